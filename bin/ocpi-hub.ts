@@ -1,0 +1,65 @@
+#!/usr/bin/env node
+/**
+ * The command. Its verbs live in `src/cli/`, one file each, and only the one that is called is loaded, so that help is quick.
+ */
+import { Command, CommanderError } from 'commander';
+import { version } from '../src/version.ts';
+
+interface Verb {
+  readonly summary: string;
+  load(): Promise<Command>;
+}
+
+const verbs: Readonly<Record<string, Verb>> = {
+  serve: {
+    summary: 'run the hub',
+    load: async () => (await import('../src/cli/serve.ts')).serveCommand(),
+  },
+  demo: {
+    summary: 'run a hub with a simulated CPO and eMSP and walk the full session path',
+    load: async () => (await import('../src/cli/demo.ts')).demoCommand(),
+  },
+  partner: {
+    summary: 'run one simulated partner against any hub',
+    load: async () => (await import('../src/cli/partner.ts')).partnerCommand(),
+  },
+};
+
+// Whoever reads the output may go away (`| head`); that is no failure.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+try {
+  const program = await programFor(process.argv.slice(2));
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = exitCodeOf(error);
+}
+
+async function programFor(args: readonly string[]): Promise<Command> {
+  const program = new Command('ocpi-hub')
+    .description('An open roaming hub for electric-vehicle charging, OCPI 2.2.1')
+    .version(version)
+    .showHelpAfterError('(ocpi-hub --help lists the commands, ocpi-hub <command> --help its options)')
+    .exitOverride();
+  // `ocpi-hub serve --help` and `ocpi-hub help serve` name their verb within the first two words.
+  const named = args.slice(0, 2);
+  for (const [name, { summary, load }] of Object.entries(verbs)) {
+    const command = named.includes(name) ? await load() : new Command(name);
+    program.addCommand(inherit(command.summary(summary), program));
+  }
+  return program;
+}
+
+/** Wrong usage ends with the same code and hint in every verb, however deep. */
+function inherit(command: Command, parent: Command): Command {
+  command.copyInheritedSettings(parent);
+  for (const child of command.commands) inherit(child, command);
+  return command;
+}
+
+/** 2 for wrong usage; what a verb throws besides is its failure. */
+function exitCodeOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  process.stderr.write(`ocpi-hub: ${error instanceof Error ? error.message : String(error)}\n`);
+  return 1;
+}

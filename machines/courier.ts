@@ -1,0 +1,86 @@
+/**
+ * One receiving partner's deliveries: whether they flow, and how many at a time. The lanes themselves are the hub's.
+ *
+ * Door. `flowing`: deliveries go out. `paused`: the operator holds them. `suspended`: it
+ * unregistered, nothing more is sent; what was still owed is taken out and ends as dead letters.
+ * Circuit. `closed`: as many at a time as `slots`, which grow 1, 2, 4, 8 after an illness. `backingOff`: none until the circuit
+ * half-opens. `trying`: one.
+ *
+ * C1  `allowance` is the only answer to "how many may be in flight".
+ * C2  Whatever may let more go out names the effect `pump`; the hands do nothing unless it is named.
+ */
+import { assign, type SnapshotFrom, setup } from 'xstate';
+
+export interface CourierContext {
+  /** In flight at most, now and when well. */
+  readonly slots: number;
+  readonly slotsMax: number;
+}
+
+export type CourierEvent =
+  | { type: 'circuit.opened' }
+  | { type: 'circuit.halfOpened' }
+  | { type: 'circuit.closed' }
+  | { type: 'delivered' }
+  | { type: 'pause' }
+  | { type: 'resume' }
+  | { type: 'suspend' }
+  | { type: 'connect' };
+
+export const courierMachine = setup({
+  types: {
+    context: {} as CourierContext,
+    events: {} as CourierEvent,
+    input: {} as { slotsMax: number },
+  },
+  actions: {
+    /** Hands: send what may be sent. */
+    pump: () => {},
+    startSmall: assign({ slots: 1 }),
+    grow: assign({ slots: ({ context }) => Math.min(context.slots * 2, context.slotsMax) }),
+  },
+  guards: {
+    growing: ({ context }) => context.slots < context.slotsMax,
+  },
+}).createMachine({
+  id: 'courier',
+  type: 'parallel',
+  context: ({ input }) => ({ slots: input.slotsMax, slotsMax: input.slotsMax }),
+  states: {
+    door: {
+      initial: 'flowing',
+      states: {
+        flowing: {
+          on: { pause: { target: 'paused' }, suspend: { target: 'suspended', actions: 'pump' } },
+        },
+        paused: {
+          on: { resume: { target: 'flowing', actions: 'pump' }, suspend: { target: 'suspended', actions: 'pump' } },
+        },
+        suspended: {
+          on: { connect: { target: 'flowing', actions: 'pump' } },
+        },
+      },
+    },
+    circuit: {
+      initial: 'closed',
+      on: {
+        'circuit.opened': { target: '.backingOff' },
+        'circuit.halfOpened': { target: '.trying', actions: 'pump' },
+        'circuit.closed': { target: '.closed', actions: ['startSmall', 'pump'] },
+      },
+      states: {
+        closed: { on: { delivered: { guard: 'growing', actions: ['grow', 'pump'] } } },
+        backingOff: {},
+        trying: {},
+      },
+    },
+  },
+});
+
+/** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [C1] */
+export function allowance(snapshot: SnapshotFrom<typeof courierMachine>): number {
+  const { door, circuit } = snapshot.value;
+  if (door === 'suspended') return snapshot.context.slotsMax;
+  if (door === 'paused' || circuit === 'backingOff') return 0;
+  return circuit === 'trying' ? 1 : snapshot.context.slots;
+}

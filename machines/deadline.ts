@@ -1,0 +1,74 @@
+/**
+ * The only door for time. One actor holds every wait of the hub as an absolute instant and keeps one timer, for the earliest;
+ * when an instant has passed it says so to whoever armed it.
+ *
+ * T1  A wait is an instant, never a delay: what is armed again after a restart fires when it would have fired.
+ * T2  One wait per id: arming again moves it.
+ * T3  Whatever is due fires in order of instant, also when the process slept past many.
+ */
+import TinyQueue from 'tinyqueue';
+import { fromCallback } from 'xstate';
+
+/** XState's clock with the time of day. */
+export interface DeadlineClock {
+  now(): number;
+  setTimeout(fn: (...args: unknown[]) => void, timeoutMs: number): unknown;
+  clearTimeout(id: unknown): void;
+}
+
+export type DeadlineEvent =
+  | { type: 'deadline.arm'; id: string; at: number }
+  | { type: 'deadline.disarm'; id: string };
+
+export interface DeadlineInput {
+  readonly clock: DeadlineClock;
+  /** Must not throw. */
+  readonly passed: (id: string, at: number) => void;
+}
+
+/** Timers of more than 2^31 ms fire at once in Node; looking again each hour costs nothing. */
+const longestTimerMs = 3_600_000;
+
+export const deadline = fromCallback<DeadlineEvent, DeadlineInput>(({ input, receive }) => {
+  const { clock, passed } = input;
+  const armed = new Map<string, number>();
+  // Moved and disarmed waits stay in the queue until their old instant and are passed over then.
+  const queue = new TinyQueue<{ at: number; id: string }>([], (a, b) => a.at - b.at);
+  let timer: { at: number; handle: unknown } | null = null;
+
+  function fireDue(): void {
+    timer = null;
+    for (let next = queue.peek(); next && next.at <= clock.now(); next = queue.peek()) {
+      queue.pop();
+      if (armed.get(next.id) !== next.at) continue;
+      armed.delete(next.id);
+      passed(next.id, next.at);
+    }
+    schedule();
+  }
+
+  function schedule(): void {
+    const next = queue.peek();
+    if (timer && next && timer.at <= next.at) return;
+    if (timer) clock.clearTimeout(timer.handle);
+    timer = null;
+    if (!next) return;
+    const delayMs = Math.min(Math.max(0, next.at - clock.now()), longestTimerMs);
+    timer = { at: next.at, handle: clock.setTimeout(fireDue, delayMs) };
+  }
+
+  receive((event) => {
+    if (event.type === 'deadline.disarm') {
+      armed.delete(event.id);
+      return;
+    }
+    if (armed.get(event.id) === event.at) return;
+    armed.set(event.id, event.at);
+    queue.push({ at: event.at, id: event.id });
+    schedule();
+  });
+
+  return () => {
+    if (timer) clock.clearTimeout(timer.handle);
+  };
+});

@@ -1,0 +1,59 @@
+/**
+ * Watches one session after an accepted STOP_SESSION until the CPO says how it ended. [interface, Orphan handling; D36]
+ *
+ * `grace`: armed; a COMPLETED or INVALID push disarms it. `due`: the grace is over; the next sweep opens a case. `open`:
+ * flagged for operations. `resolved`: the session ended after all, or an operator closed the case. `disarmed`: all was well.
+ *
+ * N1  Nothing is invented: no COMPLETED, no CDR, no second stop. A case is a flag for people.
+ * N2  The grace is an instant in the log: a restart neither shortens nor lengthens it.
+ */
+import { assign, setup } from 'xstate';
+
+export interface OrphanStopContext {
+  /** End of the grace, epoch ms; null once it is over. */
+  readonly due: number | null;
+}
+
+export type OrphanStopEvent =
+  | { type: 'orphan.disarmed' | 'orphan.opened' | 'orphan.resolved'; at: number }
+  | { type: 'deadline.passed'; at: number }
+  | { type: 'sweep'; at: number };
+
+export const orphanStopMachine = setup({
+  types: {
+    context: {} as OrphanStopContext,
+    events: {} as OrphanStopEvent,
+    input: {} as { graceEndsAt: number },
+  },
+  actions: {
+    /** Hands: arm the deadline `context.due`, or disarm it when null. */
+    arm: () => {},
+    /** Hands: record that the case is open. */
+    recordOpened: () => {},
+    stopWaiting: assign({ due: null }),
+  },
+}).createMachine({
+  id: 'orphan-stop',
+  initial: 'grace',
+  context: ({ input }) => ({ due: input.graceEndsAt }),
+  states: {
+    grace: {
+      entry: 'arm',
+      on: {
+        'deadline.passed': { target: 'due', actions: 'stopWaiting' },
+        'orphan.opened': { target: 'open', actions: 'stopWaiting' },
+        'orphan.disarmed': { target: 'disarmed', actions: ['stopWaiting', 'arm'] },
+      },
+    },
+    due: {
+      on: {
+        sweep: { actions: 'recordOpened' },
+        'orphan.opened': { target: 'open' },
+        'orphan.disarmed': { target: 'disarmed' },
+      },
+    },
+    open: { on: { 'orphan.resolved': { target: 'resolved' } } },
+    resolved: { type: 'final' },
+    disarmed: { type: 'final' },
+  },
+});

@@ -1,0 +1,200 @@
+/**
+ * One partner: its connection, and beside it the two circuits that keep calls away from it while it is ill.
+ *
+ * Connection. `registered`: the operator knows it, it has not exchanged credentials yet. `connected`: it has, and it can be
+ * reached. `offline`: it could not be reached for a while; calls are still tried. `suspended`: it unregistered or was
+ * suspended; nothing is sent until it registers again.
+ *
+ * Circuit (`sync` for authorize, commands and callbacks, `async` for deliveries). `closed`: calls go out. `open`: none does,
+ * until an instant. `halfOpen`: one call at a time is let through; two successes close the circuit, one failure opens it for
+ * twice as long.
+ *
+ * P1  The connection follows recorded facts alone; the circuits follow the ends of calls.
+ * P2  A circuit opens at `failuresMax` failures in a row, or at half of at least `sampleMin` calls within `sampleMs`.
+ * P3  An open circuit always has an instant at which it half-opens; folded from the log it starts half-open.
+ */
+import { assign, setup } from 'xstate';
+
+export type CircuitName = 'sync' | 'async';
+
+export interface CircuitRules {
+  readonly failuresMax: number;
+  readonly openMs: number;
+  readonly openMsMax: Readonly<Record<CircuitName, number>>;
+}
+
+interface CircuitMemory {
+  /** Failures in a row. */
+  readonly failures: number;
+  /** Calls and failures since `sampledFrom`. */
+  readonly calls: number;
+  readonly failed: number;
+  readonly sampledFrom: number;
+  /** How long it opens next time. */
+  readonly openMs: number;
+  /** Successes while half-open. */
+  readonly successes: number;
+  /** When it half-opens, epoch ms; null unless open. */
+  readonly until: number | null;
+}
+
+export interface PartnerContext {
+  readonly rules: CircuitRules;
+  readonly sync: CircuitMemory;
+  readonly async: CircuitMemory;
+}
+
+type CircuitEvent<Name extends CircuitName> =
+  | { type: `${Name}.failed` | `${Name}.reached` | `${Name}.trying` | `${Name}.due` | `${Name}.neutral`; at: number }
+  | { type: `${Name}.operatorOpened` | `${Name}.operatorClosed`; at: number };
+
+export type PartnerMachineEvent =
+  | CircuitEvent<'sync'>
+  | CircuitEvent<'async'>
+  | { type: 'partner.registered' | 'partner.rotated' | 'partner.suspended'; at: number }
+  | { type: 'partner.online' | 'partner.offline'; at: number }
+  | { type: 'sync.wasOpened' | 'sync.wasClosed' | 'async.wasOpened' | 'async.wasClosed'; at: number };
+
+const sampleMs = 30_000;
+const sampleMin = 10;
+const successesToClose = 2;
+
+const rested = (openMs: number, at: number): CircuitMemory => ({
+  failures: 0,
+  calls: 0,
+  failed: 0,
+  sampledFrom: at,
+  openMs,
+  successes: 0,
+  until: null,
+});
+
+function counted(memory: CircuitMemory, at: number, failed: boolean): CircuitMemory {
+  const fresh = at - memory.sampledFrom > sampleMs;
+  return {
+    ...memory,
+    failures: failed ? memory.failures + 1 : 0,
+    calls: (fresh ? 0 : memory.calls) + 1,
+    failed: (fresh ? 0 : memory.failed) + (failed ? 1 : 0),
+    sampledFrom: fresh ? at : memory.sampledFrom,
+  };
+}
+
+/** Whether one more failure opens the circuit. [P2] */
+function trips(memory: CircuitMemory, at: number, rules: CircuitRules): boolean {
+  const next = counted(memory, at, true);
+  return next.failures >= rules.failuresMax || (next.calls >= sampleMin && next.failed * 2 >= next.calls);
+}
+
+const machineSetup = setup({
+  types: {
+    context: {} as PartnerContext,
+    events: {} as PartnerMachineEvent,
+    input: {} as { rules: CircuitRules; at: number },
+  },
+  actions: {
+    /** Hands: arm the instant at which the circuit half-opens, record and tell. */
+    circuitOpened: (_, _params: { circuit: CircuitName }) => {},
+    circuitHalfOpened: (_, _params: { circuit: CircuitName }) => {},
+    circuitClosed: (_, _params: { circuit: CircuitName }) => {},
+    count: assign(({ context, event }, { circuit, failed }: { circuit: CircuitName; failed: boolean }) => ({
+      [circuit]: counted(context[circuit], event.at, failed),
+    })),
+    open: assign(({ context, event }, { circuit }: { circuit: CircuitName }) => {
+      const memory = counted(context[circuit], event.at, true);
+      const openMs = Math.min(memory.openMs * 2, context.rules.openMsMax[circuit]);
+      return { [circuit]: { ...memory, successes: 0, until: event.at + memory.openMs, openMs } };
+    }),
+    halfOpen: assign(({ context }, { circuit }: { circuit: CircuitName }) => ({
+      [circuit]: { ...context[circuit], until: null },
+    })),
+    countSuccess: assign(({ context }, { circuit }: { circuit: CircuitName }) => ({
+      [circuit]: { ...context[circuit], successes: context[circuit].successes + 1 },
+    })),
+    rest: assign(({ context, event }, { circuit }: { circuit: CircuitName }) => ({
+      [circuit]: rested(context.rules.openMs, event.at),
+    })),
+  },
+  guards: {
+    trips: ({ context, event }, { circuit }: { circuit: CircuitName }) =>
+      trips(context[circuit], event.at, context.rules),
+    lastSuccess: ({ context }, { circuit }: { circuit: CircuitName }) =>
+      context[circuit].successes + 1 >= successesToClose,
+  },
+});
+
+function circuit<Name extends CircuitName>(name: Name) {
+  const params = { circuit: name };
+  const act = <Action extends string>(type: Action) => ({ type, params }) as const;
+  const opening = [act('open'), act('circuitOpened')] as const;
+  const closing = [act('rest'), act('circuitClosed')] as const;
+  return {
+    initial: 'closed',
+    on: {
+      [`${name}.operatorOpened`]: { target: `.open`, actions: opening },
+      [`${name}.operatorClosed`]: { target: `.closed`, actions: closing },
+      [`${name}.wasOpened`]: { target: `.halfOpen` },
+      [`${name}.wasClosed`]: { target: `.closed` },
+    },
+    states: {
+      closed: {
+        on: {
+          [`${name}.failed`]: [
+            { guard: act('trips'), target: 'open', actions: opening },
+            { actions: { type: 'count', params: { circuit: name, failed: true } } },
+          ],
+          [`${name}.reached`]: { actions: { type: 'count', params: { circuit: name, failed: false } } },
+        },
+      },
+      open: {
+        on: {
+          // Calls that were under way when it opened do not open it further.
+          [`${name}.due`]: { target: 'halfOpen', actions: [act('halfOpen'), act('circuitHalfOpened')] },
+        },
+      },
+      halfOpen: {
+        initial: 'ready',
+        on: {
+          [`${name}.failed`]: { target: 'open', actions: opening },
+          [`${name}.reached`]: [
+            { guard: act('lastSuccess'), target: 'closed', actions: closing },
+            { target: '.ready', actions: [act('countSuccess'), act('circuitHalfOpened')] },
+          ],
+          [`${name}.neutral`]: { target: '.ready', actions: act('circuitHalfOpened') },
+        },
+        states: {
+          ready: { on: { [`${name}.trying`]: { target: 'trying' } } },
+          trying: {},
+        },
+      },
+    },
+  } as const;
+}
+
+export const partnerMachine = machineSetup.createMachine({
+  id: 'partner',
+  type: 'parallel',
+  context: ({ input }) => ({
+    rules: input.rules,
+    sync: rested(input.rules.openMs, input.at),
+    async: rested(input.rules.openMs, input.at),
+  }),
+  states: {
+    connection: {
+      initial: 'registered',
+      on: {
+        'partner.registered': { target: '.connected' },
+        'partner.rotated': { target: '.connected' },
+        'partner.suspended': { target: '.suspended' },
+      },
+      states: {
+        registered: {},
+        connected: { on: { 'partner.offline': { target: 'offline' } } },
+        offline: { on: { 'partner.online': { target: 'connected' } } },
+        suspended: {},
+      },
+    },
+    sync: circuit('sync'),
+    async: circuit('async'),
+  },
+});

@@ -1,0 +1,41 @@
+/**
+ * Schemas that several nouns share: ids, dates, pages.
+ */
+import { z } from 'zod';
+
+/** `NL-TNM`, in any case. */
+export const partyId = z
+  .string()
+  .regex(/^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, 'expected {country_code}-{party_id}, for example NL-TNM')
+  .toUpperCase()
+  .meta({ description: '{country_code}-{party_id}, for example NL-TNM' });
+
+/** An id in a path: whatever it is, one that is not known is not found. */
+export const anyId = z.string().min(1).max(512);
+
+/** A partner's id in a path. */
+export const partnerId = anyId.toUpperCase().meta({ description: '{country_code}-{party_id} of the first role' });
+
+export const instant = z.iso.datetime({ offset: true, error: 'expected an RFC 3339 date-time with Z or an offset' });
+
+/** A bound on recorded instants, which are UTC with milliseconds and compare as text. */
+export const bound = instant.transform((text) => new Date(text).toISOString());
+
+const text = z.string().min(1).max(512);
+
+/** Query of every list. */
+export const pageQuery = {
+  limit: z.coerce.number().int().min(1).max(1000).default(100).meta({ description: 'items per page' }),
+  cursor: text.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+};
+
+/** A filter by exact value. */
+export const filter = text.exactOptional();
+
+export const role = z.enum(['CPO', 'EMSP']);
+export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);
+
+/** The answer of every list. */
+export function listOf<T extends z.ZodType>(item: T) {
+  return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
+}

@@ -1,0 +1,114 @@
+/**
+ * Errors of the admin API as RFC 9457 problem details: one table from the hub's refusals to HTTP, one class for what the
+ * door itself refuses. A well-formed request with wrong content is 422; 400 is for what cannot be read at all.
+ */
+import type { z } from 'zod';
+import { type ErrorCode, HubError } from '../domain/errors.ts';
+
+export interface FieldError {
+  /** `body`, `query` or `path`, then the field: `body.roles[0].party_id`. */
+  readonly field: string;
+  readonly message: string;
+}
+
+interface ProblemParts {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly errors?: readonly FieldError[];
+}
+
+export class Problem extends Error {
+  override readonly name = 'Problem';
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly errors: readonly FieldError[] | undefined;
+
+  constructor(status: number, detail: string, { headers = {}, errors }: ProblemParts = {}) {
+    super(detail);
+    this.status = status;
+    this.headers = headers;
+    this.errors = errors;
+  }
+
+  static validation(place: string, error: z.ZodError): Problem {
+    const errors = error.issues.flatMap((issue) => fieldErrors(place, issue));
+    const first = errors[0];
+    return new Problem(422, first ? `${first.field}: ${first.message}` : 'invalid request', { errors });
+  }
+
+  /** The body of the answer. `instance` is the path that was asked for. */
+  toJson(instance: string): object {
+    const { title, slug } = titles[this.status] ?? { title: 'Internal error', slug: 'internal-error' };
+    return {
+      type: `urn:ocpi-hub:problem:${slug}`,
+      title,
+      status: this.status,
+      detail: this.message,
+      instance,
+      ...(this.errors ? { errors: this.errors } : {}),
+    };
+  }
+}
+
+const titles: Readonly<Record<number, { readonly title: string; readonly slug: string }>> = {
+  400: { title: 'Unreadable request', slug: 'unreadable-request' },
+  401: { title: 'Token required', slug: 'token-required' },
+  403: { title: 'Not permitted', slug: 'not-permitted' },
+  404: { title: 'Not found', slug: 'not-found' },
+  405: { title: 'Method not allowed', slug: 'method-not-allowed' },
+  409: { title: 'Conflict', slug: 'conflict' },
+  413: { title: 'Body too large', slug: 'body-too-large' },
+  415: { title: 'JSON required', slug: 'json-required' },
+  422: { title: 'Invalid request', slug: 'invalid-request' },
+  500: { title: 'Internal error', slug: 'internal-error' },
+  502: { title: 'Partner failed', slug: 'partner-failed' },
+  503: { title: 'Unavailable', slug: 'unavailable' },
+};
+
+/** What operators' verbs may be refused with; any other code here is a bug and answers 500. */
+const statuses: Partial<Record<ErrorCode, number>> = {
+  notFound: 404,
+  conflict: 409,
+  alreadyRegistered: 409,
+  notRegistered: 409,
+  invalid: 422,
+  partnerUnusable: 502,
+  versionUnsupported: 502,
+  endpointsMissing: 502,
+  unavailable: 503,
+};
+
+const details: Partial<Record<ErrorCode, string>> = {
+  notFound: 'there is no such thing under this id',
+  conflict: 'it exists already',
+  unavailable: 'the hub cannot record changes now',
+};
+
+const retryAfterS = 5;
+
+/** Null for what is nobody's refusal: a bug, to be logged with its stack and answered 500. */
+export function problemOf(error: unknown): Problem | null {
+  if (error instanceof Problem) return error;
+  if (error instanceof HubError) return refused(error);
+  const status = (error as { statusCode?: unknown } | null)?.statusCode;
+  if (typeof status !== 'number' || status < 400 || status > 499) return null;
+  return new Problem(status, (error as Error).message);
+}
+
+function refused({ code, message, detail }: HubError): Problem | null {
+  const status = statuses[code];
+  if (status === undefined) return null;
+  const text = message === code ? (details[code] ?? code) : message;
+  const headers = status === 503 ? { 'retry-after': String(Math.ceil(detail.retryAfterS ?? retryAfterS)) } : {};
+  return new Problem(status, text, { headers });
+}
+
+function fieldErrors(place: string, issue: z.core.$ZodIssue): FieldError[] {
+  const at = issue.path.reduce<string>(
+    (text, key) => text + (typeof key === 'number' ? `[${key}]` : `.${String(key)}`),
+    place,
+  );
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({ field: `${at}.${key}`, message: 'is not a known field' }));
+  }
+  return [{ field: at, message: issue.message }];
+}

@@ -1,0 +1,175 @@
+/**
+ * The operators' door, `/admin/v1`: JSON, bearer tokens, problem details. What it serves stands in one route table per noun.
+ *
+ * A2  A token is looked at before anything else: without one not even the existence of a path shows.
+ * A3  A viewer reads; nothing that a viewer may call changes anything.
+ */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { Hub, Operations, Trace } from '../hub/hub.ts';
+import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { commands } from './commands.ts';
+import { deliveries } from './deliveries.ts';
+import { events } from './events.ts';
+import { openApi } from './openapi.ts';
+import { orphans } from './orphans.ts';
+import { parties } from './parties.ts';
+import { Problem, problemOf } from './problem.ts';
+import type { AdminRoute } from './route.ts';
+import { routes } from './routes.ts';
+import { health, status } from './status.ts';
+import { storedNotForwarded } from './stored-not-forwarded.ts';
+import { type AdminTokens, type Gate, gate } from './tokens.ts';
+
+const nouns = [parties, routes, deliveries, events, commands, orphans, storedNotForwarded, status];
+const allMethods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+const bodyBytesMax = 262_144;
+const ndjson = 'application/x-ndjson';
+
+/** All that is served, in order of nouns. */
+export function adminRoutes(operations: Operations): AdminRoute[] {
+  return nouns.flatMap((noun) => noun(operations));
+}
+
+interface AdminLog {
+  info(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface AdminOptions extends AdminTokens {
+  readonly log?: AdminLog;
+}
+
+/** Registers `/admin/v1`, `/healthz` and `/readyz`; no prefix needed. */
+export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync {
+  return async (app) => {
+    await app.register(health(hub.operations));
+    await app.register(async (admin) => serve(admin, hub, options), { prefix: '/admin/v1' });
+  };
+}
+
+async function serve(admin: FastifyInstance, hub: Hub, options: AdminOptions): Promise<void> {
+  const table = adminRoutes(hub.operations);
+  acceptJsonAlone(admin);
+  answerProblems(admin, options.log);
+  admin.addHook('onRequest', async (request, reply) => {
+    const { requestId, correlationId } = traceOf(request);
+    reply.headers({ [requestIdHeader]: requestId, [correlationIdHeader]: correlationId });
+  });
+  admin.addHook('onResponse', async (request, reply) => {
+    const { method } = request;
+    const line = { method, path: pathOf(request), status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) };
+    options.log?.info({ ...line, ...traceOf(request) }, 'admin request');
+  });
+  admin.get('/openapi.json', { exposeHeadRoute: true }, async () => openApi(table, hub.publicUrl));
+  await admin.register(async (guarded) => guard(guarded, table, gate(options)));
+}
+
+/** Everything that needs a token, what is not there included. */
+function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
+  guarded.addHook('onRequest', async ({ headers }) => allow(headers.authorization, 'viewer'));
+  for (const route of table) {
+    guarded.route({
+      method: route.method,
+      url: fastifyPath(route.path),
+      exposeHeadRoute: route.method === 'GET',
+      bodyLimit: bodyBytesMax,
+      onRequest: async ({ headers }) => allow(headers.authorization, route.role),
+      handler: (request, reply) => answer(route, request, reply),
+    });
+  }
+  for (const [path, methods] of methodsByPath(table)) refuseOthers(guarded, path, methods);
+  refuseOthers(guarded, '/openapi.json', ['GET', 'HEAD']);
+  guarded.setNotFoundHandler((request) => {
+    throw new Problem(404, `there is no ${pathOf(request)}`);
+  });
+}
+
+async function answer(route: AdminRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const { params, query, body } = request;
+  const raw = { params, query, body, trace: traceOf(request) };
+  if (route.lines && request.headers.accept?.includes(ndjson)) {
+    return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw))));
+  }
+  const result = await route.run(raw);
+  return reply.code(route.status).send(result);
+}
+
+async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
+  for await (const item of items) yield `${JSON.stringify(item)}\n`;
+}
+
+/** Whatever parsers stand outside, here a body is JSON or refused. An empty one counts as none. */
+function acceptJsonAlone(admin: FastifyInstance): void {
+  admin.removeAllContentTypeParsers();
+  admin.addContentTypeParser(
+    'application/json',
+    { parseAs: 'string' },
+    async (_request: FastifyRequest, body: string) => {
+      try {
+        return body === '' ? undefined : JSON.parse(body);
+      } catch (error) {
+        throw new Problem(400, `the body is not JSON: ${(error as Error).message}`);
+      }
+    },
+  );
+}
+
+function answerProblems(admin: FastifyInstance, log: AdminLog | undefined): void {
+  admin.setErrorHandler((error, request, reply) => {
+    const known = problemOf(error);
+    if (known === null) log?.error({ err: error, path: pathOf(request) }, 'an admin request met a bug');
+    const problem = known ?? new Problem(500, 'the hub met an error of its own; its log says more');
+    return reply
+      .code(problem.status)
+      .headers(problem.headers)
+      .type('application/problem+json')
+      .send(problem.toJson(pathOf(request)));
+  });
+}
+
+function refuseOthers(admin: FastifyInstance, path: string, methods: readonly HTTPMethods[]): void {
+  admin.route({
+    method: allMethods.filter((method) => !methods.includes(method)),
+    url: fastifyPath(path),
+    exposeHeadRoute: false,
+    // Before the body is read: a refused method has no body to judge.
+    preParsing: async (request) => {
+      throw new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
+        headers: { allow: methods.join(', ') },
+      });
+    },
+    handler: async () => {},
+  });
+}
+
+function methodsByPath(table: readonly AdminRoute[]): Map<string, HTTPMethods[]> {
+  const found = new Map<string, HTTPMethods[]>();
+  for (const { path, method } of table) {
+    found.set(path, [...(found.get(path) ?? []), ...(method === 'GET' ? (['GET', 'HEAD'] as const) : [method])]);
+  }
+  return found;
+}
+
+const traces = new WeakMap<FastifyRequest, Trace>();
+
+/** The ids of a request, the same each time they are asked for. [D14] */
+function traceOf(request: FastifyRequest): Trace {
+  const known = traces.get(request);
+  if (known) return known;
+  const trace = {
+    requestId: readId(request.headers[requestIdHeader.toLowerCase()]),
+    correlationId: readId(request.headers[correlationIdHeader.toLowerCase()]),
+  };
+  traces.set(request, trace);
+  return trace;
+}
+
+/** `/parties/{id}` → `/parties/:id`. */
+function fastifyPath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '';
+}

@@ -1,0 +1,45 @@
+/**
+ * `/status`: the hub at a glance. `health` beside it answers machines that may not have a token.
+ */
+import type { FastifyPluginAsync } from 'fastify';
+import { z } from 'zod';
+import type { Operations } from '../hub/hub.ts';
+import { type AdminRoute, route } from './route.ts';
+
+const hubStatus = z.object({
+  version: z.string(),
+  uptime_s: z.number(),
+  ready: z.boolean(),
+  store: z.object({ state: z.string(), reason: z.string().nullable() }),
+  sequence: z.number(),
+  actors: z.record(z.string(), z.record(z.string(), z.number())).meta({ description: 'kind, state, count' }),
+  backlog: z.object({ depth: z.number(), oldest_age_s: z.number().nullable() }),
+});
+
+export function status(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/status',
+      role: 'viewer',
+      summary: 'Show version, store, sequence, actors and backlog',
+      answer: hubStatus,
+      run: () => operations.status(),
+    }),
+  ];
+}
+
+/** `/healthz`: the process answers. `/readyz`: it takes work; 503 while recovering or when the store has failed. */
+export function health(operations: Operations): FastifyPluginAsync {
+  return async (app) => {
+    app.get('/healthz', { exposeHeadRoute: true }, async () => ({ status: 'alive' }));
+    app.get('/readyz', { exposeHeadRoute: true }, async (_request, reply) => {
+      const { ready, store } = operations.status();
+      if (ready) return { status: 'ready' };
+      return reply
+        .code(503)
+        .header('retry-after', '1')
+        .send({ status: 'not ready', store: store.state, reason: store.reason });
+    });
+  };
+}

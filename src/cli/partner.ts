@@ -1,0 +1,100 @@
+/**
+ * `ocpi-hub partner`: one simulated CPO or eMSP against any hub, a sandbox for onboarding. It registers, a CPO pushes a tariff and
+ * a location, and from then on it answers what it is asked, until a signal. Exit 0 stopped, 1 failed, 2 wrong usage.
+ */
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Cpo, startCpo } from '../sandbox/cpo.ts';
+import { type Emsp, startEmsp } from '../sandbox/emsp.ts';
+import { Narrator } from '../sandbox/narrate.ts';
+
+interface PartnerFlags {
+  readonly role: 'CPO' | 'EMSP';
+  readonly hub: string;
+  readonly token: string;
+  readonly countryCode: string;
+  readonly partyId?: string;
+  readonly host: string;
+  readonly port: number;
+  readonly publicUrl?: string;
+  readonly plainToken?: boolean;
+}
+
+export function partnerCommand(): Command {
+  return new Command('partner')
+    .description('run one simulated partner against any hub')
+    .addOption(new Option('--role <role>', 'what it is').choices(['CPO', 'EMSP']).makeOptionMandatory())
+    .requiredOption('--hub <url>', 'base address of the hub, without /ocpi', webAddress)
+    .requiredOption('--token <token>', 'initial token that the operator of the hub issued')
+    .option('--country-code <code>', 'its country_code', matching(/^[A-Za-z]{2}$/, 'two letters'), 'NL')
+    .option(
+      '--party-id <id>',
+      'its party_id (default: CPO or EMS)',
+      matching(/^[A-Za-z0-9]{1,3}$/, 'one to three letters or digits'),
+    )
+    .option('--host <address>', 'where it listens', '127.0.0.1')
+    .option('--port <port>', 'port it listens on; 0 takes any free one', port, 0)
+    .option('--public-url <url>', 'where the hub reaches it, when that is not where it listens', webAddress)
+    .option('--plain-token', 'send tokens as they are instead of in base64')
+    .action(async (flags: PartnerFlags) => {
+      process.exit(await run(flags));
+    });
+}
+
+async function run(flags: PartnerFlags): Promise<number> {
+  const narrator = new Narrator(process.stdout, process.env);
+  const stopAsked = new Promise<void>((resolve) => {
+    process.once('SIGINT', () => resolve()).once('SIGTERM', () => resolve());
+  });
+  let partner: Cpo | Emsp | null = null;
+  try {
+    partner = await start(flags);
+    narrator.follow(partner);
+    narrator.line(`${flags.role} ${partner.id} listens on ${narrator.paint('cyan', partner.url)}`);
+    narrator.step('It registers');
+    await partner.register();
+    if (partner.role === 'CPO') {
+      narrator.step('It pushes a tariff and a location');
+      await partner.pushTariff();
+      await partner.pushLocation();
+    }
+    narrator.step('It answers what it is asked, until Ctrl-C');
+    await stopAsked;
+    return 0;
+  } catch (error) {
+    process.stderr.write(`ocpi-hub: ${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  } finally {
+    await partner?.close();
+  }
+}
+
+function start(flags: PartnerFlags): Promise<Cpo | Emsp> {
+  const { role, hub, token, countryCode, partyId, host, port, publicUrl } = flags;
+  const options = {
+    country_code: countryCode.toUpperCase(),
+    party_id: (partyId ?? role.slice(0, 3)).toUpperCase(),
+    hubUrl: hub,
+    initialToken: token,
+    host,
+    port,
+    tokenEncoding: flags.plainToken ? ('plain' as const) : ('base64' as const),
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+  };
+  return role === 'CPO' ? startCpo({ ...options, carriesOutCommands: 'itself' }) : startEmsp(options);
+}
+
+function webAddress(text: string): string {
+  if (!URL.canParse(text) || !/^https?:/.test(text)) throw new InvalidArgumentError('expected an http or https URL');
+  return text.replace(/\/+$/, '').replace(/\/ocpi(\/versions)?$/, '');
+}
+
+function port(text: string): number {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 0 || number > 65_535) throw new InvalidArgumentError('expected 0 to 65535');
+  return number;
+}
+
+const matching = (pattern: RegExp, expected: string) => (text: string) => {
+  if (!pattern.test(text)) throw new InvalidArgumentError(`expected ${expected}`);
+  return text;
+};

@@ -1,0 +1,123 @@
+/**
+ * From environment and flags to one checked `Config`. What each setting means stands in `settings.ts`.
+ *
+ * C3  A flag beats its environment variable; an empty variable counts as unset.
+ * C4  A bad value stops the start with one line: which setting, what it was, what is expected. Secrets are never shown.
+ */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import type { HubSettings } from './hub/ports.ts';
+import {
+  flagOfSetting,
+  keyOfSetting,
+  loopbackNetworks,
+  type SettingName,
+  type SettingValues,
+  settingNames,
+  settings,
+} from './settings.ts';
+
+export interface Tls {
+  /** PEM texts. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Settings as parsed, with what follows from several of them worked out. */
+export interface Config
+  extends Readonly<Omit<SettingValues, 'tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault'>> {
+  /** Absolute. */
+  readonly dataDir: string;
+  readonly tls: Tls | null;
+  /** Networks in CIDR form. */
+  readonly egressAllow: readonly string[];
+  /** Never above `pageMax`. */
+  readonly pageDefault: number;
+}
+
+export interface ConfigSource {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** By camelCase of the flag, as commander gives them: `{ dataDir: './data' }`. */
+  readonly flags: Readonly<Record<string, string | undefined>>;
+}
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/** Throws `ConfigError`. Reads the TLS files, nothing else. */
+export function loadConfig(source: ConfigSource): Config {
+  const texts = new Map(settingNames.map((name) => [name, textOf(name, source)]));
+  const parsed: Record<string, unknown> = {};
+  for (const [name, text] of texts) parsed[keyOfSetting(name)] = parse(name, text);
+  const { tlsCert, tlsKey, egressAllow, pageDefault, ...values } = parsed as SettingValues;
+  const config = {
+    ...values,
+    dataDir: resolve(values.dataDir),
+    tls: tlsOf(tlsCert, tlsKey),
+    egressAllow: egressAllow ?? (isLoopback(values.host) ? loopbackNetworks : []),
+    pageDefault: Math.min(pageDefault, values.pageMax),
+  };
+  if (config.viewerToken !== null && config.viewerToken === config.adminToken) {
+    throw new ConfigError('HUB_VIEWER_TOKEN is the same as HUB_ADMIN_TOKEN: expected a token of its own');
+  }
+  return config;
+}
+
+/** The hub's own settings. `port` is the one listened on, which a configured 0 does not say. */
+export function hubSettings(config: Config, port: number): HubSettings {
+  return { ...config, publicUrl: config.publicUrl ?? listenUrl(config, port) };
+}
+
+/** `http://127.0.0.1:8080`: where the hub listens. */
+export function listenUrl(config: Pick<Config, 'host' | 'tls'>, port: number): string {
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
+  return `${config.tls ? 'https' : 'http'}://${host}:${port}`;
+}
+
+function textOf(name: SettingName, { env, flags }: ConfigSource): string | null {
+  return flags[keyOfSetting(name)] ?? (env[name]?.trim() || settings[name].fallback);
+}
+
+function parse(name: SettingName, text: string | null): unknown {
+  if (text === null) return null;
+  const { schema, expected, secret } = settings[name];
+  const result = schema.safeParse(text.trim());
+  if (result.success) return result.data;
+  throw refusal(name, secret ? 'not usable' : JSON.stringify(text), expected);
+}
+
+function refusal(name: SettingName, was: string, expected: string): ConfigError {
+  return new ConfigError(`${name} (--${flagOfSetting(name)}) is ${was}: expected ${expected}`);
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function tlsOf(certPath: string | null, keyPath: string | null): Tls | null {
+  if (certPath === null && keyPath === null) return null;
+  if (certPath === null) throw refusal('HUB_TLS_CERT', 'not set', 'a file, because HUB_TLS_KEY is set');
+  if (keyPath === null) throw refusal('HUB_TLS_KEY', 'not set', 'a file, because HUB_TLS_CERT is set');
+  const tls = { cert: readPem('HUB_TLS_CERT', certPath), key: readPem('HUB_TLS_KEY', keyPath) };
+  const usable = (name: SettingName, path: string, options: Partial<Tls>, expected: string) => {
+    try {
+      createSecureContext(options);
+    } catch {
+      throw refusal(name, JSON.stringify(path), expected);
+    }
+  };
+  usable('HUB_TLS_CERT', certPath, { cert: tls.cert }, 'a file with a certificate in PEM form');
+  usable('HUB_TLS_KEY', keyPath, tls, 'a file with the private key of HUB_TLS_CERT in PEM form');
+  return tls;
+}
+
+function readPem(name: SettingName, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unreadable';
+    throw refusal(name, JSON.stringify(path), `a file that can be read (${code})`);
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * The record of a command, folded from its facts. State names are those of its machine.
+ */
+import type { CommandEvent, CommandName } from './events.ts';
+import type { PartyId } from './party.ts';
+
+export type CommandState = 'forwarding' | 'rejected' | 'awaiting' | 'relaying' | 'relayed' | 'silent';
+
+export interface CommandRecord {
+  readonly id: string;
+  readonly command: CommandName;
+  readonly emsp: PartyId;
+  readonly cpo: PartyId;
+  readonly responseUrl: string;
+  readonly sessionId: string | null;
+  readonly reservationId: string | null;
+  readonly authorizationReference: string | null;
+  readonly tokenUid: string | null;
+  readonly state: CommandState;
+  /** The CPO's immediate answer, then its asynchronous result. */
+  readonly result: string | null;
+  /** Why it was rejected by the hub or could not be relayed. */
+  readonly reason: string | null;
+  /** RFC 3339. */
+  readonly at: string;
+}
+
+export function applyToCommand(record: CommandRecord | null, event: CommandEvent, at: string): CommandRecord {
+  if (event.type === 'command.requested') return { ...event.data, state: 'forwarding', result: null, reason: null, at };
+  if (record === null) throw new Error(`${event.type} of a command that was never requested`);
+  switch (event.type) {
+    case 'command.answered': {
+      // The result may have come before the answer; then the answer ends nothing. [D29]
+      if (record.state !== 'forwarding') return record;
+      const state = event.data.result === 'ACCEPTED' ? 'awaiting' : 'rejected';
+      return { ...record, state, result: event.data.result };
+    }
+    case 'command.failed':
+      return record.state === 'forwarding' ? { ...record, state: 'rejected', reason: event.data.reason } : record;
+    case 'command.resultReceived':
+      return { ...record, state: 'relaying', result: event.data.result };
+    case 'command.relayed':
+      return { ...record, state: 'relayed', result: event.data.result, reason: null };
+    case 'command.relayFailed':
+      return { ...record, state: 'relayed', result: event.data.result, reason: event.data.reason };
+    case 'command.silent':
+      return { ...record, state: 'silent' };
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * Reads and splices JSON text without re-writing what it does not touch: numbers, escapes, white space and the order of
+ * fields of a partner's body survive every merge byte for byte. [D17]
+ *
+ * J1  The text was accepted by `JSON.parse` before: this scanner finds borders, it does not validate.
+ * J2  Of duplicate keys the last one counts, as in `JSON.parse`.
+ */
+
+export interface Span {
+  readonly start: number;
+  /** Exclusive. */
+  readonly end: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+
+const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+const opens = (code: number) => code === 0x7b || code === 0x5b;
+const closes = (code: number) => code === 0x7d || code === 0x5d;
+
+function skipSpace(text: string, from: number): number {
+  let at = from;
+  while (isSpace(text.charCodeAt(at))) at++;
+  return at;
+}
+
+/** Position behind the string that starts at `from`. */
+function skipString(text: string, from: number): number {
+  let at = from + 1;
+  while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
+  return at + 1;
+}
+
+/** Position behind the value that starts at `from`. */
+function skipValue(text: string, from: number): number {
+  const first = text.charCodeAt(from);
+  if (first === QUOTE) return skipString(text, from);
+  let at = from;
+  if (!opens(first)) {
+    while (at < text.length) {
+      const code = text.charCodeAt(at);
+      if (code === COMMA || closes(code) || isSpace(code)) break;
+      at++;
+    }
+    return at;
+  }
+  let depth = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      at = skipString(text, at);
+      continue;
+    }
+    if (opens(code)) depth++;
+    else if (closes(code) && --depth === 0) return at + 1;
+    at++;
+  }
+  return at;
+}
+
+/** Where the values of an object's own fields stand. */
+export function members(text: string, object: Span = { start: 0, end: text.length }): Map<string, Span> {
+  const found = new Map<string, Span>();
+  let at = skipSpace(text, skipSpace(text, object.start) + 1);
+  while (text.charCodeAt(at) === QUOTE) {
+    const keyEnd = skipString(text, at);
+    const key = JSON.parse(text.slice(at, keyEnd)) as string;
+    const colon = skipSpace(text, keyEnd);
+    const start = skipSpace(text, text.charCodeAt(colon) === COLON ? colon + 1 : colon);
+    const end = skipValue(text, start);
+    found.set(key, { start, end });
+    at = skipSpace(text, end);
+    if (text.charCodeAt(at) !== COMMA) break;
+    at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
+/** Where the items of an array stand. */
+export function items(text: string, array: Span): Span[] {
+  const found: Span[] = [];
+  let at = skipSpace(text, array.start + 1);
+  while (at < array.end - 1) {
+    const end = skipValue(text, at);
+    found.push({ start: at, end });
+    at = skipSpace(text, end);
+    if (text.charCodeAt(at) !== COMMA) break;
+    at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
+export const slice = (text: string, span: Span): string => text.slice(span.start, span.end);
+
+/** The text with some of an object's fields set to raw JSON values; new ones are added at its end. */
+export function setMembers(text: string, values: ReadonlyMap<string, string>): string {
+  const present = members(text);
+  const edits: { span: Span; value: string }[] = [];
+  const added: string[] = [];
+  for (const [key, value] of values) {
+    const span = present.get(key);
+    if (span) edits.push({ span, value });
+    else added.push(`${JSON.stringify(key)}:${value}`);
+  }
+  if (added.length > 0) {
+    const close = text.lastIndexOf('}');
+    const glue = present.size > 0 ? ',' : '';
+    edits.push({ span: { start: close, end: close }, value: glue + added.join(',') });
+  }
+  return splice(text, edits);
+}
+
+/** The text with spans replaced; spans must not overlap. */
+export function splice(text: string, edits: readonly { span: Span; value: string }[]): string {
+  let result = '';
+  let from = 0;
+  for (const { span, value } of [...edits].sort((a, b) => a.span.start - b.span.start)) {
+    result += text.slice(from, span.start) + value;
+    from = span.end;
+  }
+  return result + text.slice(from);
+}
+
+/** The array text with the items of another array text behind its own. */
+export function appendItems(array: string, more: string): string {
+  const inner = more.slice(more.indexOf('[') + 1, more.lastIndexOf(']'));
+  if (inner.trim() === '') return array;
+  const close = array.lastIndexOf(']');
+  const empty = items(array, { start: array.indexOf('['), end: close + 1 }).length === 0;
+  return `${array.slice(0, close)}${empty ? '' : ','}${inner}]`;
+}
+
+/** The text of the object with `item` in its array field `field`: replacing the item whose `idField` is `id`, else behind the others. */
+export function upsertItem(text: string, field: string, idField: string, id: string, item: string): string {
+  const array = members(text).get(field);
+  if (!array || text.charCodeAt(array.start) !== 0x5b) return setMembers(text, new Map([[field, `[${item}]`]]));
+  const existing = findItem(text, field, idField, id);
+  if (existing) return splice(text, [{ span: existing, value: item }]);
+  return splice(text, [{ span: array, value: appendItems(slice(text, array), `[${item}]`) }]);
+}
+
+/** Where the item with this id stands in an array field; ids compare case-insensitively. [D12] */
+export function findItem(text: string, field: string, idField: string, id: string): Span | null {
+  const array = members(text).get(field);
+  if (!array || text.charCodeAt(array.start) !== 0x5b) return null;
+  for (const span of items(text, array)) {
+    const idSpan = members(text, span).get(idField);
+    if (!idSpan) continue;
+    const value: unknown = JSON.parse(slice(text, idSpan));
+    if (typeof value === 'string' && value.toLowerCase() === id.toLowerCase()) return span;
+  }
+  return null;
+}

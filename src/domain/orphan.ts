@@ -1,0 +1,32 @@
+/** The record of an orphan watch or case, folded from its facts. Null: all was well and nothing needs to be kept. */
+import type { OrphanEvent, OrphanKind } from './events.ts';
+import type { PartyId } from './party.ts';
+
+export interface OrphanRecord {
+  readonly id: string;
+  readonly kind: OrphanKind;
+  readonly cpo: PartyId;
+  readonly emsp: PartyId;
+  /** Id of the session, in the case in which it was first stored. */
+  readonly session: string;
+  readonly state: 'GRACE' | 'OPEN' | 'RESOLVED';
+  readonly graceEndsAt: string;
+  readonly openedAt: string | null;
+  readonly resolvedAt: string | null;
+  readonly note: string | null;
+}
+
+export function applyToOrphan(record: OrphanRecord | null, event: OrphanEvent, at: string): OrphanRecord | null {
+  if (event.type === 'orphan.armed') {
+    return { ...event.data, state: 'GRACE', openedAt: null, resolvedAt: null, note: null };
+  }
+  if (record === null) throw new Error(`${event.type} of an orphan watch that was never armed`);
+  switch (event.type) {
+    case 'orphan.disarmed':
+      return null;
+    case 'orphan.opened':
+      return { ...record, state: 'OPEN', openedAt: at };
+    case 'orphan.resolved':
+      return { ...record, state: 'RESOLVED', resolvedAt: at, note: event.data.note };
+  }
+}

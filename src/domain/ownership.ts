@@ -1,0 +1,30 @@
+/**
+ * Whose session or CDR it is: the eMSP named by `cdr_token`, or the reason why it is nobody's. [interface, Sessions 1–5; D23]
+ */
+import type { HubObject, ObjectFacts } from './object.ts';
+import type { PartyId } from './party.ts';
+import { type Audience, type Directory, nobody } from './routing.ts';
+
+export type Ownership = { readonly viewer: PartyId } | { readonly viewer: null; readonly reason: string };
+
+export function owningEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ownership {
+  const named = facts.cdrToken;
+  if (!named) return { viewer: null, reason: 'cdr_token missing' };
+  if (named.party === directory.hub) return { viewer: null, reason: 'names the hub' };
+  if (!directory.isEmsp(named.party)) return { viewer: null, reason: 'unknown eMSP' };
+  if (!directory.isRouted(named.party, owner)) return { viewer: null, reason: 'not routed' };
+  return { viewer: named.party };
+}
+
+/** Audience of a session or CDR. An eMSP that did not have it before gets the whole object rather than a fragment. */
+export function ownedAudience(
+  directory: Directory,
+  before: Pick<HubObject, 'viewer'> | null,
+  ownership: Ownership,
+  isFragment: boolean,
+): Audience {
+  if (ownership.viewer === null) return nobody(ownership.reason);
+  if (!directory.isRegistered(ownership.viewer)) return nobody('receiver not registered');
+  const isNew = before !== null && before.viewer !== ownership.viewer;
+  return { to: [ownership.viewer], as: isNew && isFragment ? 'whole' : 'change', reason: null };
+}

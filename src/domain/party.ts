@@ -1,0 +1,198 @@
+/**
+ * Partners and their parties. A partner is one credentials relationship; it may hold several parties, as platforms do.
+ * Routing and ownership are per party; tokens, endpoints and circuits per partner. [D16]
+ */
+
+export type Role = 'CPO' | 'EMSP';
+
+/** `country_code` and `party_id` in capitals, joined: `NL-TNM`. Compared case-insensitively, so always made by `partyKey`. */
+export type PartyId = string;
+
+export interface BusinessDetails {
+  readonly name: string;
+  readonly website?: string | undefined;
+}
+
+/** One party of a partner, in the case in which the operator assigned it. */
+export interface PartyRole {
+  readonly role: Role;
+  readonly country_code: string;
+  readonly party_id: string;
+  readonly business_details?: BusinessDetails | undefined;
+}
+
+/** `REGISTERED`: known to the operator, not yet connected (OCPI says PLANNED). [D30] */
+export type ConnectionStatus = 'REGISTERED' | 'CONNECTED' | 'OFFLINE' | 'SUSPENDED';
+
+export type InterfaceRole = 'SENDER' | 'RECEIVER';
+
+/** Module + interface role + URL, from version details or set by the operator, who wins. [D13] */
+export interface Endpoint {
+  readonly identifier: string;
+  readonly role: InterfaceRole;
+  readonly url: string;
+  readonly source: 'discovered' | 'operator';
+}
+
+export type TokenEncoding = 'base64' | 'plain';
+export type IdentityMode = 'COMPATIBILITY' | 'COMPLIANT';
+
+/** What the operator may set on a partner. */
+export interface PartnerSettings {
+  readonly token_encoding: TokenEncoding;
+  readonly identity_mode: IdentityMode;
+  /** RFC 3339 instant at which COMPATIBILITY ends; null = no end was set, so it is not active. [D37] */
+  readonly compatibility_until: string | null;
+  /** Deliveries to it wait while true. */
+  readonly paused: boolean;
+  /** An empty 2xx from it counts as success. */
+  readonly empty_2xx_ok: boolean;
+}
+
+/** Read model of one partner. Tokens we issued are kept as SHA-256 digests, its own token encrypted. */
+export interface Partner {
+  /** `{country_code}-{party_id}` of its first role. */
+  readonly id: PartyId;
+  readonly roles: readonly PartyRole[];
+  readonly status: ConnectionStatus;
+  readonly settings: PartnerSettings;
+  readonly endpoints: readonly Endpoint[];
+  /** The url of its credentials: versions list or version details. */
+  readonly url: string | null;
+  readonly initialTokenDigest: string | null;
+  readonly hubTokenDigest: string | null;
+  /** Digests of tokens that were valid once: spent initial tokens and replaced or revoked hub tokens. [D10] */
+  readonly spentDigests: readonly string[];
+  /** Encrypted; only `secrets.ts` can open it. */
+  readonly partnerToken: string | null;
+  /** RFC 3339. Moves when the status or the roles change. */
+  readonly lastUpdated: string;
+}
+
+export const defaultSettings: PartnerSettings = {
+  token_encoding: 'base64',
+  identity_mode: 'COMPLIANT',
+  compatibility_until: null,
+  paused: false,
+  empty_2xx_ok: false,
+};
+
+export function partyKey(countryCode: string, partyId: string): PartyId {
+  return `${countryCode}-${partyId}`.toUpperCase();
+}
+
+export function keyOf(role: Pick<PartyRole, 'country_code' | 'party_id'>): PartyId {
+  return partyKey(role.country_code, role.party_id);
+}
+
+/** The facts of a partner's life as the log has them; `applyToPartner` folds them. */
+export type PartnerEvent =
+  | {
+      type: 'partner.added';
+      data: { id: PartyId; roles: readonly PartyRole[]; settings: PartnerSettings; initialTokenDigest: string };
+    }
+  | { type: 'partner.initialTokenIssued'; data: { initialTokenDigest: string } }
+  | {
+      type: 'partner.registered' | 'partner.rotated';
+      data: {
+        url: string;
+        roles: readonly PartyRole[];
+        discovered: readonly Endpoint[];
+        hubTokenDigest: string;
+        partnerToken: string;
+      };
+    }
+  | { type: 'partner.suspended' | 'partner.online' | 'partner.offline'; data: { reason: string } }
+  | { type: 'partner.changed'; data: { settings: Partial<PartnerSettings>; roles?: readonly PartyRole[] } }
+  | { type: 'partner.endpointsSet'; data: { endpoints: readonly Endpoint[] } };
+
+/** Operator-set endpoints win over discovered ones of the same module and role, and survive a rotation. [D13] */
+function mergeEndpoints(present: readonly Endpoint[], discovered: readonly Endpoint[]): Endpoint[] {
+  const set = present.filter((endpoint) => endpoint.source === 'operator');
+  const isSet = (endpoint: Endpoint) =>
+    set.some((other) => other.identifier === endpoint.identifier && other.role === endpoint.role);
+  return [...set, ...discovered.filter((endpoint) => !isSet(endpoint))];
+}
+
+const spend = (partner: Partner, ...digests: (string | null)[]): string[] => [
+  ...partner.spentDigests,
+  ...digests.filter((digest) => digest !== null),
+];
+
+/** The partner after a fact; null before it was added. Facts about a partner that was never added are a bug. */
+export function applyToPartner(partner: Partner | null, event: PartnerEvent, at: string): Partner {
+  if (event.type === 'partner.added') {
+    const { id, roles, settings, initialTokenDigest } = event.data;
+    return {
+      id,
+      roles,
+      settings,
+      initialTokenDigest,
+      status: 'REGISTERED',
+      endpoints: [],
+      url: null,
+      hubTokenDigest: null,
+      spentDigests: [],
+      partnerToken: null,
+      lastUpdated: at,
+    };
+  }
+  if (partner === null) throw new Error(`${event.type} of a partner that was never added`);
+  switch (event.type) {
+    case 'partner.initialTokenIssued':
+      return {
+        ...partner,
+        initialTokenDigest: event.data.initialTokenDigest,
+        spentDigests: spend(partner, partner.initialTokenDigest),
+      };
+    case 'partner.registered':
+    case 'partner.rotated':
+      return {
+        ...partner,
+        url: event.data.url,
+        roles: event.data.roles,
+        endpoints: mergeEndpoints(partner.endpoints, event.data.discovered),
+        hubTokenDigest: event.data.hubTokenDigest,
+        partnerToken: event.data.partnerToken,
+        initialTokenDigest: event.type === 'partner.registered' ? null : partner.initialTokenDigest,
+        spentDigests: spend(
+          partner,
+          partner.hubTokenDigest,
+          event.type === 'partner.registered' ? partner.initialTokenDigest : null,
+        ),
+        status: 'CONNECTED',
+        lastUpdated: at,
+      };
+    case 'partner.suspended':
+      return {
+        ...partner,
+        status: 'SUSPENDED',
+        hubTokenDigest: null,
+        partnerToken: null,
+        spentDigests: spend(partner, partner.hubTokenDigest),
+        lastUpdated: at,
+      };
+    case 'partner.online':
+    case 'partner.offline':
+      return { ...partner, status: event.type === 'partner.online' ? 'CONNECTED' : 'OFFLINE', lastUpdated: at };
+    case 'partner.changed':
+      return {
+        ...partner,
+        settings: { ...partner.settings, ...event.data.settings },
+        roles: event.data.roles ?? partner.roles,
+        lastUpdated: event.data.roles ? at : partner.lastUpdated,
+      };
+    case 'partner.endpointsSet': {
+      const discovered = partner.endpoints.filter((endpoint) => endpoint.source === 'discovered');
+      return { ...partner, endpoints: mergeEndpoints(event.data.endpoints, discovered) };
+    }
+  }
+}
+
+export function isRegistered(partner: Partner): boolean {
+  return partner.hubTokenDigest !== null;
+}
+
+export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {
+  return partner.endpoints.find((endpoint) => endpoint.identifier === identifier && endpoint.role === role);
+}

@@ -1,0 +1,116 @@
+/**
+ * Token authorization, forwarded while the driver waits: one try, no retry. [interface, Token authorization; D25, D43, D44]
+ */
+import { type ErrorCode, HubError, type OutcomeClass } from '../domain/errors.ts';
+import { endpointOf, type PartyId, partyKey } from '../domain/party.ts';
+import { below, callPartner, type SyncCall } from './calls.ts';
+import type { Core } from './core.ts';
+import type { AuthorizeRequest, Caller } from './hub.ts';
+import type { HeaderParty } from './ports.ts';
+
+/** Which way an authorize goes, and what differs between the two. */
+const directions = {
+  toEmsp: { side: 'eMSP', role: 'EMSP', interfaceRole: 'SENDER', method: 'POST' },
+  toCpo: { side: 'CPO', role: 'CPO', interfaceRole: 'RECEIVER', method: 'PUT' },
+} as const;
+
+type Direction = keyof typeof directions;
+
+const refusals: Record<Exclude<OutcomeClass, 'delivered'>, ErrorCode> = {
+  timeout: 'authorizeTimeout',
+  unavailable: 'authorizeUnavailable',
+  throttled: 'authorizeUnavailable',
+  circuit_open: 'authorizeUnavailable',
+  expired: 'authorizeUnavailable',
+  auth_error: 'authorizeUnauthorized',
+  not_found: 'authorizeNotFound',
+  client_error: 'authorizeRejected',
+  invalid_response: 'authorizeIncomplete',
+};
+
+const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 'NO_CREDIT', 'NOT_ALLOWED', 'UNKNOWN']);
+
+/** The party that `OCPI-to-*` names; null when absent, or when it names the hub or the caller. [D5] */
+export function addressee(core: Core, caller: Caller, to: HeaderParty | null): PartyId | null {
+  if (!to) return null;
+  const id = partyKey(to.country_code, to.party_id);
+  return id === core.state.hub || id === caller.id ? null : id;
+}
+
+export function authorize(core: Core) {
+  const { state, recorder, settings } = core;
+
+  /** The receiver; null when there is no routing rule or it is unknown, which is an answer and not an error. */
+  function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): PartyId | null {
+    const named = addressee(core, caller, request.to);
+    const { role } = directions[direction];
+    if (named === null) {
+      // Toward a CPO the only routed one is meant. [D43]
+      const [only, second] = direction === 'toCpo' ? state.counterparts(caller.id) : ['', ''];
+      if (only === undefined) return null;
+      if (second === undefined) return only;
+      throw new HubError('invalid', { message: 'OCPI-to-country-code, OCPI-to-party-id: required' });
+    }
+    const [emsp, cpo] = role === 'EMSP' ? [named, caller.id] : [caller.id, named];
+    return state.party(named, role) && state.isRouted(emsp, cpo) ? named : null;
+  }
+
+  async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<unknown> {
+    const to = receiver(direction, caller, request);
+    if (to === null) {
+      note(direction, caller, request, null, 'NOT_ALLOWED', 'no routing rule');
+      return { allowed: 'NOT_ALLOWED' };
+    }
+    const { side, role, interfaceRole, method } = directions[direction];
+    const partner = state.partnerOf(to);
+    const endpoint = partner && endpointOf(partner, 'tokens', interfaceRole);
+    const refuse = (code: ErrorCode) => {
+      note(direction, caller, request, to, 'UNKNOWN', code);
+      return new HubError(code, { side, data: { allowed: 'UNKNOWN' } });
+    };
+    if (!partner || !endpoint) throw refuse('authorizeNoEndpoint');
+    const { country_code, party_id } = caller.party;
+    const segments = direction === 'toCpo' ? [country_code, party_id, request.uid] : [request.uid];
+    const call: SyncCall = {
+      method,
+      url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
+      from: caller.party,
+      to: state.party(to, role) ?? null,
+      body: request.body,
+      timeoutMs: settings.authorizeTimeoutMs,
+      emptyOk: false,
+    };
+    const outcome = await callPartner(core, partner, call, caller.trace);
+    if (outcome.class !== 'delivered') {
+      throw refuse(outcome.ocpiStatus === 2004 ? 'authorizeNotFound' : refusals[outcome.class]);
+    }
+    const allowed = (outcome.data as { allowed?: unknown } | null | undefined)?.allowed;
+    if (!answers.has(allowed)) throw refuse('authorizeIncomplete');
+    note(direction, caller, request, to, String(allowed), 'answered');
+    return outcome.data;
+  }
+
+  /** For the trace; nobody waits for it. */
+  function note(
+    direction: Direction,
+    caller: Caller,
+    request: AuthorizeRequest,
+    to: PartyId | null,
+    allowed: string,
+    outcome: string,
+  ): void {
+    const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
+    const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
+    recorder.note({
+      shardOf: caller.id,
+      facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
+      trace: caller.trace,
+      at: recorder.instant(),
+    });
+  }
+
+  return {
+    authorizeAtEmsp: (caller: Caller, request: AuthorizeRequest) => forward('toEmsp', caller, request),
+    authorizeAtCpo: (caller: Caller, request: AuthorizeRequest) => forward('toCpo', caller, request),
+  };
+}

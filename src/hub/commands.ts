@@ -1,0 +1,228 @@
+/**
+ * Commands of eMSPs: find the CPO, forward once, answer at once; relay the asynchronous result when it comes.
+ * [interface, Commands 1–6; D26–D29, D44, D45, D54]
+ *
+ * K1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
+ * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
+ * K3  The hub makes no result of its own.
+ */
+import { commandEnds, commandMachine } from '../../machines/command.ts';
+import type { ActorSpec } from '../../machines/supervisor.ts';
+import { applyToCommand, type CommandRecord } from '../domain/command.ts';
+import { type ErrorCode, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import type { CommandEvent } from '../domain/events.ts';
+import { endpointOf, type PartyId } from '../domain/party.ts';
+import { addressee } from './authorize.ts';
+import { below, callPartner } from './calls.ts';
+import { type Core, heard, rowData } from './core.ts';
+import { findCpo } from './command-target.ts';
+import type { Caller, CommandAnswer, CommandRequest, Credential, Trace } from './hub.ts';
+import type { Orphans } from './orphans.ts';
+
+const actorId = (id: string) => `command:${id}`;
+
+const refusals: Record<Exclude<OutcomeClass, 'delivered'>, ErrorCode> = {
+  timeout: 'commandTimeout',
+  unavailable: 'commandUnavailable',
+  throttled: 'commandUnavailable',
+  circuit_open: 'commandUnavailable',
+  expired: 'commandUnavailable',
+  auth_error: 'commandUnauthorized',
+  not_found: 'commandNotFound',
+  client_error: 'commandRejected',
+  invalid_response: 'commandFailed',
+};
+
+const cutOff = 'the hub was restarted meanwhile';
+
+export class Commands {
+  readonly #core: Core;
+  readonly #orphans: Orphans;
+  /** What the machine's effect `forwardToCpo` starts, by command; the verb awaits its end. */
+  readonly #forwards = new Map<string, () => void>();
+
+  constructor(core: Core, orphans: Orphans) {
+    this.#core = core;
+    this.#orphans = orphans;
+  }
+
+  async command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
+    const { state, ports } = this.#core;
+    const { cpo, session } = await findCpo(this.#core, caller, request, addressee(this.#core, caller, request.to));
+    if (!state.isRouted(caller.id, cpo)) throw new HubError('notRouted');
+    const id = ports.secrets.newId();
+    const data = {
+      ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
+      ...{ sessionId: request.sessionId, reservationId: request.reservationId },
+      ...{ authorizationReference: request.authorizationReference, tokenUid: request.tokenUid },
+    };
+    const record = await this.#record(id, { type: 'command.requested', data }, caller.trace, caller.id);
+    const answered = new Promise<CommandAnswer>((resolve, reject) => {
+      this.#forwards.set(id, () => void this.#forward(caller, request, record).then(resolve, reject));
+    });
+    this.#core.supervisor.start(this.#spec(record));
+    const answer = await answered.finally(() => this.#forwards.delete(id));
+    if (session && answer.result === 'ACCEPTED') await this.#orphans.arm(session, caller.id, caller.trace);
+    return answer;
+  }
+
+  /** The CPO's asynchronous result, relayed to the eMSP. It may come early, late and more than once. [D29] */
+  async callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
+    const { state, settings } = this.#core;
+    const known = await this.#read(id);
+    if (!known || state.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
+    await this.#revive(known);
+    const received = { type: 'command.resultReceived', data: { result } } as const;
+    const record = await this.#record(id, received, trace, known.cpo, body);
+    const emsp = state.partnerOf(record.emsp);
+    if (!emsp) throw new HubError('callbackForwardFailed');
+    const call = {
+      ...{ method: 'POST', url: record.responseUrl, body, emptyOk: true, timeoutMs: settings.callbackTimeoutMs } as const,
+      from: state.party(record.cpo, 'CPO') ?? null,
+      to: state.party(record.emsp, 'EMSP') ?? null,
+    };
+    const outcome = await callPartner(this.#core, emsp, call, trace);
+    if (outcome.class === 'delivered') {
+      await this.#record(id, { type: 'command.relayed', data: { result } }, trace, null);
+      return;
+    }
+    const reason = `${outcome.class}: ${outcome.message}`;
+    await this.#record(id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
+    throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
+  }
+
+  /** Brings back every command that still waits for something. [K2] */
+  async recover(keys: readonly string[]): Promise<void> {
+    for (const key of keys) {
+      const record = await this.#read(key);
+      if (!record) continue;
+      await this.#revive(record);
+      if (record.state === 'forwarding') {
+        await this.#record(record.id, { type: 'command.failed', data: { reason: cutOff } }, null, null);
+      } else if (record.state === 'relaying') {
+        const data = { result: record.result ?? '', reason: cutOff };
+        await this.#record(record.id, { type: 'command.relayFailed', data }, null, null);
+      }
+    }
+  }
+
+  async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
+    const { state, settings } = this.#core;
+    const cpo = state.partnerOf(record.cpo);
+    const endpoint = cpo && endpointOf(cpo, 'commands', 'RECEIVER');
+    if (!cpo || !endpoint) return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
+    const call = {
+      method: 'POST',
+      url: below(endpoint.url, [record.command]),
+      from: caller.party,
+      to: state.party(record.cpo, 'CPO') ?? null,
+      body: request.bodyFor(`${settings.publicUrl}/ocpi/2.2.1/commands/callback/${record.id}`),
+      timeoutMs: settings.commandTimeoutMs,
+      emptyOk: false,
+    } as const;
+    const outcome = await callPartner(this.#core, cpo, call, caller.trace);
+    if (outcome.class !== 'delivered') {
+      const code = outcome.ocpiStatus === 2004 ? 'commandNotFound' : refusals[outcome.class];
+      return this.#failed(record, code, outcome.message, caller.trace);
+    }
+    const answer = readAnswer(outcome, settings.commandResultWindowS);
+    if (!answer) return this.#failed(record, 'commandFailed', 'no usable CommandResponse', caller.trace);
+    const data = { result: answer.result, timeoutS: answer.timeout };
+    await this.#record(record.id, { type: 'command.answered', data }, caller.trace, record.cpo);
+    return answer;
+  }
+
+  /** The hub marks its record rejected and keeps nothing pending. [interface, Command result values] */
+  async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
+    await this.#record(record.id, { type: 'command.failed', data: { reason } }, trace, null);
+    throw new HubError(code);
+  }
+
+  /** Records a fact of a command in turn: a result may have been recorded while the forward was under way. */
+  #record(
+    id: string,
+    event: CommandEvent,
+    trace: Trace | null,
+    party: PartyId | null,
+    body: string | null = null,
+  ): Promise<CommandRecord> {
+    const { recorder, supervisor, settings } = this.#core;
+    const actor = actorId(id);
+    return recorder.inTurn(actor, async () => {
+      const before = event.type === 'command.requested' ? null : await this.#read(id);
+      const at = recorder.instant();
+      const record = applyToCommand(before, event, at);
+      const isOver = commandEnds.has(record.state);
+      const windowS = event.type === 'command.answered' ? event.data.timeoutS : settings.commandResultWindowS;
+      const dueAt = new Date(Date.parse(at) + windowS * 1000).toISOString();
+      const reservation = event.type === 'command.requested' ? reservationRow(record) : null;
+      const seq = await recorder.record({
+        shardOf: record.emsp,
+        facts: [{ stream: actor, event, party, body }],
+        puts: [commandRow(record), ...(reservation ? [reservation] : [])],
+        // Every command that is not over has a due time: that is how a restart finds it.
+        due: [{ key: actor, at: isOver ? null : dueAt }],
+        trace,
+        at,
+      });
+      if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
+      if (isOver) supervisor.stop(actor);
+      return record;
+    });
+  }
+
+  #read(id: string): Promise<CommandRecord | null> {
+    return rowData<CommandRecord>(this.#core.store, { kind: 'commands', owner: '', id });
+  }
+
+  async #revive(record: CommandRecord): Promise<void> {
+    if (!this.#core.supervisor.has(actorId(record.id))) await this.#core.supervisor.revive(this.#spec(record));
+  }
+
+  #spec(record: CommandRecord): ActorSpec<typeof commandMachine> {
+    const { store, timers, supervisor } = this.#core;
+    const actor = actorId(record.id);
+    const arm = (due: number | null) => {
+      if (due === null) timers.disarm(actor);
+      else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
+    };
+    return {
+      id: actor,
+      kind: 'command',
+      machine: commandMachine.provide({
+        actions: {
+          forwardToCpo: () => this.#forwards.get(record.id)?.(),
+          arm: ({ context }) => arm(context.due),
+          recordSilent: () => this.#silent(record.id),
+        },
+      }),
+      input: undefined,
+      history: async () => (await store.history(store.shardOf(record.emsp), actor)).map(heard),
+      restored: (snapshot) => arm(snapshot.context.due),
+    };
+  }
+
+  #silent(id: string): void {
+    this.#record(id, { type: 'command.silent', data: {} }, null, null).catch((error: unknown) =>
+      this.#core.ports.log.error({ err: error, commandId: id }, 'could not record that no result came'),
+    );
+  }
+}
+
+export function commandRow(record: CommandRecord) {
+  return { kind: 'commands', owner: '', id: record.id, shelf: 'commands', upd: record.at, data: record, body: null };
+}
+
+function reservationRow(record: CommandRecord) {
+  if (record.command !== 'RESERVE_NOW' || record.reservationId === null) return null;
+  const id = record.reservationId.toLowerCase();
+  return { kind: 'reservations', owner: record.emsp, id, shelf: null, upd: record.at, data: { cpo: record.cpo }, body: null };
+}
+
+/** The CPO's CommandResponse with its `timeout`, else the default; null when it cannot be used. [D28] */
+function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
+  const data = outcome.data as { result?: unknown; timeout?: unknown; message?: unknown } | null | undefined;
+  if (typeof data?.result !== 'string') return null;
+  const timeout = typeof data.timeout === 'number' && data.timeout > 0 ? data.timeout : defaultTimeoutS;
+  return { result: data.result, timeout, ...(data.message !== undefined && { message: data.message }) };
+}

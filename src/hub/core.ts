@@ -1,0 +1,86 @@
+/**
+ * What every part of the hub shares, and how read models stand in rows of the store.
+ */
+import type { Supervisor } from '../../machines/supervisor.ts';
+import type { Put, Row, RowKey, Store, StoredEvent } from '../../storage/contract.ts';
+import type { HubObject, ObjectModule } from '../domain/object.ts';
+import { sortableDate } from '../domain/object.ts';
+import type { Partner, PartyId } from '../domain/party.ts';
+import type { Route } from '../domain/routing.ts';
+import type { HubPorts, HubSettings } from './ports.ts';
+import type { Recorder } from './recorder.ts';
+import { routeKey, type State } from './state.ts';
+import type { Timers } from './timers.ts';
+
+export interface Core {
+  readonly store: Store;
+  readonly state: State;
+  readonly recorder: Recorder;
+  readonly supervisor: Supervisor;
+  readonly timers: Timers;
+  readonly ports: HubPorts;
+  readonly settings: HubSettings;
+}
+
+/** Shelf of sessions and CDRs that belong to nobody yet. No party is named so: it has no hyphen. [D23] */
+export const unownedShelf = 'unowned';
+
+const listed = { shelf: null, upd: '', body: null } as const;
+
+export function partnerPut(partner: Partner): Put {
+  return { kind: 'partners', owner: partner.id, id: partner.id, ...listed, data: partner };
+}
+
+export function routePut(route: Route): Put {
+  return { kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo), ...listed, data: route };
+}
+
+/** What of an object stands beside its body. */
+type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key'>;
+
+function shelfOf(object: HubObject): string | null {
+  if (object.module === 'sessions' || object.module === 'cdrs') return object.viewer ?? unownedShelf;
+  return object.facts.publish === false ? null : object.owner;
+}
+
+export function objectPut(object: HubObject): Put {
+  const { body, module, owner, key, ...data } = object;
+  const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
+  return { kind: module, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
+}
+
+export function objectFromRow(row: Row): HubObject {
+  const data = row.data as ObjectData;
+  return { ...data, module: row.kind as ObjectModule, owner: row.owner, key: row.id, body: row.body ?? '' };
+}
+
+export async function readObject(
+  store: Store,
+  module: ObjectModule,
+  owner: PartyId,
+  key: string,
+): Promise<HubObject | null> {
+  const row = await store.get({ kind: module, owner, id: key });
+  return row && objectFromRow(row);
+}
+
+/** Where to find the owners of a location or session by its id alone. [D27] */
+export function ownerPut(module: ObjectModule, key: string, owner: PartyId): Put {
+  return { kind: `${module}:owners`, owner: key, id: owner, ...listed, data: null };
+}
+
+export async function ownersOf(store: Store, module: ObjectModule, id: string): Promise<PartyId[]> {
+  const owners: PartyId[] = [];
+  for await (const row of store.scan(`${module}:owners`, id.toLowerCase())) owners.push(row.id);
+  return owners;
+}
+
+export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
+  const row = await store.get(key);
+  return row && (row.data as T);
+}
+
+/** A stored fact as the machine of its stream hears it. */
+export function heard(event: StoredEvent): { type: string; at: number; data: unknown; seq: number } {
+  return { type: event.type, at: Date.parse(event.at), data: event.data, seq: event.seq };
+}

@@ -1,0 +1,202 @@
+/**
+ * Takes what is owed from the log into memory, in order, as far as there is room; the rest stays in the log until there is.
+ *
+ * I1  Live events, a restart and catching up enter by the same door (`#offer`).
+ * I2  What was taken is outstanding until it has ended or has a row; a receiver's floor stays below it.
+ * I3  A receiver that is behind gets nothing live: it reads the log itself, so its order is the log's.
+ */
+import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
+import type { Core } from './core.ts';
+import type { Lanes } from './lanes.ts';
+import { type DeliveryMemory, type OutboxWriter, type Progress, rowsOf } from './outbox.ts';
+
+/** What waits for one partner, and how far its parties have come. */
+export interface Queue {
+  readonly partnerId: PartyId;
+  readonly lanes: Lanes;
+  readonly progress: Progress[];
+  dead: number;
+}
+
+export interface Taker {
+  /** The queue of the partner that holds a party; undefined when there is no such partner. */
+  queueOf(receiver: PartyId): Queue | undefined;
+  /** Puts a delivery at the tail of its lane; `memory` of one that was tried before. */
+  take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void;
+}
+
+/** Deliveries of one partner in memory; the rest stays in the log. */
+const windowMax = 10_000;
+const readBatch = 500;
+/** A floor that moved without anything being owed is written this often. */
+const idleFloorsMs = 60_000;
+
+const progressKey = (receiver: PartyId, shard: Shard) => `${receiver}/${shard}`;
+
+export class Intake {
+  readonly #core: Core;
+  readonly #taker: Taker;
+  readonly #writer: OutboxWriter;
+  readonly #progress = new Map<string, Progress>();
+  #closed = false;
+
+  constructor(core: Core, taker: Taker, writer: OutboxWriter) {
+    this.#core = core;
+    this.#taker = taker;
+    this.#writer = writer;
+  }
+
+  /** An event was committed: whoever it is owed to gets it in turn. */
+  owed(event: StoredEvent): void {
+    for (const receiver of event.to) {
+      const progress = this.#progressOf(receiver, event.shard, event.seq - 1);
+      if (progress && !progress.behind) this.#offer(progress, event);
+    }
+  }
+
+  /** A party that was just added is owed nothing of the past. */
+  added(partner: Partner): void {
+    const { recorder, store } = this.#core;
+    for (const party of partner.roles) {
+      for (const shard of Object.keys(store.health().heads).map(Number)) {
+        const progress = this.#progressOf(keyOf(party), shard, recorder.dispatchedTo(shard));
+        if (progress) this.#writer.touch(progress);
+      }
+    }
+  }
+
+  progress(receiver: PartyId, shard: Shard): Progress | undefined {
+    return this.#progress.get(progressKey(receiver, shard));
+  }
+
+  /** Whether a delivery without a row is still to come. */
+  isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
+    const progress = this.progress(receiver, shard);
+    return progress !== undefined && (progress.outstanding.has(seq) || (progress.behind && seq > progress.cursor));
+  }
+
+  /** Reads on from the log when there is room again. */
+  readOn(queue: Queue): void {
+    if (this.#closed || queue.lanes.size > windowMax / 2) return;
+    for (const progress of queue.progress) {
+      if (!progress.behind || progress.reading) continue;
+      progress.reading = true;
+      this.#catchUp(queue, progress)
+        .catch((error: unknown) => this.#core.ports.log.error({ err: error }, 'could not read on from the log'))
+        .finally(() => {
+          progress.reading = false;
+        });
+    }
+  }
+
+  /** Finds everything that is owed, as the log and the rows have it. Called once, before anything is accepted. */
+  async recover(shards: readonly Shard[]): Promise<void> {
+    const { store, recorder, state } = this.#core;
+    const floors = new Map((await store.floors()).map((floor) => [progressKey(floor.dest, floor.shard), floor.seq]));
+    for (const partner of state.partners()) {
+      for (const receiver of partner.roles.map(keyOf)) {
+        for (const shard of shards) {
+          const progress = this.#progressOf(receiver, shard, floors.get(progressKey(receiver, shard)) ?? 0);
+          if (progress) await this.#recall(progress);
+        }
+      }
+    }
+    for (const shard of shards) await this.#scan(shard, recorder.dispatchedTo(shard));
+    this.#keepIdleFloors();
+  }
+
+  /** Takes nothing more; floors are written as they stand. */
+  close(): void {
+    this.#closed = true;
+    for (const progress of this.#progress.values()) this.#writer.touch(progress);
+  }
+
+  #progressOf(receiver: PartyId, shard: Shard, from: Seq): Progress | undefined {
+    const present = this.progress(receiver, shard);
+    if (present) return present;
+    const queue = this.#taker.queueOf(receiver);
+    if (!queue) return undefined;
+    const progress: Progress = {
+      ...{ receiver, shard, cursor: from, behind: false, reading: false, flushed: 0 },
+      ...{ outstanding: new Set<Seq>(), known: new Set<Seq>() },
+    };
+    this.#progress.set(progressKey(receiver, shard), progress);
+    queue.progress.push(progress);
+    return progress;
+  }
+
+  /** Takes an owed event into memory, or notes that memory is full and the log holds the rest. */
+  #offer(progress: Progress, event: StoredEvent): void {
+    const queue = this.#taker.queueOf(progress.receiver);
+    if (!queue) return;
+    if (queue.lanes.size >= windowMax) {
+      progress.behind = true;
+      return;
+    }
+    progress.cursor = event.seq;
+    if (progress.known.delete(event.seq)) return;
+    progress.outstanding.add(event.seq);
+    this.#taker.take(queue, progress.receiver, event, null);
+  }
+
+  async #catchUp(queue: Queue, progress: Progress): Promise<void> {
+    const { store, recorder } = this.#core;
+    while (!this.#closed && progress.behind && queue.lanes.size < windowMax) {
+      const { shard, cursor: after, receiver: to } = progress;
+      const head = recorder.dispatchedTo(shard);
+      const events = await store.read({ shard, after, limit: readBatch, to });
+      for (const event of events) if (event.seq <= head && queue.lanes.size < windowMax) this.#offer(progress, event);
+      if (queue.lanes.size >= windowMax || events.length === readBatch) continue;
+      progress.cursor = head;
+      if (recorder.dispatchedTo(shard) > head) continue;
+      progress.behind = false;
+      progress.known.clear();
+    }
+  }
+
+  /** One pass over the log for all receivers, from the lowest floor. */
+  async #scan(shard: Shard, head: Seq): Promise<void> {
+    const mine = [...this.#progress.values()].filter((progress) => progress.shard === shard);
+    let after = mine.reduce((lowest, { cursor }) => Math.min(lowest, cursor), head);
+    while (after < head) {
+      const events = await this.#core.store.read({ shard, after, limit: readBatch });
+      if (events.length === 0) break;
+      for (const event of events) {
+        for (const receiver of event.to) {
+          const progress = this.progress(receiver, shard);
+          if (progress && !progress.behind && event.seq > progress.cursor) this.#offer(progress, event);
+        }
+        after = event.seq;
+      }
+    }
+    for (const progress of mine) if (!progress.behind) progress.known.clear();
+  }
+
+  /** Deliveries that wait for another attempt come back with their due time; those that ended are not taken again. */
+  async #recall(progress: Progress): Promise<void> {
+    const { store } = this.#core;
+    const { receiver: dest, shard, cursor: floor } = progress;
+    const queue = this.#taker.queueOf(dest);
+    if (!queue) return;
+    progress.flushed = floor;
+    for await (const row of rowsOf(store, { dest, shard, rows: 'open', fromSeq: 0 })) {
+      if (row.seq > floor) progress.known.add(row.seq);
+      if (row.state === 'DEAD') queue.dead++;
+      const event = row.state === 'PENDING' ? await store.event(shard, row.seq) : null;
+      if (event) this.#taker.take(queue, dest, event, row.data as DeliveryMemory);
+    }
+    for await (const row of rowsOf(store, { dest, shard, rows: 'DELIVERED', fromSeq: floor + 1 })) {
+      progress.known.add(row.seq);
+    }
+  }
+
+  /** Floors of receivers to whom nothing is owed move too, so that a restart has little to read. */
+  #keepIdleFloors(): void {
+    const { timers, ports } = this.#core;
+    timers.arm('idle-floors', ports.clock.now() + idleFloorsMs, () => {
+      for (const progress of this.#progress.values()) this.#writer.touch(progress);
+      this.#keepIdleFloors();
+    });
+  }
+}

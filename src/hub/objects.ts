@@ -1,0 +1,67 @@
+/**
+ * What a caller may read: one object, or the list of those it is entitled to. [interface, Routing and ownership]
+ */
+import type { ListPage, Row } from '../../storage/contract.ts';
+import { HubError } from '../domain/errors.ts';
+import { type HubObject, type ObjectModule, objectKey, readWithin } from '../domain/object.ts';
+import type { PartyId } from '../domain/party.ts';
+import { type Core, objectFromRow, readObject } from './core.ts';
+import type { Caller, Listed, ListRequest } from './hub.ts';
+
+export interface ObjectQuery {
+  readonly module: ObjectModule;
+  /** Null when the path does not say: the caller's own, or one of its counterparts'. */
+  readonly owner: PartyId | null;
+  readonly id: string;
+  readonly within: readonly string[];
+  readonly tokenType?: string;
+}
+
+export function objects({ store, state }: Core) {
+  /** Whether a counterpart may see it: owned objects by `cdr_token`, catalogue objects by routing and `publish`. */
+  function maySee(caller: Caller, object: HubObject): boolean {
+    if (object.owner === caller.id) return true;
+    if (object.module === 'sessions' || object.module === 'cdrs') return object.viewer === caller.id;
+    const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, object.owner] : [object.owner, caller.id];
+    return object.facts.publish !== false && state.isRouted(emsp, cpo);
+  }
+
+  /** Owners among whom an id without its owner is looked for. */
+  function candidates(caller: Caller, query: ObjectQuery): readonly PartyId[] {
+    if (query.owner !== null) return [query.owner];
+    return caller.party.role === 'CPO' && query.module !== 'tokens' ? [caller.id] : state.counterparts(caller.id);
+  }
+
+  async function read(caller: Caller, query: ObjectQuery): Promise<string> {
+    const key = objectKey(query.module, query.id, query.tokenType ? { tokenType: query.tokenType } : {});
+    const found: string[] = [];
+    for (const owner of candidates(caller, query)) {
+      const object = await readObject(store, query.module, owner, key);
+      const text = object && maySee(caller, object) ? readWithin(object.body, query.within) : null;
+      if (text !== null) found.push(text);
+    }
+    const [first] = found;
+    if (first === undefined) throw new HubError('notFound');
+    if (found.length > 1) throw new HubError('invalid', { message: `ambiguous: ${found.length} owners use id ${query.id}` });
+    return first;
+  }
+
+  async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
+    const isOwned = module === 'sessions' || module === 'cdrs';
+    const shelves = isOwned ? [caller.id] : state.counterparts(caller.id);
+    const page = await store.list({ kind: module, shelves, ...request });
+    return listed(page, (row) => objectFromRow(row).body);
+  }
+
+  return { read, list };
+}
+
+export function listed<T>(page: ListPage, item: (row: Row) => T): Listed<T> {
+  const last = page.rows.at(-1);
+  return {
+    items: page.rows.map(item),
+    total: page.total,
+    offset: page.offset,
+    last: last ? { upd: last.upd, owner: last.owner, id: last.id } : null,
+  };
+}

@@ -1,0 +1,198 @@
+/**
+ * The verbs of operators: onboarding, settings, routing, status.
+ */
+import { HubError } from '../domain/errors.ts';
+import {
+  defaultSettings,
+  type Endpoint,
+  isRegistered,
+  keyOf,
+  type Partner,
+  type PartnerSettings,
+  type PartyId,
+  type PartyRole,
+} from '../domain/party.ts';
+import { type Route, } from '../domain/routing.ts';
+import { type Core, routePut } from './core.ts';
+import type { Deliveries } from './deliveries.ts';
+import type { HubStatus, Operations, PartyView, Trace } from './hub.ts';
+import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
+import type { Registration } from './registration.ts';
+
+type Verbs = Omit<
+  Operations,
+  'deliveries' | 'delivery' | 'events' | 'commands' | 'command' | 'orphans' | 'storedNotForwarded'
+>;
+
+export interface OperationsParts {
+  readonly core: Core;
+  readonly registration: Registration;
+  readonly actors: PartnerActors;
+  readonly deliveries: Deliveries;
+  readonly version: string;
+  readonly ready: () => boolean;
+}
+
+export function operations({ core, registration, actors, deliveries, version, ready }: OperationsParts): Verbs {
+  const { state, recorder, ports, store, supervisor } = core;
+  const startedAt = ports.clock.now();
+
+  function known(id: string): Partner {
+    const partner = state.partner(id.toUpperCase());
+    if (!partner) throw new HubError('notFound');
+    return partner;
+  }
+
+  /** Work on a partner as it stands when its turn has come. */
+  function inTurn<T>(id: string, work: (partner: Partner) => Promise<T>): Promise<T> {
+    const partner = known(id);
+    return recorder.inTurn(partnerStream(partner.id), () => work(known(partner.id)));
+  }
+
+  async function addParty(roles: readonly PartyRole[], settings: Partial<PartnerSettings>, trace: Trace) {
+    const [first] = roles;
+    if (!first) throw new HubError('invalid', { message: 'roles: at least one is required' });
+    return recorder.inTurn('partner.added', async () => {
+      for (const role of roles) refuseTaken(role);
+      const initialToken = ports.secrets.newToken();
+      const initialTokenDigest = ports.secrets.digest(initialToken);
+      const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
+      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
+      deliveries.added(partner);
+      return { party: view(partner), initialToken };
+    });
+  }
+
+  /** A country_code and party_id belong to one partner alone. [D41] */
+  function refuseTaken(role: PartyRole): void {
+    const id = keyOf(role);
+    if (state.partnerOf(id) || id === state.hub) throw new HubError('conflict', { message: `${id} exists already` });
+  }
+
+  function view(partner: Partner): PartyView {
+    const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
+    const { depth, oldestAt, dead } = deliveries.queue(id);
+    const contact = state.lastContact(id);
+    const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
+    return {
+      ...{ id, status, roles, url, endpoints, settings, last_updated },
+      circuits: actors.circuits(id),
+      queue: { depth, oldest_age_s, dead },
+      last_contact: contact === null ? null : new Date(contact).toISOString(),
+    };
+  }
+
+  function changeParty(
+    id: string,
+    settings: Partial<PartnerSettings>,
+    businessDetails: { name: string } | undefined,
+    trace: Trace,
+  ) {
+    return inTurn(id, async (partner) => {
+      const roles = businessDetails && partner.roles.map((role) => ({ ...role, business_details: businessDetails }));
+      const data = { settings, ...(roles && { roles }) };
+      const changed = await registration.recordPartner(partner, { type: 'partner.changed', data }, trace);
+      if (settings.paused !== undefined) {
+        supervisor.send(courierActor(partner.id), { type: settings.paused ? 'pause' : 'resume' });
+      }
+      return view(changed);
+    });
+  }
+
+  function issueInitialToken(id: string, trace: Trace): Promise<string> {
+    return inTurn(id, async (partner) => {
+      if (isRegistered(partner)) {
+        throw new HubError('conflict', { message: `${partner.id} is registered: suspend it before it registers again` });
+      }
+      const initialToken = ports.secrets.newToken();
+      const data = { initialTokenDigest: ports.secrets.digest(initialToken) };
+      await registration.recordPartner(partner, { type: 'partner.initialTokenIssued', data }, trace);
+      return initialToken;
+    });
+  }
+
+  function setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView> {
+    return inTurn(id, async (partner) => {
+      const data = { endpoints: endpoints.map((endpoint) => ({ ...endpoint, source: 'operator' as const })) };
+      return view(await registration.recordPartner(partner, { type: 'partner.endpointsSet', data }, trace));
+    });
+  }
+
+  function suspend(id: string, trace: Trace): Promise<PartyView> {
+    return inTurn(id, async (partner) => {
+      if (partner.status !== 'SUSPENDED') await registration.suspend(partner, 'suspended by an operator', trace);
+      return view(known(partner.id));
+    });
+  }
+
+  async function setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route> {
+    const route = { emsp: emsp.toUpperCase(), cpo: cpo.toUpperCase(), active };
+    for (const [id, role] of [[route.emsp, 'EMSP'], [route.cpo, 'CPO']] as const) {
+      if (!state.party(id, role)) throw new HubError('notFound', { message: `no ${role} party ${id}` });
+    }
+    if (state.route(route.emsp, route.cpo)?.active === active) return route;
+    await recordRoute(route, false, trace);
+    return route;
+  }
+
+  async function removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void> {
+    const route = state.route(emsp.toUpperCase(), cpo.toUpperCase());
+    if (!route) throw new HubError('notFound');
+    await recordRoute({ ...route, active: false }, true, trace);
+  }
+
+  async function recordRoute(route: Route, removed: boolean, trace: Trace): Promise<void> {
+    const stream = `route:${route.emsp}/${route.cpo}`;
+    await recorder.inTurn(stream, async () => {
+      const { kind, owner, id } = routePut(route);
+      const type = removed ? ('route.removed' as const) : ('route.set' as const);
+      await recorder.record({
+        shardOf: route.cpo,
+        facts: [{ stream, event: { type, data: route }, party: null }],
+        puts: [removed ? { kind, owner, id, gone: true } : routePut(route)],
+        trace,
+        at: recorder.instant(),
+      });
+      state.applyRoute(route, removed);
+    });
+  }
+
+  function status(): HubStatus {
+    const actors: Record<string, Record<string, number>> = {};
+    for (const { kind, status: of, snapshot } of supervisor.views()) {
+      const name = of === 'active' ? stateName(snapshot?.value) : of;
+      const states = (actors[kind] ??= {});
+      states[name] = (states[name] ?? 0) + 1;
+    }
+    const queues = [...state.partners()].map((partner) => deliveries.queue(partner.id));
+    const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
+    const { state: storeState, reason, heads } = store.health();
+    return {
+      version,
+      uptime_s: (ports.clock.now() - startedAt) / 1000,
+      ready: ready() && storeState === 'open',
+      store: { state: storeState, reason },
+      sequence: Object.values(heads).reduce((sum, head) => sum + head, 0),
+      actors,
+      backlog: {
+        depth: queues.reduce((sum, { depth }) => sum + depth, 0),
+        oldest_age_s: oldest.length > 0 ? Math.max(0, (ports.clock.now() - Math.min(...oldest)) / 1000) : null,
+      },
+    };
+  }
+
+  return {
+    addParty,
+    parties: () => [...state.partners()].map(view),
+    party: (id) => view(known(id)),
+    ...{ changeParty, issueInitialToken, setEndpoints, suspend },
+    ...{ routes: () => state.routes(), setRoute, removeRoute, status },
+  };
+}
+
+/** A parallel machine counts under its first region: the connection, or the door. */
+function stateName(value: unknown): string {
+  if (typeof value === 'string') return value;
+  const [first] = Object.values(value ?? {});
+  return typeof first === 'string' ? first : 'unknown';
+}

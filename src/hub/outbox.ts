@@ -1,0 +1,136 @@
+/**
+ * Remembers how deliveries went: rows of what is being retried, dead or done, and each receiver's floor. Written lazily and
+ * together, never a synced write per attempt.
+ *
+ * X1  A floor never passes a delivery that has neither ended nor a row of its own.
+ * X2  Rows and the floors that rely on them go in one write.
+ */
+import type { DeliveryQuery, DeliveryRow, Floor, Seq, Shard, Store } from '../../storage/contract.ts';
+import type { Attempt } from '../domain/events.ts';
+import type { PartyId } from '../domain/party.ts';
+import type { Clock, Log } from './ports.ts';
+
+/** What a delivery's row remembers. */
+export interface DeliveryMemory {
+  readonly attempts: readonly Attempt[];
+  /** RFC 3339; null when it has ended. */
+  readonly due: string | null;
+  /** Start of the retry window, RFC 3339. */
+  readonly since: string;
+  /** Attempts in this window. */
+  readonly tries: number;
+  /** Why it is dead. */
+  readonly reason: string | null;
+}
+
+/** How far one receiver has come in one shard's log. */
+export interface Progress {
+  readonly receiver: PartyId;
+  readonly shard: Shard;
+  /** Everything owed up to here was taken into memory. */
+  cursor: Seq;
+  /** The log holds more than memory: it is read on when there is room. */
+  behind: boolean;
+  reading: boolean;
+  /** Taken into memory and neither ended nor remembered by a row; ascending. */
+  readonly outstanding: Set<Seq>;
+  /** Sequences above the floor that have rows, so they are not taken again. */
+  readonly known: Set<Seq>;
+  flushed: Seq;
+}
+
+const retryWriteMs = 1_000;
+const rowsBatch = 500;
+
+/** Rows of one receiver from a sequence on, read in batches so that memory stays bounded. */
+export async function* rowsOf(
+  store: Store,
+  query: Omit<DeliveryQuery, 'limit' | 'fromSeq'> & { fromSeq: Seq },
+): AsyncIterable<DeliveryRow> {
+  for (let fromSeq = query.fromSeq; ; ) {
+    const rows = await store.deliveries({ ...query, fromSeq, limit: rowsBatch });
+    yield* rows;
+    const last = rows.at(-1);
+    if (!last || rows.length < rowsBatch) return;
+    fromSeq = last.seq + 1;
+  }
+}
+
+export class OutboxWriter {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #dispatchedTo: (shard: Shard) => Seq;
+  #rows: DeliveryRow[] = [];
+  #touched = new Set<Progress>();
+  #writing: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(store: Store, clock: Clock, log: Log, dispatchedTo: (shard: Shard) => Seq) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+    this.#dispatchedTo = dispatchedTo;
+  }
+
+  remember(progress: Progress, row: DeliveryRow): void {
+    this.#rows.push(row);
+    this.touch(progress);
+  }
+
+  /** Its floor may have moved. */
+  touch(progress: Progress): void {
+    this.#touched.add(progress);
+    this.#writing ??= this.#drain().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#writing;
+  }
+
+  floorOf(progress: Progress): Seq {
+    const [first] = progress.outstanding;
+    if (first !== undefined) return first - 1;
+    return progress.behind ? progress.cursor : this.#dispatchedTo(progress.shard);
+  }
+
+  async #drain(): Promise<void> {
+    // What else is settled in this turn of the event loop goes into the same write.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#rows.length > 0 || this.#touched.size > 0) {
+      const rows = this.#rows;
+      const touched = [...this.#touched];
+      this.#rows = [];
+      this.#touched = new Set();
+      try {
+        await this.#write(rows, touched);
+      } catch (error) {
+        this.#log.error({ err: error, rows: rows.length }, 'could not remember how deliveries went; trying again');
+        this.#rows = [...rows, ...this.#rows];
+        for (const progress of touched) this.#touched.add(progress);
+        if (this.#closed) return;
+        await new Promise<void>((resolve) => this.#clock.setTimeout(() => resolve(), retryWriteMs));
+      }
+    }
+  }
+
+  async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
+    for (const shard of new Set(touched.map((progress) => progress.shard))) {
+      const fence = this.#store.held(shard);
+      // A shard that is no longer ours is its new owner's to remember.
+      if (!fence) continue;
+      const moved = touched
+        .filter((progress) => progress.shard === shard)
+        .map((progress) => ({ progress, seq: this.floorOf(progress) }))
+        .filter(({ progress, seq }) => seq > progress.flushed);
+      const floors: Floor[] = moved.map(({ progress, seq }) => ({ dest: progress.receiver, shard, seq }));
+      const ours = rows.filter((row) => row.shard === shard);
+      if (ours.length === 0 && floors.length === 0) continue;
+      await this.#store.settle(fence, ours, floors);
+      for (const { progress, seq } of moved) progress.flushed = seq;
+    }
+  }
+}

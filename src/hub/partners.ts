@@ -1,0 +1,144 @@
+/**
+ * Starts and revives the two actors of each partner, and gives hands to what their machines name.
+ */
+import { courierMachine } from '../../machines/courier.ts';
+import { type CircuitName, type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
+import type { ActorSpec, HeardEvent } from '../../machines/supervisor.ts';
+import type { StoredEvent } from '../../storage/contract.ts';
+import type { HubEvent } from '../domain/events.ts';
+import type { Partner, PartyId } from '../domain/party.ts';
+import { type Core, heard } from './core.ts';
+import type { CircuitView } from './hub.ts';
+
+export const partnerStream = (id: PartyId) => `partner:${id}`;
+export const courierActor = (id: PartyId) => `courier:${id}`;
+
+/** Longest time that a circuit stays open before it lets a call through. */
+const openMsMax: Record<CircuitName, number> = { sync: 30_000, async: 60_000 };
+
+/** Circuit facts are told to a machine that is being rebuilt under names of their own: live it opened by itself. */
+function asHeard(event: StoredEvent): HeardEvent {
+  const plain = heard(event);
+  if (event.type !== 'circuit.opened' && event.type !== 'circuit.closed') return plain;
+  const { circuit } = event.data as { circuit: CircuitName };
+  return { ...plain, type: `${circuit}.${event.type === 'circuit.opened' ? 'wasOpened' : 'wasClosed'}` };
+}
+
+export class PartnerActors {
+  readonly #core: Core;
+  readonly #pump: (partnerId: PartyId) => void;
+
+  constructor(core: Core, pump: (partnerId: PartyId) => void) {
+    this.#core = core;
+    this.#pump = pump;
+  }
+
+  start(partner: Partner): void {
+    this.#core.supervisor.start(this.#partnerSpec(partner.id));
+    this.#core.supervisor.start(this.#courierSpec(partner.id));
+    this.#core.supervisor.send(courierActor(partner.id), { type: 'suspend' });
+  }
+
+  async revive(partner: Partner): Promise<void> {
+    await this.#core.supervisor.revive(this.#partnerSpec(partner.id));
+    await this.#core.supervisor.revive(this.#courierSpec(partner.id));
+  }
+
+  /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
+  connected(partnerId: PartyId): void {
+    this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
+    const at = this.#core.ports.clock.now();
+    for (const { circuit, state } of this.circuits(partnerId)) {
+      if (state !== 'closed') this.tell(partnerId, { type: `${circuit}.operatorClosed`, at });
+    }
+  }
+
+  tell(partnerId: PartyId, event: PartnerMachineEvent & { seq?: number }): void {
+    this.#core.supervisor.send(partnerStream(partnerId), event);
+  }
+
+  circuits(partnerId: PartyId): CircuitView[] {
+    const snapshot = this.#core.supervisor.snapshot(partnerMachine, partnerStream(partnerId));
+    return (['sync', 'async'] as const).map((circuit) => {
+      const value = snapshot?.value[circuit] ?? 'closed';
+      const memory = snapshot?.context[circuit];
+      return {
+        circuit,
+        state: typeof value === 'string' ? (value as 'closed' | 'open') : 'halfOpen',
+        failures: memory?.failures ?? 0,
+        until: memory?.until ? new Date(memory.until).toISOString() : null,
+      };
+    });
+  }
+
+  #partnerSpec(id: PartyId): ActorSpec<typeof partnerMachine> {
+    const { supervisor, timers, store, ports, settings } = this.#core;
+    const timer = (circuit: CircuitName) => `${partnerStream(id)}#${circuit}`;
+    const courier = (circuit: CircuitName, type: string) => {
+      if (circuit === 'async') supervisor.send(courierActor(id), { type });
+    };
+    const note = (type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, reason: string) =>
+      this.#note(id, { type, data: { circuit, reason } });
+    const machine = partnerMachine.provide({
+      actions: {
+        circuitOpened: ({ context }, { circuit }) => {
+          const until = context[circuit].until ?? ports.clock.now();
+          timers.arm(timer(circuit), until, (at) =>
+            supervisor.send(partnerStream(id), { type: `${circuit}.due`, at }),
+          );
+          courier(circuit, 'circuit.opened');
+          note('circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
+        },
+        circuitHalfOpened: (_, { circuit }) => courier(circuit, 'circuit.halfOpened'),
+        circuitClosed: (_, { circuit }) => {
+          timers.disarm(timer(circuit));
+          courier(circuit, 'circuit.closed');
+          note('circuit.closed', circuit, 'calls succeed again');
+        },
+      },
+    });
+    const rules = { failuresMax: settings.circuitFailures, openMs: settings.circuitOpenMs, openMsMax };
+    return {
+      id: partnerStream(id),
+      kind: 'partner',
+      machine,
+      input: { rules, at: ports.clock.now() },
+      history: async () => (await store.history(store.shardOf(id), partnerStream(id))).map(asHeard),
+      restored: (snapshot) => {
+        if (typeof snapshot.value.async !== 'string') courier('async', 'circuit.halfOpened');
+        else if (snapshot.value.async === 'closed') courier('async', 'circuit.closed');
+      },
+    };
+  }
+
+  /** The courier's history is the partner's present state: it has no facts of its own. */
+  #courierSpec(id: PartyId): ActorSpec<typeof courierMachine> {
+    return {
+      id: courierActor(id),
+      kind: 'courier',
+      machine: courierMachine.provide({ actions: { pump: () => this.#pump(id) } }),
+      input: { slotsMax: this.#core.settings.deliveryConcurrency },
+      history: async () => {
+        const partner = this.#core.state.partner(id);
+        const events: HeardEvent[] = [];
+        if (partner?.settings.paused) events.push({ type: 'pause' });
+        if (partner?.status === 'SUSPENDED' || partner?.status === 'REGISTERED') events.push({ type: 'suspend' });
+        const [, asyncCircuit] = this.circuits(id);
+        if (asyncCircuit?.state === 'open') events.push({ type: 'circuit.opened' });
+        if (asyncCircuit?.state === 'halfOpen') events.push({ type: 'circuit.halfOpened' });
+        return events;
+      },
+      restored: () => this.#pump(id),
+    };
+  }
+
+  #note(id: PartyId, event: HubEvent): void {
+    const { recorder } = this.#core;
+    recorder.note({
+      shardOf: id,
+      facts: [{ stream: partnerStream(id), event, party: null }],
+      trace: null,
+      at: recorder.instant(),
+    });
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * What the hub needs from outside, declared where it is used. `main.ts` plugs the real ones in; tests plug in a simulated clock.
+ */
+import type { Outcome } from '../domain/errors.ts';
+import type { Endpoint, TokenEncoding } from '../domain/party.ts';
+
+/** XState's clock with the time of day: `SimulatedClock` of xstate has this shape. */
+export interface Clock {
+  /** Epoch milliseconds. */
+  now(): number;
+  setTimeout(fn: (...args: unknown[]) => void, timeoutMs: number): unknown;
+  clearTimeout(id: unknown): void;
+}
+
+/** A party as the routing headers name it. */
+export interface HeaderParty {
+  readonly country_code: string;
+  readonly party_id: string;
+}
+
+/** One OCPI request to a partner. */
+export interface OutboundCall {
+  readonly method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+  readonly url: string;
+  /** The partner's token in the clear; it goes into the header and nowhere else. */
+  readonly token: string;
+  readonly encoding: TokenEncoding;
+  readonly from: HeaderParty | null;
+  readonly to: HeaderParty | null;
+  readonly requestId: string;
+  readonly correlationId: string;
+  /** Exactly the bytes to send; null for none. */
+  readonly body: string | null;
+  /** Limit of the whole exchange, milliseconds. */
+  readonly timeoutMs: number;
+  /** A 2xx without a body counts as success. */
+  readonly emptyOk: boolean;
+  /** May be sent again at once when a re-used connection was closed before any byte of the answer. Never for commands. */
+  readonly resend: boolean;
+}
+
+/** Whatever comes back becomes an Outcome: a call never throws. */
+export interface PartnerClient {
+  call(call: OutboundCall): Promise<Outcome>;
+}
+
+/** What a partner's versions tell. Refuses with `partnerUnusable`, `versionUnsupported` or `endpointsMissing`. */
+export interface PartnerVersions {
+  discover(partner: { url: string; token: string; encoding: TokenEncoding; correlationId: string }): Promise<Endpoint[]>;
+}
+
+export interface Secrets {
+  /** 256 random bits, base64url. [D8] */
+  newToken(): string;
+  /** SHA-256 of a token, base64url. */
+  digest(token: string): string;
+  /** AES-256-GCM under the key outside the database. */
+  seal(text: string): string;
+  open(sealed: string): string;
+  newId(): string;
+}
+
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** Settings the hub itself obeys; `config.ts` says unit, source and consequence of each. */
+export interface HubSettings {
+  readonly publicUrl: string;
+  readonly countryCode: string;
+  readonly partyId: string;
+  readonly name: string;
+  readonly commandTimeoutMs: number;
+  readonly commandResultWindowS: number;
+  readonly authorizeTimeoutMs: number;
+  readonly callbackTimeoutMs: number;
+  readonly deliveryTimeoutMs: number;
+  readonly retryScheduleS: readonly number[];
+  readonly retryJitter: number;
+  readonly retryWindowH: number;
+  readonly retryWindowCdrH: number;
+  readonly deliveryConcurrency: number;
+  readonly circuitFailures: number;
+  readonly circuitOpenMs: number;
+  readonly orphanGraceS: number;
+  readonly orphanSweepS: number;
+}
+
+export interface HubPorts {
+  readonly clock: Clock;
+  /** Uniform in 0…1, for jitter. */
+  readonly random: () => number;
+  readonly client: PartnerClient;
+  readonly versions: PartnerVersions;
+  readonly secrets: Secrets;
+  readonly log: Log;
+}

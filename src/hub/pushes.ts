@@ -1,0 +1,141 @@
+/**
+ * Accept: what a partner pushes is stored, and what is owed to whom is decided, in one durable write.
+ *
+ * A1  An answer of success means the event, the object and every owed delivery are durable.
+ * A2  A refused push changes nothing.
+ * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
+ */
+import { HubError } from '../domain/errors.ts';
+import type { ObjectEventData, Owed } from '../domain/events.ts';
+import {
+  changedBody,
+  type HubObject,
+  type ObjectChange,
+  objectKey,
+  sameJson,
+  sortableDate,
+  streamOf,
+} from '../domain/object.ts';
+import { applyToObject } from '../domain/fold.ts';
+import { ownedAudience, owningEmsp } from '../domain/ownership.ts';
+import type { PartyId, PartyRole } from '../domain/party.ts';
+import { type Audience, catalogueAudience, type Directory } from '../domain/routing.ts';
+import type { Put, Seq } from '../../storage/contract.ts';
+import { type Core, objectPut, ownerPut, readObject } from './core.ts';
+import type { Accepted, Caller } from './hub.ts';
+import type { Orphans } from './orphans.ts';
+import type { Fact } from './recorder.ts';
+
+interface Decision {
+  readonly data: ObjectEventData;
+  readonly to: readonly PartyId[];
+}
+
+const eventTypes = { PUT: 'object.put', POST: 'object.put', PATCH: 'object.patched', DELETE: 'object.deleted' } as const;
+
+/** Modules whose objects are looked up by id alone: commands name a location or a session. */
+const foundById: ReadonlySet<string> = new Set(['locations', 'sessions']);
+
+/** Of a stored CDR these may be repaired as long as it was never forwarded. [D22] */
+const repairable = new Set(['cdr_token', 'last_updated']);
+
+export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored'>) {
+  const { store, state, recorder } = core;
+
+  async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
+    refuseDotSegments(change);
+    const key = objectKey(change.module, change.id, change.facts);
+    const stream = streamOf(change.module, change.owner, key);
+    return recorder.inTurn(stream, async () => {
+      const before = await readObject(store, change.module, change.owner, key);
+      if (change.module === 'cdrs' && before && isDuplicateCdr(before, change)) {
+        return { result: 'duplicate', object: before };
+      }
+      const { data, to } = decide(state, caller.party, change, before);
+      const after = applyToObject(before, data, change.body);
+      const object = change.method === 'DELETE' ? before : after;
+      if (!object) throw new HubError('notFound');
+      await record(caller, { stream, event: { type: eventTypes[change.method], data }, to }, change, before, after);
+      if (after?.module === 'sessions') orphans.sessionStored(after, caller.trace);
+      return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
+    });
+  }
+
+  function record(
+    caller: Caller,
+    fact: Pick<Fact, 'stream' | 'event' | 'to'>,
+    { module, owner, body }: ObjectChange,
+    before: HubObject | null,
+    after: HubObject | null,
+  ): Promise<Seq> {
+    const key = (after ?? before)?.key ?? '';
+    const puts: Put[] = after ? [objectPut(after)] : [{ kind: module, owner, id: key, gone: true }];
+    if (before === null && foundById.has(module)) puts.push(ownerPut(module, key, owner));
+    const { trace } = caller;
+    const facts = [{ ...fact, party: caller.id, body }];
+    return recorder.record({ shardOf: owner, facts, puts, trace, at: recorder.instant() });
+  }
+
+  return { accept };
+}
+
+/** `.` and `..` as a path segment would climb out of the receiver's module URL. */
+function refuseDotSegments(change: ObjectChange): void {
+  for (const segment of [change.id, ...change.within]) {
+    if (segment === '.' || segment === '..') throw new HubError('invalid', { message: `id: '${segment}' is not usable` });
+  }
+}
+
+/** Whose it is, who is owed it, and in which form. */
+function decide(directory: Directory, owner: PartyRole, change: ObjectChange, before: HubObject | null): Decision {
+  const { body: _body, ...plain } = change;
+  const isFragment = change.method === 'PATCH';
+  const isWhole = !isFragment && change.within.length === 0;
+  const facts = isWhole && change.method !== 'DELETE' ? change.facts : { ...before?.facts, ...change.facts };
+  const ownership = owned(change) ? owningEmsp(directory, change.owner, facts) : null;
+  const audience = ownership
+    ? ownedAudience(directory, before, ownership, isFragment)
+    : catalogueAudience(directory, before, { owner: change.owner, facts }, isFragment);
+  const data = {
+    ...plain,
+    id: before?.id ?? change.id,
+    viewer: ownership?.viewer ?? null,
+    owed: audience.to.length > 0 ? owedRequest(owner, change, before, audience) : null,
+    reason: audience.reason,
+    warnings: [...(change.warnings ?? []), ...warningsOf(before, change.lastUpdated)],
+  };
+  return { data, to: audience.to };
+}
+
+const owned = (change: ObjectChange) => change.module === 'sessions' || change.module === 'cdrs';
+
+/** Arrival decides, so an older object is stored all the same; support should see it. [D46] */
+function warningsOf(before: HubObject | null, lastUpdated: string | null): string[] {
+  const [old, now] = [before && sortableDate(before.lastUpdated), lastUpdated && sortableDate(lastUpdated)];
+  return old && now && now < old ? [`last_updated ${lastUpdated} is older than the stored ${before?.lastUpdated}`] : [];
+}
+
+/** CDRs are immutable: the same content again is a duplicate, other content is refused, a repair goes on. [D22] */
+function isDuplicateCdr(before: HubObject, change: ObjectChange): boolean {
+  if (before.body === change.body) return true;
+  const [stored, came]: unknown[] = [JSON.parse(before.body), JSON.parse(change.body)];
+  if (sameJson(stored, came)) return true;
+  if (!before.forwarded && sameJson(stored, came, repairable)) return false;
+  throw new HubError('invalid', { message: 'CDR already exists' });
+}
+
+function owedRequest(owner: PartyRole, change: ObjectChange, before: HubObject | null, audience: Audience): Owed {
+  const asWhole = audience.as === 'whole';
+  const query = change.module === 'tokens' ? `?type=${encodeURIComponent(change.facts.tokenType ?? 'RFID')}` : '';
+  const { country_code, party_id } = owner;
+  const segments = [country_code, party_id, before?.id ?? change.id, ...(asWhole ? [] : change.within)];
+  const path = change.module === 'cdrs' ? '' : segments.map((segment) => `/${encodeURIComponent(segment)}`).join('');
+  const session = change.module === 'cdrs' ? change.facts.sessionId : null;
+  return {
+    method: asWhole ? 'PUT' : change.method,
+    path,
+    query,
+    ...(asWhole && { body: changedBody(before?.body ?? null, change) ?? '' }),
+    ...(session && { behind: streamOf('sessions', change.owner, session.toLowerCase()) }),
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * What the hub keeps in memory: partners, parties, tokens and routes, folded from what was recorded. Live changes and a restart
+ * apply the same rows by the same two functions, so the two can never differ.
+ */
+import type { Partner, PartyId, PartyRole } from '../domain/party.ts';
+import { isRegistered, keyOf, partyKey } from '../domain/party.ts';
+import type { Directory, Route } from '../domain/routing.ts';
+import type { Credential } from './hub.ts';
+
+interface PartyEntry {
+  readonly partnerId: PartyId;
+  readonly party: PartyRole;
+}
+
+export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
+
+export class State implements Directory {
+  readonly hub: PartyId;
+  readonly #partners = new Map<PartyId, Partner>();
+  readonly #parties = new Map<PartyId, PartyEntry[]>();
+  readonly #tokens = new Map<string, { partnerId: PartyId; kind: Credential['kind'] }>();
+  readonly #routes = new Map<string, Route>();
+  /** Counterparts of active routes, both ways, in order of id. */
+  readonly #links = new Map<PartyId, PartyId[]>();
+  readonly #lastContact = new Map<PartyId, number>();
+
+  constructor(hub: { countryCode: string; partyId: string }) {
+    this.hub = partyKey(hub.countryCode, hub.partyId);
+  }
+
+  applyPartner(partner: Partner): void {
+    const before = this.#partners.get(partner.id);
+    if (before) this.#forget(before);
+    this.#partners.set(partner.id, partner);
+    for (const party of partner.roles) {
+      const entries = this.#parties.get(keyOf(party)) ?? [];
+      this.#parties.set(keyOf(party), [...entries, { partnerId: partner.id, party }]);
+    }
+    for (const digest of partner.spentDigests) this.#tokens.set(digest, { partnerId: partner.id, kind: 'spent' });
+    const set = (digest: string | null, kind: Credential['kind']) =>
+      digest !== null && this.#tokens.set(digest, { partnerId: partner.id, kind });
+    set(partner.initialTokenDigest, 'initial');
+    set(partner.hubTokenDigest, 'hub');
+  }
+
+  applyRoute(route: Route, removed = false): void {
+    const key = routeKey(route.emsp, route.cpo);
+    if (removed) this.#routes.delete(key);
+    else this.#routes.set(key, route);
+    const link = (from: PartyId, to: PartyId) => {
+      const others = (this.#links.get(from) ?? []).filter((id) => id !== to);
+      this.#links.set(from, route.active && !removed ? [...others, to].sort() : others);
+    };
+    link(route.emsp, route.cpo);
+    link(route.cpo, route.emsp);
+  }
+
+  partner(id: PartyId): Partner | undefined {
+    return this.#partners.get(id);
+  }
+
+  partners(): Iterable<Partner> {
+    return this.#partners.values();
+  }
+
+  /** The partner that holds a party. A country_code and party_id belong to one partner alone. [D41] */
+  partnerOf(party: PartyId): Partner | undefined {
+    const entry = this.#parties.get(party)?.[0];
+    return entry && this.#partners.get(entry.partnerId);
+  }
+
+  /** A party in one of its roles, in the case in which it was assigned. */
+  party(id: PartyId, role?: PartyRole['role']): PartyRole | undefined {
+    return this.#parties.get(id)?.find((entry) => role === undefined || entry.party.role === role)?.party;
+  }
+
+  tokenOwner(digest: string): { partner: Partner; kind: Credential['kind'] } | null {
+    const found = this.#tokens.get(digest);
+    const partner = found && this.#partners.get(found.partnerId);
+    return found && partner ? { partner, kind: found.kind } : null;
+  }
+
+  isRouted(emsp: PartyId, cpo: PartyId): boolean {
+    return this.#routes.get(routeKey(emsp, cpo))?.active === true;
+  }
+
+  /** Parties at the other end of a party's active rules, in order of id. */
+  counterparts(party: PartyId): readonly PartyId[] {
+    return this.#links.get(party) ?? [];
+  }
+
+  routedTo(party: PartyId): readonly PartyId[] {
+    return this.counterparts(party).filter((id) => this.isRegistered(id));
+  }
+
+  isEmsp(party: PartyId): boolean {
+    return this.party(party, 'EMSP') !== undefined;
+  }
+
+  isRegistered(party: PartyId): boolean {
+    const partner = this.partnerOf(party);
+    return partner !== undefined && isRegistered(partner);
+  }
+
+  route(emsp: PartyId, cpo: PartyId): Route | undefined {
+    return this.#routes.get(routeKey(emsp, cpo));
+  }
+
+  routes(): Route[] {
+    return [...this.#routes.values()];
+  }
+
+  /** Any authenticated call is a sign of life. [D34] */
+  touched(partnerId: PartyId, at: number): void {
+    this.#lastContact.set(partnerId, at);
+  }
+
+  lastContact(partnerId: PartyId): number | null {
+    return this.#lastContact.get(partnerId) ?? null;
+  }
+
+  #forget(partner: Partner): void {
+    for (const party of partner.roles) {
+      const rest = (this.#parties.get(keyOf(party)) ?? []).filter((entry) => entry.partnerId !== partner.id);
+      if (rest.length > 0) this.#parties.set(keyOf(party), rest);
+      else this.#parties.delete(keyOf(party));
+    }
+    for (const digest of [partner.initialTokenDigest, partner.hubTokenDigest]) if (digest) this.#tokens.delete(digest);
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * What operators read: deliveries, events, commands and cases, as the log and the rows have them.
+ */
+import type { DeliveryRow, Row, StoredEvent } from '../../storage/contract.ts';
+import type { CommandRecord } from '../domain/command.ts';
+import { HubError } from '../domain/errors.ts';
+import type { ObjectEventData } from '../domain/events.ts';
+import { objectName } from '../domain/object.ts';
+import type { OrphanRecord } from '../domain/orphan.ts';
+import type { PartyId } from '../domain/party.ts';
+import { type Core, objectFromRow, rowData, unownedShelf } from './core.ts';
+import { type Deliveries, deliveryId } from './deliveries.ts';
+import type {
+  CommandView,
+  DeliveryFilter,
+  DeliveryView,
+  EventFilter,
+  EventView,
+  Operations,
+  OrphanView,
+  Page,
+  PageRequest,
+} from './hub.ts';
+import type { DeliveryMemory } from './outbox.ts';
+
+/** Events looked at in one step back through the log. */
+const step = 500;
+/** Steps one request may take; the cursor goes on from there. */
+const stepsMax = 40;
+const shard = 0;
+
+type Views = Pick<
+  Operations,
+  'deliveries' | 'delivery' | 'events' | 'commands' | 'command' | 'orphans' | 'storedNotForwarded'
+>;
+
+export function views(core: Core, outbound: Deliveries): Views {
+  const { store } = core;
+
+  async function deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
+    const items: DeliveryView[] = [];
+    let before = page.cursor === null ? store.head(shard) + 1 : cursorSeq(page.cursor);
+    for (let steps = 0; before > 1 && steps < stepsMax && items.length < page.limit; steps++) {
+      const after = Math.max(0, before - 1 - step);
+      const events = await store.read({ shard, after, limit: before - 1 - after });
+      before = after + 1;
+      for (const event of events.reverse()) {
+        const found = await deliveriesOf(event, filter);
+        items.push(...found);
+        if (items.length < page.limit) continue;
+        before = event.seq;
+        break;
+      }
+    }
+    return { items, next_cursor: before > 1 ? String(before) : null };
+  }
+
+  async function deliveriesOf(event: StoredEvent, filter: DeliveryFilter): Promise<DeliveryView[]> {
+    if (event.to.length === 0 || (filter.from && event.at < filter.from) || (filter.to && event.at >= filter.to)) return [];
+    const data = event.data as ObjectEventData;
+    if (filter.module && data.module !== filter.module) return [];
+    if (filter.object && objectName(data).toLowerCase() !== filter.object.toLowerCase()) return [];
+    const found: DeliveryView[] = [];
+    for (const receiver of event.to) {
+      if (filter.receiver && receiver !== filter.receiver) continue;
+      const view = await deliveryView(event, receiver);
+      if (!filter.state || view.state === filter.state) found.push(view);
+    }
+    return found;
+  }
+
+  async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
+    const row = await store.delivery(receiver, shard, event.seq);
+    const data = event.data as ObjectEventData;
+    const memory = row?.data as DeliveryMemory | undefined;
+    return {
+      id: deliveryId(receiver, event.seq),
+      state: stateOf(row, receiver, event.seq),
+      receiver,
+      sender: data.owner,
+      module: data.module,
+      object: objectName(data),
+      method: data.owed?.method ?? data.method,
+      seq: event.seq,
+      correlation_id: event.correlationId,
+      accepted_at: event.at,
+      due_at: memory?.due ?? null,
+      reason: memory?.reason ?? null,
+      attempts: memory?.attempts ?? [],
+    };
+  }
+
+  function stateOf(row: DeliveryRow | null, receiver: PartyId, seq: number): DeliveryView['state'] {
+    return row?.state ?? (outbound.isPending(receiver, shard, seq) ? 'PENDING' : 'DELIVERED');
+  }
+
+  async function delivery(id: string): Promise<DeliveryView> {
+    const [, seq, receiver] = /^(\d{1,15})-(.+)$/.exec(id) ?? [];
+    const event = seq ? await store.event(shard, Number(seq)) : null;
+    if (!event || !receiver || !event.to.includes(receiver)) throw new HubError('notFound');
+    return deliveryView(event, receiver);
+  }
+
+  async function events(filter: EventFilter, after: number, limit: number) {
+    const items: EventView[] = [];
+    let last = after;
+    for (let steps = 0; steps < stepsMax && items.length < limit; steps++) {
+      const batch = await store.read({ shard, after: last, limit: step });
+      for (const event of batch) {
+        last = event.seq;
+        const view = eventView(event);
+        if (matches(view, filter)) items.push(view);
+        if (items.length === limit) break;
+      }
+      if (batch.length < step) break;
+    }
+    return { items, next_cursor: last < store.head(shard) ? String(last) : null };
+  }
+
+  async function commands(page: PageRequest): Promise<Page<CommandView>> {
+    return newestFirst('commands', 'commands', page, (row) => commandView(row.data as CommandRecord));
+  }
+
+  async function command(id: string): Promise<CommandView> {
+    const record = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
+    if (!record) throw new HubError('notFound');
+    return commandView(record);
+  }
+
+  async function orphans(state: string | null): Promise<OrphanView[]> {
+    const found: OrphanView[] = [];
+    for await (const row of store.scan('orphans')) {
+      const view = orphanView(row.data as OrphanRecord);
+      if (state === null || view.state === state) found.push(view);
+    }
+    return found;
+  }
+
+  /** Sessions first, then CDRs, each newest first. */
+  async function storedNotForwarded(page: PageRequest) {
+    const view = (row: Row) => {
+      const object = objectFromRow(row);
+      return { module: row.kind, object: objectName(object), cpo: object.owner, reason: object.reason ?? '', at: row.upd };
+    };
+    const [kind = 'sessions', cursor = null] = page.cursor?.split(':') ?? [];
+    const found = await newestFirst(kind, unownedShelf, { ...page, cursor: cursor || null }, view);
+    if (found.next_cursor !== null) return { ...found, next_cursor: `${kind}:${found.next_cursor}` };
+    return { ...found, next_cursor: kind === 'sessions' ? 'cdrs:' : null };
+  }
+
+  /** The order index counts, so the end of a list is as near as its start; the cursor is the count of rows not yet shown. */
+  async function newestFirst<T>(kind: string, shelf: string, page: PageRequest, view: (row: Row) => T): Promise<Page<T>> {
+    const query = { kind, shelves: [shelf] };
+    const left = page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorSeq(page.cursor);
+    const offset = Math.max(0, left - page.limit);
+    const { rows } = await store.list({ ...query, offset, limit: left - offset });
+    return { items: rows.reverse().map(view), next_cursor: offset > 0 ? String(offset) : null };
+  }
+
+  return { deliveries, delivery, events, commands, command, orphans, storedNotForwarded };
+}
+
+function cursorSeq(cursor: string): number {
+  if (!/^\d{1,15}$/.test(cursor)) throw new HubError('invalid', { message: 'cursor: not one of ours' });
+  return Number(cursor);
+}
+
+function eventView(event: StoredEvent): EventView {
+  const data = event.data as Partial<ObjectEventData>;
+  const object = data.owner && data.id ? objectName({ owner: data.owner, id: data.id }) : null;
+  const { seq, at, type, party, correlationId: correlation_id } = event;
+  return { seq, at, type, party, object, correlation_id, data: withoutSecrets(event.data) };
+}
+
+/** Digests and sealed tokens are of no use to anyone who reads events. */
+function withoutSecrets(data: unknown): unknown {
+  if (typeof data !== 'object' || data === null) return data;
+  return Object.fromEntries(
+    Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken'),
+  );
+}
+
+function matches(view: EventView, filter: EventFilter): boolean {
+  return (
+    (!filter.type || view.type === filter.type || view.type.startsWith(`${filter.type}.`)) &&
+    (!filter.party || view.party === filter.party) &&
+    (!filter.object || view.object?.toLowerCase() === filter.object.toLowerCase()) &&
+    (!filter.correlation_id || view.correlation_id === filter.correlation_id)
+  );
+}
+
+function commandView({ id, command, emsp, cpo, state, result, at }: CommandRecord): CommandView {
+  return { id, command, emsp, cpo, state, result, at };
+}
+
+function orphanView(record: OrphanRecord): OrphanView {
+  const { id, kind, state, cpo, emsp, openedAt: opened_at, resolvedAt: resolved_at, note } = record;
+  const session = objectName({ owner: cpo, id: record.session });
+  return { id, kind, state, session, cpo, emsp, opened_at, resolved_at, note };
+}

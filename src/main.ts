@@ -1,0 +1,120 @@
+/**
+ * Composition root: the one place that makes things, and closes them in reverse order.
+ *
+ * B1  The server listens at once and answers 503 until everything recorded is back.
+ * B2  What was acknowledged before `close` is on disk when it resolves.
+ */
+import { mkdir } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { openLevelStore } from '../storage/level-store.ts';
+import { adminServer } from './admin/server.ts';
+import { type Config, hubSettings, listenUrl } from './config.ts';
+import { HubError } from './domain/errors.ts';
+import { type CreatedHub, createHub } from './hub/create-hub.ts';
+import type { Clock } from './hub/ports.ts';
+import { createLog } from './log.ts';
+import { createHttpServer } from './ocpi/http-server.ts';
+import { ocpiServer } from './ocpi/server.ts';
+import { partnerClient } from './partners/client.ts';
+import { egressGuard } from './partners/egress.ts';
+import { partnerVersions } from './partners/versions.ts';
+import { createSecrets, hubKeys } from './secrets.ts';
+
+export interface RunningHub {
+  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
+  readonly url: string;
+  readonly adminToken: string;
+  /** For tests that look inside. */
+  readonly created: CreatedHub;
+  close(): Promise<void>;
+}
+
+/** What a test may replace. */
+export interface Replaced {
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+const inFlightGraceMs = 10_000;
+const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
+
+const systemClock: Clock = {
+  now: () => Date.now(),
+  setTimeout: (fn, timeoutMs) => setTimeout(fn, timeoutMs),
+  clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout),
+};
+
+export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
+  const log = createLog(config.logLevel);
+  const clock = replaced.clock ?? systemClock;
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  const store = await openLevelStore({ directory: join(config.dataDir, 'store'), node: `${hostname()}:${process.pid}` });
+  const closing: (() => Promise<void>)[] = [() => store.close()];
+  try {
+    store.onHealth(({ state, reason }) => log.warn({ state, reason }, 'the store changed its state'));
+    const keys = await hubKeys(config, log);
+    const client = partnerClient({ egress: egressGuard(config.egressAllow) });
+    closing.unshift(() => client.close());
+    let port = config.port;
+    const settings = Object.defineProperty({ ...hubSettings(config, port) }, 'publicUrl', {
+      get: () => config.publicUrl ?? listenUrl(config, port),
+    });
+    const secrets = createSecrets(keys.secretKey);
+    const versions = partnerVersions(client);
+    const ports = { clock, random: replaced.random ?? Math.random, client, versions, secrets, log };
+    const created = createHub(store, ports, settings, packageVersion());
+    closing.unshift(() => created.close());
+
+    let ready = false;
+    const app = createHttpServer(config.tls ? { tls: config.tls } : {});
+    app.addHook('onRequest', async (request) => {
+      if (!ready && !unguarded.has(request.url)) throw new HubError('unavailable', { retryAfterS: 1 });
+    });
+    await app.register(
+      ocpiServer(created.hub, {
+        log,
+        pages: config,
+        rates: {
+          listsPerMin: config.rateListsPerMin,
+          commandsPerMin: config.rateCommandsPerMin,
+          otherPerMin: config.rateOtherPerMin,
+        },
+        now: () => clock.now(),
+      }),
+    );
+    await app.register(adminServer(created.hub, { adminToken: keys.adminToken, viewerToken: config.viewerToken }));
+    await app.listen({ host: config.host, port: config.port });
+    port = (app.server.address() as AddressInfo).port;
+    closing.unshift(async () => {
+      const cut = setTimeout(() => app.server.closeAllConnections(), inFlightGraceMs);
+      await app.close();
+      clearTimeout(cut);
+    });
+    await created.recover();
+    ready = true;
+    return { url: listenUrl(config, port), adminToken: keys.adminToken, created, close: () => closeAll(closing) };
+  } catch (error) {
+    await closeAll(closing);
+    throw error;
+  }
+}
+
+async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {
+  for (const close of closing.splice(0)) await close();
+}
+
+/** From package.json, which stands one folder higher in the built tree. */
+function packageVersion(): string {
+  const require = createRequire(import.meta.url);
+  for (const path of ['../package.json', '../../package.json']) {
+    try {
+      return (require(path) as { version: string }).version;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
+    }
+  }
+  return 'unknown';
+}

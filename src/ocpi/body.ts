@@ -1,0 +1,51 @@
+/**
+ * Reads a request's body as bytes. A refusal is the result, not an error: the HTTP server would answer an error by cutting the
+ * connection, and a caller that is still sending would then see a reset instead of our answer.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import { HubError } from '../domain/errors.ts';
+
+/** The bytes; null for an empty body; what is wrong with it. `limit` in bytes. Rejects when the caller goes away. */
+export async function receiveBody(
+  headers: IncomingHttpHeaders,
+  payload: Readable,
+  limit: number,
+): Promise<Buffer | HubError | null> {
+  const length = headers['content-length'];
+  if (length === '0') return null;
+  const wrongType = mediaTypeRefusal(headers);
+  if (length !== undefined && wrongType) return wrongType;
+  if (Number(length) > limit) return tooLarge(limit);
+  const bytes = await collect(payload, limit);
+  if (bytes === null) return wrongType ?? tooLarge(limit);
+  if (bytes.length === 0) return null;
+  return wrongType ?? bytes;
+}
+
+const tooLarge = (limit: number) => new HubError('tooLarge', { message: `Body is larger than ${limit} bytes` });
+
+function mediaTypeRefusal(headers: IncomingHttpHeaders): HubError | null {
+  const isJson = /^application\/json\s*(?:;|$)/i.test(headers['content-type'] ?? '');
+  const isPlain = /^(?:identity)?$/i.test(headers['content-encoding'] ?? '');
+  if (!isJson) return new HubError('unsupportedMediaType');
+  return isPlain ? null : new HubError('unsupportedMediaType', { message: 'Content-Encoding is not supported' });
+}
+
+/** All bytes; null when there are more than `limit`, the rest of which is thrown away as it comes. */
+function collect(payload: Readable, limit: number): Promise<Buffer | null> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    payload.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length <= limit) chunks.push(chunk);
+      else {
+        chunks.length = 0;
+        resolve(null);
+      }
+    });
+    payload.on('end', () => resolve(Buffer.concat(chunks)));
+    payload.on('error', reject);
+  });
+}

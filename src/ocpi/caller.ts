@@ -1,0 +1,144 @@
+/**
+ * From a header to the party that calls: whose token it is, whether this token may do this at all, and as which of its
+ * partner's parties. [interface, Authentication; D5, D7, D9, D10, D16]
+ *
+ * C1  Nothing is said about a path to someone whose token is not good for it: 401 comes before 404 and 405.
+ * C2  A wrong role is 403, a path party that is not the caller's 404: existence is not revealed. [D7]
+ * C3  Of a partner with several parties the path decides which one calls, then `OCPI-from-*`, then the first with the role.
+ */
+import { HubError } from '../domain/errors.ts';
+import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
+import type { Caller, Credential, Hub, Trace } from '../hub/hub.ts';
+import { authorizationTokens, type IncomingHeaders, type RoutingParty, readRouting } from '../transport/headers.ts';
+
+/** What decides who calls. */
+export interface Asking {
+  readonly partner: Partner;
+  /** `OCPI-from-*`. */
+  readonly from: RoutingParty | null;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+/** Which of the partner's parties makes this call; refuses when none may. */
+export type CallerRule = (asking: Asking) => PartyRole;
+
+/** The credential behind an Authorization header; refuses with `invalidToken`. [D8] */
+export function authenticate(hub: Hub, authorization: string | undefined): Credential {
+  for (const token of authorizationTokens(authorization)) {
+    const credential = hub.authenticate(token);
+    if (credential) return credential;
+  }
+  throw new HubError('invalidToken');
+}
+
+/**
+ * What a route means for tokens other than hub tokens: `open` to initial tokens; `begins` a registration, and is open to
+ * them; `changes` one.
+ */
+export type Onboarding = 'open' | 'begins' | 'changes';
+
+/** Lets hub tokens pass, and the others where their rules say so. [D9, D10] */
+export function admit(credential: Credential, onboarding: Onboarding | undefined): void {
+  const registered = isRegistered(credential.partner);
+  switch (credential.kind) {
+    case 'hub':
+      if (onboarding === 'begins' && registered) throw new HubError('alreadyRegistered');
+      return;
+    case 'initial':
+      if (onboarding === 'open' || onboarding === 'begins') return;
+      throw new HubError(onboarding === 'changes' ? 'notRegistered' : 'invalidToken');
+    case 'spent':
+      if (onboarding === 'begins' && registered) throw new HubError('alreadyRegistered');
+      throw new HubError(onboarding === 'changes' && !registered ? 'notRegistered' : 'invalidToken');
+  }
+}
+
+export function callerOf(
+  credential: Credential,
+  rule: CallerRule,
+  request: { headers: IncomingHeaders; params: Readonly<Record<string, string>>; trace: Trace },
+): Caller {
+  const { partner } = credential;
+  const party = rule({ partner, from: readRouting(request.headers, 'from'), params: request.params });
+  return { partner, party, id: keyOf(party), trace: request.trace };
+}
+
+/** `OCPI-to-*`; null when absent, and when it names the hub or the caller itself. [D5] */
+export function receiverNamed(
+  hub: Hub,
+  credential: Credential,
+  caller: Caller,
+  headers: IncomingHeaders,
+): RoutingParty | null {
+  const to = readRouting(headers, 'to');
+  if (to === null) return null;
+  const named = keyOf(to);
+  const isHub = hub.credentialsOf(credential).roles.some((role) => keyOf(role) === named);
+  const isSelf = credential.partner.roles.some((role) => keyOf(role) === named);
+  return isHub || isSelf || named === caller.id ? null : to;
+}
+
+// Rules, as the rows of the route tables name them
+
+/** Any party of the partner. */
+export const anyParty: CallerRule = (asking) => first(ownParties(asking), 'invalidToken');
+
+export const cpo: CallerRule = (asking) => speaking(asking, 'CPO');
+export const emsp: CallerRule = (asking) => speaking(asking, 'EMSP');
+
+/** The CPO named in the path. */
+export const owningCpo: CallerRule = (asking) => owning(asking, 'CPO');
+/** The eMSP named in the path. */
+export const owningEmsp: CallerRule = (asking) => owning(asking, 'EMSP');
+
+/** The CPO named in the path, or any eMSP: whether that one may see the object is the hub's to say. [D20] */
+export const owningCpoOrEmsp: CallerRule = (asking) => owningOr(asking, 'CPO', 'EMSP');
+/** The eMSP named in the path, or any CPO. [D20] */
+export const owningEmspOrCpo: CallerRule = (asking) => owningOr(asking, 'EMSP', 'CPO');
+
+/** A CPO; for any other party the token is as good as none. [interface, Authentication 7] */
+export const cpoElseInvalidToken: CallerRule = (asking) => first(withRole(ownParties(asking), 'CPO'), 'invalidToken');
+
+/** The party in a path: its first two segments. */
+export function pathParty(params: Readonly<Record<string, string>>): RoutingParty {
+  const { country_code = '', party_id = '' } = params;
+  return { country_code, party_id };
+}
+
+const withRole = (parties: readonly PartyRole[], role: Role) => parties.filter((party) => party.role === role);
+const samePartyAs = (named: RoutingParty) => (party: PartyRole) => keyOf(party) === keyOf(named);
+
+function first(
+  parties: readonly PartyRole[],
+  otherwise: 'invalidToken' | 'cpoOnly' | 'emspOnly' | 'notFound',
+): PartyRole {
+  const [party] = parties;
+  if (!party) throw new HubError(otherwise);
+  return party;
+}
+
+/** The parties the caller may speak for: all of its partner's, or the one that it says it is. [D5] */
+function ownParties({ partner, from }: Asking): readonly PartyRole[] {
+  if (from === null) return partner.roles;
+  const named = partner.roles.filter(samePartyAs(from));
+  if (named.length === 0)
+    throw new HubError('invalid', { message: 'OCPI-from-party-id: expected a party of the caller' });
+  return named;
+}
+
+function speaking(asking: Asking, role: Role): PartyRole {
+  const wrongRole = role === 'CPO' ? 'cpoOnly' : 'emspOnly';
+  first(withRole(asking.partner.roles, role), wrongRole);
+  return first(withRole(ownParties(asking), role), wrongRole);
+}
+
+function owning(asking: Asking, role: Role): PartyRole {
+  first(withRole(asking.partner.roles, role), role === 'CPO' ? 'cpoOnly' : 'emspOnly');
+  ownParties(asking);
+  return first(withRole(asking.partner.roles, role).filter(samePartyAs(pathParty(asking.params))), 'notFound');
+}
+
+function owningOr(asking: Asking, owner: Role, counterpart: Role): PartyRole {
+  const own = withRole(asking.partner.roles, owner).find(samePartyAs(pathParty(asking.params)));
+  return own ?? first(withRole(ownParties(asking), counterpart), 'notFound');
+}

@@ -1,0 +1,96 @@
+/**
+ * What a door is made of: routes as rows of a table, the request as a door sees it, the answers it can give. Doors know
+ * nothing of the HTTP server; `server.ts` registers their rows.
+ */
+import { Readable } from 'node:stream';
+import type { InterfaceRole } from '../domain/party.ts';
+import type { Caller, Credential, Hub, Listed } from '../hub/hub.ts';
+import { dataText, doneText, listText } from '../transport/envelope.ts';
+import type { RoutingParty } from '../transport/headers.ts';
+import type { JsonBody } from '../transport/json-body.ts';
+import { type Page, type PageLimits, pageHeaders } from '../transport/pagination.ts';
+import { success } from '../transport/status-codes.ts';
+import type { CallerRule, Onboarding } from './caller.ts';
+import type { Budget } from './limits.ts';
+
+export const version = '2.2.1';
+
+/** Bytes of a request's body. [D38] */
+export const bodyMax = 1024 * 1024;
+export const locationBodyMax = 4 * bodyMax;
+
+export type Method = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+
+export interface OcpiRoute {
+  readonly method: Method;
+  /** Below `/ocpi`, e.g. `/2.2.1/tariffs/:country_code/:party_id/:id`. */
+  readonly path: string;
+  /** Who may call it, and as which of its parties. */
+  readonly by: CallerRule;
+  readonly budget: Budget;
+  /** Bytes; `bodyMax` when absent. */
+  readonly bodyMax?: number;
+  /** Absent: tokens other than hub tokens are refused. [D9, D10] */
+  readonly onboarding?: Onboarding;
+  readonly handle: (hub: Hub, exchange: Exchange) => Answer | Promise<Answer>;
+}
+
+/** One OCPI chapter: its address, the interface roles in which the hub offers it, its routes. */
+export interface OcpiModule {
+  readonly identifier: string;
+  readonly roles: readonly InterfaceRole[];
+  readonly routes: readonly OcpiRoute[];
+}
+
+/** One authenticated request. */
+export interface Exchange {
+  readonly credential: Credential;
+  readonly caller: Caller;
+  /** Of the path, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  /** Null when the request has none. */
+  readonly body: JsonBody | null;
+  /** `OCPI-to-*`; null when absent, or when it names the hub or the caller itself. [D5] Refuses with `invalid`. */
+  readonly to: () => RoutingParty | null;
+  readonly pages: PageLimits;
+}
+
+export interface Answer {
+  readonly http: number;
+  readonly ocpi: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Readable;
+}
+
+/** Success without data. */
+export function done(http = 200, headers: Record<string, string> = {}): Answer {
+  return { http, ocpi: success, headers, body: doneText() };
+}
+
+/** Success with stored text as data, byte for byte. */
+export function stored(text: string): Answer {
+  return { http: 200, ocpi: success, headers: {}, body: dataText(text) };
+}
+
+/** Success with a value of ours as data. */
+export function data(value: unknown): Answer {
+  return stored(JSON.stringify(value));
+}
+
+/** A page of stored texts; `url` is the list's absolute address. */
+export function listed(url: string, page: Page, found: Listed<string>): Answer {
+  const text = listText(found.items);
+  const { total, offset, last } = found;
+  return {
+    http: 200,
+    ocpi: success,
+    headers: pageHeaders(url, page, { count: found.items.length, total, offset, last }),
+    body: typeof text === 'string' ? text : Readable.from(text, { objectMode: false }),
+  };
+}
+
+/** Absolute address of a path below `/ocpi/2.2.1`. [D33] */
+export function addressOf(hub: Pick<Hub, 'publicUrl'>, path: string): string {
+  return `${hub.publicUrl.replace(/\/+$/, '')}/ocpi/${version}${path}`;
+}

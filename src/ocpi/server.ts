@@ -1,0 +1,211 @@
+/**
+ * The OCPI side of the hub's HTTP server. One table of modules registers the routes, fills the version details and says
+ * which methods a path has.
+ *
+ * S1  Every answer below `/ocpi` is an envelope and echoes both ids, refusals included. [D2, D14]
+ * S2  Token, path, caller and rate limit are settled, in this order, before a byte of the body is read.
+ * S3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
+ * S4  One wide line per request goes to the log; it never holds a token or a body.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { HubError } from '../domain/errors.ts';
+import type { Caller, Credential, Hub, Trace } from '../hub/hub.ts';
+import { refusalText } from '../transport/envelope.ts';
+import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { readJson } from '../transport/json-body.ts';
+import type { PageLimits } from '../transport/pagination.ts';
+import { refusal } from '../transport/status-codes.ts';
+import { receiveBody } from './body.ts';
+import { admit, authenticate, callerOf, receiverNamed } from './caller.ts';
+import { cdrs } from './cdrs.ts';
+import { commands } from './commands.ts';
+import { credentials } from './credentials.ts';
+import { hubclientinfo } from './hubclientinfo.ts';
+import { type Rates, rateLimiter } from './limits.ts';
+import { locations } from './locations.ts';
+import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute } from './route.ts';
+import { sessions } from './sessions.ts';
+import { tariffs } from './tariffs.ts';
+import { tokens } from './tokens.ts';
+import { versions } from './versions.ts';
+
+/** Where request lines go. */
+export interface RequestLog {
+  info(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface OcpiServerOptions {
+  readonly log: RequestLog;
+  readonly pages: PageLimits;
+  readonly rates: Rates;
+  /** Epoch ms, for the rate limits. */
+  readonly now: () => number;
+}
+
+export const modules: readonly OcpiModule[] = [
+  credentials,
+  hubclientinfo,
+  locations,
+  tariffs,
+  tokens,
+  sessions,
+  cdrs,
+  commands,
+];
+
+/** Every route, `path` below `/ocpi`. */
+export const routes: readonly OcpiRoute[] = [...versions(modules), ...modules.flatMap((module) => module.routes)];
+
+/** What is known of a request while it passes. */
+interface Passage {
+  readonly trace: Trace;
+  credential: Credential | null;
+  caller: Caller | null;
+  ocpiStatus: number | null;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    ocpi: Passage | null;
+  }
+  interface FastifyContextConfig {
+    ocpi?: OcpiRoute;
+  }
+}
+
+/** The OCPI door, to be registered without a prefix on an app of `createHttpServer`. */
+export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginAsync {
+  const door: FastifyPluginAsync = async (app) => {
+    app.decorateRequest('ocpi', null);
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage) =>
+      receiveBody(request.headers, payload, request.routeOptions.config.ocpi?.bodyMax ?? bodyMax),
+    );
+    passRequests(app, hub, options);
+    answerErrors(app, options.log);
+    for (const route of routes) addRoute(app, hub, route, options.pages);
+  };
+  return async (app) => {
+    await app.register(door, { prefix: '/ocpi' });
+  };
+}
+
+/** What every request passes before its body is read, and the line it leaves behind. [S2, S4] */
+function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now }: OcpiServerOptions): void {
+  const limiter = rateLimiter(rates, now);
+
+  app.addHook('onRequest', async (request, reply) => {
+    const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
+    reply.header(requestIdHeader, trace.requestId);
+    reply.header(correlationIdHeader, trace.correlationId);
+    const passage: Passage = { trace, credential: null, caller: null, ocpiStatus: null };
+    request.ocpi = passage;
+
+    const route = request.routeOptions.config.ocpi;
+    const credential = authenticate(hub, request.headers.authorization);
+    passage.credential = credential;
+    admit(credential, route?.onboarding);
+    if (!route) throw noSuchRoute(request, reply);
+    const params = request.params as Record<string, string>;
+    passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace });
+    limiter.spend(passage.caller.id, route.budget);
+  });
+
+  app.addHook('onResponse', async (request, reply) => {
+    const { trace, credential, caller, ocpiStatus } = request.ocpi ?? {};
+    const line = {
+      method: request.method,
+      route: request.routeOptions.url ?? null,
+      party: caller?.id ?? credential?.partner.id ?? null,
+      httpStatus: reply.statusCode,
+      ocpiStatus: ocpiStatus ?? null,
+      durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
+      ...trace,
+    };
+    log.info(line, 'request');
+  });
+}
+
+/** A path that has other methods is 405 with `Allow`, any other 404. [D2] */
+function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
+  const allowed = methodsOf(request.url);
+  if (allowed.length === 0 || allowed.includes(request.method)) return new HubError('pathNotFound');
+  reply.header('Allow', allowed.join(', '));
+  return new HubError('methodNotAllowed');
+}
+
+function methodsOf(url: string): string[] {
+  const segments = segmentsOf(url.replace(/[?#].*$/, '').replace(/^\/ocpi/, ''));
+  const matches = (route: OcpiRoute) => {
+    const own = segmentsOf(route.path);
+    return own.length === segments.length && own.every((part, at) => part.startsWith(':') || part === segments[at]);
+  };
+  return [...new Set(routes.filter(matches).map((route) => route.method))];
+}
+
+const segmentsOf = (path: string) => path.split('/').slice(1);
+
+function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageLimits): void {
+  app.route({
+    method: route.method,
+    url: route.path,
+    config: { ocpi: route },
+    handler: async (request, reply) => send(request, reply, await route.handle(hub, exchangeOf(hub, request, pages))),
+  });
+}
+
+function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Exchange {
+  const { credential, caller } = request.ocpi ?? {};
+  if (!credential || !caller) throw new Error('a request reached its handler without a caller');
+  const bytes = request.body as Buffer | HubError | null | undefined;
+  if (bytes instanceof HubError) throw bytes;
+  return {
+    credential,
+    caller,
+    params: request.params as Record<string, string>,
+    query: request.query as Record<string, unknown>,
+    body: bytes ? readJson(bytes) : null,
+    to: () => receiverNamed(hub, credential, caller, request.headers),
+    pages,
+  };
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, { http, ocpi, headers, body }: Answer): FastifyReply {
+  if (request.ocpi) request.ocpi.ocpiStatus = ocpi;
+  return reply.code(http).headers(headers).header('Content-Type', 'application/json').send(body);
+}
+
+// Refusals
+
+/** Headers that go with a refusal. */
+const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> = {
+  invalidToken: { 'WWW-Authenticate': 'Token' },
+  notRegistered: { Allow: 'POST' },
+  alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
+};
+
+function answerErrors(app: FastifyInstance, log: RequestLog): void {
+  app.setNotFoundHandler(() => {
+    throw new HubError('pathNotFound');
+  });
+  app.setErrorHandler<FastifyError | HubError | Error>((error, request, reply) => {
+    const refused = error instanceof HubError ? error : refusalFor(error);
+    if (refused.code === 'internal') log.error({ err: error, ...request.ocpi?.trace }, 'request failed');
+    const { http, ocpi, message, data, retryAfterS } = refusal(refused);
+    const headers = {
+      ...refusalHeaders[refused.code],
+      ...(retryAfterS !== undefined && { 'Retry-After': String(retryAfterS) }),
+    };
+    return send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
+  });
+}
+
+/** What the HTTP server itself refuses; anything else is a bug of ours. */
+function refusalFor(error: FastifyError | Error): HubError {
+  const status = 'statusCode' in error ? error.statusCode : undefined;
+  if (status === 413) return new HubError('tooLarge');
+  if (status === 415) return new HubError('unsupportedMediaType');
+  return new HubError(status === 400 ? 'notJson' : 'internal');
+}

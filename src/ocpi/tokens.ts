@@ -1,0 +1,94 @@
+/**
+ * Tokens: eMSPs push them for whitelisting, CPOs pull them; authorize is asked in both directions, in real time.
+ * [interface, Token authorization; D24, D43, D48]
+ */
+import { HubError } from '../domain/errors.ts';
+import { keyOf } from '../domain/party.ts';
+import type { AuthorizeRequest, Hub } from '../hub/hub.ts';
+import { token } from '../transport/shapes.ts';
+import { anything, type Checked, check, ciString, fragment, list, may, object, should } from '../transport/types.ts';
+import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from './caller.ts';
+import { accept, answerList, checkedBody, pathId, sameIds } from './objects.ts';
+import { type Answer, data, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
+
+const tokenFragment = fragment(token);
+
+const locationReferences = object({
+  location_id: should(ciString(36)),
+  evse_uids: may(list(ciString(36))),
+  connector_ids: may(list(ciString(36))),
+});
+const anyObject = object({ allowed: may(anything) });
+
+const all = `/${version}/tokens`;
+const one = `${all}/:country_code/:party_id/:uid`;
+
+export const tokens: OcpiModule = {
+  identifier: 'tokens',
+  roles: ['SENDER', 'RECEIVER'],
+  routes: [
+    {
+      method: 'GET',
+      path: all,
+      by: cpo,
+      budget: 'list:tokens',
+      handle: (hub, exchange) => answerList(hub, exchange, 'tokens'),
+    },
+    { method: 'GET', path: one, by: owningEmspOrCpo, budget: 'other', handle: readToken },
+    { method: 'PUT', path: one, by: owningEmsp, budget: 'other', handle: push('PUT', token) },
+    { method: 'PATCH', path: one, by: owningEmsp, budget: 'other', handle: push('PATCH', tokenFragment) },
+    { method: 'POST', path: `${all}/:uid/authorize`, by: cpo, budget: 'other', handle: authorizeAtEmsp },
+    { method: 'PUT', path: `${one}/authorize`, by: owningEmsp, budget: 'other', handle: authorizeAtCpo },
+  ],
+};
+
+function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; type?: string | null | undefined }>) {
+  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
+    const id = pathId(exchange.params, 'uid');
+    const checked = checkedBody(exchange, type);
+    sameIds({ ...pathParty(exchange.params), uid: id }, checked.value);
+    const facts = { tokenType: typeOf(exchange, checked.body.type ?? undefined) };
+    await accept(hub, exchange, { module: 'tokens', method, id, facts }, checked);
+    return done();
+  };
+}
+
+/** A token's type is part of its key: the query's, else the body's, else RFID. [D24, D48] */
+function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
+  const { type: inQuery } = query;
+  if (inQuery === undefined) return (inBody ?? 'RFID').toUpperCase();
+  if (typeof inQuery !== 'string' || !/^[A-Za-z_]{1,36}$/.test(inQuery)) {
+    throw new HubError('invalid', { message: 'type: expected a token type' });
+  }
+  const type = inQuery.toUpperCase();
+  if (inBody !== undefined && inBody.toUpperCase() !== type) {
+    throw new HubError('invalid', { message: `type: expected "${type}", as in the query` });
+  }
+  return type;
+}
+
+async function readToken(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const { caller, params } = exchange;
+  const owner = keyOf(pathParty(params));
+  const query = { module: 'tokens', owner, id: params.uid ?? '', within: [], tokenType: typeOf(exchange) } as const;
+  return stored(await hub.read(caller, query));
+}
+
+async function authorizeAtEmsp(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const request = authorizeRequest(exchange, locationReferences);
+  if (request.to === null) {
+    throw new HubError('invalid', { message: 'OCPI-to-party-id: expected the eMSP that owns the token' });
+  }
+  return data(await hub.authorizeAtEmsp(exchange.caller, request));
+}
+
+async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
+  return data(await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject)));
+}
+
+/** The body is optional; present, it is checked and forwarded as it came. */
+function authorizeRequest(exchange: Exchange, type: Checked<object>): AuthorizeRequest {
+  const { body } = exchange;
+  if (body !== null) check(type, body.value);
+  return { uid: pathId(exchange.params, 'uid'), type: typeOf(exchange), to: exchange.to(), body: body?.text ?? null };
+}

@@ -1,0 +1,151 @@
+/**
+ * The hub's way out: one OCPI request to a partner, and whatever comes back as an Outcome. [delivery]
+ *
+ * C1  A call never throws, and ends within its `timeoutMs`.
+ * C2  Sockets are bounded per partner address, kept alive between calls, and opened only to addresses that the egress guard allows.
+ * C3  TLS is always verified; a redirect is never followed.
+ * C4  A token appears in the request's own header and nowhere else: neither in a message nor in an excerpt.
+ */
+import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
+import type { Outcome } from '../domain/errors.ts';
+import type { OutboundCall, PartnerClient } from '../hub/ports.ts';
+import { writeHeaders } from '../transport/headers.ts';
+import { type Egress, EgressRefused, urlRefusal } from './egress.ts';
+import { type Connector, Exchange, Line, type Sent } from './exchange.ts';
+import { type Answer, type Met, outcomeOf } from './outcome.ts';
+
+export interface PartnerClientOptions {
+  readonly egress: Egress;
+  /** Limit for a connection with its TLS handshake, milliseconds. */
+  readonly connectMs?: number;
+  /**
+   * Limit until the head of the answer has come, milliseconds. Only for calls that may be sent again: of a command the
+   * partner may use the whole time, because to cut it off leaves its fate unknown. [interface, Commands 2]
+   */
+  readonly headMs?: number;
+  /** Sockets to one origin at most; more calls wait for one, within their own time. */
+  readonly connectionsMax?: number;
+  /** Milliseconds for which an idle socket is kept when the partner does not say. */
+  readonly keepAliveMs?: number;
+  /** Bytes of an answer at most. */
+  readonly answerMax?: number;
+  /** PEM certificates to trust instead of the system's. */
+  readonly trusted?: string;
+  /** How long `close` lets calls in flight go on, milliseconds. */
+  readonly closeGraceMs?: number;
+}
+
+const defaults = {
+  connectMs: 3_000,
+  headMs: 10_000,
+  connectionsMax: 64,
+  // Under the 5 s after which Node's own servers close an idle socket; longer only when the partner says so.
+  keepAliveMs: 4_000,
+  answerMax: 1024 * 1024,
+  closeGraceMs: 10_000,
+};
+
+/** An outcome with the answer as it came, for what must keep its bytes. [D17] */
+export interface Read {
+  readonly outcome: Outcome;
+  readonly text: string;
+  /** Names in lower case. */
+  readonly headers: Answer['headers'];
+}
+
+export interface Client extends PartnerClient {
+  /** Like `call`, for pulls: they need the text of the page and its `Link`. */
+  read(call: OutboundCall): Promise<Read>;
+  close(): Promise<void>;
+}
+
+/** The client of one hub. `close` lets what is in flight end, for a while, and frees every socket. */
+export function partnerClient(options: PartnerClientOptions): Client {
+  const settings = { ...defaults, ...options };
+  const kept = agentOf(settings);
+  const fresh = agentOf(settings);
+  let inFlight = 0;
+  let onIdle: (() => void) | null = null;
+  let closing = false;
+
+  const call = async (call: OutboundCall): Promise<Outcome> => (await read(call)).outcome;
+
+  async function read(call: OutboundCall): Promise<Read> {
+    const startedAt = performance.now();
+    inFlight++;
+    const met = await meet(call);
+    inFlight--;
+    if (inFlight === 0) onIdle?.();
+    const outcome = outcomeOf(met, call, performance.now() - startedAt, Date.now());
+    return met.kind === 'answer'
+      ? { outcome, text: met.text, headers: met.headers }
+      : { outcome, text: '', headers: {} };
+  }
+
+  function meet(call: OutboundCall): Promise<Met> | Met {
+    const sent = closing ? new errors.ClientClosedError() : requestOf(call);
+    if (sent instanceof Error) return { kind: 'failed', status: null, error: sent };
+    const { timeoutMs } = call;
+    const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
+    const limits = { timeoutMs, headMs, answerMax: settings.answerMax };
+    return new Promise((settle) => {
+      kept.dispatch(sent, new Exchange(sent, limits, call.resend ? fresh : null, settle));
+    });
+  }
+
+  async function close(): Promise<void> {
+    closing = true;
+    if (inFlight > 0) {
+      await new Promise<void>((resolve) => {
+        onIdle = resolve;
+        setTimeout(resolve, settings.closeGraceMs).unref();
+      });
+    }
+    // Whatever is still in flight ends now, as `unavailable`.
+    await Promise.all([kept.destroy(), fresh.destroy()]);
+  }
+
+  return { call, read, close };
+}
+
+function agentOf(settings: typeof defaults & PartnerClientOptions): Agent {
+  const connect = guardedConnector(settings);
+  return new Agent({
+    connections: settings.connectionsMax,
+    keepAliveTimeout: settings.keepAliveMs,
+    keepAliveMaxTimeout: 60_000,
+    // The exchange keeps time itself.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect,
+    factory: (origin, pool: Pool.Options) =>
+      new Pool(origin, { ...pool, factory: (target, line: object) => new Line(target, { ...line, connect }) }),
+  });
+}
+
+/** Literal addresses are checked here, since no look-up sees them; names in the look-up that the socket itself uses. */
+function guardedConnector(settings: typeof defaults & PartnerClientOptions): Connector {
+  const { egress, trusted } = settings;
+  const connect = buildConnector({
+    timeout: settings.connectMs,
+    lookup: egress.lookup,
+    rejectUnauthorized: true,
+    ...(trusted === undefined ? {} : { ca: trusted }),
+  });
+  return (target, callback) => {
+    const refusal = egress.literalRefusal(target.hostname);
+    if (refusal !== null) return callback(new EgressRefused(refusal), null);
+    connect(target, callback);
+  };
+}
+
+function requestOf(call: OutboundCall): Sent | Error {
+  const url = URL.canParse(call.url) ? new URL(call.url) : null;
+  const refusal = url === null ? `${call.url.slice(0, 200)} is not a URL` : urlRefusal(url);
+  if (url === null || refusal !== null) return new EgressRefused(refusal ?? '');
+  const headers = writeHeaders(call);
+  headers.Accept = 'application/json';
+  if (call.body !== null) headers['Content-Type'] = 'application/json';
+  const method: Dispatcher.HttpMethod = call.method;
+  return { origin: url.origin, path: url.pathname + url.search, method, headers, body: call.body };
+}

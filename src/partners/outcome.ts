@@ -1,0 +1,187 @@
+/**
+ * What a call met, as a class. The table "Outcome of an attempt" stands here once: a status, an envelope or an error goes in,
+ * its class and one sentence for people come out. No socket is touched.
+ */
+import type { Outcome, OutcomeClass } from '../domain/errors.ts';
+import type { OutboundCall } from '../hub/ports.ts';
+import { readEnvelope } from '../transport/envelope.ts';
+import { writeAuthorization } from '../transport/headers.ts';
+
+/** An answer that came whole. */
+export interface Answer {
+  readonly kind: 'answer';
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+}
+
+/** An exchange that ended without a whole answer. */
+export interface NoAnswer {
+  readonly kind: 'timeout' | 'tooLarge' | 'failed';
+  /** The status, when the head of the answer had come. */
+  readonly status: number | null;
+  /** For `failed`: what the socket, the resolver or TLS said. */
+  readonly error: NodeJS.ErrnoException | null;
+}
+
+export type Met = Answer | NoAnswer;
+
+type Verdict = Pick<Outcome, 'class' | 'message'> & Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'retryAfterMs'>>;
+
+const retryAfterMaxMs = 15 * 60_000;
+const excerptMax = 512;
+
+/** Statuses whose class is not that of their hundred. */
+const statusClasses: Readonly<Record<number, OutcomeClass>> = {
+  401: 'auth_error',
+  403: 'auth_error',
+  404: 'not_found',
+  408: 'unavailable',
+  410: 'not_found',
+  425: 'unavailable',
+  429: 'throttled',
+};
+
+/** Classes of everything but 2xx, by the hundred. A redirect is never followed: it would carry a token to who knows where. */
+const hundredClasses: Readonly<Record<number, OutcomeClass>> = {
+  3: 'invalid_response',
+  4: 'client_error',
+  5: 'unavailable',
+};
+
+/** OCPI statuses in a 2xx, by the thousand; anything else is no OCPI status. */
+const ocpiClasses: Readonly<Record<number, OutcomeClass>> = {
+  1: 'delivered',
+  2: 'client_error',
+  3: 'unavailable',
+  4: 'unavailable',
+};
+
+/** Errors that say more than that the network failed. */
+const errorClasses: Readonly<Record<string, OutcomeClass>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'timeout',
+  UND_ERR_HEADERS_TIMEOUT: 'timeout',
+  UND_ERR_BODY_TIMEOUT: 'timeout',
+  ETIMEDOUT: 'timeout',
+  UND_ERR_HEADERS_OVERFLOW: 'invalid_response',
+};
+
+const errorSentences: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'The partner refused the connection',
+  ECONNRESET: 'The partner reset the connection',
+  EPIPE: 'The partner closed the connection while the request was sent',
+  ENOTFOUND: 'The name of the partner does not resolve',
+  EAI_AGAIN: 'The name of the partner could not be resolved at the moment',
+  EHOSTUNREACH: 'The partner is unreachable',
+  ENETUNREACH: 'The partner is unreachable',
+  UND_ERR_CONNECT_TIMEOUT: 'No connection to the partner came about in time',
+  ETIMEDOUT: 'No connection to the partner came about in time',
+  UND_ERR_SOCKET: 'The partner closed the connection before its answer was complete',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'The answer is shorter or longer than it announced',
+  UND_ERR_HEADERS_OVERFLOW: 'The headers of the answer are too large',
+  UND_ERR_CLOSED: 'The hub is shutting down',
+  UND_ERR_DESTROYED: 'The hub is shutting down',
+};
+
+/** The end of a call. `now` is the time of day in epoch milliseconds, for a `Retry-After` that is a date. */
+export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now: number): Outcome {
+  const verdict = met.kind === 'answer' ? ofAnswer(met, call, now) : ofNoAnswer(met);
+  return {
+    httpStatus: met.status,
+    ocpiStatus: null,
+    ...verdict,
+    excerpt: met.kind === 'answer' ? withoutToken(met.text.slice(0, 4 * excerptMax), call).slice(0, excerptMax) : '',
+    durationMs,
+  };
+}
+
+/** A partner's error page may quote the request. */
+function withoutToken(text: string, call: Pick<OutboundCall, 'token' | 'encoding'>): string {
+  if (call.token === '') return text;
+  const sent = writeAuthorization(call.token, call.encoding).slice('Token '.length);
+  return text.replaceAll(sent, '…').replaceAll(call.token, '…');
+}
+
+function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
+  const read = readEnvelope(met.text);
+  const told = read.ok ? withoutToken(read.envelope.statusMessage ?? '', call).slice(0, 200) : '';
+  if (!isSuccess(met.status)) {
+    const verdict = ofStatus(met.status, header(met.headers['retry-after']), now);
+    if (!read.ok) return verdict;
+    const { statusCode, data } = read.envelope;
+    return { ...verdict, ocpiStatus: statusCode, data, message: `${verdict.message}${saying(statusCode, told)}` };
+  }
+  if (met.text.trim() === '') {
+    return call.emptyOk
+      ? { class: 'delivered', message: `The partner answered HTTP ${met.status} without a body` }
+      : { class: 'invalid_response', message: `The partner answered HTTP ${met.status} without an envelope` };
+  }
+  if (!read.ok)
+    return { class: 'invalid_response', message: `The partner answered HTTP ${met.status}, but its ${read.reason}` };
+  const { statusCode, data } = read.envelope;
+  const ocpiClass = ocpiClasses[Math.floor(statusCode / 1000)] ?? 'invalid_response';
+  return {
+    class: ocpiClass,
+    ocpiStatus: statusCode,
+    data,
+    message: `The partner answered HTTP ${met.status}${saying(statusCode, told)}`,
+  };
+}
+
+const saying = (statusCode: number, told: string) => `, OCPI ${statusCode}${told === '' ? '' : `: ${told}`}`;
+
+const header = (value: string | string[] | undefined): string | null =>
+  (Array.isArray(value) ? value[0] : value) ?? null;
+
+/** Milliseconds that `Retry-After` asks for, in both its forms; undefined when it is absent or cannot be read. */
+export function retryAfterMs(text: string | null, now: number): number | undefined {
+  if (text === null) return undefined;
+  const value = text.trim();
+  if (/^\d{1,10}$/.test(value)) return Math.min(Number(value) * 1000, retryAfterMaxMs);
+  // Date.parse reads almost anything as a date; only the forms that HTTP knows begin with the name of a day.
+  const at = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(at) ? undefined : Math.min(Math.max(at - now, 0), retryAfterMaxMs);
+}
+
+const isCertificateCode = (code: string) =>
+  /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|PATH_LENGTH)/.test(code);
+
+function ofError(error: NodeJS.ErrnoException | null): Verdict {
+  const code = error?.code ?? '';
+  if (code === 'EGRESS_REFUSED')
+    return { class: 'unavailable', message: `The hub may not call this: ${error?.message}` };
+  if (error?.name === 'HTTPParserError') return { class: 'invalid_response', message: 'The answer is not HTTP' };
+  if (isCertificateCode(code)) return { class: 'unavailable', message: `TLS with the partner failed (${code})` };
+  const sentence = errorSentences[code] ?? 'The network failed';
+  return { class: errorClasses[code] ?? 'unavailable', message: code ? `${sentence} (${code})` : sentence };
+}
+
+function ofNoAnswer(met: NoAnswer): Verdict {
+  if (met.kind === 'failed') return ofError(met.error);
+  if (met.kind === 'tooLarge') {
+    // A status that is an answer by itself needs no body: an error page of any size stays an error.
+    const known = met.status === null || isSuccess(met.status) ? null : ofStatus(met.status, null, 0);
+    return known ?? { class: 'invalid_response', message: 'The answer is larger than 1 MiB' };
+  }
+  const message =
+    met.status === null ? 'The partner did not answer in time' : 'The answer did not come to its end in time';
+  return { class: 'timeout', message };
+}
+
+const isSuccess = (status: number) => status >= 200 && status < 300;
+
+function ofStatus(status: number, retryAfter: string | null, now: number): Verdict {
+  const waitMs = retryAfterMs(retryAfter, now);
+  const known = statusClasses[status] ?? hundredClasses[Math.floor(status / 100)] ?? 'invalid_response';
+  const throttled = known === 'throttled' || (status === 503 && waitMs !== undefined);
+  const message =
+    hundredClasses[Math.floor(status / 100)] === 'invalid_response'
+      ? `The partner answered with a redirect (HTTP ${status}), which is never followed`
+      : `The partner answered HTTP ${status}`;
+  return {
+    class: throttled ? 'throttled' : known,
+    message,
+    ...(throttled && waitMs !== undefined ? { retryAfterMs: waitMs } : {}),
+  };
+}

@@ -1,0 +1,116 @@
+/**
+ * What a partner offers: its versions list or, when the credentials name it directly, its version details. Either is recognised
+ * by its shape. [D13]
+ */
+import { randomUUID } from 'node:crypto';
+import { HubError } from '../domain/errors.ts';
+import type { Endpoint, InterfaceRole } from '../domain/party.ts';
+import type { PartnerClient, PartnerVersions } from '../hub/ports.ts';
+import { urlRefusal } from './egress.ts';
+
+export interface PartnerVersionsSettings {
+  /** Limit of each of the two requests, milliseconds. */
+  readonly timeoutMs?: number;
+  /** Endpoints that are kept; more than a few dozen is not OCPI any more. */
+  readonly endpointsMax?: number;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+type Asked = Parameters<PartnerVersions['discover']>[0];
+
+const version = '2.2.1';
+const urlLengthMax = 2048;
+
+export function partnerVersions(client: PartnerClient, settings: PartnerVersionsSettings = {}): PartnerVersions {
+  const { timeoutMs = 10_000, endpointsMax = 100 } = settings;
+
+  async function fetchData(partner: Asked, url: string, what: string): Promise<unknown> {
+    const outcome = await client.call({
+      method: 'GET',
+      url,
+      token: partner.token,
+      encoding: partner.encoding,
+      from: null,
+      to: null,
+      requestId: randomUUID(),
+      correlationId: partner.correlationId,
+      body: null,
+      timeoutMs,
+      emptyOk: false,
+      resend: true,
+    });
+    if (outcome.class === 'delivered') return outcome.data;
+    throw new HubError('partnerUnusable', { message: `Cannot fetch the ${what}: ${outcome.message}` });
+  }
+
+  async function discover(partner: Asked): Promise<Endpoint[]> {
+    const told = await fetchData(partner, partner.url, 'versions');
+    if (!Array.isArray(told)) return readDetails(told, endpointsMax);
+    const details = await fetchData(partner, detailsUrl(told), `version details of ${version}`);
+    return readDetails(details, endpointsMax);
+  }
+
+  return { discover };
+}
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isWebUrl = (value: unknown): value is string =>
+  typeof value === 'string' &&
+  value.length <= urlLengthMax &&
+  URL.canParse(value) &&
+  urlRefusal(new URL(value)) === null;
+
+const isOurVersion = (value: unknown) => typeof value === 'string' && value.trim() === version;
+
+function detailsUrl(list: readonly unknown[]): string {
+  const entry = list.filter(isFields).find((one) => isOurVersion(one.version));
+  if (entry === undefined) {
+    throw new HubError('versionUnsupported', { message: `The versions of the partner do not include ${version}` });
+  }
+  if (!isWebUrl(entry.url)) throw unusable(`the url of version ${version} is not a usable URL`);
+  return entry.url;
+}
+
+function readDetails(details: unknown, endpointsMax: number): Endpoint[] {
+  if (!isFields(details) || !Array.isArray(details.endpoints)) {
+    throw unusable('neither a versions list nor version details came back');
+  }
+  if (details.version !== undefined && !isOurVersion(details.version)) {
+    throw new HubError('versionUnsupported', {
+      message: `The version details of the partner are not those of ${version}`,
+    });
+  }
+  const endpoints = new Map<string, Endpoint>();
+  for (const entry of details.endpoints) {
+    const endpoint = readEndpoint(entry);
+    const key = endpoint && `${endpoint.identifier}/${endpoint.role}`;
+    if (endpoint && key && !endpoints.has(key) && endpoints.size < endpointsMax) endpoints.set(key, endpoint);
+  }
+  const found = [...endpoints.values()];
+  if (!found.some((endpoint) => endpoint.identifier === 'credentials')) {
+    throw new HubError('endpointsMissing', {
+      message: 'The version details of the partner lack the credentials module',
+    });
+  }
+  return found;
+}
+
+/** One endpoint, or null when it is malformed: one bad entry does not spoil the others. */
+function readEndpoint(entry: unknown): Endpoint | null {
+  if (!isFields(entry) || typeof entry.identifier !== 'string' || !isWebUrl(entry.url)) return null;
+  const identifier = entry.identifier.trim().toLowerCase();
+  if (!/^[a-z0-9_.-]{1,64}$/.test(identifier)) return null;
+  const role = readRole(entry.role, identifier);
+  return role && { identifier, role, url: entry.url, source: 'discovered' };
+}
+
+/** The role says nothing for credentials, so many leave it out there. [OCPI version_information_endpoint] */
+function readRole(value: unknown, identifier: string): InterfaceRole | null {
+  const role = typeof value === 'string' ? value.trim().toUpperCase() : '';
+  if (role === 'SENDER' || role === 'RECEIVER') return role;
+  return identifier === 'credentials' ? 'SENDER' : null;
+}
+
+const unusable = (why: string) => new HubError('partnerUnusable', { message: `Cannot use the versions: ${why}` });

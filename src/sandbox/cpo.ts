@@ -1,0 +1,321 @@
+/**
+ * A simulated CPO: pushes its stations, tariffs, sessions and CDRs, asks for authorization, and answers commands, by itself or
+ * step by step under the hand of a test.
+ */
+import { randomUUID } from 'node:crypto';
+import {
+  type Cdr,
+  type CdrToken,
+  type Location,
+  newCdr,
+  newLocation,
+  newSession,
+  newTariff,
+  type Session,
+  type Tariff,
+  type Token,
+} from './bodies.ts';
+import { type HubAnswer, type PartyName, Refused } from './hub-line.ts';
+import { page } from './lists.ts';
+import { Partner, type PartnerOptions } from './partner.ts';
+import { ok, type Reply, type Request, type Route, refuse } from './server.ts';
+
+export interface CpoOptions extends PartnerOptions {
+  /**
+   * `itself`: after ACCEPTED it reports the result, charges, and bills what it stopped. `byHand` (default): only what it is told to.
+   */
+  readonly carriesOutCommands?: 'itself' | 'byHand';
+  /** Between two meter readings when it charges by itself, milliseconds. */
+  readonly meterEveryMs?: number;
+}
+
+export interface ReceivedCommand {
+  readonly id: string;
+  readonly command: string;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly responseUrl: string;
+  /** The eMSP, by `OCPI-from-*`. */
+  readonly from: PartyName;
+  /** What was answered at once. */
+  readonly result: string;
+}
+
+export class Cpo extends Partner {
+  readonly role = 'CPO';
+  protected readonly offers = {
+    locations: 'SENDER',
+    tariffs: 'SENDER',
+    sessions: 'SENDER',
+    cdrs: 'SENDER',
+    tokens: 'RECEIVER',
+    commands: 'RECEIVER',
+  } as const;
+
+  readonly locations = new Map<string, Location>();
+  readonly tariffs = new Map<string, Tariff>();
+  /** The true state of each session, whatever was pushed of it. */
+  readonly sessions = new Map<string, Session>();
+  readonly cdrs = new Map<string, Cdr>();
+  /** Pushed by eMSPs, by uid. */
+  readonly tokens = new Map<string, Token>();
+  readonly commands: ReceivedCommand[] = [];
+  /** The text last pushed whole, by `module/id`. */
+  readonly pushed = new Map<string, string>();
+  readonly #cpo: CpoOptions;
+  readonly #meters = new Map<string, NodeJS.Timeout>();
+
+  constructor(options: CpoOptions) {
+    super(options);
+    this.#cpo = options;
+  }
+
+  override async close(): Promise<void> {
+    for (const timer of this.#meters.values()) clearInterval(timer);
+    this.#meters.clear();
+    await super.close();
+  }
+
+  /** PUT of a whole object, at `{module}/{cc}/{pid}/{id}`; of a given text exactly these bytes. */
+  async push(
+    module: 'locations' | 'tariffs' | 'sessions',
+    body: PartyName & { id: string },
+    text = JSON.stringify(body),
+  ): Promise<HubAnswer> {
+    this.pushed.set(`${module}/${body.id}`, text);
+    return this.say({ method: 'PUT', module, role: 'RECEIVER', path: this.#path(body.id), body: text });
+  }
+
+  async pushTariff(tariff = newTariff(this, this.stamp())): Promise<Tariff> {
+    this.tariffs.set(tariff.id, tariff);
+    await this.push('tariffs', tariff);
+    return tariff;
+  }
+
+  async deleteTariff(id: string): Promise<void> {
+    this.tariffs.delete(id);
+    await this.say({ method: 'DELETE', module: 'tariffs', role: 'RECEIVER', path: this.#path(id) });
+  }
+
+  async pushLocation(location = this.nextLocation(), text?: string): Promise<Location> {
+    this.locations.set(location.id, location);
+    await this.push('locations', location, text);
+    return location;
+  }
+
+  /** A station that was not pushed yet, with the tariff pushed last. */
+  nextLocation(): Location {
+    return newLocation(this, this.stamp(), [...this.tariffs.keys()].at(-1) ?? 'NONE', this.locations.size);
+  }
+
+  /** PATCH of a location, or of an EVSE or a connector of it by the ids in `within`. */
+  patchLocation(
+    id: string,
+    fragment: Readonly<Record<string, unknown>>,
+    within: readonly string[] = [],
+  ): Promise<HubAnswer> {
+    const body = { ...fragment, last_updated: this.stamp() };
+    return this.say({ method: 'PATCH', module: 'locations', role: 'RECEIVER', path: this.#path(id, ...within), body });
+  }
+
+  /** PUT of an EVSE or a connector of a location. */
+  putWithin(id: string, within: readonly string[], body: Readonly<Record<string, unknown>>): Promise<HubAnswer> {
+    return this.say({ method: 'PUT', module: 'locations', role: 'RECEIVER', path: this.#path(id, ...within), body });
+  }
+
+  /** Asks the eMSP behind the hub whether this token may charge; `data` is an AuthorizationInfo. */
+  authorize(uid: string, to: PartyName, asked: { type?: string; locationId?: string } = {}): Promise<HubAnswer> {
+    const body = asked.locationId === undefined ? {} : { body: { location_id: asked.locationId, evse_uids: [] } };
+    const path = `/${encodeURIComponent(uid)}/authorize?type=${asked.type ?? 'RFID'}`;
+    return this.say({ method: 'POST', module: 'tokens', role: 'SENDER', path, to, ...body });
+  }
+
+  /** The asynchronous result of a command, to the address that came with it. */
+  reportResult(command: ReceivedCommand, result = 'ACCEPTED'): Promise<HubAnswer> {
+    const message = [{ language: 'en', text: `The station said ${result}` }];
+    return this.line.ask({ method: 'POST', url: command.responseUrl, body: { result, message }, to: command.from });
+  }
+
+  /** Makes the session that a START_SESSION asked for, PENDING, and pushes it. */
+  async openSession(command: ReceivedCommand): Promise<Session> {
+    const { body, from } = command;
+    const token = { ...from, ...(body.token as CdrToken) };
+    const location = this.locations.get(String(body.location_id));
+    if (!location) throw new Error(`there is no location ${String(body.location_id)}`);
+    const session = newSession(this, this.stamp(), token, location, body.evse_uid as string | undefined);
+    if (typeof body.authorization_reference === 'string')
+      session.authorization_reference = body.authorization_reference;
+    await this.pushSession(session);
+    return session;
+  }
+
+  async pushSession(session: Session): Promise<void> {
+    this.sessions.set(session.id, session);
+    await this.push('sessions', session);
+  }
+
+  /** PUT of the session as ACTIVE: the energy flows. */
+  async startCharging(session: Session): Promise<void> {
+    session.status = 'ACTIVE';
+    session.last_updated = this.stamp();
+    await this.pushSession(session);
+  }
+
+  /** PATCH with a meter reading; each brings one more charging period. */
+  async meter(session: Session, kwh: number): Promise<void> {
+    const at = this.stamp();
+    const period = {
+      start_date_time: at,
+      dimensions: [{ type: 'ENERGY', volume: Math.round((kwh - session.kwh) * 1000) / 1000 }],
+    };
+    session.charging_periods.push(period);
+    await this.#patchSession(session, { kwh, last_updated: at }, [period]);
+  }
+
+  /** PATCH to COMPLETED. */
+  async completeCharging(session: Session): Promise<void> {
+    const at = this.stamp();
+    await this.#patchSession(session, { status: 'COMPLETED', end_date_time: at, last_updated: at });
+  }
+
+  /** POST of the session's CDR. */
+  async bill(session: Session): Promise<Cdr> {
+    const location = this.locations.get(session.location_id) ?? this.nextLocation();
+    const tariff = [...this.tariffs.values()].at(-1) ?? newTariff(this, this.stamp());
+    const cdr = newCdr(session, location, tariff, this.stamp());
+    await this.pushCdr(cdr);
+    return cdr;
+  }
+
+  async pushCdr(cdr: Cdr): Promise<HubAnswer> {
+    const text = JSON.stringify(cdr);
+    this.cdrs.set(cdr.id, cdr);
+    this.pushed.set(`cdrs/${cdr.id}`, text);
+    return this.say({ method: 'POST', module: 'cdrs', role: 'RECEIVER', body: text });
+  }
+
+  async #patchSession(
+    session: Session,
+    changes: Partial<Session>,
+    periods?: Session['charging_periods'],
+  ): Promise<void> {
+    Object.assign(session, changes);
+    const body = periods ? { ...changes, charging_periods: periods } : changes;
+    const path = this.#path(session.id);
+    try {
+      await this.say({ method: 'PATCH', module: 'sessions', role: 'RECEIVER', path, body, repeat: this.once });
+    } catch (error) {
+      if (error instanceof Refused || !this.options.retryUntilAnswered) throw error;
+      // Nobody knows whether it arrived, and a period must not be appended twice: tell the whole session instead.
+      await this.pushSession(session);
+    }
+  }
+
+  #path(...ids: string[]): string {
+    return `/${[this.country_code, this.party_id, ...ids].map(encodeURIComponent).join('/')}`;
+  }
+
+  protected routes(): Route[] {
+    const list = (module: string, items: () => Iterable<{ last_updated: string }>): Route => ({
+      method: 'GET',
+      path: `/2.2.1/${module}`,
+      handle: (request) => page(request, `${this.url}/ocpi/2.2.1/${module}`, [...items()], module === 'sessions'),
+    });
+    return [
+      list('locations', () => this.locations.values()),
+      list('tariffs', () => this.tariffs.values()),
+      list('sessions', () => this.sessions.values()),
+      list('cdrs', () => this.cdrs.values()),
+      { method: 'PUT', path: '/2.2.1/tokens/:cc/:pid/:uid', handle: (request) => this.#keepToken(request) },
+      { method: 'PATCH', path: '/2.2.1/tokens/:cc/:pid/:uid', handle: (request) => this.#keepToken(request) },
+      { method: 'GET', path: '/2.2.1/tokens/:cc/:pid/:uid', handle: (request) => this.#readToken(request) },
+      {
+        method: 'PUT',
+        path: '/2.2.1/tokens/:cc/:pid/:uid/authorize',
+        handle: (request) => this.#authorizeLocally(request),
+      },
+      { method: 'POST', path: '/2.2.1/tokens/:uid/authorize', handle: (request) => this.#authorizeLocally(request) },
+      { method: 'POST', path: '/2.2.1/commands/:command', handle: (request) => this.#receiveCommand(request) },
+    ];
+  }
+
+  #keepToken({ method, params, body }: Request): Reply {
+    const { uid = '' } = params;
+    const before = this.tokens.get(uid);
+    if (method === 'PATCH' && !before) return refuse(404, 2003, 'Not found');
+    const told = JSON.parse(body) as Token;
+    this.tokens.set(uid, method === 'PATCH' ? { ...before, ...told } : told);
+    return ok();
+  }
+
+  #readToken({ params }: Request): Reply {
+    const token = this.tokens.get(params.uid ?? '');
+    return token ? ok(token) : refuse(404, 2003, 'Not found');
+  }
+
+  #authorizeLocally({ params }: Request): Reply {
+    const token = this.tokens.get(params.uid ?? '');
+    const allowed = token ? (token.valid ? 'ALLOWED' : 'BLOCKED') : 'NOT_ALLOWED';
+    return ok({ allowed, ...(token ? { token } : {}) });
+  }
+
+  #receiveCommand({ params, body, headers }: Request): Reply {
+    const fields = JSON.parse(body) as Record<string, unknown>;
+    const { command = '' } = params;
+    const result = this.#resultOf(command, fields);
+    if (result === null) return refuse(404, 2000, 'Unknown command');
+    const header = (name: string) => String(headers[name] ?? '');
+    const received: ReceivedCommand = {
+      id: randomUUID(),
+      command,
+      body: fields,
+      responseUrl: String(fields.response_url),
+      from: { country_code: header('ocpi-from-country-code'), party_id: header('ocpi-from-party-id') },
+      result,
+    };
+    this.commands.push(received);
+    if (result === 'ACCEPTED' && this.#cpo.carriesOutCommands === 'itself') {
+      setImmediate(() => void this.#carryOut(received).catch(() => {}));
+    }
+    return ok({ result, timeout: 30 });
+  }
+
+  #resultOf(command: string, body: Readonly<Record<string, unknown>>): string | null {
+    const atKnownLocation = () => (this.locations.has(String(body.location_id)) ? 'ACCEPTED' : 'REJECTED');
+    const table: Readonly<Record<string, () => string>> = {
+      START_SESSION: atKnownLocation,
+      STOP_SESSION: () => (this.sessions.has(String(body.session_id)) ? 'ACCEPTED' : 'UNKNOWN_SESSION'),
+      RESERVE_NOW: atKnownLocation,
+      CANCEL_RESERVATION: () => 'ACCEPTED',
+      UNLOCK_CONNECTOR: atKnownLocation,
+    };
+    return table[command]?.() ?? null;
+  }
+
+  /** What follows an accepted command; what goes wrong stands in the transcript. */
+  async #carryOut(command: ReceivedCommand): Promise<void> {
+    await this.reportResult(command);
+    if (command.command === 'START_SESSION') {
+      const session = await this.openSession(command);
+      await this.startCharging(session);
+      this.#runMeter(session);
+    }
+    const session = this.sessions.get(String(command.body.session_id));
+    if (command.command === 'STOP_SESSION' && session) {
+      clearInterval(this.#meters.get(session.id));
+      await this.completeCharging(session);
+      await this.bill(session);
+    }
+  }
+
+  #runMeter(session: Session): void {
+    const read = () => void this.meter(session, Math.round((session.kwh + 0.75) * 1000) / 1000).catch(() => {});
+    this.#meters.set(session.id, setInterval(read, this.#cpo.meterEveryMs ?? 5_000));
+  }
+}
+
+/** A CPO that listens and is not registered yet. */
+export async function startCpo(options: CpoOptions): Promise<Cpo> {
+  const cpo = new Cpo(options);
+  await cpo.listen();
+  return cpo;
+}

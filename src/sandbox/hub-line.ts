@@ -1,0 +1,182 @@
+/**
+ * A simulated partner's way to the hub: requests as OCPI wants them, each in the transcript, repeated while the hub is away
+ * when the caller wants that.
+ */
+import { randomUUID } from 'node:crypto';
+import { Agent, request } from 'undici';
+import { moduleOf } from './server.ts';
+import type { Transcript } from './transcript.ts';
+
+export interface PartyName {
+  readonly country_code: string;
+  readonly party_id: string;
+}
+
+export interface HubCall {
+  readonly method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+  readonly url: string;
+  /** Text goes out exactly as it is; anything else as JSON. */
+  readonly body?: unknown;
+  /** Other party, for `OCPI-to-*`. */
+  readonly to?: PartyName | undefined;
+  /** Without `OCPI-from-*`: versions, credentials and hub client info have none. */
+  readonly unrouted?: boolean;
+  /** Another token than the line's own. */
+  readonly token?: string;
+  /** Another answer to "repeat while the hub is away?" than the line's own. `refused`: only when it cannot have arrived. */
+  readonly repeat?: Repeat;
+}
+
+/** `no`; `refused`: while nothing listens; `untilAnswered`: also after 429, 5xx and broken connections. */
+export type Repeat = 'no' | 'refused' | 'untilAnswered';
+
+export interface HubAnswer {
+  readonly httpStatus: number;
+  /** OCPI status; null when the body is no envelope. */
+  readonly statusCode: number | null;
+  readonly statusMessage: string;
+  readonly data: unknown;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The body as it came. */
+  readonly text: string;
+}
+
+export interface LineOptions {
+  readonly party: PartyName;
+  readonly transcript: Transcript;
+  readonly tokenEncoding: 'base64' | 'plain';
+  readonly repeat: Repeat;
+  /** For how long it repeats, milliseconds. */
+  readonly repeatForMs: number;
+  readonly timeoutMs: number;
+}
+
+/** The hub said no. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly answer: HubAnswer;
+
+  constructor(call: HubCall, answer: HubAnswer) {
+    const { httpStatus, statusCode, statusMessage } = answer;
+    super(`${call.method} ${call.url} was answered HTTP ${httpStatus}, OCPI ${statusCode ?? 'none'}: ${statusMessage}`);
+    this.answer = answer;
+  }
+}
+
+export class HubLine {
+  /** The token that the hub issued. */
+  token = '';
+  readonly #options: LineOptions;
+  readonly #agent: Agent;
+
+  constructor(options: LineOptions) {
+    this.#options = options;
+    this.#agent = new Agent({ headersTimeout: options.timeoutMs, bodyTimeout: options.timeoutMs, connections: 16 });
+  }
+
+  /** The answer, whatever it is. Rejects when there is none, or none came while it repeated. */
+  async call(call: HubCall): Promise<HubAnswer> {
+    const repeat = call.repeat ?? this.#options.repeat;
+    const until = Date.now() + this.#options.repeatForMs;
+    for (;;) {
+      const attempt = await this.#try(call).catch((error: NodeJS.ErrnoException) => error);
+      if (!mayRepeat(attempt, repeat) || Date.now() > until) {
+        if (attempt instanceof Error) throw attempt;
+        return attempt;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  /** `data` of an answer that is a success; rejects with `Refused` otherwise. */
+  async ask(call: HubCall): Promise<HubAnswer> {
+    const answer = await this.call(call);
+    const { httpStatus, statusCode } = answer;
+    if (httpStatus >= 300 || statusCode === null || statusCode >= 2000) throw new Refused(call, answer);
+    return answer;
+  }
+
+  close(): Promise<void> {
+    return this.#agent.destroy();
+  }
+
+  async #try(call: HubCall): Promise<HubAnswer> {
+    const { transcript } = this.#options;
+    const { pathname, search } = new URL(call.url);
+    const body = call.body === undefined ? '' : typeof call.body === 'string' ? call.body : JSON.stringify(call.body);
+    const headers = this.#headers(call);
+    const path = pathname + search;
+    const entry = transcript.begin({
+      direction: 'sent',
+      module: moduleOf(path),
+      method: call.method,
+      path,
+      headers,
+      body,
+    });
+    try {
+      const response = await request(call.url, {
+        method: call.method,
+        headers,
+        body: call.body === undefined ? null : body,
+        dispatcher: this.#agent,
+      });
+      const text = await response.body.text();
+      transcript.end(entry, { answer: { status: response.statusCode, body: text } });
+      return readAnswer(response.statusCode, response.headers, text);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      transcript.end(entry, { fault: code ?? message });
+      throw new Error(`${call.method} ${call.url} had no answer: ${message || code}`, { cause: error });
+    }
+  }
+
+  #headers(call: HubCall): Record<string, string> {
+    const { party, tokenEncoding } = this.#options;
+    const token = call.token ?? this.token;
+    const headers: Record<string, string> = {
+      authorization: `Token ${tokenEncoding === 'plain' ? token : Buffer.from(token).toString('base64')}`,
+      'x-request-id': randomUUID(),
+      'x-correlation-id': randomUUID(),
+    };
+    if (call.body !== undefined) headers['content-type'] = 'application/json';
+    if (!call.unrouted) {
+      headers['ocpi-from-country-code'] = party.country_code;
+      headers['ocpi-from-party-id'] = party.party_id;
+    }
+    if (call.to) {
+      headers['ocpi-to-country-code'] = call.to.country_code;
+      headers['ocpi-to-party-id'] = call.to.party_id;
+    }
+    return headers;
+  }
+}
+
+function mayRepeat(attempt: HubAnswer | Error, repeat: Repeat): boolean {
+  if (repeat === 'no') return false;
+  if (attempt instanceof Error) return repeat === 'untilAnswered' || causeCode(attempt) === 'ECONNREFUSED';
+  // A 503 was refused before it had any effect.
+  if (attempt.httpStatus === 503 || attempt.httpStatus === 429) return true;
+  return repeat === 'untilAnswered' && attempt.httpStatus >= 500;
+}
+
+const causeCode = (error: Error) => (error.cause as NodeJS.ErrnoException | undefined)?.code;
+
+function readAnswer(httpStatus: number, headers: HubAnswer['headers'], text: string): HubAnswer {
+  let fields: { status_code?: unknown; status_message?: unknown; data?: unknown } = {};
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === 'object' && parsed !== null) fields = parsed;
+  } catch {
+    // Not an envelope; the caller sees the text.
+  }
+  const { status_code: code, status_message: message, data } = fields;
+  return {
+    httpStatus,
+    headers,
+    text,
+    data,
+    statusCode: Number.isInteger(code) ? (code as number) : null,
+    statusMessage: typeof message === 'string' ? message : '',
+  };
+}

@@ -1,0 +1,119 @@
+/** A conversation as lines for people: who called whom, what was answered, how long it took. */
+import type { Partner } from './partner.ts';
+import type { AdminCall } from './session-path.ts';
+import type { Entry } from './transcript.ts';
+
+export interface Out {
+  write(text: string): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+}
+
+type Colour = 'dim' | 'bold' | 'green' | 'red' | 'cyan';
+
+const codes: Readonly<Record<Colour, readonly [number, number]>> = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  cyan: [36, 39],
+};
+
+export class Narrator {
+  readonly #out: Out;
+  readonly #coloured: boolean;
+  #step = 0;
+
+  /** Colours on a terminal only, and not when `NO_COLOR` is set. */
+  constructor(out: Out, env: Readonly<Record<string, string | undefined>>) {
+    this.#out = out;
+    this.#coloured = out.isTTY === true && !env.NO_COLOR;
+  }
+
+  line(text = ''): void {
+    this.#out.write(`${text}\n`);
+  }
+
+  paint(colour: Colour, text: string): string {
+    const [on, off] = codes[colour];
+    return this.#coloured ? `\u001b[${on}m${text}\u001b[${off}m` : text;
+  }
+
+  /** Numbered through, from one path to the next. */
+  step(name: string): void {
+    this.#step++;
+    this.line();
+    this.line(`${this.paint('dim', String(this.#step).padStart(3))}  ${this.paint('bold', name)}`);
+  }
+
+  /** Follows a partner until the returned function is called. */
+  follow(partner: Partner): () => void {
+    return partner.transcript.follow((entry) => this.#exchange(partner, entry));
+  }
+
+  operatorCall({ method, path, status, durationMs }: AdminCall): void {
+    this.#call({
+      from: 'operator',
+      to: 'hub',
+      method,
+      path,
+      said: `${status ?? 'no answer'}`,
+      good: status !== null && status < 300,
+      durationMs,
+    });
+  }
+
+  #exchange(partner: Partner, entry: Entry): void {
+    const name = `${partner.role === 'EMSP' ? 'eMSP' : partner.role} ${partner.id}`;
+    const [from, to] = entry.direction === 'sent' ? [name, 'hub'] : ['hub', name];
+    const { said, good } = answerOf(entry);
+    this.#call({ from, to, method: entry.method, path: entry.path, said, good, durationMs: entry.durationMs });
+  }
+
+  #call(call: {
+    from: string;
+    to: string;
+    method: string;
+    path: string;
+    said: string;
+    good: boolean;
+    durationMs: number;
+  }): void {
+    const { from, to, method, path, said, good, durationMs } = call;
+    const who = `${from.padEnd(11)} ${this.paint('dim', '→')} ${to.padEnd(11)}`;
+    const room = Math.max((this.#out.columns ?? 120) - 70, 36);
+    const what = `${method.padEnd(6)} ${shortened(path, room).padEnd(room)}`;
+    const took = durationMs < 10 ? durationMs.toFixed(1) : durationMs.toFixed(0);
+    this.line(
+      `     ${who}  ${what}  ${this.paint(good ? 'green' : 'red', said.padEnd(22))} ${this.paint('dim', `${took.padStart(5)} ms`)}`,
+    );
+  }
+}
+
+/** `200 · 1000 ALLOWED`: HTTP status, OCPI status, and the one word that matters. */
+function answerOf(entry: Entry): { said: string; good: boolean } {
+  if (entry.answer === null) return { said: entry.fault ?? 'no answer', good: false };
+  const { status, body } = entry.answer;
+  let code: number | undefined;
+  let word = '';
+  try {
+    const { status_code, data } = JSON.parse(body) as {
+      status_code?: number;
+      data?: Record<string, unknown> | unknown[];
+    };
+    code = status_code;
+    word = Array.isArray(data) ? `${data.length} items` : String(data?.allowed ?? data?.result ?? '');
+  } catch {
+    // No envelope: the HTTP status says it all.
+  }
+  const said = [status, code].filter((part) => part !== undefined).join(' · ');
+  return { said: word === '' ? said : `${said} ${word}`, good: status < 300 && code !== undefined && code < 2000 };
+}
+
+/** The end of a path tells more than its beginning. */
+function shortened(path: string, room: number): string {
+  const plain = path.replace(/^\/ocpi\/2\.2\.1(?=\/)/, '');
+  if (plain.length <= room) return plain;
+  const half = Math.floor((room - 1) / 2);
+  return `${plain.slice(0, room - 1 - half)}…${plain.slice(plain.length - half)}`;
+}

@@ -1,0 +1,250 @@
+/**
+ * What a simulated CPO and a simulated eMSP have in common: a server, a line to the hub, credentials on both sides, and pulls.
+ * It knows OCPI from the outside only, so that it can contradict the hub.
+ */
+import { randomBytes } from 'node:crypto';
+import { type HubAnswer, type HubCall, HubLine, type PartyName, type Repeat } from './hub-line.ts';
+import { type Knob, Knobs } from './knobs.ts';
+import { ok, PartnerServer, type Route } from './server.ts';
+import { Transcript } from './transcript.ts';
+
+export interface PartnerOptions extends PartyName {
+  /** Base address of the hub, without `/ocpi`. */
+  readonly hubUrl: string;
+  /** May be given to `register` instead. */
+  readonly initialToken?: string;
+  readonly name?: string;
+  readonly host?: string;
+  /** 0, the default, takes any free one. */
+  readonly port?: number;
+  /** Where the hub reaches this partner, when that is not where it listens. */
+  readonly publicUrl?: string;
+  /** How it sends the hub's token. */
+  readonly tokenEncoding?: 'base64' | 'plain';
+  /** What the `url` of its credentials is. */
+  readonly credentialsUrl?: 'versions' | 'details';
+  /** Repeats what it says while the hub is away, does not answer, or answers 429 or 5xx. */
+  readonly retryUntilAnswered?: boolean;
+  /** For how long it does so, milliseconds. */
+  readonly retryForMs?: number;
+  /** Limit of one request, milliseconds. */
+  readonly callTimeoutMs?: number;
+}
+
+export interface OfferedEndpoint {
+  readonly identifier: string;
+  readonly role: 'SENDER' | 'RECEIVER';
+  readonly url: string;
+}
+
+/** A list as it was pulled: the items, and every page as it came. */
+export interface Pulled {
+  readonly items: readonly unknown[];
+  readonly pages: readonly string[];
+  readonly total: number | null;
+}
+
+const pagesMax = 10_000;
+
+export abstract class Partner {
+  abstract readonly role: 'CPO' | 'EMSP';
+  /** Modules it offers, each with its interface role. */
+  protected abstract readonly offers: Readonly<Record<string, 'SENDER' | 'RECEIVER'>>;
+  protected abstract routes(): Route[];
+
+  readonly country_code: string;
+  readonly party_id: string;
+  readonly transcript = new Transcript();
+  readonly line: HubLine;
+  /** What the hub offers, by `module/ROLE`, from its version details. */
+  readonly hubEndpoints = new Map<string, string>();
+  /** Token that the hub uses here; older ones too until a rotation was answered. */
+  readonly ownTokens: string[] = [newToken()];
+  /** Modules left out of its version details. */
+  readonly hidden = new Set<string>();
+  protected readonly options: PartnerOptions;
+  readonly #knobs = new Knobs();
+  #server: PartnerServer | null = null;
+  #port = 0;
+  #lastStamp = 0;
+
+  constructor(options: PartnerOptions) {
+    this.options = options;
+    this.country_code = options.country_code;
+    this.party_id = options.party_id;
+    this.line = new HubLine({
+      party: options,
+      transcript: this.transcript,
+      tokenEncoding: options.tokenEncoding ?? 'base64',
+      repeat: options.retryUntilAnswered ? 'untilAnswered' : 'no',
+      repeatForMs: options.retryForMs ?? 60_000,
+      timeoutMs: options.callTimeoutMs ?? 30_000,
+    });
+  }
+
+  /** `NL-TNM`. */
+  get id(): string {
+    return `${this.country_code}-${this.party_id}`;
+  }
+
+  get url(): string {
+    const { publicUrl, host = '127.0.0.1' } = this.options;
+    return publicUrl?.replace(/\/+$/, '') ?? `http://${host}:${this.#port}`;
+  }
+
+  /** Starts to listen; again on the same port after `hangUp`. */
+  async listen(): Promise<void> {
+    const { host = '127.0.0.1', port = 0 } = this.options;
+    const knows = (token: string) => this.ownTokens.includes(token);
+    const routes = [...this.#commonRoutes(), ...this.routes()];
+    const server = new PartnerServer({ routes, transcript: this.transcript, knobs: this.#knobs, knows });
+    this.#port = await server.listen(host, this.#port || port);
+    this.#server = server;
+  }
+
+  /** Goes off the net: nothing listens, every connection is gone. `listen` comes back. */
+  async hangUp(): Promise<void> {
+    await this.#server?.close();
+    this.#server = null;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.hangUp(), this.line.close()]);
+  }
+
+  /** The knob of a module, or of whatever matches `METHOD /path`. */
+  at(target: string | RegExp): Knob {
+    return this.#knobs.at(target);
+  }
+
+  /** Every knob back to good behaviour. */
+  behave(): void {
+    this.#knobs.resetAll();
+  }
+
+  /** Fetches the hub's versions and endpoints, then exchanges credentials with its initial token. */
+  async register(initialToken = this.options.initialToken ?? ''): Promise<void> {
+    await this.#discover(initialToken);
+    const answer = await this.#credentials('POST', initialToken, this.ownTokens[0] ?? '');
+    this.line.token = readToken(answer);
+  }
+
+  /** New tokens on both sides. */
+  async rotate(): Promise<void> {
+    await this.#discover(this.line.token);
+    const token = newToken();
+    this.ownTokens.unshift(token);
+    const answer = await this.#credentials('PUT', this.line.token, token);
+    this.line.token = readToken(answer);
+    this.ownTokens.length = 1;
+  }
+
+  async unregister(): Promise<void> {
+    await this.line.ask({ method: 'DELETE', url: this.hubUrl('credentials'), unrouted: true });
+  }
+
+  /** URL of a hub module, from its version details, else where OCPI hubs have it. */
+  hubUrl(module: string, role?: 'SENDER' | 'RECEIVER'): string {
+    const roles = role ? [role] : ['SENDER', 'RECEIVER'];
+    const found = roles.map((one) => this.hubEndpoints.get(`${module}/${one}`)).find((url) => url !== undefined);
+    return found ?? `${this.options.hubUrl}/ocpi/2.2.1/${module}`;
+  }
+
+  /** Pulls a whole list, page after page along `rel="next"`. */
+  async pull(module: string, query: Readonly<Record<string, string | number>> = {}): Promise<Pulled> {
+    const items: unknown[] = [];
+    const pages: string[] = [];
+    let total: number | null = null;
+    const parameters = new URLSearchParams();
+    for (const [name, value] of Object.entries(query)) parameters.set(name, String(value));
+    const search = parameters.size > 0 ? `?${parameters}` : '';
+    let next: string | null = `${this.hubUrl(module, 'SENDER')}${search}`;
+    while (next !== null) {
+      if (pages.length >= pagesMax) throw new Error(`the list of ${module} does not end`);
+      const answer: HubAnswer = await this.line.ask({ method: 'GET', url: next, unrouted: module === 'hubclientinfo' });
+      if (!Array.isArray(answer.data)) throw new Error(`the list of ${module} is no list`);
+      items.push(...(answer.data as unknown[]));
+      pages.push(answer.text);
+      total ??= 'x-total-count' in answer.headers ? Number(answer.headers['x-total-count']) : null;
+      next = nextLink(answer.headers.link);
+    }
+    return { items, pages, total };
+  }
+
+  /** A request below one of the hub's modules. */
+  say(
+    call: Omit<HubCall, 'url'> & { module: string; role?: 'SENDER' | 'RECEIVER'; path?: string },
+  ): Promise<HubAnswer> {
+    const { module, role, path = '', ...rest } = call;
+    return this.line.ask({ ...rest, url: this.hubUrl(module, role) + path });
+  }
+
+  /** The present instant; later than every one it gave before. */
+  stamp(): string {
+    this.#lastStamp = Math.max(Date.now(), this.#lastStamp + 1);
+    return new Date(this.#lastStamp).toISOString();
+  }
+
+  until<T>(what: string, look: () => T | null | undefined | false, limitMs?: number): Promise<T> {
+    return this.transcript.until(`${what} at ${this.id}`, look, limitMs);
+  }
+
+  /** `repeat` for what must not be done twice. */
+  protected get once(): Repeat {
+    return this.options.retryUntilAnswered ? 'refused' : 'no';
+  }
+
+  #endpoints(): OfferedEndpoint[] {
+    const offers = Object.entries({ credentials: 'SENDER' as const, ...this.offers });
+    return offers
+      .filter(([identifier]) => !this.hidden.has(identifier))
+      .map(([identifier, role]) => ({ identifier, role, url: `${this.url}/ocpi/2.2.1/${identifier}` }));
+  }
+
+  #commonRoutes(): Route[] {
+    const versions = () => ok([{ version: '2.2.1', url: `${this.url}/ocpi/2.2.1` }]);
+    const details = () => ok({ version: '2.2.1', endpoints: this.#endpoints() });
+    return [
+      { method: 'GET', path: '/versions', handle: versions },
+      { method: 'GET', path: '/2.2.1', handle: details },
+      { method: 'GET', path: '/2.2.1/credentials', handle: () => ok(this.#ownCredentials(this.ownTokens[0] ?? '')) },
+    ];
+  }
+
+  #ownCredentials(token: string) {
+    const { country_code, party_id, role } = this;
+    const business_details = { name: this.options.name ?? `${role} ${this.id}` };
+    const path = this.options.credentialsUrl === 'details' ? '/ocpi/2.2.1' : '/ocpi/versions';
+    return { token, url: this.url + path, roles: [{ role, country_code, party_id, business_details }] };
+  }
+
+  async #discover(token: string): Promise<void> {
+    const ask = (url: string) => this.line.ask({ method: 'GET', url, token, unrouted: true });
+    const { data: versions } = await ask(`${this.options.hubUrl}/ocpi/versions`);
+    const listed = Array.isArray(versions) ? (versions as { version?: unknown; url?: unknown }[]) : [];
+    const ours = listed.find(({ version }) => version === '2.2.1');
+    if (typeof ours?.url !== 'string') throw new Error('the hub does not offer OCPI 2.2.1');
+    const { data: details } = await ask(ours.url);
+    const { endpoints } = details as { endpoints: OfferedEndpoint[] };
+    this.hubEndpoints.clear();
+    for (const { identifier, role, url } of endpoints) this.hubEndpoints.set(`${identifier}/${role}`, url);
+  }
+
+  #credentials(method: 'POST' | 'PUT', token: string, own: string): Promise<HubAnswer> {
+    const url = this.hubUrl('credentials');
+    return this.line.ask({ method, url, token, unrouted: true, body: this.#ownCredentials(own), repeat: this.once });
+  }
+}
+
+const newToken = () => randomBytes(24).toString('base64url');
+
+function readToken(answer: HubAnswer): string {
+  const token = (answer.data as { token?: unknown } | undefined)?.token;
+  if (typeof token !== 'string') throw new Error('the hub gave credentials without a token');
+  return token;
+}
+
+function nextLink(header: string | string[] | undefined): string | null {
+  const text = Array.isArray(header) ? header.join(', ') : (header ?? '');
+  return /<([^>]+)>\s*;[^,]*\brel="?next"?/.exec(text)?.[1] ?? null;
+}

@@ -1,0 +1,365 @@
+/**
+ * Every setting of the hub, in one table: the schema that parses it, its unit and default, what it means, where the figure
+ * comes from and what a change of it brings. `config.ts` reads settings through it and `ocpi-hub serve --help` prints it, so
+ * what is documented is what is parsed.
+ *
+ * C1  A setting has one name: the environment variable. `--data-dir` and `dataDir` are derived from `HUB_DATA_DIR`.
+ * C2  Every `_S`, `_H`, `_DAYS` and schedule setting takes decimals.
+ */
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { z } from 'zod';
+
+/** A way to read a text: its schema, and in words what it expects. */
+interface Kind<T> {
+  readonly schema: z.ZodType<T, string>;
+  readonly expected: string;
+  readonly unit: string;
+}
+
+interface About {
+  readonly meaning: string;
+  /** `requirement`: the interface names the figure. `choice`: ours. */
+  readonly source: 'requirement' | 'choice';
+  readonly consequence: string;
+  /** Must not be shown, not even in an error. */
+  readonly secret?: boolean;
+  /** What stands in for a missing default, in words. */
+  readonly otherwise?: string;
+}
+
+export interface Setting<T> extends Kind<T>, About {
+  /** As an operator would write it; null when there is none. */
+  readonly fallback: string | null;
+}
+
+function setting<T>(kind: Kind<T>, fallback: string, about: About): Setting<T>;
+function setting<T>(kind: Kind<T>, fallback: null, about: About): Setting<T | null>;
+function setting<T>(kind: Kind<T>, fallback: string | null, about: About): Setting<T | null> {
+  return { ...kind, fallback, ...about };
+}
+
+/** Longest wait that a Node timer keeps. */
+const timerMsMax = 2 ** 31 - 1;
+const timerSMax = Math.floor(timerMsMax / 1000);
+
+const digits = /^\d+$/;
+const decimal = /^(\d+(\.\d+)?|\.\d+)$/;
+const toNumber = (text: string) => Number(text);
+
+function whole(unit: string, min: number, max: number): Kind<number> {
+  const schema = z.string().regex(digits).transform(toNumber).pipe(z.number().min(min).max(max));
+  return { schema, unit, expected: `a whole number from ${min} to ${max}` };
+}
+
+function number(unit: string, min: number, max: number): Kind<number> {
+  const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().min(min).max(max));
+  return { schema, unit, expected: `a number from ${min} to ${max}, decimals allowed` };
+}
+
+/** A span that cannot be zero. */
+function span(unit: string, max: number): Kind<number> {
+  const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(max));
+  return { schema, unit, expected: `a number above 0 and up to ${max}, decimals allowed` };
+}
+
+function text(unit: string, pattern: RegExp, expected: string): Kind<string> {
+  return { schema: z.string().regex(pattern), unit, expected };
+}
+
+function oneOf<const T extends string>(...values: T[]): Kind<T> {
+  return {
+    schema: z.string().toLowerCase().pipe(z.enum(values)),
+    unit: 'word',
+    expected: `one of ${values.join(', ')}`,
+  };
+}
+
+const milliseconds = whole('ms', 1, timerMsMax);
+const perMinute = whole('requests per minute', 1, 1_000_000_000);
+const file = text('file', /\S/, 'a path');
+const bearer = text('token', /^[\x21-\x7e]{1,256}$/, '1 to 256 printable ASCII characters without spaces');
+
+const upperCase = (kind: Kind<string>): Kind<string> => ({
+  ...kind,
+  schema: kind.schema.transform((value) => value.toUpperCase()),
+});
+
+const schedule: Kind<number[]> = {
+  schema: z
+    .string()
+    .transform((value) => value.split(',').map((part) => part.trim()))
+    .pipe(z.array(z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(timerSMax))).max(100)),
+  unit: 's, comma-separated',
+  expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
+};
+
+/** A base that paths can be joined to: without `/` at its end. */
+const httpUrl: Kind<string> = {
+  schema: z
+    .url({ protocol: /^https?$/ })
+    .refine((value) => URL.canParse(value) && !/[?#@]/.test(value))
+    .transform((value) => value.replace(/\/+$/, '')),
+  unit: 'URL',
+  expected: 'an http or https URL without user, query or fragment',
+};
+
+const store: Kind<'level'> = {
+  schema: z.literal('level'),
+  unit: 'word',
+  expected: 'level: this build has the embedded store only',
+};
+
+/** `10.0.0.0/8`; a bare address is the network of that one address. */
+function toNetwork(value: string): string | undefined {
+  if (ipaddr.isValidCIDR(value)) return value;
+  const family = isIP(value);
+  return family === 0 ? undefined : `${value}/${family === 6 ? 128 : 32}`;
+}
+
+export const loopbackNetworks: readonly string[] = ['127.0.0.0/8', '::1/128'];
+
+const networks: Kind<string[]> = {
+  schema: z.string().transform((value, context) => {
+    if (value === 'none') return [];
+    if (value === 'loopback') return [...loopbackNetworks];
+    const found = value.split(',').map((part) => toNetwork(part.trim()));
+    const known = found.filter((network) => network !== undefined);
+    if (known.length < found.length) context.addIssue('not a network');
+    return known;
+  }),
+  unit: 'CIDR, comma-separated',
+  expected: 'a comma-separated list of networks such as 10.0.0.0/8,fd00::/8, or the word none or loopback',
+};
+
+export const settings = {
+  HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {
+    meaning: 'address to listen on; 0.0.0.0 for every interface',
+    source: 'choice',
+    consequence: 'beyond loopback, set HUB_PUBLIC_URL as well',
+  }),
+  HUB_PORT: setting(whole('port', 0, 65535), '8080', {
+    meaning: 'port to listen on; 0 = any free one',
+    source: 'choice',
+    consequence: 'with 0 the public URL changes at each start',
+  }),
+  HUB_PUBLIC_URL: setting(httpUrl, null, {
+    meaning: 'base of every URL that the hub emits',
+    source: 'choice',
+    consequence: 'partners store these URLs: a change needs new credentials of each',
+    otherwise: 'http://{host}:{port}',
+  }),
+  HUB_DATA_DIR: setting(text('directory', /\S/, 'a path'), './data', {
+    meaning: 'where the embedded store and the made secrets are kept',
+    source: 'choice',
+    consequence: 'another directory is another, empty hub',
+  }),
+  HUB_STORE: setting(store, 'level', {
+    meaning: 'level = embedded LevelDB in the data directory',
+    source: 'choice',
+    consequence: 'one process owns the data directory',
+  }),
+  HUB_COUNTRY_CODE: setting(upperCase(text('code', /^[A-Za-z]{2}$/, 'two letters')), 'XX', {
+    meaning: 'country_code of the HUB role',
+    source: 'choice',
+    consequence: 'partners address the hub by it',
+  }),
+  HUB_PARTY_ID: setting(upperCase(text('code', /^[A-Za-z0-9]{1,3}$/, 'one to three letters or digits')), 'HUB', {
+    meaning: 'party_id of the HUB role',
+    source: 'choice',
+    consequence: 'partners address the hub by it',
+  }),
+  HUB_NAME: setting(text('text', /^\P{Cc}{1,100}$/u, '1 to 100 characters'), 'OCPI hub', {
+    meaning: 'business name of the HUB role',
+    source: 'choice',
+    consequence: 'partners see it in the credentials',
+  }),
+  HUB_ADMIN_TOKEN: setting(bearer, null, {
+    meaning: 'full access to /admin/v1',
+    source: 'choice',
+    consequence: 'whoever has it may do anything that operators may',
+    secret: true,
+    otherwise: 'made at first start, kept in {data}/admin-token',
+  }),
+  HUB_VIEWER_TOKEN: setting(bearer, null, {
+    meaning: 'read-only access to /admin/v1 and the inspector',
+    source: 'choice',
+    consequence: 'without it there is no read-only access',
+    secret: true,
+    otherwise: 'none',
+  }),
+  HUB_SECRET_KEY: setting(
+    text('text', /^[\x21-\x7e]{16,1024}$/, '16 to 1024 printable ASCII characters without spaces'),
+    null,
+    {
+      meaning: 'encrypts partner tokens at rest',
+      source: 'choice',
+      consequence: 'under another key the stored partner tokens cannot be read',
+      secret: true,
+      otherwise: 'made at first start, kept in {data}/secret-key',
+    },
+  ),
+  HUB_TLS_CERT: setting(file, null, {
+    meaning: 'certificate chain, PEM; with HUB_TLS_KEY the hub speaks HTTPS itself',
+    source: 'choice',
+    consequence: 'without it, put a proxy that speaks TLS in front',
+    otherwise: 'none',
+  }),
+  HUB_TLS_KEY: setting(file, null, {
+    meaning: 'private key of HUB_TLS_CERT, PEM',
+    source: 'choice',
+    consequence: 'neither is used without the other',
+    otherwise: 'none',
+  }),
+  HUB_EGRESS_ALLOW: setting(networks, null, {
+    meaning: 'private networks that the hub may call; other private, link-local and metadata addresses are refused',
+    source: 'choice',
+    consequence: 'a partner can make the hub call any address within',
+    otherwise: 'loopback if the hub listens on loopback alone, else none',
+  }),
+  HUB_COMMAND_TIMEOUT_MS: setting(milliseconds, '20000', {
+    meaning: 'limit of one command forward, hub to CPO',
+    source: 'requirement',
+    consequence: 'lower, slow CPOs fail; higher, eMSPs wait longer for a failure',
+  }),
+  HUB_COMMAND_RESULT_WINDOW_S: setting(span('s', timerSMax), '30', {
+    meaning: 'data.timeout of a command when the CPO gives none',
+    source: 'requirement',
+    consequence: 'how long eMSPs wait before silence counts as failure',
+  }),
+  HUB_AUTHORIZE_TIMEOUT_MS: setting(milliseconds, '10000', {
+    meaning: 'limit of one authorize forward',
+    source: 'choice',
+    consequence: 'a driver waits for it at the charger',
+  }),
+  HUB_CALLBACK_TIMEOUT_MS: setting(milliseconds, '10000', {
+    meaning: 'limit of forwarding a command result to response_url',
+    source: 'choice',
+    consequence: 'the CPO waits for it; it is not tried again',
+  }),
+  HUB_DELIVERY_TIMEOUT_MS: setting(milliseconds, '15000', {
+    meaning: 'limit of one delivery attempt',
+    source: 'choice',
+    consequence: 'a slow receiver holds its lane this long',
+  }),
+  HUB_RETRY_SCHEDULE_S: setting(schedule, '1,2,5,15,30,60,120,300,600,1200,1800,3600', {
+    meaning: 'waits before attempt 2, 3 and so on; the last one repeats',
+    source: 'choice',
+    consequence: 'shorter, a partner in trouble is called more often',
+  }),
+  HUB_RETRY_JITTER: setting(number('share', 0, 1), '0.2', {
+    meaning: 'share of each wait by which it varies both ways',
+    source: 'choice',
+    consequence: 'at 0, deliveries that failed together come back together',
+  }),
+  HUB_RETRY_WINDOW_H: setting(span('h', 87_600), '24', {
+    meaning: 'age at which a delivery is given up',
+    source: 'choice',
+    consequence: 'an outage longer than this needs a re-drive',
+  }),
+  HUB_RETRY_WINDOW_CDR_H: setting(span('h', 87_600), '72', {
+    meaning: 'age at which the delivery of a CDR is given up',
+    source: 'choice',
+    consequence: 'an outage longer than this needs a re-drive',
+  }),
+  HUB_DELIVERY_CONCURRENCY: setting(whole('requests', 1, 256), '8', {
+    meaning: 'deliveries in flight per receiving partner',
+    source: 'choice',
+    consequence: 'higher, a backlog drains faster and the partner is loaded more',
+  }),
+  HUB_CIRCUIT_FAILURES: setting(whole('failures', 1, 1000), '5', {
+    meaning: 'failures in a row that open a circuit',
+    source: 'choice',
+    consequence: 'lower, short troubles shut a partner out',
+  }),
+  HUB_CIRCUIT_OPEN_MS: setting(milliseconds, '5000', {
+    meaning: 'how long a circuit stays open at first; it doubles up to 60 s',
+    source: 'choice',
+    consequence: 'authorize and commands fail at once meanwhile',
+  }),
+  HUB_PROBE_INTERVAL_S: setting(span('s', timerSMax), '60', {
+    meaning: 'how often a silent partner is probed',
+    source: 'choice',
+    consequence: 'shorter, an outage shows earlier, for more requests',
+  }),
+  HUB_OFFLINE_AFTER_S: setting(number('s', 0, timerSMax), '60', {
+    meaning: 'how long probes fail before the parties become OFFLINE',
+    source: 'choice',
+    consequence: 'shorter, hub client info flickers',
+  }),
+  HUB_ORPHAN_GRACE_S: setting(number('s', 0, timerSMax), '120', {
+    meaning: 'time from an accepted STOP_SESSION until its missing COMPLETED is a case',
+    source: 'requirement',
+    consequence: 'shorter, slow CPOs show up as cases',
+  }),
+  HUB_ORPHAN_SWEEP_S: setting(span('s', timerSMax), '300', {
+    meaning: 'how often cases are opened',
+    source: 'requirement',
+    consequence: 'a case opens up to this much after its grace',
+  }),
+  HUB_ORPHAN_CDR_AFTER_S: setting(number('s', 0, timerSMax), '0', {
+    meaning: 'time from COMPLETED until a missing CDR is a case; 0 = off',
+    source: 'choice',
+    consequence: 'CPOs that bill in batches need more than their batch interval',
+  }),
+  HUB_RATE_LISTS_PER_MIN: setting(perMinute, '200', {
+    meaning: 'list requests per party and list endpoint',
+    source: 'requirement',
+    consequence: 'beyond it the hub answers 429',
+  }),
+  HUB_RATE_COMMANDS_PER_MIN: setting(perMinute, '50', {
+    meaning: 'commands per party',
+    source: 'requirement',
+    consequence: 'beyond it the hub answers 429',
+  }),
+  HUB_RATE_OTHER_PER_MIN: setting(perMinute, '6000', {
+    meaning: 'all other requests per party',
+    source: 'choice',
+    consequence: 'beyond it the hub answers 429',
+  }),
+  HUB_PAGE_DEFAULT: setting(whole('objects', 1, 100_000), '100', {
+    meaning: 'page size of lists without limit; never above the maximum',
+    source: 'choice',
+    consequence: 'a client without limit gets pages of this size',
+  }),
+  HUB_PAGE_MAX: setting(whole('objects', 1, 100_000), '1000', {
+    meaning: 'largest page of a list',
+    source: 'choice',
+    consequence: 'a page is held in memory as a whole',
+  }),
+  HUB_EVENTS_KEEP_DAYS: setting(number('days', 0, 36_500), '90', {
+    meaning: 'how long the event log is kept; 0 = for ever',
+    source: 'choice',
+    consequence: 'what is older can be neither traced nor replayed',
+  }),
+  HUB_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
+    meaning: 'least level that is logged',
+    source: 'choice',
+    consequence: 'above info there is no line per request',
+  }),
+};
+
+export type SettingName = keyof typeof settings;
+
+type CamelCase<Text extends string> = Text extends `${infer Head}_${infer Rest}`
+  ? `${Lowercase<Head>}${Capitalize<CamelCase<Rest>>}`
+  : Lowercase<Text>;
+
+type KeyOf<Name extends SettingName> = Name extends `HUB_${infer Rest}` ? CamelCase<Rest> : never;
+
+/** Every setting as parsed, by the camelCase of its name without `HUB_`. */
+export type SettingValues = {
+  [Name in SettingName as KeyOf<Name>]: (typeof settings)[Name] extends Setting<infer T> ? T : never;
+};
+
+export const settingNames = Object.keys(settings) as SettingName[];
+
+/** `HUB_DATA_DIR` → `dataDir`. */
+export function keyOfSetting(name: SettingName): string {
+  return flagOfSetting(name).replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** `HUB_DATA_DIR` → `data-dir`. */
+export function flagOfSetting(name: SettingName): string {
+  return name.slice('HUB_'.length).toLowerCase().replaceAll('_', '-');
+}

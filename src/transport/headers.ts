@@ -1,0 +1,82 @@
+/**
+ * OCPI's own headers, read and written: Authorization, routing, request and correlation ids.
+ */
+import { HubError } from '../domain/errors.ts';
+import type { TokenEncoding } from '../domain/party.ts';
+
+/** Header fields as Node gives them: names in lower case. */
+export type IncomingHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** A party as the routing headers name it. */
+export interface RoutingParty {
+  readonly country_code: string;
+  readonly party_id: string;
+}
+
+const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value);
+
+/** 1 to 64 printable ASCII characters without spaces. [D8] */
+export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,64}$/.test(text);
+
+/**
+ * Tokens that an Authorization header may mean, likeliest first: decoded from base64, then as it stands; empty when it
+ * holds none. Whoever knows the tokens takes the first that is one. [D8]
+ */
+export function authorizationTokens(header: string | undefined): string[] {
+  const match = /^token +(\S+)\s*$/i.exec(header ?? '');
+  const sent = match?.[1];
+  if (sent === undefined) return [];
+  const decoded = /^[A-Za-z0-9+/_-]+={0,2}$/.test(sent) ? Buffer.from(sent, 'base64').toString('utf8').trim() : '';
+  return [decoded, sent].filter(isToken);
+}
+
+export function writeAuthorization(token: string, encoding: TokenEncoding): string {
+  return `Token ${encoding === 'base64' ? Buffer.from(token, 'utf8').toString('base64') : token}`;
+}
+
+/** The party named by `OCPI-from-*` or `OCPI-to-*`; null when absent. One half alone refuses with `invalid`. */
+export function readRouting(headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty | null {
+  const countryCode = first(headers[`ocpi-${side}-country-code`])?.trim() ?? '';
+  const partyId = first(headers[`ocpi-${side}-party-id`])?.trim() ?? '';
+  if (countryCode === '' && partyId === '') return null;
+  if (countryCode === '' || partyId === '') {
+    const missing = countryCode === '' ? 'country-code' : 'party-id';
+    throw new HubError('invalid', { message: `OCPI-${side}-${missing}: expected string` });
+  }
+  return { country_code: countryCode, party_id: partyId };
+}
+
+export const requestIdHeader = 'X-Request-ID';
+export const correlationIdHeader = 'X-Correlation-ID';
+
+/** The caller's id where it is usable (1 to 128 printable ASCII characters), else a new one. [D14] */
+export function readId(value: string | string[] | undefined): string {
+  const sent = first(value)?.trim() ?? '';
+  return /^[\x20-\x7e]{1,128}$/.test(sent) ? sent : crypto.randomUUID();
+}
+
+/** What a request of ours needs to say, whatever its body. */
+export interface OutboundHeaders {
+  readonly token: string;
+  readonly encoding: TokenEncoding;
+  readonly from: RoutingParty | null;
+  readonly to: RoutingParty | null;
+  readonly requestId: string;
+  readonly correlationId: string;
+}
+
+/** Header fields of a request to a partner. [D8, D14, D15] */
+export function writeHeaders(call: OutboundHeaders): Record<string, string> {
+  return {
+    Authorization: writeAuthorization(call.token, call.encoding),
+    [requestIdHeader]: call.requestId,
+    [correlationIdHeader]: call.correlationId,
+    ...routingFields('from', call.from),
+    ...routingFields('to', call.to),
+  };
+}
+
+function routingFields(side: 'from' | 'to', party: RoutingParty | null): Record<string, string> {
+  if (party === null) return {};
+  return { [`OCPI-${side}-country-code`]: party.country_code, [`OCPI-${side}-party-id`]: party.party_id };
+}

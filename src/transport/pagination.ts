@@ -1,0 +1,146 @@
+/**
+ * Pages of lists: the query that asks for one, the headers that describe it, the cursor that continues it. [D31–D33]
+ *
+ * G1  A next link holds cursor, offset and limit: who follows it misses nothing, who counts offsets still gets on. [D32]
+ * G2  `rel="next"` stands before `rel="prev"`, for readers that take the first link. [D32]
+ * G3  Links keep `date_from` and `date_to` as the caller wrote them and begin with the public URL. [D33]
+ */
+import { HubError } from '../domain/errors.ts';
+import { sortableDate } from '../domain/object.ts';
+
+/** An object's place in a list; the shape of the hub's own. */
+export interface CursorPosition {
+  readonly upd: string;
+  readonly owner: string;
+  readonly id: string;
+}
+
+export interface PageLimits {
+  readonly pageDefault: number;
+  readonly pageMax: number;
+}
+
+export interface PageQuery {
+  /** Sortable bounds: inclusive, exclusive. */
+  readonly from?: string;
+  readonly to?: string;
+  readonly offset: number;
+  /** Applied page size. */
+  readonly limit: number;
+  readonly after?: CursorPosition;
+}
+
+export interface Page {
+  readonly request: PageQuery;
+  /** Filters as the caller wrote them, for the links. */
+  readonly filters: readonly (readonly [name: string, value: string])[];
+}
+
+type Query = Readonly<Record<string, unknown>>;
+
+const invalid = (name: string, expected: string) =>
+  new HubError('invalid', { message: `${name}: expected ${expected}` });
+
+/** Reads the query of a list; refuses with `invalid`. */
+export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?: boolean } = {}): Page {
+  const from = readDate(query, 'date_from');
+  const to = readDate(query, 'date_to');
+  if (demands.dateFrom && !from) throw invalid('date_from', 'RFC 3339 date-time');
+  const cursor = readOne(query, 'cursor');
+  return {
+    request: {
+      offset: readCount(query, 'offset') ?? 0,
+      limit: Math.min(readCount(query, 'limit') ?? limits.pageDefault, limits.pageMax),
+      ...(from && { from: from.sortable }),
+      ...(to && { to: to.sortable }),
+      ...(cursor !== undefined && { after: readCursor(cursor) }),
+    },
+    filters: [from, to].flatMap((date) => (date ? [[date.name, date.text] as const] : [])),
+  };
+}
+
+function readOne(query: Query, name: string): string | undefined {
+  const value = query[name];
+  if (value === undefined || typeof value === 'string') return value;
+  throw invalid(name, 'one value');
+}
+
+function readCount(query: Query, name: string): number | undefined {
+  const text = readOne(query, name);
+  if (text === undefined) return undefined;
+  if (!/^\d+$/.test(text)) throw invalid(name, 'non-negative integer');
+  return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
+}
+
+function readDate(query: Query, name: string): { name: string; text: string; sortable: string } | undefined {
+  // A `+` that was not percent-encoded arrives as a space; in a date it can only have been the sign of the zone.
+  const text = readOne(query, name)?.replace(/ (?=\d\d:\d\d$)/, '+');
+  if (text === undefined) return undefined;
+  const sortable = sortableDate(text);
+  if (sortable === undefined) throw invalid(name, 'RFC 3339 date-time');
+  return { name, text, sortable };
+}
+
+export function writeCursor(position: CursorPosition): string {
+  const { upd, owner, id } = position;
+  return Buffer.from(JSON.stringify({ upd, owner, id }), 'utf8').toString('base64url');
+}
+
+/** Refuses with `invalid` what `writeCursor` cannot have written. */
+export function readCursor(cursor: string): CursorPosition {
+  const refused = invalid('cursor', 'a cursor taken from a Link header');
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
+  } catch {
+    throw refused;
+  }
+  if (typeof value !== 'object' || value === null) throw refused;
+  const { upd, owner, id } = value as Record<string, unknown>;
+  if (typeof upd !== 'string' || typeof owner !== 'string' || typeof id !== 'string') throw refused;
+  return { upd, owner, id };
+}
+
+/** What a page turned out to be; the part of the hub's own that headers need. */
+export interface PageFound {
+  /** Items on this page. */
+  readonly count: number;
+  /** Matching items in all. */
+  readonly total: number;
+  /** Index of the first item in the whole matching list. */
+  readonly offset: number;
+  readonly last: CursorPosition | null;
+}
+
+/** Headers of a list's answer; `url` is the absolute address of the list without query. */
+export function pageHeaders(url: string, page: Page, found: PageFound): Record<string, string> {
+  const links = [nextLink(url, page, found), prevLink(url, page, found)].filter((link) => link !== null);
+  return {
+    'X-Total-Count': String(found.total),
+    'X-Limit': String(page.request.limit),
+    ...(links.length > 0 && { Link: links.join(', ') }),
+  };
+}
+
+function nextLink(url: string, page: Page, found: PageFound): string | null {
+  const offset = found.offset + found.count;
+  if (found.last === null || offset >= found.total) return null;
+  const query = [
+    ...page.filters,
+    ['cursor', writeCursor(found.last)],
+    ['offset', offset],
+    ['limit', page.request.limit],
+  ];
+  return link(url, query, 'next');
+}
+
+function prevLink(url: string, page: Page, found: PageFound): string | null {
+  if (found.offset === 0 || found.total === 0 || page.request.limit === 0) return null;
+  const offset = Math.max(0, Math.min(found.offset, found.total) - page.request.limit);
+  return link(url, [...page.filters, ['offset', offset], ['limit', page.request.limit]], 'prev');
+}
+
+function link(url: string, query: readonly (readonly (string | number)[])[], rel: string): string {
+  const pairs = query.map(([name = '', value = '']) => `${name}=${encodeURIComponent(value)}`);
+  return `<${url}?${pairs.join('&')}>; rel="${rel}"`;
+}

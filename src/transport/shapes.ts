@@ -1,0 +1,171 @@
+/**
+ * OCPI objects that more than one module carries. Field lists and lengths are the specification's, mod_*; which field is a
+ * `must` is ours. [D17]
+ */
+import {
+  anything,
+  ciString,
+  dateTime,
+  flag,
+  identifier,
+  integer,
+  link,
+  list,
+  may,
+  must,
+  number,
+  object,
+  oneOf,
+  should,
+  text,
+} from './types.ts';
+
+export const displayText = object({ language: should(text(2)), text: should(text(512)) });
+
+export const price = object({ excl_vat: should(number), incl_vat: may(number) });
+
+export const geoLocation = object({ latitude: should(text(10)), longitude: should(text(11)) });
+
+export const image = object({
+  url: should(link),
+  thumbnail: may(link),
+  category: should(oneOf('CHARGER', 'ENTRANCE', 'LOCATION', 'NETWORK', 'OPERATOR', 'OTHER', 'OWNER')),
+  type: should(text(4)),
+  width: may(integer),
+  height: may(integer),
+});
+
+export const businessDetails = object({ name: should(text(100)), website: may(link), logo: may(image) });
+
+export const energyMix = object({
+  is_green_energy: should(flag),
+  energy_sources: may(
+    list(
+      object({
+        source: should(oneOf('NUCLEAR', 'GENERAL_FOSSIL', 'COAL', 'GAS', 'GENERAL_GREEN', 'SOLAR', 'WIND', 'WATER')),
+        percentage: should(number),
+      }),
+    ),
+  ),
+  environ_impact: may(
+    list(object({ category: should(oneOf('NUCLEAR_WASTE', 'CARBON_DIOXIDE')), amount: should(number) })),
+  ),
+  supplier_name: may(text(64)),
+  energy_product_name: may(text(64)),
+});
+
+export const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
+
+export const tokenType = oneOf('AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID');
+
+const tokenFields = {
+  visual_number: may(text(64)),
+  group_id: may(ciString(36)),
+  language: may(text(2)),
+  default_profile_type: may(oneOf('CHEAP', 'FAST', 'GREEN', 'REGULAR')),
+  energy_contract: may(object({ supplier_name: should(text(64)), contract_id: may(text(64)) })),
+} as const;
+
+/** A token as its eMSP pushes it. */
+export const token = object({
+  country_code: must(identifier(2)),
+  party_id: must(identifier(3)),
+  uid: must(identifier(36)),
+  type: should(tokenType),
+  contract_id: should(ciString(36)),
+  issuer: should(text(64)),
+  valid: should(flag),
+  whitelist: should(oneOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER')),
+  last_updated: must(dateTime),
+  ...tokenFields,
+});
+
+/** A token in a command: the specification's whole one, or the interface's `uid`, `type`, `contract_id`. [D26] */
+export const commandToken = object({
+  uid: must(identifier(36)),
+  type: should(tokenType),
+  contract_id: should(ciString(36)),
+  country_code: may(ciString(2)),
+  party_id: may(ciString(3)),
+  issuer: may(text(64)),
+  valid: may(flag),
+  whitelist: may(text(16)),
+  last_updated: may(dateTime),
+  ...tokenFields,
+});
+
+export const chargingPeriod = object({
+  start_date_time: should(dateTime),
+  dimensions: should(list(object({ type: should(text(32)), volume: should(number) }))),
+  tariff_id: may(ciString(36)),
+});
+
+const priceComponent = object({
+  type: should(oneOf('ENERGY', 'FLAT', 'PARKING_TIME', 'TIME')),
+  price: should(number),
+  vat: may(number),
+  step_size: should(integer),
+});
+
+const tariffRestrictions = object({
+  start_time: may(text(5)),
+  end_time: may(text(5)),
+  start_date: may(text(10)),
+  end_date: may(text(10)),
+  min_kwh: may(number),
+  max_kwh: may(number),
+  min_current: may(number),
+  max_current: may(number),
+  min_power: may(number),
+  max_power: may(number),
+  min_duration: may(integer),
+  max_duration: may(integer),
+  day_of_week: may(list(oneOf('MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY', 'SUNDAY'))),
+  reservation: may(oneOf('RESERVATION', 'RESERVATION_EXPIRES')),
+});
+
+const tariffFields = {
+  currency: should(text(3)),
+  type: may(oneOf('AD_HOC_PAYMENT', 'PROFILE_CHEAP', 'PROFILE_FAST', 'PROFILE_GREEN', 'REGULAR')),
+  tariff_alt_text: may(list(displayText)),
+  tariff_alt_url: may(link),
+  min_price: may(price),
+  max_price: may(price),
+  elements: should(
+    list(object({ price_components: should(list(priceComponent)), restrictions: may(tariffRestrictions) })),
+  ),
+  start_date_time: may(dateTime),
+  end_date_time: may(dateTime),
+  energy_mix: may(energyMix),
+} as const;
+
+export const tariff = object({
+  country_code: must(identifier(2)),
+  party_id: must(identifier(3)),
+  id: must(identifier(36)),
+  ...tariffFields,
+  last_updated: must(dateTime),
+});
+
+/** The snapshot inside a CDR: nothing of it is relied on. */
+export const tariffSnapshot = object({
+  country_code: should(ciString(2)),
+  party_id: should(ciString(3)),
+  id: should(ciString(36)),
+  ...tariffFields,
+  last_updated: should(dateTime),
+});
+
+/** Fields that sessions and CDRs share. A `cdr_token` of any shape is taken: a wrong one is stored and not forwarded. [Sessions 2] */
+export const chargeFields = {
+  country_code: must(identifier(2)),
+  party_id: must(identifier(3)),
+  start_date_time: should(dateTime),
+  cdr_token: should(anything),
+  auth_method: should(authMethod),
+  authorization_reference: may(ciString(36)),
+  meter_id: may(text(255)),
+  currency: should(text(3)),
+  charging_periods: may(list(chargingPeriod)),
+  last_updated: must(dateTime),
+} as const;

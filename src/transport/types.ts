@@ -1,0 +1,192 @@
+/**
+ * OCPI's types as building blocks: what zod refuses, and what is only noted. [D3, D17]
+ *
+ * T1  A known field is checked for its type when it is present; null counts as absent for fields that may be absent.
+ * T2  Unknown fields are nobody's business: the text of a body is what is kept, the checked view is only read.
+ * T3  A field that the specification requires and the hub does not (`should`), an unknown value of an enum, a string that is too
+ *     long: noted for the trace, never refused.
+ * T4  Every building block says what it expected, so that a refusal reads `evses[0].connectors[1].id: expected string`.
+ */
+import * as z from 'zod';
+import { HubError } from '../domain/errors.ts';
+import { sortableDate } from '../domain/object.ts';
+import { isToken } from './headers.ts';
+
+type Note = (value: unknown, path: string, notes: string[]) => void;
+
+export interface Checked<T> {
+  readonly schema: z.ZodType<T>;
+  readonly note?: Note;
+}
+
+/** At most so many notes are taken of one body. */
+const notesMax = 20;
+
+/** The checked view of a value and what was noted about it; refuses with `invalid`, naming the first offending field. */
+export function check<T>(type: Checked<T>, value: unknown): { body: T; notes: string[] } {
+  const result = type.schema.safeParse(value);
+  if (!result.success) throw new HubError('invalid', { message: firstOffence(result.error) });
+  const notes: string[] = [];
+  type.note?.(value, '', notes);
+  return { body: result.data, notes };
+}
+
+function firstOffence(error: z.ZodError): string {
+  const issue = error.issues[0];
+  const path = (issue?.path ?? []).reduce<string>(
+    (text, step) => (typeof step === 'number' ? `${text}[${step}]` : join(text, String(step))),
+    '',
+  );
+  return `${path || 'body'}: ${issue?.message ?? 'expected another value'}`;
+}
+
+const join = (path: string, key: string) => (path === '' ? key : `${path}.${key}`);
+
+// Values
+
+const aString = z.string({ error: 'expected string' });
+
+function noted(schema: z.ZodType<string>, isUsual: (text: string) => boolean, expected: string): Checked<string> {
+  const note: Note = (value, path, notes) => {
+    if (typeof value === 'string' && !isUsual(value)) notes.push(`${path}: ${expected}`);
+  };
+  return { schema, note };
+}
+
+/** CiString: printable ASCII of at most `max` characters. */
+export function ciString(max: number): Checked<string> {
+  const error = `expected at most ${max} printable ASCII characters`;
+  return { schema: aString.regex(new RegExp(`^[\\x20-\\x7e]{0,${max}}$`), { error }) };
+}
+
+/** An identifier: a CiString that is not empty. */
+export function identifier(max: number): Checked<string> {
+  const error = `expected 1 to ${max} printable ASCII characters`;
+  return { schema: aString.regex(new RegExp(`^[\\x20-\\x7e]{1,${max}}$`), { error }) };
+}
+
+/** A string for people; longer than the specification allows is noted. */
+export function text(max: number): Checked<string> {
+  return noted(aString, (value) => value.length <= max, `expected at most ${max} characters`);
+}
+
+/** An enum, read loosely: any string that is not empty; a value that the specification does not have is noted. */
+export function oneOf(...values: readonly string[]): Checked<string> {
+  const known = new Set(values);
+  const schema = aString.min(1, { error: `expected one of ${values.join(', ')}` });
+  return noted(schema, (value) => known.has(value), 'value unknown to OCPI 2.2.1');
+}
+
+/** A token of at most 64 printable ASCII characters without spaces. [D8] */
+export const tokenText: Checked<string> = {
+  schema: aString.refine(isToken, { error: 'expected 1 to 64 printable ASCII characters without spaces' }),
+};
+
+/** An address for people's browsers. */
+export const link: Checked<string> = noted(aString, (value) => URL.canParse(value), 'expected URL');
+
+/** An address that the hub itself will call. */
+export const httpUrl: Checked<string> = {
+  schema: aString.refine(isHttpUrl, { error: 'expected http or https URL' }),
+};
+
+function isHttpUrl(value: string): boolean {
+  if (value.length > 2048 || !URL.canParse(value)) return false;
+  return /^https?:$/.test(new URL(value).protocol);
+}
+
+// Valid without asking the calendar: the day exists in every month.
+const plainDate = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z?$/;
+
+export const dateTime: Checked<string> = {
+  schema: aString.refine((value) => plainDate.test(value) || sortableDate(value) !== undefined, {
+    error: 'expected RFC 3339 date-time',
+  }),
+};
+
+export const flag: Checked<boolean> = { schema: z.boolean({ error: 'expected boolean' }) };
+export const number: Checked<number> = { schema: z.number({ error: 'expected number' }) };
+export const integer: Checked<number> = {
+  schema: z.number({ error: 'expected integer' }).refine(Number.isInteger, { error: 'expected integer' }),
+};
+
+/** Not checked here. */
+export const anything: Checked<unknown> = { schema: z.unknown() };
+
+export function list<T>(of: Checked<T>): Checked<T[]> {
+  const schema = z.array(of.schema, { error: 'expected array' });
+  const noteItem = of.note;
+  if (!noteItem) return { schema };
+  const note: Note = (value, path, notes) => {
+    if (!Array.isArray(value)) return;
+    for (const [index, item] of value.entries()) {
+      if (notes.length >= notesMax) return;
+      noteItem(item, `${path}[${index}]`, notes);
+    }
+  };
+  return { schema, note };
+}
+
+// Objects
+
+interface Field<T, Need extends 'must' | 'should' | 'may'> {
+  readonly need: Need;
+  readonly type: Checked<T>;
+}
+type AnyField = Field<unknown, 'must' | 'should' | 'may'>;
+type Shape = Readonly<Record<string, AnyField>>;
+
+type Present<F> = F extends Field<infer T, 'must' | 'should' | 'may'> ? T : never;
+type MustKeys<S extends Shape> = { [K in keyof S]: S[K]['need'] extends 'must' ? K : never }[keyof S];
+type BodyOf<S extends Shape> = { [K in MustKeys<S>]: Present<S[K]> } & {
+  [K in Exclude<keyof S, MustKeys<S>>]?: Present<S[K]> | null | undefined;
+};
+type FragmentOf<S extends Shape> = { last_updated: string } & { [K in keyof S]?: Present<S[K]> | null | undefined };
+
+export interface ObjectType<S extends Shape> extends Checked<BodyOf<S>> {
+  readonly shape: S;
+}
+
+/** The hub relies on it: refused when missing. */
+export const must = <T>(type: Checked<T>): Field<T, 'must'> => ({ need: 'must', type });
+/** The specification requires it: noted when missing. */
+export const should = <T>(type: Checked<T>): Field<T, 'should'> => ({ need: 'should', type });
+/** Optional. */
+export const may = <T>(type: Checked<T>): Field<T, 'may'> => ({ need: 'may', type });
+
+/** An object with these fields, and any others. [T2] */
+export function object<S extends Shape>(shape: S): ObjectType<S> {
+  const schema = zodObject(shape, (field) => (field.need === 'must' ? field.type.schema : field.type.schema.nullish()));
+  return { shape, schema: schema as unknown as z.ZodType<BodyOf<S>>, note: noteFields(shape, true) };
+}
+
+/** The body of a PATCH: any of the object's fields, and `last_updated`. [D18] A field that must be there cannot become null. */
+export function fragment<S extends Shape>(type: ObjectType<S>): Checked<FragmentOf<S>> {
+  const schema = zodObject(type.shape, (field, name) => {
+    if (name === 'last_updated') return field.type.schema;
+    return field.need === 'must' ? field.type.schema.optional() : field.type.schema.nullish();
+  });
+  return { schema: schema as unknown as z.ZodType<FragmentOf<S>>, note: noteFields(type.shape, false) };
+}
+
+function zodObject(shape: Shape, schemaOf: (field: AnyField, name: string) => z.ZodType): z.ZodType {
+  const fields = Object.entries(shape).map(([name, field]) => [name, schemaOf(field, name)]);
+  // Not a loose object: that would copy unknown fields into a view in which nobody looks for them.
+  return z.object(Object.fromEntries(fields), { error: 'expected object' });
+}
+
+function noteFields(shape: Shape, isWhole: boolean): Note {
+  const fields = Object.entries(shape)
+    .filter(([, field]) => field.type.note || (isWhole && field.need === 'should'))
+    .map(([name, field]) => ({ name, note: field.type.note, isExpected: isWhole && field.need === 'should' }));
+  return (value, path, notes) => {
+    if (typeof value !== 'object' || value === null) return;
+    const object = value as Record<string, unknown>;
+    for (const { name, note, isExpected } of fields) {
+      if (notes.length >= notesMax) return;
+      const own = object[name];
+      if (own !== undefined && own !== null) note?.(own, join(path, name), notes);
+      else if (isExpected) notes.push(`${join(path, name)}: missing`);
+    }
+  };
+}

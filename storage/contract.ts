@@ -1,0 +1,266 @@
+/**
+ * What any store promises to the hub. Bytes and order only: nothing here knows OCPI, HTTP or actors.
+ *
+ * The contract is met by one embedded engine (one shard, one process) and can be met by a database shared by several
+ * nodes (256 shards, a fence per shard); nothing outside `storage/` changes when the engine does.
+ * `test/storage/contract-suite.ts` is the exam that every store must pass.
+ *
+ * S1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
+ * S2  Sequences are dense per shard, 1, 2, 3 …; commit order is sequence order.
+ * S3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
+ * S4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing.
+ * S5  After any failed write the store acknowledges nothing until it has been reopened and verified.
+ * S6  `settle` is lazily durable: ordered with appends, safe against a killed process once it resolves, and at most
+ *     about a second of it is lost when the machine loses power. What is lost is sent again, never forgotten.
+ * S7  Every read sees every append and every settle that resolved before it began.
+ * S8  What was damaged at rest is never returned as data: a read of it throws `Damaged`, and `health()` names it.
+ *
+ * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) hold neither U+0000 nor an unpaired
+ * surrogate, bodies no unpaired surrogate: a TypeError refuses them. Order is by code point (the order of UTF-8 bytes)
+ * everywhere.
+ */
+
+/** A share of the parties. The embedded store has the one shard 0; a clustered store has 0…255. */
+export type Shard = number;
+
+/** Position of an event in its shard: dense, from 1. */
+export type Seq = number;
+
+/** Proof of ownership. The token grows each time that ownership changes (embedded: at each process start). */
+export interface Fence {
+  readonly shard: Shard;
+  readonly token: number;
+  readonly node: string;
+}
+
+/** A fact to be appended. */
+export interface NewEvent {
+  /** Actor or object that it belongs to, e.g. `partner:NL-CPO` or `sessions/NL-TNM/101`. */
+  readonly stream: string;
+  /** Past tense, dotted: `object.put`. */
+  readonly type: string;
+  /** RFC 3339, UTC, milliseconds. */
+  readonly at: string;
+  /** Who caused it (a party), for filters. */
+  readonly party: string | null;
+  /** Correlation id, for filters. */
+  readonly correlationId: string | null;
+  /** Parties to whom a delivery of this event is owed; empty when nobody is. */
+  readonly to: readonly string[];
+  /** JSON value. */
+  readonly data: unknown;
+  /** Text exactly as received, or null. Stored beside the JSON, never inside it. */
+  readonly body: string | null;
+}
+
+export interface StoredEvent extends NewEvent {
+  readonly shard: Shard;
+  readonly seq: Seq;
+}
+
+/** Name of a row: `kind` and `owner` are chosen by the caller, `id` is unique among them. */
+export interface RowKey {
+  readonly kind: string;
+  readonly owner: string;
+  readonly id: string;
+}
+
+/** A projection: the present state of one thing, written in the same commit as the event that changed it. */
+export interface Row extends RowKey {
+  /** Lists read shelves: one row stands on one shelf (its owner's, or its viewer's), or on none and is unlisted. */
+  readonly shelf: string | null;
+  /** Sort key of lists, ascending; then owner, then id. */
+  readonly upd: string;
+  /** JSON value. */
+  readonly data: unknown;
+  /** Text as stored, or null. */
+  readonly body: string | null;
+  /** Sequence of the event that wrote it; set by the store. */
+  readonly seq: Seq;
+}
+
+/** A row to be written, or removed when `gone`. */
+export type Put = (Omit<Row, 'seq'> & { readonly gone?: false }) | (RowKey & { readonly gone: true });
+
+/** A durable timer: fires never by itself; the hub reads them at start and keeps them in one shared timer. */
+export interface Due {
+  readonly key: string;
+  /** RFC 3339 instant; null removes it. */
+  readonly at: string | null;
+}
+
+export interface Commit {
+  readonly fence: Fence;
+  /**
+   * Idempotency key, unique per commit. Remembered for at least the last 65,536 commits: long enough for every retry of a
+   * caller who was told nothing, not for ever.
+   */
+  readonly idem: string;
+  /** At least one. */
+  readonly events: readonly NewEvent[];
+  /** Rows written with them; their `seq` becomes that of the commit's last event. */
+  readonly puts?: readonly Put[];
+  readonly due?: readonly Due[];
+}
+
+export interface Appended {
+  readonly first: Seq;
+  readonly last: Seq;
+  /** The idempotency key had been committed before; nothing was written now. */
+  readonly replayed: boolean;
+}
+
+/** We do not own the shard any more: stop its actors, do not retry. */
+export class Fenced extends Error {
+  override readonly name = 'Fenced';
+}
+
+/** The store cannot take writes now (a failed write, a full disk, damage); the commit was not acknowledged. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+}
+
+/** The outcome is not known (connection lost): retry with the same `idem` until it is. */
+export class OutcomeUnknown extends Error {
+  override readonly name = 'OutcomeUnknown';
+}
+
+/** A record fails its checksum. Rows are mended by writing them again (`StoreHealth.damagedRows`). */
+export class Damaged extends Error {
+  override readonly name = 'Damaged';
+  readonly key: string;
+
+  constructor(key: string) {
+    super(`the record ${JSON.stringify(key)} is damaged`);
+    this.key = key;
+  }
+}
+
+/** Place in the order of a list: the row that stood last on the page before. */
+export interface Position {
+  readonly upd: string;
+  readonly owner: string;
+  readonly id: string;
+}
+
+export interface ListQuery {
+  readonly kind: string;
+  /** Shelves to merge; an unknown shelf is empty. */
+  readonly shelves: readonly string[];
+  /** Inclusive lower and exclusive upper bound on `upd`. */
+  readonly from?: string;
+  readonly to?: string;
+  /** Rows to skip; ignored when `after` is given. */
+  readonly offset: number;
+  /** At most this many rows. */
+  readonly limit: number;
+  /** Only rows behind this position. */
+  readonly after?: Position;
+}
+
+export interface ListPage {
+  readonly rows: Row[];
+  /** Rows that match under the same filters, `offset`, `limit` and `after` aside. */
+  readonly total: number;
+  /** Index of the first row of the page in the whole matching list (`offset`, or the rank of `after`). */
+  readonly offset: number;
+}
+
+export interface EventQuery {
+  readonly shard: Shard;
+  /** Events with a greater sequence; 0 = from the start. */
+  readonly after: Seq;
+  /** At most this many. */
+  readonly limit: number;
+  /** Only events owed to this party. */
+  readonly to?: string;
+}
+
+export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD';
+
+/**
+ * What is remembered of one delivery: at most one row, the last that was settled. The log is the outbox: a delivery without
+ * a row is delivered when its sequence is at or below the receiver's floor, and pending when above. `PENDING` rows are those
+ * that wait for another attempt.
+ */
+export interface DeliveryRow {
+  readonly dest: string;
+  readonly shard: Shard;
+  readonly seq: Seq;
+  readonly state: DeliveryState;
+  /** JSON value: attempts, due time, reason; the store does not look inside. */
+  readonly data: unknown;
+}
+
+/** Everything owed to `dest` at or below `seq` is delivered or has a row of its own. */
+export interface Floor {
+  readonly dest: string;
+  readonly shard: Shard;
+  readonly seq: Seq;
+}
+
+export interface DeliveryQuery {
+  readonly dest: string;
+  readonly shard: Shard;
+  /** `open` = PENDING and DEAD rows, `DELIVERED` = the remembered successes. */
+  readonly rows: 'open' | 'DELIVERED';
+  /** Inclusive bounds. */
+  readonly fromSeq?: Seq;
+  readonly toSeq?: Seq;
+  readonly limit: number;
+}
+
+export interface Outbox {
+  /** Floors of every receiver that has one. */
+  floors(): Promise<Floor[]>;
+  /** Remember ends and retries of attempts (S6). A row replaces the one of the same delivery, whatever its state. */
+  settle(fence: Fence, rows: readonly DeliveryRow[], floors: readonly Floor[]): Promise<void>;
+  /** Rows of one receiver in order of sequence. */
+  deliveries(query: DeliveryQuery): Promise<DeliveryRow[]>;
+  delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null>;
+}
+
+export interface StoreHealth {
+  /** `open` takes writes; `failed` is mending itself; `quarantined` is damaged: reads go on, writes are refused. */
+  readonly state: 'open' | 'failed' | 'quarantined' | 'closed';
+  /** What is wrong, in a sentence, with the exact range when damaged; a warning when `open`. */
+  readonly reason: string | null;
+  /**
+   * Rows that are damaged or missing while the log is whole. They stand on no list and `get` of them throws. The store
+   * does not know how a row follows from events: the hub folds `history` and writes the row by an ordinary commit, so that
+   * the repair is in the log too; writing (or removing) the row takes it off this list.
+   */
+  readonly damagedRows: readonly RowKey[];
+  readonly heads: Readonly<Record<Shard, Seq>>;
+}
+
+export interface Store extends Outbox {
+  /** The shard of a party; constant for ever. */
+  shardOf(party: string): Shard;
+  /** The fence of a shard while it is ours, else null. */
+  held(shard: Shard): Fence | null;
+
+  append(commit: Commit): Promise<Appended>;
+
+  event(shard: Shard, seq: Seq): Promise<StoredEvent | null>;
+  /** Events in order of sequence. */
+  read(query: EventQuery): Promise<StoredEvent[]>;
+  /** Events of one stream, oldest first, with a sequence greater than `after`. */
+  history(shard: Shard, stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
+  /** Events that carry this correlation id, of all shards, oldest first. */
+  correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
+  head(shard: Shard): Seq;
+
+  get(key: RowKey): Promise<Row | null>;
+  list(query: ListQuery): Promise<ListPage>;
+  /** Every row of a kind (of one owner, when given), listed or not, in order of owner and id. */
+  scan(kind: string, owner?: string): AsyncIterable<Row>;
+
+  /** Timers of a shard that are still set, in order of instant. */
+  due(shard: Shard): Promise<{ key: string; at: string }[]>;
+
+  health(): StoreHealth;
+  /** Called at every change of health. */
+  onHealth(listener: (health: StoreHealth) => void): void;
+  close(): Promise<void>;
+}

@@ -1,0 +1,204 @@
+/**
+ * The embedded store: one LevelDB, one process, one shard. Meets every promise of `contract.ts`.
+ *
+ * L1  A commit is answered after its batch is on the disk, never before (S1). Memory changes after the batch, in its order.
+ * L2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
+ *     database does not reopen at once, its caller is told `OutcomeUnknown` and asks again with the same key.
+ * L3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
+ *     learns it from the log at open (S3).
+ * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
+ */
+import { Committer, type Group, type Job } from './committer.ts';
+import type * as contract from './contract.ts';
+import { Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
+import { BALLAST_BYTES, type Batch, SYNCED } from './engine.ts';
+import { type Prepared, prepare, stage } from './event-log.ts';
+import { Keeper, type Mounted } from './keeper.ts';
+import * as keys from './keys.ts';
+import * as outbox from './outbox.ts';
+import { Reads } from './reads.ts';
+import { encode } from './records.ts';
+import type { Found } from './verify.ts';
+
+const SHARD = 0;
+/** How long a settle may stand unsynced: S6 allows about a second. */
+const FLUSH_MS = 500;
+
+export interface LevelStoreOptions {
+  readonly directory: string;
+  /** Name of this process in fences. */
+  readonly node: string;
+  /** Room on the disk kept for reopening after it was full; 0 keeps none. */
+  readonly ballastBytes?: number;
+}
+
+/** Opens the store, making it when there is none; rejects when another process has it or when opening would do harm. */
+export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
+  const { directory, node, ballastBytes = BALLAST_BYTES } = options;
+  const keeper = new Keeper({ directory, ballastBytes, shard: SHARD });
+  await keeper.start();
+  return new LevelStore(keeper, node);
+}
+
+class LevelStore extends Reads implements contract.Store {
+  readonly #fence: contract.Fence;
+  readonly #committer = new Committer((jobs) => this.#write(jobs));
+  /** L3: commits that wait. */
+  readonly #flying = new Map<string, Promise<contract.Appended>>();
+  #flush: NodeJS.Timeout | null = null;
+  #closed = false;
+
+  constructor(keeper: Keeper, node: string) {
+    super(keeper, SHARD);
+    this.#fence = { shard: SHARD, token: keeper.token, node };
+  }
+
+  shardOf(_party: string): contract.Shard {
+    return SHARD;
+  }
+
+  held(shard: contract.Shard): contract.Fence | null {
+    return shard === SHARD && !this.#closed ? this.#fence : null;
+  }
+
+  async append(commit: contract.Commit): Promise<contract.Appended> {
+    this.#checkFence(commit.fence);
+    const known = this.keeper.mounted().found.commits.get(commit.idem);
+    if (known !== undefined) return { first: known[0], last: known[1], replayed: true };
+    const flying = this.#flying.get(commit.idem);
+    if (flying !== undefined) return { ...(await flying), replayed: true };
+    this.keeper.writable();
+    const flight = this.#commit(prepare(commit));
+    this.#flying.set(commit.idem, flight);
+    try {
+      return await flight;
+    } finally {
+      this.#flying.delete(commit.idem);
+    }
+  }
+
+  async settle(
+    fence: contract.Fence,
+    rows: readonly contract.DeliveryRow[],
+    floors: readonly contract.Floor[],
+  ): Promise<void> {
+    this.#checkFence(fence);
+    this.keeper.writable();
+    const settle = outbox.prepareSettle(rows, floors);
+    return new Promise((resolve, reject) => {
+      this.#committer.push({
+        size: settle.size,
+        synced: false,
+        stage: (batch, { opened }) => {
+          const { open } = this.keeper.writable().found;
+          outbox.stageSettle(batch, settle, open, opened);
+        },
+        done: ({ open }) => {
+          outbox.applySettle(settle, open);
+          resolve();
+        },
+        // Whether it was written does not matter: settling again is harmless, and not settling sends again (S6).
+        recall: (_found, error) => reject(error),
+        fail: reject,
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#flushNow();
+    await this.#committer.idle();
+    await this.keeper.close();
+  }
+
+  #checkFence({ shard, token, node }: contract.Fence): void {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    const held = this.#fence;
+    if (shard !== held.shard || token !== held.token || node !== held.node) {
+      throw new Fenced(`shard ${shard} is held by ${held.node} with token ${held.token}, not by ${node} with ${token}`);
+    }
+  }
+
+  #commit(prepared: Prepared): Promise<contract.Appended> {
+    return new Promise((resolve, reject) => {
+      let first = 0;
+      let last = 0;
+      this.#committer.push({
+        size: prepared.size,
+        synced: true,
+        stage: (batch, group) => {
+          first = group.next;
+          last = stage(batch, prepared, SHARD, first);
+          group.next = last + 1;
+        },
+        done: (found) => {
+          remember(found, prepared, first, last);
+          resolve({ first, last, replayed: false });
+        },
+        recall: (found, error) => {
+          const at = found?.commits.get(prepared.idem);
+          if (at !== undefined) resolve({ first: at[0], last: at[1], replayed: false });
+          else reject(found === null ? new OutcomeUnknown(error.message, { cause: error }) : error);
+        },
+        fail: reject,
+      });
+    });
+  }
+
+  /** One batch. Never rejects: its jobs are told. */
+  async #write(jobs: readonly Job[]): Promise<void> {
+    const synced = jobs.some((job) => job.synced);
+    let mounted: Mounted;
+    try {
+      mounted = this.keeper.writable();
+    } catch (error) {
+      for (const job of jobs) job.fail(error as Error);
+      return;
+    }
+    const { db, found } = mounted;
+    try {
+      const batch = db.batch();
+      const group: Group = { next: found.head + 1, opened: new Map() };
+      for (const job of jobs) job.stage(batch, group);
+      await batch.write(synced ? SYNCED : {});
+    } catch (cause) {
+      const error = new StoreUnavailable('a write failed; the store is being reopened', { cause });
+      this.keeper.fail(cause, (reopened) => {
+        for (const job of jobs) job.recall(reopened, error);
+      });
+      this.#committer.refuse(error);
+      return;
+    }
+    for (const job of jobs) job.done(found);
+    this.#schedule(synced);
+  }
+
+  /** L4. */
+  #schedule(synced: boolean): void {
+    if (synced && this.#flush !== null) {
+      clearTimeout(this.#flush);
+      this.#flush = null;
+    } else if (!synced && this.#flush === null) {
+      this.#flush = setTimeout(() => this.#flushNow(), FLUSH_MS).unref();
+    }
+  }
+
+  #flushNow(): void {
+    if (this.#flush === null) return;
+    clearTimeout(this.#flush);
+    this.#flush = null;
+    const ignore = (): void => {};
+    const stage = (batch: Batch): Batch => batch.put(keys.FLUSH_KEY, encode(keys.FLUSH_KEY, '[]'));
+    this.#committer.push({ size: 0, synced: true, stage, done: ignore, recall: ignore, fail: ignore });
+  }
+}
+
+/** L1: what a written commit changes in memory. */
+function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
+  found.head = last;
+  found.commits.add(idem, first, last);
+  for (const { put, key } of puts) {
+    found.damagedRows.delete(key);
+    found.order.place(put, put.gone ? null : put.shelf, put.gone ? '' : put.upd);
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * The counted order of listed rows, in memory: which rows stand at places n to n + k of a list, and how many there are,
+ * without walking to n. Rebuilt from the rows when the store opens.
+ *
+ * O1  One sorted list per kind and shelf; a row stands on one shelf, at one place.
+ * O2  Order is (upd, owner, id) by code point, the order of the rows' own keys, whatever shelves are merged.
+ * O3  Finding a place costs the logarithm of the list; a merge costs that for each shelf, wherever the page lies.
+ * O4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
+ *     so that the entry alone says where it is.
+ */
+import type { ListQuery, RowKey } from './contract.ts';
+import { SortedList } from './sorted-list.ts';
+
+const NUL = '\0';
+/** Above every entry of the same place, below every entry of the next (O4). */
+const BEHIND = '\x01';
+const HIGH_UNIT = /[\ud800-\uffff]/;
+const HIGH_UNITS = /[\ud800-\uffff]/g;
+const turned = (text: string, turn: (unit: number) => number): string =>
+  HIGH_UNIT.test(text) ? text.replace(HIGH_UNITS, (unit) => String.fromCharCode(turn(unit.charCodeAt(0)))) : text;
+/** O2: strings compare by UTF-16 unit, where surrogates stand below U+E000; moving them above makes it code points. */
+const sortable = (text: string): string => turned(text, (unit) => (unit >= 0xe000 ? unit - 0x800 : unit + 0x2000));
+const restored = (text: string): string => turned(text, (unit) => (unit >= 0xf800 ? unit - 0x2000 : unit + 0x800));
+
+interface Kind {
+  /** `owner 0 id` → entry. */
+  readonly entries: Map<string, string>;
+  readonly shelves: Map<string, SortedList<string>>;
+}
+
+/** The part [low, high) of one shelf. */
+interface Window {
+  readonly list: SortedList<string>;
+  low: number;
+  high: number;
+}
+
+export interface Page {
+  readonly keys: RowKey[];
+  readonly total: number;
+  readonly offset: number;
+}
+
+export class OrderIndex {
+  readonly #kinds = new Map<string, Kind>();
+
+  /** Puts a row at its place, from wherever it stood; a null shelf takes it out. */
+  place(key: RowKey, shelf: string | null, upd: string): void {
+    const kind = this.#kind(key.kind);
+    // `join` makes flat strings, where `+` would keep a tree of parts alive for every entry.
+    const name = [key.owner, key.id].join(NUL);
+    const old = kind.entries.get(name);
+    if (old !== undefined) {
+      const shelfOf = restored(old.slice(old.lastIndexOf(NUL) + 1));
+      const list = kind.shelves.get(shelfOf);
+      list?.remove(old);
+      if (list?.size === 0) kind.shelves.delete(shelfOf);
+      kind.entries.delete(name);
+    }
+    if (shelf === null) return;
+    const entry = [upd, key.owner, key.id, shelf].map(sortable).join(NUL);
+    kind.entries.set(name, entry);
+    let list = kind.shelves.get(shelf);
+    if (list === undefined) {
+      list = new SortedList();
+      kind.shelves.set(shelf, list);
+    }
+    list.add(entry);
+  }
+
+  page(query: ListQuery): Page {
+    const shelves = this.#kinds.get(query.kind)?.shelves;
+    const windows: Window[] = [];
+    for (const shelf of new Set(query.shelves)) {
+      const list = shelves?.get(shelf);
+      if (list === undefined) continue;
+      const low = query.from === undefined ? 0 : list.rank(sortable(query.from));
+      const high = query.to === undefined ? list.size : list.rank(sortable(query.to));
+      if (low < high) windows.push({ list, low, high });
+    }
+    const total = remaining(windows);
+    let offset = query.offset;
+    if (query.after === undefined) skip(windows, Math.min(offset, total));
+    else {
+      const { upd, owner, id } = query.after;
+      const behind = [upd, owner, id].map(sortable).join(NUL) + BEHIND;
+      for (const window of windows) window.low = Math.min(window.high, Math.max(window.low, window.list.rank(behind)));
+      offset = total - remaining(windows);
+    }
+    return { keys: take(windows, query.limit).map((entry) => rowKeyOf(query.kind, entry)), total, offset };
+  }
+
+  #kind(name: string): Kind {
+    let kind = this.#kinds.get(name);
+    if (kind === undefined) {
+      kind = { entries: new Map(), shelves: new Map() };
+      this.#kinds.set(name, kind);
+    }
+    return kind;
+  }
+}
+
+function rowKeyOf(kind: string, entry: string): RowKey {
+  const [, owner = '', id = ''] = entry.split(NUL).map(restored);
+  return { kind, owner, id };
+}
+
+const remaining = (windows: readonly Window[]): number => windows.reduce((sum, { low, high }) => sum + high - low, 0);
+
+/** The first `count` entries of the merge: where it ends is found like where it begins, the rest is sorting one page. */
+function take(windows: readonly Window[], count: number): string[] {
+  const ends = windows.map(({ list, low, high }) => ({ list, low, high: Math.min(high, low + count) }));
+  skip(ends, Math.min(count, remaining(ends)));
+  return windows.flatMap(({ list, low }, i) => list.slice(low, (ends[i] as Window).low)).sort();
+}
+
+/**
+ * Moves every `low` behind the first `count` entries of the merge. A quickselect over values: a pivot from what remains, its
+ * rank on every shelf, one side dropped. Each second pivot is a guess that all shelves are spread alike, which is mostly true
+ * and ends in a few rounds; each other one is random, because any fixed choice has an order of shelves that defeats it.
+ */
+function skip(windows: readonly Window[], count: number): void {
+  let open = windows.filter(({ low, high }) => low < high).map((window) => ({ ...window, window }));
+  let wanted = count;
+  for (let round = 0; wanted > 0; round += 1) {
+    const { list, at } = draw(open, round % 2 === 0 ? wanted / remaining(open) : Math.random());
+    const pivot = list.slice(at, at + 1)[0] as string;
+    const splits = open.map((shelf) => (shelf.list === list ? at : within(shelf, shelf.list.rank(pivot))));
+    const below = splits.reduce((sum, split, i) => sum + split - (open[i] as Window).low, 0);
+    for (const [i, shelf] of open.entries()) {
+      const split = splits[i] as number;
+      if (wanted < below) shelf.high = split;
+      // Taking the pivot too, the least of what remains above, is the progress that ends the loop.
+      else shelf.low = wanted > below && shelf.list === list ? at + 1 : split;
+      shelf.window.low = shelf.low;
+    }
+    if (wanted === below) return;
+    if (wanted > below) wanted -= below + 1;
+    open = open.filter(({ low, high }) => low < high);
+  }
+}
+
+const within = ({ low, high }: Window, at: number): number => Math.min(high, Math.max(low, at));
+
+/** A shelf, drawn by its length, and the entry at this fraction of what remains of it. */
+function draw(windows: readonly Window[], fraction: number): { list: SortedList<string>; at: number } {
+  let ticket = Math.random() * remaining(windows);
+  const drawn = windows.find(({ low, high }) => {
+    ticket -= high - low;
+    return ticket < 0;
+  });
+  const { list, low, high } = drawn ?? (windows.at(-1) as Window);
+  return { list, at: low + Math.min(high - low - 1, Math.floor(fraction * (high - low))) };
+}

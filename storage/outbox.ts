@@ -1,0 +1,132 @@
+/**
+ * Rows of deliveries and floors.
+ *
+ * D1  A delivery has at most one row: open (`p/`, pending or dead) or a remembered success (`d/`).
+ * D2  Which deliveries are open is known in memory, eight bytes each: reading them never walks over the tombstones of those
+ *     that have ended, and a success that never was open deletes nothing.
+ */
+import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Shard } from './contract.ts';
+import { type Batch, chunks, type Database } from './engine.ts';
+import * as keys from './keys.ts';
+import { decode, encode } from './records.ts';
+import { SortedList } from './sorted-list.ts';
+
+export class OpenDeliveries {
+  readonly #lists = new Map<string, SortedList<Seq>>();
+
+  has(dest: string, shard: Shard, seq: Seq): boolean {
+    return this.#lists.get(keys.floorKey(dest, shard))?.has(seq) ?? false;
+  }
+
+  add(dest: string, shard: Shard, seq: Seq): void {
+    const name = keys.floorKey(dest, shard);
+    let list = this.#lists.get(name);
+    if (list === undefined) {
+      list = new SortedList();
+      this.#lists.set(name, list);
+    }
+    list.add(seq);
+  }
+
+  remove(dest: string, shard: Shard, seq: Seq): void {
+    this.#lists.get(keys.floorKey(dest, shard))?.remove(seq);
+  }
+
+  within({ dest, shard, fromSeq, toSeq, limit }: DeliveryQuery): Seq[] {
+    const list = this.#lists.get(keys.floorKey(dest, shard));
+    if (list === undefined) return [];
+    const low = list.rank(fromSeq ?? 0);
+    const high = toSeq === undefined ? list.size : list.rank(toSeq + 1);
+    return list.slice(low, Math.max(low, Math.min(high, low + limit)));
+  }
+}
+
+/** A settle, encoded before it waits with others (E3). */
+export interface Settle {
+  readonly rows: readonly { readonly row: DeliveryRow; readonly head: string; readonly data: string }[];
+  readonly floors: readonly Floor[];
+  readonly size: number;
+}
+
+export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Floor[]): Settle {
+  for (const { dest } of [...rows, ...floors]) keys.checkName('dest', dest);
+  const prepared = rows.map((row) => {
+    return { row, head: JSON.stringify([row.state]), data: JSON.stringify(row.data) ?? 'null' };
+  });
+  const size = prepared.reduce((sum, { data }) => sum + data.length, floors.length);
+  return { rows: prepared, floors, size };
+}
+
+/** `staged` holds what earlier members of the same batch will have made open (true) or ended (false). */
+export function stageSettle(batch: Batch, settle: Settle, open: OpenDeliveries, staged: Map<string, boolean>): void {
+  for (const { row, head, data } of settle.rows) {
+    const { dest, shard, seq } = row;
+    const openAt = keys.openKey(dest, shard, seq);
+    const doneAt = keys.deliveredKey(dest, shard, seq);
+    const wasOpen = staged.get(openAt) ?? open.has(dest, shard, seq);
+    const done = row.state === 'DELIVERED';
+    staged.set(openAt, !done);
+    batch.put(done ? doneAt : openAt, encode(done ? doneAt : openAt, head, data));
+    if (done && wasOpen) batch.del(openAt);
+    if (!done && !wasOpen) batch.del(doneAt);
+  }
+  for (const { dest, shard, seq } of settle.floors) {
+    const key = keys.floorKey(dest, shard);
+    batch.put(key, encode(key, JSON.stringify([seq])));
+  }
+}
+
+export function applySettle(settle: Settle, open: OpenDeliveries): void {
+  for (const { row } of settle.rows) {
+    if (row.state === 'DELIVERED') open.remove(row.dest, row.shard, row.seq);
+    else open.add(row.dest, row.shard, row.seq);
+  }
+}
+
+export async function readDeliveries(db: Database, open: OpenDeliveries, query: DeliveryQuery): Promise<DeliveryRow[]> {
+  const { dest, shard, limit } = query;
+  if (query.rows === 'open') {
+    const wanted = open.within(query).map((seq) => keys.openKey(dest, shard, seq));
+    const values = await db.getMany(wanted);
+    return wanted.flatMap((key, i) => toRow(key, values[i]) ?? []);
+  }
+  const found: DeliveryRow[] = [];
+  if (limit <= 0) return found;
+  const at = (seq: Seq): string => keys.deliveredKey(dest, shard, seq);
+  const range = keys.between(at, query.fromSeq ?? 0, query.toSeq ?? Number.MAX_SAFE_INTEGER);
+  for await (const chunk of chunks(db, range, limit)) {
+    for (const [key, value] of chunk) {
+      if (found.length < limit) found.push(...[toRow(key, value) ?? []].flat());
+    }
+    if (found.length === limit) break;
+  }
+  return found;
+}
+
+export async function readDelivery(db: Database, dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
+  const both = [keys.openKey(dest, shard, seq), keys.deliveredKey(dest, shard, seq)];
+  const values = await db.getMany(both);
+  for (const [i, key] of both.entries()) {
+    const row = toRow(key, values[i]);
+    if (row !== null) return row;
+  }
+  return null;
+}
+
+export async function readFloors(db: Database): Promise<Floor[]> {
+  const found: Floor[] = [];
+  for await (const chunk of chunks(db, keys.under('f/'))) {
+    for (const [key, value] of chunk) {
+      const [seq] = decode(key, value).head as [Seq];
+      found.push({ ...keys.floorOf(key), seq });
+    }
+  }
+  return found;
+}
+
+function toRow(key: string, value: string | undefined): DeliveryRow | null {
+  if (value === undefined) return null;
+  const { head, data } = decode(key, value);
+  const [state] = head as [DeliveryState];
+  return { dest: keys.destOf(key), shard: keys.shardOf(key), seq: keys.seqOf(key), state, data };
+}

@@ -1,0 +1,147 @@
+/**
+ * Two small files beside the database, because a database that lost its beginning or its end cannot say so itself.
+ *
+ * F1  `mark` exists: a database was made here. It is never made again in its place (an engine told to create what is
+ *     missing "opens" a directory without its CURRENT file and shows a part of the keys).
+ * F2  `mark` names a sequence that was durable when it was written. It is written now and then, not with each commit, and
+ *     promises only this: a log whose head is below it is damaged.
+ * F3  `mark` names the engine's MANIFEST and a size that it had: a shorter one opens as an empty or older database, and
+ *     opening deletes the tables that it does not name. So it is checked before, and not opened.
+ * F4  `mark` is two slots written in turn, each with a checksum: a torn write leaves the other.
+ * F5  `ballast` is room on the disk that is given back when a write failed, because reopening writes too. Writes resume
+ *     only when it stands again: the proof that there is room.
+ */
+import { randomFillSync } from 'node:crypto';
+import { type FileHandle, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Seq } from './contract.ts';
+import { encode, headOf, inspect } from './records.ts';
+
+const SLOT_BYTES = 512;
+const FORMAT = 1;
+
+export interface Mark {
+  readonly head: Seq;
+  readonly token: number;
+  /** Name and size of the MANIFEST. */
+  readonly manifest: readonly [name: string, bytes: number] | null;
+}
+
+type MarkHead = [format: number, turn: number, head: Seq, token: number, manifest: Mark['manifest']];
+
+const slotKey = (slot: number): string => `mark/${slot}`;
+
+export class MarkFile {
+  readonly #path: string;
+  #file: FileHandle | null = null;
+  #turn = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** The latest mark; null when no database was made here; `damaged` when neither slot can be read. */
+  async read(): Promise<Mark | 'damaged' | null> {
+    const text = await readFile(this.#path, 'latin1').catch(absent);
+    if (text === null) return null;
+    let latest: MarkHead | null = null;
+    for (const slot of [0, 1]) {
+      const value = text.slice(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES).replace(/\0+$/, '');
+      if (inspect(slotKey(slot), value) !== 'sound') continue;
+      const head = headOf(value) as MarkHead;
+      if (head[0] !== FORMAT) throw new Error(`${this.#path} has format ${head[0]}; this version knows ${FORMAT}`);
+      if (latest === null || head[1] > latest[1]) latest = head;
+    }
+    if (latest === null) return 'damaged';
+    this.#turn = latest[1];
+    return { head: latest[2], token: latest[3], manifest: latest[4] };
+  }
+
+  async write(mark: Mark, options: { readonly durable: boolean }): Promise<void> {
+    const fresh = this.#file === null;
+    this.#file ??= await open(this.#path, 'r+').catch(() => open(this.#path, 'w+'));
+    this.#turn += 1;
+    const slot = this.#turn % 2;
+    const head: MarkHead = [FORMAT, this.#turn, mark.head, mark.token, mark.manifest];
+    const bytes = Buffer.alloc(SLOT_BYTES);
+    bytes.write(encode(slotKey(slot), JSON.stringify(head)), 'latin1');
+    await this.#file.write(bytes, 0, SLOT_BYTES, slot * SLOT_BYTES);
+    if (!options.durable) return;
+    await this.#file.sync();
+    if (fresh) await syncDirectory(dirname(this.#path));
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+    this.#file = null;
+  }
+}
+
+/** The MANIFEST that the database would open with; null when it has none. */
+export async function manifestOf(database: string): Promise<Mark['manifest']> {
+  const name = (await readFile(join(database, 'CURRENT'), 'latin1').catch(absent))?.trim();
+  if (name === undefined) return null;
+  return [name, (await stat(join(database, name)).catch(absent))?.size ?? 0];
+}
+
+/** F1, F3: throws when opening would hide or destroy something. Returns whether the database must be made. */
+export async function mustCreate(database: string, mark: Mark | 'damaged' | null): Promise<boolean> {
+  const manifest = await manifestOf(database);
+  if (manifest === null) {
+    const files = (await readdir(database).catch(absent)) ?? [];
+    if (mark === null && !files.some((file) => /\.(ldb|sst|log)$/.test(file))) return true;
+    throw new Error(`${database} holds a database without its CURRENT file: restore it from a backup`);
+  }
+  const known = mark === null || mark === 'damaged' ? null : mark.manifest;
+  if (known !== null && known[0] === manifest[0] && manifest[1] < known[1]) {
+    throw new Error(
+      `${database} has a ${manifest[0]} of ${manifest[1]} bytes that had ${known[1]}: restore it from a backup`,
+    );
+  }
+  return false;
+}
+
+/** What the engine dropped from its own log when it last opened, from its diary: it tells nobody else. */
+export async function droppedAtOpen(database: string): Promise<string | null> {
+  const diary = (await readFile(join(database, 'LOG'), 'latin1').catch(absent)) ?? '';
+  const drops = [...diary.matchAll(/dropping (\d+) bytes; (.*)/g)];
+  const bytes = drops.reduce((sum, [, count]) => sum + Number(count), 0);
+  return drops.length === 0 ? null : `the engine dropped ${bytes} bytes of its log when it opened (${drops[0]?.[2]})`;
+}
+
+/** F5: stands afterwards, or throws. Needs its own size again as free room. */
+export async function raiseBallast(path: string, bytes: number): Promise<void> {
+  if (bytes === 0 || (await stat(path).catch(absent))?.size === bytes) return;
+  await releaseBallast(path);
+  const { bavail, bsize } = await statfs(dirname(path));
+  if (bavail * bsize < 2 * bytes) throw new Error(`the disk has less than ${2 * bytes} bytes of room`);
+  const file = await open(path, 'w');
+  try {
+    // Random bytes: a file system that compresses or knows holes would keep no room for anything else.
+    const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
+    for (let done = 0; done < bytes; ) {
+      done += (await file.write(block, 0, Math.min(block.length, bytes - done))).bytesWritten;
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+export async function releaseBallast(path: string): Promise<void> {
+  await rm(path, { force: true });
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+function absent(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}

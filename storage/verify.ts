@@ -1,0 +1,225 @@
+/**
+ * Verification: one pass over everything that is stored, each time the database opens. It finds damage, builds what is kept
+ * in memory, and never repairs what only a person may decide on.
+ *
+ * V1  A damaged or missing event, open delivery, floor or timer quarantines the store (`faults`, with exact ranges):
+ *     it cannot be derived from anything else.
+ * V2  A head below what was promised (by the mark, by a row or a delivery that names a later event) is a lost tail.
+ * V3  Rows follow from the log: a row with damaged content, and a row that a recent commit wrote but that is missing or
+ *     older, is listed for the hub. A commit is atomic in the engine, so this tells of lost tables and partial restores.
+ * V4  Indexes follow from the log and are rebuilt at once; a damaged remembered success is dropped, because the floor's rule
+ *     gives the right answer without it.
+ * V5  A block that cannot be read at all, or a record under a key that is not its own, quarantines: the engine can neither
+ *     name what it held nor compact it.
+ */
+import type { RowKey, Seq, Shard } from './contract.ts';
+import { type Batch, chunks, type Database } from './engine.ts';
+import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
+import * as keys from './keys.ts';
+import { OrderIndex } from './order-index.ts';
+import { OpenDeliveries } from './outbox.ts';
+import { headOf, inspect } from './records.ts';
+import type { Mark } from './side-files.ts';
+
+/** Commits of this many last events have their idempotency keys and rows re-learned and checked. */
+export const RECENT_EVENTS = 65_536;
+
+/** What is kept in memory of a database. */
+export interface Found {
+  head: Seq;
+  token: number;
+  readonly order: OrderIndex;
+  readonly open: OpenDeliveries;
+  readonly commits: RecentCommits;
+  /** Key of the row → its name. */
+  readonly damagedRows: Map<string, RowKey>;
+  /** V1, V2, V5: sentences; not empty = quarantined. */
+  readonly faults: string[];
+}
+
+/** Idempotency keys of at least the last `RECENT_EVENTS` commits, in two generations: the old one is dropped whole. */
+export class RecentCommits {
+  #young = new Map<string, readonly [first: Seq, last: Seq]>();
+  #old = new Map<string, readonly [first: Seq, last: Seq]>();
+
+  get(idem: string): readonly [first: Seq, last: Seq] | undefined {
+    return this.#young.get(idem) ?? this.#old.get(idem);
+  }
+
+  add(idem: string, first: Seq, last: Seq): void {
+    if (this.#young.size >= RECENT_EVENTS) {
+      this.#old = this.#young;
+      this.#young = new Map();
+    }
+    this.#young.set(idem, [first, last]);
+  }
+}
+
+interface Expected {
+  readonly seq: Seq;
+  readonly gone: boolean;
+}
+
+/** What one pass carries along. */
+class Pass {
+  readonly found: Found = {
+    head: 0,
+    token: 0,
+    order: new OrderIndex(),
+    open: new OpenDeliveries(),
+    commits: new RecentCommits(),
+    damagedRows: new Map(),
+    faults: [],
+  };
+  readonly db: Database;
+  readonly shard: Shard;
+  /** Highest sequence that anything claims to exist, and what claims it. */
+  claim: readonly [seq: Seq, by: string] = [0, ''];
+  recentAfter: Seq = 0;
+  readonly expected = new Map<string, Expected>();
+  readonly lostEvents: [from: Seq, to: Seq][] = [];
+  indexEntries = 0;
+  events = 0;
+  indexDamaged = false;
+  /** Damaged records that follow from others and are deleted. */
+  readonly drop: string[] = [];
+
+  constructor(db: Database, shard: Shard) {
+    this.db = db;
+    this.shard = shard;
+  }
+
+  claims(seq: Seq, by: string): void {
+    if (seq > this.claim[0]) this.claim = [seq, by];
+  }
+
+  lose(from: Seq, to: Seq): void {
+    const last = this.lostEvents.at(-1);
+    if (last !== undefined && last[1] === from - 1) last[1] = to;
+    else this.lostEvents.push([from, to]);
+  }
+}
+
+/** What a sound record of each space adds. */
+const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) => void>> = {
+  e: learnEvent,
+  o: learnRow,
+  s: (pass) => {
+    pass.indexEntries += 1;
+  },
+  p: (pass, key) => {
+    pass.found.open.add(keys.destOf(key), keys.shardOf(key), keys.seqOf(key));
+    pass.claims(keys.seqOf(key), 'an open delivery');
+  },
+  d: (pass, key) => pass.claims(keys.seqOf(key), 'a remembered delivery'),
+  m: (pass, key, value) => {
+    if (key === keys.FENCE_KEY) [pass.found.token] = headOf(value) as [number];
+  },
+};
+
+export async function verify(db: Database, shard: Shard, mark: Mark | 'damaged' | null): Promise<Found> {
+  const pass = new Pass(db, shard);
+  pass.recentAfter = Math.max(0, (await lastKnown(db, shard)) - RECENT_EVENTS);
+  if (mark === 'damaged')
+    pass.found.faults.push('the mark beside the database cannot be read: its end cannot be checked');
+  else if (mark !== null) pass.claims(mark.head, 'the mark beside the database');
+  const unreadable = (error: unknown): void => {
+    pass.found.faults.push(
+      `a block of the database cannot be read (${error instanceof Error ? error.message : error})`,
+    );
+  };
+  for await (const chunk of chunks(db, keys.EVERYTHING, undefined, unreadable)) {
+    for (const [key, value] of chunk) {
+      const space = key.charAt(0);
+      const condition = inspect(key, value);
+      if (condition === 'sound') LEARN[space]?.(pass, key, value);
+      else damaged(pass, space, key, condition);
+    }
+  }
+  conclude(pass);
+  if (pass.found.faults.length === 0) await mend(pass);
+  return pass.found;
+}
+
+function learnEvent(pass: Pass, key: string, value: string): void {
+  const seq = keys.seqOf(key);
+  if (seq > pass.found.head + 1) pass.lose(pass.found.head + 1, seq - 1);
+  pass.found.head = seq;
+  pass.events += 1;
+  if (seq <= pass.recentAfter) return;
+  const [, , , , , , idem, events = 1, touched] = headOf(value) as EventHead;
+  if (idem === undefined) return;
+  pass.found.commits.add(idem, seq - events + 1, seq);
+  for (const put of touched ?? []) expectRow(pass, put, seq);
+}
+
+function expectRow(pass: Pass, [kind, owner, id, gone]: Touched, seq: Seq): void {
+  pass.expected.set(keys.rowKey({ kind, owner, id }), { seq, gone: gone === 1 });
+}
+
+function learnRow(pass: Pass, key: string, value: string): void {
+  const [seq, shelf, upd] = headOf(value) as RowHead;
+  const row = keys.rowKeyOf(key);
+  const expected = pass.expected.get(key);
+  pass.expected.delete(key);
+  pass.claims(seq, `the row ${JSON.stringify(key)}`);
+  // A row from before the recent past is not expected; one that should be gone or newer is what an old table held.
+  if (expected !== undefined && (expected.gone || seq < expected.seq)) pass.found.damagedRows.set(key, row);
+  else pass.found.order.place(row, shelf, upd);
+}
+
+function damaged(pass: Pass, space: string, key: string, condition: 'content' | 'key'): void {
+  const name = JSON.stringify(key);
+  if (space === 'e' && condition === 'content') {
+    const seq = keys.seqOf(key);
+    pass.lose(pass.found.head + 1, seq);
+    pass.found.head = seq;
+  } else if (space === 'o' && condition === 'content') {
+    pass.expected.delete(key);
+    pass.found.damagedRows.set(key, keys.rowKeyOf(key));
+  } else if (space === 's' || space === 'c') {
+    pass.indexDamaged = true;
+    pass.drop.push(key);
+  } else if (space === 'd' && condition === 'content') pass.drop.push(key);
+  else if (condition === 'content') pass.found.faults.push(`the record ${name} is damaged`);
+  else pass.found.faults.push(`the record ${name} is damaged, and its key with it`);
+}
+
+function conclude({ found, claim, lostEvents, expected }: Pass): void {
+  for (const [key, { gone }] of expected) if (!gone) found.damagedRows.set(key, keys.rowKeyOf(key));
+  const ranges = lostEvents.map(([from, to]) => (from === to ? `event ${from}` : `events ${from} to ${to}`));
+  if (ranges.length > 0) found.faults.push(`the log has lost ${ranges.join(', ')}`);
+  const [claimed, by] = claim;
+  if (claimed > found.head) {
+    found.faults.push(`the log has lost events ${found.head + 1} to ${claimed}: ${by} knows of them`);
+  }
+}
+
+/** V4. Stale index entries that no damage explains are left: they name events that exist. */
+async function mend(pass: Pass): Promise<void> {
+  const { db, shard } = pass;
+  if (pass.drop.length > 0) await inBatches(db, pass.drop, (batch, key) => batch.del(key));
+  if (!pass.indexDamaged && pass.indexEntries === pass.events) return;
+  for await (const chunk of chunks(db, keys.under('e/'))) {
+    await inBatches(db, chunk, (batch, [key, value]) => {
+      const [stream, , , , correlationId] = headOf(value) as EventHead;
+      stageIndexes(batch, stream, correlationId, shard, keys.seqOf(key));
+    });
+  }
+}
+
+async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batch, item: T) => void): Promise<void> {
+  const batch = db.batch();
+  for (const item of items) add(batch, item);
+  await batch.write();
+}
+
+/** Where the log seems to end; 0 when that cannot be read, which makes the recent past as long as the log. */
+async function lastKnown(db: Database, shard: Shard): Promise<Seq> {
+  const events = keys.between((seq) => keys.eventKey(shard, seq), 0, Number.MAX_SAFE_INTEGER);
+  const [last] = await db
+    .keys({ ...events, reverse: true, limit: 1 })
+    .all()
+    .catch(() => []);
+  return last === undefined ? 0 : keys.seqOf(last);
+}

@@ -1,0 +1,81 @@
+/**
+ * What the hub's refusals become at the operators' door. A hub that only refuses stands in here: a real one refuses so for
+ * reasons (a full disk, a recovery under way) that other tests bring about.
+ */
+import fastify, { type FastifyInstance } from 'fastify';
+import t, { type Test } from 'tap';
+import { adminServer } from '../../src/admin/server.ts';
+import { HubError } from '../../src/domain/errors.ts';
+import type { Hub, Operations } from '../../src/hub/hub.ts';
+
+async function refusing(
+  t: Test,
+  operations: Partial<Operations>,
+  log: object[] = [],
+): Promise<(path: string) => Promise<Response>> {
+  const app: FastifyInstance = fastify();
+  const hub = { publicUrl: 'http://hub.example', operations } as Hub;
+  const keep = (fields: object) => void log.push(fields);
+  await app.register(adminServer(hub, { adminToken: 'admin', viewerToken: null, log: { info: keep, error: keep } }));
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  t.teardown(() => app.close());
+  return (path) => fetch(url + path, { headers: { authorization: 'Bearer admin' } });
+}
+
+t.test('a refusal of the hub has the status and words of its kind', async (t) => {
+  const cases: [HubError, number, RegExp][] = [
+    [new HubError('notFound'), 404, /no such thing/],
+    [new HubError('notFound', { message: 'no party NL-NIL' }), 404, /^no party NL-NIL$/],
+    [new HubError('conflict', { message: 'NL-AAA exists already' }), 409, /^NL-AAA exists already$/],
+    [new HubError('invalid', { message: 'roles: at least one' }), 422, /^roles: at least one$/],
+    [new HubError('partnerUnusable'), 502, /./],
+    [new HubError('unavailable'), 503, /cannot record/],
+  ];
+  for (const [error, status, detail] of cases) {
+    const ask = await refusing(t, {
+      parties: () => {
+        throw error;
+      },
+    });
+    const answer = await ask('/admin/v1/parties?limit=1');
+    t.equal(answer.status, status, `${error.code} is ${status}`);
+    t.match(answer.headers.get('content-type'), /^application\/problem\+json/);
+    t.equal(answer.headers.get('retry-after'), status === 503 ? '5' : null);
+    t.match(await answer.json(), { status, detail, instance: '/admin/v1/parties', title: /./, type: /^urn:/ });
+  }
+});
+
+t.test('what is nobody’s refusal is a bug: 500 without its words, which the log has', async (t) => {
+  for (const error of [new TypeError('password=hunter2'), new HubError('commandTimeout')]) {
+    const log: object[] = [];
+    const fail = () => {
+      throw error;
+    };
+    const ask = await refusing(t, { parties: fail }, log);
+    const answer = await ask('/admin/v1/parties');
+    t.equal(answer.status, 500);
+    const text = await answer.text();
+    t.match(text, 'error of its own');
+    t.notMatch(text, error.message);
+    t.match(log, [{ err: error, path: '/admin/v1/parties' }]);
+  }
+});
+
+t.test('a request leaves one line in the log, without its token', async (t) => {
+  const log: object[] = [];
+  const ask = await refusing(t, { parties: () => [] }, log);
+  await (await ask('/admin/v1/parties?cursor=x')).text();
+  t.match(log, [{ method: 'GET', path: '/admin/v1/parties', status: 200, durationMs: Number, correlationId: /./ }]);
+  t.equal(log.length, 1);
+  t.notMatch(JSON.stringify(log), 'Bearer');
+});
+
+t.test('readyz is 503 while the hub is not ready, and says why; healthz is not', async (t) => {
+  const store = { state: 'failed', reason: 'disk full' };
+  const ask = await refusing(t, { status: () => ({ ready: false, store }) as ReturnType<Operations['status']> });
+  const answer = await ask('/readyz');
+  t.equal(answer.status, 503);
+  t.match(answer.headers.get('retry-after'), /^\d+$/);
+  t.match(await answer.json(), { status: 'not ready', store: 'failed', reason: 'disk full' });
+  t.equal((await ask('/healthz')).status, 200);
+});

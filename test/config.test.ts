@@ -1,0 +1,215 @@
+/**
+ * Settings: every one by its documented name and default, flags before variables, and one clear line for each bad value.
+ */
+import { spawnSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t, { type Test } from 'tap';
+import { serveCommand } from '../src/cli/serve.ts';
+import { type Config, ConfigError, hubSettings, listenUrl, loadConfig } from '../src/config.ts';
+import { flagOfSetting, keyOfSetting, type SettingName, settingNames } from '../src/settings.ts';
+import { testCert, testKey } from './support/tls.ts';
+
+const fromEnv = (env: Record<string, string>): Config => loadConfig({ env, flags: {} });
+
+/** Variables and defaults as they are promised to operators. */
+const promised: Record<SettingName, unknown> = {
+  HUB_HOST: '127.0.0.1',
+  HUB_PORT: 8080,
+  HUB_PUBLIC_URL: null,
+  HUB_DATA_DIR: resolve('./data'),
+  HUB_STORE: 'level',
+  HUB_COUNTRY_CODE: 'XX',
+  HUB_PARTY_ID: 'HUB',
+  HUB_NAME: 'OCPI hub',
+  HUB_ADMIN_TOKEN: null,
+  HUB_VIEWER_TOKEN: null,
+  HUB_SECRET_KEY: null,
+  HUB_TLS_CERT: undefined,
+  HUB_TLS_KEY: undefined,
+  HUB_EGRESS_ALLOW: ['127.0.0.0/8', '::1/128'],
+  HUB_COMMAND_TIMEOUT_MS: 20_000,
+  HUB_COMMAND_RESULT_WINDOW_S: 30,
+  HUB_AUTHORIZE_TIMEOUT_MS: 10_000,
+  HUB_CALLBACK_TIMEOUT_MS: 10_000,
+  HUB_DELIVERY_TIMEOUT_MS: 15_000,
+  HUB_RETRY_SCHEDULE_S: [1, 2, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600],
+  HUB_RETRY_JITTER: 0.2,
+  HUB_RETRY_WINDOW_H: 24,
+  HUB_RETRY_WINDOW_CDR_H: 72,
+  HUB_DELIVERY_CONCURRENCY: 8,
+  HUB_CIRCUIT_FAILURES: 5,
+  HUB_CIRCUIT_OPEN_MS: 5000,
+  HUB_PROBE_INTERVAL_S: 60,
+  HUB_OFFLINE_AFTER_S: 60,
+  HUB_ORPHAN_GRACE_S: 120,
+  HUB_ORPHAN_SWEEP_S: 300,
+  HUB_ORPHAN_CDR_AFTER_S: 0,
+  HUB_RATE_LISTS_PER_MIN: 200,
+  HUB_RATE_COMMANDS_PER_MIN: 50,
+  HUB_RATE_OTHER_PER_MIN: 6000,
+  HUB_PAGE_DEFAULT: 100,
+  HUB_PAGE_MAX: 1000,
+  HUB_EVENTS_KEEP_DAYS: 90,
+  HUB_LOG_LEVEL: 'info',
+};
+
+t.test('without any setting the hub runs on the documented defaults', async (t) => {
+  t.strictSame(settingNames, Object.keys(promised), 'the names are the documented ones');
+  const config = fromEnv({}) as unknown as Record<string, unknown>;
+  for (const [name, value] of Object.entries(promised)) {
+    t.strictSame(config[keyOfSetting(name as SettingName)], value, name);
+  }
+  t.equal(config.tls, null);
+});
+
+t.test('a flag beats its variable, and an empty variable counts as unset (C3)', async (t) => {
+  t.equal(fromEnv({ HUB_PORT: '9000' }).port, 9000);
+  t.equal(loadConfig({ env: { HUB_PORT: '9000' }, flags: { port: '9001' } }).port, 9001);
+  t.equal(fromEnv({ HUB_PORT: '', HUB_ADMIN_TOKEN: ' ' }).port, 8080);
+  t.equal(fromEnv({ HUB_ADMIN_TOKEN: ' ' }).adminToken, null);
+});
+
+t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t) => {
+  const decimals = settingNames.filter((name) => /_(S|H|DAYS|JITTER)$/.test(name) && name !== 'HUB_RETRY_SCHEDULE_S');
+  t.equal(decimals.length, 10);
+  for (const name of decimals) {
+    const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;
+    t.equal(config[keyOfSetting(name)], 0.25, name);
+  }
+  t.strictSame(fromEnv({ HUB_RETRY_SCHEDULE_S: '0.05, .5,2' }).retryScheduleS, [0.05, 0.5, 2]);
+});
+
+t.test('a value that does not fit names the setting, what it was and what is expected (C4)', async (t) => {
+  const bad: [SettingName, string, string][] = [
+    ['HUB_HOST', 'a b', 'an IP address or a host name'],
+    ['HUB_PORT', 'abc', 'a whole number from 0 to 65535'],
+    ['HUB_PORT', '65536', 'a whole number from 0 to 65535'],
+    ['HUB_PORT', '-1', 'a whole number'],
+    ['HUB_PORT', '80.5', 'a whole number'],
+    ['HUB_PORT', '0x50', 'a whole number'],
+    ['HUB_PUBLIC_URL', 'hub.example', 'an http or https URL'],
+    ['HUB_PUBLIC_URL', 'ftp://hub.example', 'an http or https URL'],
+    ['HUB_PUBLIC_URL', 'https://hub.example/?x=1', 'without user, query or fragment'],
+    ['HUB_STORE', 'postgres://db/hub', 'the embedded store only'],
+    ['HUB_COUNTRY_CODE', 'NLD', 'two letters'],
+    ['HUB_PARTY_ID', 'HUBS', 'one to three letters or digits'],
+    ['HUB_EGRESS_ALLOW', '10.0.0.0/33', 'networks such as'],
+    ['HUB_EGRESS_ALLOW', '10.0.0.0/8,office', 'networks such as'],
+    ['HUB_EGRESS_ALLOW', '10.1', 'networks such as'],
+    ['HUB_COMMAND_TIMEOUT_MS', '0', 'a whole number from 1'],
+    ['HUB_COMMAND_TIMEOUT_MS', '2147483648', 'to 2147483647'],
+    ['HUB_RETRY_SCHEDULE_S', '1,,2', 'a comma-separated list of numbers'],
+    ['HUB_RETRY_SCHEDULE_S', '1,x', 'a comma-separated list of numbers'],
+    ['HUB_RETRY_SCHEDULE_S', '0', 'a comma-separated list of numbers above 0'],
+    ['HUB_RETRY_JITTER', '1.1', 'a number from 0 to 1'],
+    ['HUB_RETRY_WINDOW_H', '0', 'a number above 0'],
+    ['HUB_RETRY_WINDOW_H', '1e3', 'a number above 0'],
+    ['HUB_DELIVERY_CONCURRENCY', '0', 'a whole number from 1'],
+    ['HUB_ORPHAN_GRACE_S', 'NaN', 'a number from 0'],
+    ['HUB_RATE_LISTS_PER_MIN', '0', 'a whole number from 1'],
+    ['HUB_LOG_LEVEL', 'loud', 'one of trace, debug, info'],
+    ['HUB_TLS_CERT', '/nowhere/cert.pem', 'a file'],
+  ];
+  for (const [name, value, expected] of bad) {
+    const env = { [name]: value, ...(name === 'HUB_TLS_CERT' ? { HUB_TLS_KEY: value } : {}) };
+    const { message } = refused(t, env);
+    t.match(message, `${name} (--${flagOfSetting(name)}) is ${JSON.stringify(value)}: expected `, `${name}=${value}`);
+    t.match(message, expected, `${name}=${value} says what is expected`);
+    t.notMatch(message, '\n', 'in one line');
+  }
+});
+
+t.test('a bad secret is named and never shown (C4)', async (t) => {
+  for (const name of ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY'] as const) {
+    const { message } = refused(t, { [name]: 'my secret' });
+    t.match(message, `${name} (--${flagOfSetting(name)}) is not usable: expected `);
+    t.notMatch(message, 'my secret');
+  }
+  t.match(refused(t, { HUB_ADMIN_TOKEN: 'one', HUB_VIEWER_TOKEN: 'one' }).message, 'HUB_VIEWER_TOKEN');
+});
+
+t.test('the hub may call loopback unasked only while it listens on loopback alone', async (t) => {
+  for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) {
+    t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, ['127.0.0.0/8', '::1/128'], host);
+  }
+  for (const host of ['0.0.0.0', '::', '10.0.0.1', 'hub.example']) {
+    t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, [], host);
+  }
+  t.strictSame(fromEnv({ HUB_EGRESS_ALLOW: 'none' }).egressAllow, []);
+  t.strictSame(fromEnv({ HUB_EGRESS_ALLOW: '10.0.0.0/8, 192.0.2.7,fd00::1' }).egressAllow, [
+    '10.0.0.0/8',
+    '192.0.2.7/32',
+    'fd00::1/128',
+  ]);
+});
+
+t.test('URLs begin with the public URL, else with where the hub listens [D33]', async (t) => {
+  t.equal(
+    hubSettings(fromEnv({ HUB_PUBLIC_URL: 'https://hub.example/base/' }), 1).publicUrl,
+    'https://hub.example/base',
+  );
+  t.equal(hubSettings(fromEnv({ HUB_PORT: '0' }), 4711).publicUrl, 'http://127.0.0.1:4711');
+  t.equal(listenUrl({ host: '::1', tls: { cert: '', key: '' } }, 443), 'https://[::1]:443');
+});
+
+t.test('a page without limit is never above the largest page [D31]', async (t) => {
+  t.equal(fromEnv({ HUB_PAGE_MAX: '50' }).pageDefault, 50);
+});
+
+t.test('HTTPS takes a certificate with its key, or says which of them is wrong', async (t) => {
+  const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const directory = t.testdir({
+    'cert.pem': testCert,
+    'key.pem': testKey,
+    'other.pem': other,
+    'garbage.pem': 'garbage',
+  });
+  const tlsFiles = (cert: string, key: string) => ({
+    HUB_TLS_CERT: join(directory, cert),
+    HUB_TLS_KEY: join(directory, key),
+  });
+  t.strictSame(fromEnv(tlsFiles('cert.pem', 'key.pem')).tls, { cert: testCert, key: testKey });
+  t.match(refused(t, { HUB_TLS_CERT: 'cert.pem' }).message, 'HUB_TLS_KEY (--tls-key) is not set');
+  t.match(refused(t, { HUB_TLS_KEY: 'key.pem' }).message, 'HUB_TLS_CERT (--tls-cert) is not set');
+  t.match(refused(t, tlsFiles('cert.pem', 'other.pem')).message, 'the private key of HUB_TLS_CERT');
+  t.match(refused(t, tlsFiles('cert.pem', 'none.pem')).message, 'HUB_TLS_KEY');
+  t.match(refused(t, tlsFiles('garbage.pem', 'key.pem')).message, 'a certificate in PEM form');
+});
+
+t.test('serve --help lists every setting with flag, variable, unit, default and meaning', async (t) => {
+  const help = serveCommand().helpInformation();
+  for (const name of settingNames)
+    t.match(help, new RegExp(`--${flagOfSetting(name)} <.+>[^]*\\[${name}, default: `), name);
+  t.match(help, '[HUB_RETRY_SCHEDULE_S, default: 1,2,5,15,30,60,120,300,600,1200,1800,3600');
+});
+
+t.test('ocpi-hub ends with 2 and one line on stderr when its use or a setting is wrong', async (t) => {
+  const command = resolve('dist/bin/ocpi-hub.js');
+  t.ok(existsSync(command), 'was built');
+  const run = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [command, ...args], { encoding: 'utf8' });
+    return { status, stdout, stderr };
+  };
+  t.strictSame(run('serve', '--port', 'abc'), {
+    status: 2,
+    stdout: '',
+    stderr: 'ocpi-hub: HUB_PORT (--port) is "abc": expected a whole number from 0 to 65535\n',
+  });
+  t.match(run('serve', '--prot', '1'), { status: 2, stderr: /unknown option '--prot'/ });
+  t.match(run('frobnicate'), { status: 2, stderr: /unknown command/ });
+  t.match(run(), { status: 2 });
+  t.match(run('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
+  t.match(run('help', 'serve'), { status: 0, stdout: /--data-dir/ });
+});
+
+function refused(t: Test, env: Record<string, string>): Error {
+  try {
+    fromEnv(env);
+  } catch (error) {
+    t.type(error, ConfigError, JSON.stringify(env));
+    return error as Error;
+  }
+  throw new Error(`accepted: ${JSON.stringify(env)}`);
+}

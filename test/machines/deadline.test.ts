@@ -1,0 +1,65 @@
+import t from 'tap';
+import { createActor, SimulatedClock } from 'xstate';
+import { type DeadlineEvent, deadline } from '../../machines/deadline.ts';
+
+function started() {
+  const clock = new SimulatedClock();
+  const fired: [string, number][] = [];
+  const actor = createActor(deadline, { input: { clock, passed: (id, at) => fired.push([id, at]) } });
+  actor.start();
+  const send = (...events: DeadlineEvent[]) => events.forEach((event) => actor.send(event));
+  return { clock, fired, send, actor };
+}
+
+const arm = (id: string, at: number): DeadlineEvent => ({ type: 'deadline.arm', id, at });
+
+t.test('waits fire in order of instant, however they were armed [T3]', async (t) => {
+  const { clock, fired, send } = started();
+  send(arm('late', 300), arm('early', 100), arm('middle', 200));
+  clock.increment(99);
+  t.same(fired, []);
+  clock.increment(1);
+  t.same(fired, [['early', 100]]);
+  clock.increment(1000);
+  t.same(fired, [['early', 100], ['middle', 200], ['late', 300]]);
+});
+
+t.test('arming again moves a wait, disarming ends it [T2]', async (t) => {
+  const { clock, fired, send } = started();
+  send(arm('moved', 100), arm('moved', 500), arm('gone', 200), { type: 'deadline.disarm', id: 'gone' });
+  clock.increment(400);
+  t.same(fired, []);
+  clock.increment(100);
+  t.same(fired, [['moved', 500]]);
+  send(arm('moved', 600), arm('moved', 550));
+  clock.increment(50);
+  t.same(fired.at(-1), ['moved', 550], 'also to an earlier instant');
+  clock.increment(100);
+  t.equal(fired.length, 2, 'and fires once');
+});
+
+t.test('an instant that has passed already fires at once [T1]', async (t) => {
+  const { clock, fired, send } = started();
+  clock.increment(1000);
+  send(arm('overdue', 10));
+  clock.increment(0);
+  t.same(fired, [['overdue', 10]]);
+});
+
+t.test('a wait longer than any timer of the platform keeps its instant', async (t) => {
+  const { clock, fired, send } = started();
+  const fortyDays = 40 * 24 * 3_600_000;
+  send(arm('far', fortyDays));
+  for (let hour = 0; hour < 40 * 24 - 1; hour++) clock.increment(3_600_000);
+  t.same(fired, []);
+  clock.increment(3_600_000);
+  t.same(fired, [['far', fortyDays]]);
+});
+
+t.test('a stopped actor leaves no timer behind', async (t) => {
+  const { clock, fired, send, actor } = started();
+  send(arm('never', 100));
+  actor.stop();
+  clock.increment(1000);
+  t.same(fired, []);
+});

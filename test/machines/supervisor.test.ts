@@ -1,0 +1,129 @@
+import t from 'tap';
+import { assign, SimulatedClock, setup } from 'xstate';
+import { type ActorSpec, type ActorView, type HeardEvent, Supervisor } from '../../machines/supervisor.ts';
+
+/** Counts; throws when told to. */
+const counter = setup({
+  types: { context: {} as { count: number }, events: {} as { type: 'add' } | { type: 'boom' } },
+  actions: {
+    started: () => {},
+    boom: () => {
+      throw new Error('boom');
+    },
+  },
+}).createMachine({
+  context: { count: 0 },
+  entry: 'started',
+  on: { add: { actions: assign({ count: ({ context }) => context.count + 1 }) }, boom: { actions: 'boom' } },
+});
+
+function supervised() {
+  const clock = new SimulatedClock();
+  const quarantined: string[] = [];
+  const changes: ActorView[] = [];
+  let starts = 0;
+  const supervisor = new Supervisor(clock, {
+    changed: (view) => changes.push(view),
+    failed: () => {},
+    quarantined: ({ id }) => quarantined.push(id),
+  });
+  const facts = new Map<string, HeardEvent[]>();
+  const spec = (id: string): ActorSpec<typeof counter> => ({
+    id,
+    kind: 'counter',
+    machine: counter.provide({ actions: { started: () => starts++ } }),
+    input: undefined,
+    history: async () => facts.get(id) ?? [],
+  });
+  const count = (id: string) => supervisor.snapshot(counter, id)?.context.count;
+  /** A fact is recorded first, then told. */
+  const record = (id: string) => {
+    const seq = (facts.get(id)?.length ?? 0) + 1;
+    facts.set(id, [...(facts.get(id) ?? []), { type: 'add', seq }]);
+    supervisor.send(id, { type: 'add', seq });
+  };
+  return { clock, supervisor, spec, count, record, facts, quarantined, changes, starts: () => starts };
+}
+
+/** Lets promises settle; simulated time stands still. */
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+t.test('an actor that throws comes back from the log, and the others never notice [V1, V2]', async (t) => {
+  const { clock, supervisor, spec, count, record } = supervised();
+  supervisor.start(spec('ill'));
+  supervisor.start(spec('well'));
+  for (const id of ['ill', 'well', 'ill']) record(id);
+  supervisor.send('ill', { type: 'boom' });
+  t.equal(count('ill'), undefined, 'it is down');
+  record('well');
+  t.equal(count('well'), 2, 'the other goes on');
+  record('ill');
+  supervisor.send('ill', { type: 'add' });
+  clock.increment(100);
+  await settle();
+  t.equal(count('ill'), 4, 'three facts from the log, each once, and what was sent meanwhile');
+});
+
+t.test('an actor that is revived names no effect of starting', async (t) => {
+  const { supervisor, spec, count, facts, starts } = supervised();
+  facts.set('a', [{ type: 'add', seq: 1 }]);
+  await supervisor.revive(spec('a'));
+  t.equal(count('a'), 1);
+  t.equal(starts(), 0);
+  supervisor.start(spec('b'));
+  t.equal(starts(), 1, 'a new one does');
+});
+
+t.test('an actor that keeps throwing is quarantined, visibly, and takes nothing with it [V3, V4]', async (t) => {
+  const { clock, supervisor, spec, quarantined, changes } = supervised();
+  supervisor.start(spec('ill'));
+  supervisor.start(spec('well'));
+  for (let round = 1; round <= 6; round++) {
+    supervisor.send('ill', { type: 'boom' });
+    clock.increment(5_000);
+    await settle();
+  }
+  t.same(quarantined, ['ill']);
+  t.equal(changes.findLast(({ id }) => id === 'ill')?.status, 'quarantined');
+  t.equal([...supervisor.views()].find(({ id }) => id === 'well')?.status, 'active');
+  supervisor.send('ill', { type: 'add' });
+  supervisor.send('nobody', { type: 'add' });
+  t.equal(supervisor.lost, 2, 'sends that reach nobody are counted');
+});
+
+t.test('five failures spread over more than a minute are no reason to give up', async (t) => {
+  const { clock, supervisor, spec, count, quarantined } = supervised();
+  supervisor.start(spec('ill'));
+  for (let round = 1; round <= 10; round++) {
+    supervisor.send('ill', { type: 'boom' });
+    clock.increment(20_000);
+    await settle();
+  }
+  t.same(quarantined, []);
+  t.equal(count('ill'), 0);
+});
+
+t.test('an observer that throws breaks nothing [V5]', async (t) => {
+  const clock = new SimulatedClock();
+  const failures: string[] = [];
+  const supervisor = new Supervisor(clock, {
+    changed: () => {
+      throw new Error('observer');
+    },
+    failed: ({ id }) => failures.push(id),
+    quarantined: () => {},
+  });
+  supervisor.start({ id: 'a', kind: 'counter', machine: counter, input: undefined, history: async () => [] });
+  supervisor.send('a', { type: 'add' });
+  t.equal(supervisor.snapshot(counter, 'a')?.context.count, 1);
+  t.same(failures, []);
+});
+
+t.test('an id runs once', async (t) => {
+  const { supervisor, spec } = supervised();
+  supervisor.start(spec('a'));
+  t.throws(() => supervisor.start(spec('a')), { message: 'actor a is already running' });
+  supervisor.stop('a');
+  supervisor.start(spec('a'));
+  t.ok(supervisor.has('a'));
+});

@@ -1,0 +1,477 @@
+import type { Socket } from 'node:net';
+import t from 'tap';
+import type { Outcome } from '../../src/domain/errors.ts';
+import type { OutboundCall } from '../../src/hub/ports.ts';
+import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
+import { egressGuard } from '../../src/partners/egress.ts';
+import { authority, expired, key, valid } from './certificates.ts';
+import { envelope, http, stranger } from './stranger.ts';
+
+const token = 'partner-token-1234567890';
+
+function callOf(url: string, changes: Partial<OutboundCall> = {}): OutboundCall {
+  return {
+    method: 'PUT',
+    url: `${url}/ocpi/2.2.1/sessions/NL/TNM/101`,
+    token,
+    encoding: 'base64',
+    from: { country_code: 'NL', party_id: 'TNM' },
+    to: { country_code: 'DE', party_id: 'EMS' },
+    requestId: 'request-1',
+    correlationId: 'correlation-1',
+    body: '{"id":"101","kwh":1.10}',
+    timeoutMs: 10_000,
+    emptyOk: false,
+    resend: true,
+    ...changes,
+  };
+}
+
+function clientOf(test: Tap, options: Partial<PartnerClientOptions> = {}) {
+  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8', '::1']), closeGraceMs: 0, ...options });
+  test.teardown(() => client.close());
+  return client;
+}
+
+type Tap = { teardown(fn: () => unknown): void };
+type Answering = (socket: Socket, request: string, nth: number) => void;
+
+async function partnerOf(test: Tap, answer: Answering | string) {
+  const partner = await stranger(typeof answer === 'string' ? (socket) => socket.write(answer) : answer);
+  test.teardown(() => partner.close());
+  return partner;
+}
+
+/** What is compared; what is not named here is looked at by the tests that care. */
+const gist = ({ class: kind, httpStatus, ocpiStatus }: Outcome) => [kind, httpStatus, ocpiStatus];
+
+const soon = (seconds: number) => new Date(Date.now() + seconds * 1000).toUTCString();
+const ok = envelope(1000, { data: { id: '101' } });
+
+interface Row {
+  readonly name: string;
+  readonly answer: Answering | string;
+  readonly expected: readonly [string, number | null, number | null];
+  readonly call?: Partial<OutboundCall>;
+}
+
+const rows: readonly Row[] = [
+  { name: '200 with OCPI 1000', answer: http(200, ok), expected: ['delivered', 200, 1000] },
+  { name: '201 with OCPI 1000', answer: http(201, ok), expected: ['delivered', 201, 1000] },
+  { name: '200 with OCPI 1900', answer: http(200, envelope(1900)), expected: ['delivered', 200, 1900] },
+  {
+    name: 'a byte order mark before the envelope',
+    answer: http(200, `\ufeff${ok}`),
+    expected: ['delivered', 200, 1000],
+  },
+  { name: 'an empty 200', answer: http(200, ''), expected: ['invalid_response', 200, null] },
+  { name: 'an empty 204', answer: 'HTTP/1.1 204 None\r\n\r\n', expected: ['invalid_response', 204, null] },
+  {
+    name: 'an empty 200 where that is fine',
+    answer: http(200, ''),
+    call: { emptyOk: true },
+    expected: ['delivered', 200, null],
+  },
+  {
+    name: 'an empty 204 where that is fine',
+    answer: 'HTTP/1.1 204 None\r\n\r\n',
+    call: { emptyOk: true },
+    expected: ['delivered', 204, null],
+  },
+  { name: '200 with OCPI 2001', answer: http(200, envelope(2001)), expected: ['client_error', 200, 2001] },
+  { name: '200 with OCPI 2004', answer: http(200, envelope(2004)), expected: ['client_error', 200, 2004] },
+  { name: '200 with OCPI 3000', answer: http(200, envelope(3000)), expected: ['unavailable', 200, 3000] },
+  { name: '200 with OCPI 4002', answer: http(200, envelope(4002)), expected: ['unavailable', 200, 4002] },
+  { name: '200 with OCPI 42', answer: http(200, envelope(42)), expected: ['invalid_response', 200, 42] },
+  { name: '200 with HTML', answer: http(200, '<html>hello</html>'), expected: ['invalid_response', 200, null] },
+  { name: '200 with half an envelope', answer: http(200, ok.slice(0, -3)), expected: ['invalid_response', 200, null] },
+  { name: '200 without status_code', answer: http(200, '{"data":[]}'), expected: ['invalid_response', 200, null] },
+  {
+    name: '200 with a status_code as text',
+    answer: http(200, '{"status_code":"1000"}'),
+    expected: ['invalid_response', 200, null],
+  },
+  { name: '200 with an array', answer: http(200, '[1000]'), expected: ['invalid_response', 200, null] },
+  {
+    name: '301',
+    answer: http(301, '', { location: 'http://127.0.0.1:1/' }),
+    expected: ['invalid_response', 301, null],
+  },
+  { name: '307 with an envelope', answer: http(307, ok), expected: ['invalid_response', 307, 1000] },
+  { name: '400', answer: http(400, 'no'), expected: ['client_error', 400, null] },
+  { name: '401', answer: http(401, envelope(2000)), expected: ['auth_error', 401, 2000] },
+  { name: '403', answer: http(403, ''), expected: ['auth_error', 403, null] },
+  { name: '404', answer: http(404, '<h1>nothing here</h1>'), expected: ['not_found', 404, null] },
+  { name: '404 with OCPI 2004', answer: http(404, envelope(2004)), expected: ['not_found', 404, 2004] },
+  { name: '405', answer: http(405, ''), expected: ['client_error', 405, null] },
+  { name: '408', answer: http(408, ''), expected: ['unavailable', 408, null] },
+  { name: '410', answer: http(410, ''), expected: ['not_found', 410, null] },
+  { name: '422 with OCPI 1000', answer: http(422, ok), expected: ['client_error', 422, 1000] },
+  { name: '425', answer: http(425, ''), expected: ['unavailable', 425, null] },
+  { name: '429', answer: http(429, ''), expected: ['throttled', 429, null] },
+  { name: '500', answer: http(500, 'stack trace'), expected: ['unavailable', 500, null] },
+  { name: '500 with OCPI 1000', answer: http(500, ok), expected: ['unavailable', 500, 1000] },
+  { name: '502', answer: http(502, ''), expected: ['unavailable', 502, null] },
+  { name: '503 without Retry-After', answer: http(503, ''), expected: ['unavailable', 503, null] },
+  { name: '503 with Retry-After', answer: http(503, '', { 'retry-after': '7' }), expected: ['throttled', 503, null] },
+  {
+    name: '503 with a Retry-After nobody can read',
+    answer: http(503, '', { 'retry-after': 'next week' }),
+    expected: ['unavailable', 503, null],
+  },
+  {
+    name: 'a connection closed before the head',
+    answer: (socket) => socket.end(),
+    expected: ['unavailable', null, null],
+  },
+  {
+    name: 'a connection reset before the head',
+    answer: (socket) => socket.resetAndDestroy(),
+    expected: ['unavailable', null, null],
+  },
+  {
+    name: 'a connection closed inside the head',
+    answer: (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-ty'),
+    expected: ['unavailable', null, null],
+  },
+  {
+    name: 'a body shorter than announced',
+    answer: (socket) => socket.end(http(200, ok, { 'content-length': '5000' })),
+    expected: ['unavailable', 200, null],
+  },
+  {
+    name: 'a chunked body that breaks off',
+    answer: (socket) => socket.end(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n10\r\n{"status_`),
+    expected: ['unavailable', 200, null],
+  },
+  { name: 'bytes that are not HTTP', answer: '%%% hello %%%\r\n\r\n', expected: ['invalid_response', null, null] },
+  {
+    name: 'silence',
+    answer: () => {},
+    call: { timeoutMs: 150 },
+    expected: ['timeout', null, null],
+  },
+  {
+    name: 'a head and then silence',
+    answer: (socket) => socket.write(http(200, ok).slice(0, -10)),
+    call: { timeoutMs: 150 },
+    expected: ['timeout', 200, null],
+  },
+];
+
+for (const { name, answer, call, expected } of rows) {
+  t.test(`${name} is ${expected[0]} [delivery, Outcome of an attempt]`, async (t) => {
+    const partner = await partnerOf(t, answer);
+    const outcome = await clientOf(t).call(callOf(partner.url, call));
+    t.same(gist(outcome), expected);
+    t.match(outcome.message, /^[A-Z][^\n]+$/, 'one sentence for people');
+  });
+}
+
+t.test('Nobody listening is unavailable, and so is a name that does not resolve', async (t) => {
+  const client = clientOf(t);
+  const gone = await stranger(() => {});
+  await gone.close();
+  t.same(gist(await client.call(callOf(gone.url))), ['unavailable', null, null]);
+  t.same(gist(await client.call(callOf('http://partner.invalid'))), ['unavailable', null, null]);
+});
+
+t.test('A slow drip of bytes does not outlive the limit of the exchange', async (t) => {
+  const partner = await partnerOf(t, (socket) => {
+    socket.write(http(200, ok, { 'content-length': '100000' }));
+    const drip = setInterval(() => socket.write(' '), 20);
+    socket.on('close', () => clearInterval(drip));
+  });
+  const outcome = await clientOf(t).call(callOf(partner.url, { timeoutMs: 300 }));
+  t.same(gist(outcome), ['timeout', 200, null]);
+});
+
+t.test('The head has a limit of its own, except for what must not be sent twice [interface, Commands 2]', async (t) => {
+  const partner = await partnerOf(t, (socket) => setTimeout(() => socket.write(http(200, ok)), 300));
+  const client = clientOf(t, { headMs: 50 });
+  t.equal((await client.call(callOf(partner.url, { resend: true }))).class, 'timeout');
+  t.equal((await client.call(callOf(partner.url, { resend: false }))).class, 'delivered');
+});
+
+t.test('A body may take longer than the head', async (t) => {
+  const partner = await partnerOf(t, (socket) => {
+    const answer = http(200, ok);
+    socket.write(answer.slice(0, -5));
+    setTimeout(() => socket.write(answer.slice(-5)), 400);
+  });
+  const client = clientOf(t, { headMs: 100 });
+  t.equal((await client.call(callOf(partner.url))).class, 'delivered');
+});
+
+t.test('A TLS handshake that never ends is a time-out of the connection', async (t) => {
+  const partner = await stranger(() => {});
+  t.teardown(() => partner.close());
+  const outcome = await clientOf(t, { connectMs: 100 }).call(callOf(partner.url.replace('http:', 'https:')));
+  t.same(gist(outcome), ['timeout', null, null]);
+  t.match(outcome.message, /connection/);
+});
+
+t.test('A call that waits for a free connection keeps its own limit, and is not sent after it', async (t) => {
+  const held: Socket[] = [];
+  const partner = await partnerOf(t, (socket) => void held.push(socket));
+  const client = clientOf(t, { connectionsMax: 1 });
+  const first = client.call(callOf(partner.url));
+  const waiting = await client.call(callOf(partner.url, { timeoutMs: 100, correlationId: 'waiting' }));
+  t.equal(waiting.class, 'timeout');
+  held[0]?.write(http(200, ok));
+  t.equal((await first).class, 'delivered');
+  const last = client.call(callOf(partner.url, { correlationId: 'last' }));
+  while (partner.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  held[1]?.write(http(200, ok));
+  t.equal((await last).class, 'delivered');
+  t.match(partner.requests[1], /correlation-id: last/i, 'the one that waited too long was never sent');
+  t.equal(partner.sockets.length, 1, 'one connection for all');
+});
+
+t.test('Retry-After becomes milliseconds, in both forms, at most 15 minutes', async (t) => {
+  const table: readonly [string, string, (ms: number | undefined) => boolean][] = [
+    ['429', '7', (ms) => ms === 7_000],
+    ['503', '0', (ms) => ms === 0],
+    ['503', '86400', (ms) => ms === 15 * 60_000],
+    ['429', soon(120), (ms) => ms !== undefined && ms > 60_000 && ms <= 120_000],
+    ['503', soon(-120), (ms) => ms === 0],
+    ['429', 'soon', (ms) => ms === undefined],
+    ['429', '-5', (ms) => ms === undefined],
+    ['429', '1.5', (ms) => ms === undefined],
+    ['429', '2026', (ms) => ms === 15 * 60_000],
+  ];
+  for (const [status, value, isRight] of table) {
+    const partner = await partnerOf(t, http(Number(status), '', { 'retry-after': value }));
+    const outcome = await clientOf(t).call(callOf(partner.url));
+    t.equal(outcome.class, 'throttled', value);
+    t.ok(isRight(outcome.retryAfterMs), `${value} gives ${outcome.retryAfterMs}`);
+  }
+  const partner = await partnerOf(t, http(500, '', { 'retry-after': '7' }));
+  const outcome = await clientOf(t).call(callOf(partner.url));
+  t.equal(outcome.retryAfterMs, undefined, 'only a throttling partner is obeyed');
+});
+
+t.test('An answer over 1 MiB is refused and its connection dropped, announced or not', async (t) => {
+  const big = envelope(1000, { data: 'x'.repeat(2 * 1024 * 1024) });
+  const chunk = 'y'.repeat(65_536);
+  const endless: Answering = (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+    const more = setInterval(() => socket.write(`10000\r\n${chunk}\r\n`), 1);
+    socket.on('close', () => clearInterval(more));
+  };
+  for (const answer of [http(200, big), endless]) {
+    const partner = await partnerOf(t, answer);
+    const outcome = await clientOf(t).call(callOf(partner.url));
+    t.same(gist(outcome), ['invalid_response', 200, null]);
+    await new Promise<void>((resolve) => {
+      const [socket] = partner.sockets;
+      if (!socket || socket.destroyed) resolve();
+      else socket.once('close', () => resolve());
+    });
+    t.pass('the connection is gone');
+  }
+  const partner = await partnerOf(t, http(500, big));
+  t.equal(
+    (await clientOf(t).call(callOf(partner.url))).class,
+    'unavailable',
+    'an error page of any size stays an error',
+  );
+  const full = envelope(1000, { data: 'x'.repeat(1024 * 1024 - 80) });
+  const near = await partnerOf(t, http(200, full));
+  t.equal((await clientOf(t).call(callOf(near.url))).class, 'delivered', 'just under the limit is fine');
+});
+
+t.test(
+  'A re-used connection that was closed before any byte of the answer: sent again, once, on a fresh one',
+  async (t) => {
+    const onReuse: Record<string, Answering> = {
+      closed: (socket) => socket.end(),
+      reset: (socket) => socket.resetAndDestroy(),
+    };
+    for (const [how, onSecond] of Object.entries(onReuse)) {
+      const partner = await partnerOf(t, (socket, request, nth) => {
+        if (nth === 1) socket.write(http(200, ok));
+        else onSecond(socket, request, nth);
+      });
+      const client = clientOf(t, { connectionsMax: 1 });
+      t.equal((await client.call(callOf(partner.url))).class, 'delivered');
+      t.equal((await client.call(callOf(partner.url))).class, 'delivered', `${how}: sent again`);
+      t.equal(partner.requests.length, 3);
+      t.equal(partner.sockets.length, 2);
+      t.equal(partner.requests[1]?.split('\r\n\r\n')[1], partner.requests[2]?.split('\r\n\r\n')[1], 'the same bytes');
+    }
+  },
+);
+
+t.test('What must not be sent twice is not, whatever happened to its connection', async (t) => {
+  const partner = await partnerOf(t, (socket, _, nth) => {
+    if (nth === 1) socket.write(http(200, ok));
+    else socket.end();
+  });
+  const client = clientOf(t, { connectionsMax: 1 });
+  t.equal((await client.call(callOf(partner.url, { resend: false }))).class, 'delivered');
+  t.equal((await client.call(callOf(partner.url, { resend: false }))).class, 'unavailable');
+  t.equal(partner.requests.length, 2);
+});
+
+t.test('A fresh connection that is closed, and a re-used one with an answer begun, are not sent again', async (t) => {
+  const rude = await partnerOf(t, (socket) => socket.end());
+  t.equal((await clientOf(t, { connectionsMax: 1 }).call(callOf(rude.url))).class, 'unavailable');
+  t.equal(rude.requests.length, 1);
+  const begun = await partnerOf(t, (socket, _, nth) => {
+    if (nth === 1) socket.write(http(200, ok));
+    else socket.end('HTTP/1.1 2');
+  });
+  const client = clientOf(t, { connectionsMax: 1 });
+  t.equal((await client.call(callOf(begun.url))).class, 'delivered');
+  t.equal((await client.call(callOf(begun.url))).class, 'unavailable');
+  t.equal(begun.requests.length, 2);
+});
+
+t.test('Closed again on the fresh connection is the end of it', async (t) => {
+  let answered = false;
+  const partner = await partnerOf(t, (socket) => {
+    if (answered) return void socket.end();
+    answered = true;
+    socket.write(http(200, ok));
+  });
+  const client = clientOf(t, { connectionsMax: 1 });
+  t.equal((await client.call(callOf(partner.url))).class, 'delivered');
+  t.equal((await client.call(callOf(partner.url))).class, 'unavailable');
+  t.equal(partner.requests.length, 3);
+});
+
+t.test(
+  'TLS is verified: expired, self-signed and foreign certificates are unavailable, a good one is used',
+  async (t) => {
+    const answer: Answering = (socket, _, nth) => (nth === 1 ? socket.write(http(200, ok)) : socket.end());
+    const secure = async (cert: string) => {
+      const partner = await stranger(answer, { key, cert });
+      t.teardown(() => partner.close());
+      return partner;
+    };
+    const past = await secure(expired);
+    const late = await clientOf(t, { trusted: authority, connectionsMax: 1 }).call(callOf(past.url));
+    t.same(gist(late), ['unavailable', null, null]);
+    t.match(late.message, /TLS.*CERT_HAS_EXPIRED/);
+    const good = await secure(valid);
+    const stranded = await clientOf(t, { connectionsMax: 1 }).call(callOf(good.url));
+    t.same(gist(stranded), ['unavailable', null, null]);
+    t.match(stranded.message, /TLS/);
+    const trusting = clientOf(t, { trusted: authority, connectionsMax: 1 });
+    t.equal((await trusting.call(callOf(good.url))).class, 'delivered');
+    t.equal(
+      (await trusting.call(callOf(good.url))).class,
+      'delivered',
+      'the stale connection was replaced under TLS too',
+    );
+    t.equal(past.requests.length, 0, 'nothing is said before the certificate is accepted');
+  },
+);
+
+t.test('The request has exactly the bytes, and the headers, that it should [D8, D14, D15, D17]', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const client = clientOf(t);
+  const body = '{"id":"101","kwh":1.10,"name":"Käthe \\u00e9 🚗"}';
+  await client.call(callOf(partner.url, { body }));
+  await client.call(callOf(partner.url, { method: 'GET', body: null, encoding: 'plain', from: null, to: null }));
+  const [put = '', get = ''] = partner.requests;
+  const [head = '', sent = ''] = put.split('\r\n\r\n');
+  t.equal(Buffer.from(sent, 'latin1').toString('utf8'), body);
+  t.match(head, /^PUT \/ocpi\/2\.2\.1\/sessions\/NL\/TNM\/101 HTTP\/1\.1\r\n/);
+  for (const line of [
+    `authorization: Token ${Buffer.from(token).toString('base64')}`,
+    'content-type: application/json',
+    'x-request-id: request-1',
+    'x-correlation-id: correlation-1',
+    'ocpi-from-country-code: NL',
+    'ocpi-from-party-id: TNM',
+    'ocpi-to-country-code: DE',
+    'ocpi-to-party-id: EMS',
+  ]) {
+    t.ok(`${head}\r\n`.toLowerCase().includes(`\r\n${line.toLowerCase()}\r\n`), line);
+  }
+  t.match(get, new RegExp(`\r\nauthorization: Token ${token}\r\n`, 'i'));
+  t.notMatch(get.toLowerCase(), /ocpi-(from|to)|content-type/);
+});
+
+t.test('What the partner said is kept for people: data, at most 512 characters, never a token', async (t) => {
+  const sent = Buffer.from(token).toString('base64');
+  const echo = envelope(2001, {
+    status_message: `bad token ${token}`,
+    data: { a: 1 },
+    echo: `${sent} ${token}`,
+    pad: 'x'.repeat(900),
+  });
+  const partner = await partnerOf(t, http(200, echo));
+  const outcome = await clientOf(t).call(callOf(partner.url));
+  t.same(outcome.data, { a: 1 });
+  t.equal(outcome.excerpt.length, 512);
+  t.notOk(outcome.excerpt.includes(token) || outcome.excerpt.includes(sent) || outcome.message.includes(token));
+  t.match(outcome.message, /OCPI 2001: bad token …/);
+  t.ok(outcome.durationMs > 0);
+});
+
+t.test('`read` gives the text and the headers of an answer as they came [D17]', async (t) => {
+  const text = '{"status_code":1000,"data":[{"kwh":1.10}]}';
+  const partner = await partnerOf(t, http(200, text, { link: '<http://next>; rel="next"' }));
+  const read = await clientOf(t).read(callOf(partner.url));
+  t.equal(read.text, text);
+  t.equal(read.headers.link, '<http://next>; rel="next"');
+  t.equal(read.outcome.class, 'delivered');
+});
+
+t.test(
+  'An address that is not allowed is unavailable, as a literal, as a name, and in its odd spellings',
+  async (t) => {
+    const partner = await partnerOf(t, http(200, ok));
+    const client = clientOf(t, { egress: egressGuard([]) });
+    const hosts = [
+      '127.0.0.1',
+      'localhost',
+      '0x7f000001',
+      '2130706433',
+      '0177.0.0.1',
+      '127.1',
+      '[::ffff:127.0.0.1]',
+      '[::1]',
+      '0',
+    ];
+    for (const host of hosts) {
+      const outcome = await client.call(callOf(`http://${host}:${partner.port}`));
+      t.same(gist(outcome), ['unavailable', null, null], host);
+      t.match(outcome.message, /not allowed/, host);
+    }
+    t.equal(partner.sockets.length, 0, 'no connection was tried');
+  },
+);
+
+t.test('URLs that the hub never calls are unavailable, and say why', async (t) => {
+  const client = clientOf(t);
+  for (const url of ['ftp://127.0.0.1/x', 'http://user:secret@127.0.0.1:9/x', 'file:///etc/passwd', 'not a url', '']) {
+    const outcome = await client.call({ ...callOf(''), url });
+    t.equal(outcome.class, 'unavailable', url);
+    t.notMatch(outcome.message, /secret/, 'and no password in the message');
+  }
+});
+
+t.test('A token that cannot stand in a header ends as an outcome as well', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const outcome = await clientOf(t).call(callOf(partner.url, { encoding: 'plain', token: 'line\r\nbreak' }));
+  t.equal(outcome.class, 'unavailable');
+  t.equal(partner.requests.length, 0);
+});
+
+t.test('Closing lets calls in flight end; later ones, and those over the grace, are unavailable', async (t) => {
+  const slow = await partnerOf(t, (socket) => setTimeout(() => socket.write(http(200, ok)), 100));
+  const patient = clientOf(t, { closeGraceMs: 10_000 });
+  const call = patient.call(callOf(slow.url));
+  await patient.close();
+  t.equal((await call).class, 'delivered');
+  t.equal((await patient.call(callOf(slow.url))).class, 'unavailable');
+  const silent = await partnerOf(t, () => {});
+  const hasty = clientOf(t, { closeGraceMs: 50 });
+  const cut = hasty.call(callOf(silent.url, { timeoutMs: 60_000 }));
+  await hasty.close();
+  t.equal((await cut).class, 'unavailable');
+});

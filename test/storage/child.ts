@@ -1,0 +1,115 @@
+/**
+ * A process that a test may kill, starve or watch. Run with a role and a directory; says what was acknowledged, a line each,
+ * with a write that is complete before the next step.
+ */
+import { spawnSync } from 'node:child_process';
+import { writeSync } from 'node:fs';
+import { Level } from 'level';
+import type { Store } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { append, event, row, until } from './support.ts';
+
+const [role = '', directory = '', count = '0'] = process.argv.slice(2);
+const say = (line: string): void => void writeSync(1, `${line}\n`);
+const open = (ballastBytes = 0): Promise<Store> => openLevelStore({ directory, node: 'child', ballastBytes });
+
+const ROLES: Record<string, () => Promise<void>> = {
+  /** Appends under load until it is killed. */
+  async load() {
+    const store = await open();
+    let next = store.head(0);
+    const caller = async (): Promise<void> => {
+      for (;;) {
+        next += 1;
+        const id = `${next}`;
+        const { last } = await append(store, {
+          idem: id,
+          events: [event({ stream: id, body: id.padEnd(700, 'x') })],
+          puts: [row(`${next % 50}`, { data: id })],
+        });
+        say(`${last} ${id}`);
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, caller));
+  },
+
+  /** Settles until it is killed. */
+  async settle() {
+    const store = await open();
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 100; i += 1) await append(store);
+    for (let seq = 1; ; seq = (seq % 100) + 1) {
+      await store.settle(
+        fence,
+        [{ dest: 'A', shard: 0, seq, state: 'DELIVERED', data: null }],
+        [{ dest: 'A', shard: 0, seq }],
+      );
+      say(`${seq}`);
+    }
+  },
+
+  /** The bare engine, without sync. */
+  async unsynced() {
+    const db = new Level<string, string>(directory);
+    await db.open();
+    for (let i = 0; ; i += 1) {
+      await db.put(`${i}`, 'x'.repeat(100));
+      say(`${i}`);
+    }
+  },
+
+  /** One commit after another. */
+  async sequence() {
+    const store = await open();
+    say('ready');
+    for (let i = 0; i < Number(count); i += 1) say(`ack ${(await append(store)).last}`);
+    await store.close();
+  },
+
+  /** Holds the store until it is told to stop. */
+  async hold() {
+    const store = await open();
+    say('ready');
+    await new Promise((resolve) => process.stdin.once('data', resolve));
+    await store.close();
+    process.exit();
+  },
+
+  /** Appends so much, each commit until it is acknowledged, with files limited by the caller. */
+  async stubborn() {
+    // A write beyond the limit raises a signal before it fails; the test runner's hooks would die of it.
+    process.on('SIGXFSZ', () => {});
+    const store = await open(1 << 16);
+    const seen = new Set<string>();
+    store.onHealth(({ state }) => seen.add(state));
+    let failures = 0;
+    for (let i = 1; i <= Number(count); i += 1) {
+      const idem = `commit ${i}`;
+      const commit = { idem, events: [event({ stream: `s ${i}`, body: 'x'.repeat(30_000) })], puts: [row(`${i % 7}`)] };
+      for (let done = false; !done; ) {
+        done = await append(store, commit).then(
+          () => true,
+          () => false,
+        );
+        if (!done) failures += 1;
+        if (!done) await until(() => store.health().state === 'open');
+      }
+    }
+    const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+    say(
+      JSON.stringify({ failures, seen: [...seen], head: store.head(0), streams: events.map(({ stream }) => stream) }),
+    );
+    await store.close();
+  },
+};
+
+// A shell's `ulimit` reaches the process that it starts, not this one: so this one starts itself again.
+if (role === 'limited') {
+  const again = [...process.execArgv, process.argv[1] ?? '', 'stubborn', directory, count];
+  const line = `ulimit -f 5120; exec "$0" "$@"`;
+  const { status, stdout, stderr } = spawnSync('bash', ['-c', line, process.execPath, ...again], { encoding: 'utf8' });
+  process.stdout.write(stdout);
+  process.stderr.write(stderr);
+  process.exitCode = status ?? 1;
+} else await ROLES[role]?.();

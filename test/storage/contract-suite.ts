@@ -1,0 +1,439 @@
+/**
+ * The exam that every store must pass: the promises S1 to S7 of the contract and each of its methods, in words that name no
+ * engine. What only one engine can suffer (a full disk, a flipped bit, a killed process) is tested beside that engine.
+ */
+import type { Test } from 'tap';
+import {
+  type DeliveryRow,
+  type DeliveryState,
+  Fenced,
+  type ListQuery,
+  type Store,
+  StoreUnavailable,
+} from '../../storage/contract.ts';
+import { AT, append, collect, event, gone, row } from './support.ts';
+
+/** Opens the store at a place that is empty at first; a second call, after `close`, finds what the first one left. */
+export type Opener = (place: string) => Promise<Store>;
+
+const HOSTILE = ['', '/', 'a/b', 'e/00', '\x01', '\uffff', '😀', 'é', ' ', '%00', '"\\\n', 'x'.repeat(5000), '../..'];
+
+const minute = (n: number): string => `2024-05-01T10:${String(n).padStart(2, '0')}:00.000Z`;
+const ids = (page: { rows: readonly { id: string }[] }): string[] => page.rows.map(({ id }) => id);
+
+function delivery(seq: number, state: DeliveryState, data: unknown = null, dest = 'NL-EMS'): DeliveryRow {
+  return { dest, shard: 0, seq, state, data };
+}
+
+export function storeSuite(t: Test, open: Opener): void {
+  /** One promise: a store that is open, and how to leave it and come back. */
+  const promise = (name: string, exam: (t: Test, store: Store, again: () => Promise<Store>) => Promise<void>): void => {
+    t.test(name, async (t) => {
+      const place = t.testdir();
+      let store = await open(place);
+      t.teardown(() => store.close());
+      await exam(t, store, async () => {
+        await store.close();
+        store = await open(place);
+        return store;
+      });
+    });
+  };
+
+  promise('[S1] events, rows and due times of a commit are there after reopening', async (t, store, again) => {
+    const stored = event({
+      correlationId: 'c-1',
+      to: ['NL-EMS', 'BE-EMS'],
+      data: [1, { a: 'é' }],
+      body: '{ "a" : 1.0 }',
+    });
+    await append(store, { events: [stored], puts: [row('1', { body: '{"x":1}' })], due: [{ key: 'k', at: AT }] });
+    const second = await again();
+    t.strictSame(await second.event(0, 1), { ...stored, shard: 0, seq: 1 });
+    t.strictSame(await second.get(row('1')), { ...row('1', { body: '{"x":1}' }), seq: 1 });
+    t.strictSame(await second.due(0), [{ key: 'k', at: AT }]);
+    t.equal(second.head(0), 1);
+  });
+
+  promise(
+    '[S1] a commit that is refused leaves nothing behind, and its neighbours are not touched',
+    async (t, store) => {
+      const circle: Record<string, unknown> = {};
+      circle.self = circle;
+      const refused = [
+        append(store, { events: [] }),
+        append(store, { events: [event({ stream: 'a\0b' })] }),
+        append(store, { events: [event({ correlationId: '\ud800' })] }),
+        append(store, { events: [event({ body: 'half \udc00' })] }),
+        append(store, { events: [event({ data: circle })] }),
+        append(store, { events: [event(), event()], puts: [row('1'), row('2\0')] }),
+        append(store, { due: [{ key: '\0', at: AT }] }),
+      ];
+      const kept = append(store, { puts: [row('kept')] });
+      for (const commit of refused) await t.rejects(commit, TypeError);
+      t.same(await kept, { first: 1, last: 1, replayed: false });
+      t.strictSame(
+        (await collect(store.scan('sessions'))).map(({ id }) => id),
+        ['kept'],
+      );
+    },
+  );
+
+  promise('[S2] sequences are dense from 1, and the order of commits is the order of calls', async (t, store) => {
+    const commits = Array.from({ length: 300 }, (_, i) =>
+      append(store, { events: Array.from({ length: (i % 3) + 1 }, () => event({ data: i })) }),
+    );
+    let next = 1;
+    for (const [i, { first, last }] of (await Promise.all(commits)).entries()) {
+      t.equal(first, next);
+      t.equal(last, first + (i % 3));
+      next = last + 1;
+    }
+    const events = await store.read({ shard: 0, after: 0, limit: 1000 });
+    t.strictSame(
+      events.map(({ seq }) => seq),
+      Array.from({ length: next - 1 }, (_, i) => i + 1),
+    );
+    t.equal(store.head(0), next - 1);
+  });
+
+  promise(
+    '[S3] the same idempotency key appends once: at once, later, and after reopening',
+    async (t, store, again) => {
+      const twice = { idem: 'once', events: [event(), event()], puts: [row('1')] };
+      const both = await Promise.all([append(store, twice), append(store, twice)]);
+      t.strictSame(both, [
+        { first: 1, last: 2, replayed: false },
+        { first: 1, last: 2, replayed: true },
+      ]);
+      await append(store);
+      t.strictSame(await append(store, twice), { first: 1, last: 2, replayed: true });
+      const second = await again();
+      t.strictSame(await append(second, twice), { first: 1, last: 2, replayed: true });
+      t.equal(second.head(0), 3);
+    },
+  );
+
+  promise('[S4] a commit under a fence that is not held is Fenced and changes nothing', async (t, store, again) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    const commit = { idem: 'x', events: [event()], puts: [row('1')] };
+    await t.rejects(store.append({ ...commit, fence: { ...fence, token: fence.token - 1 } }), Fenced);
+    await t.rejects(store.append({ ...commit, fence: { ...fence, node: 'another' } }), Fenced);
+    await t.rejects(store.settle({ ...fence, token: fence.token + 1 }, [delivery(1, 'DEAD')], []), Fenced);
+    t.equal(store.head(0), 0);
+    const second = await again();
+    t.ok((second.held(0)?.token ?? 0) > fence.token, 'the token grows with each owner');
+    await t.rejects(second.append({ ...commit, fence }), Fenced);
+    t.equal(await second.get(row('1')), null);
+  });
+
+  promise('[S6] what was settled is there after reopening', async (t, store, again) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 9; i += 1) await append(store, { events: [event({ to: ['NL-EMS'] })] });
+    await store.settle(
+      fence,
+      [
+        delivery(2, 'PENDING', { due: AT }),
+        delivery(4, 'DEAD', { why: 'expired' }),
+        delivery(5, 'DELIVERED', { n: 1 }),
+      ],
+      [{ dest: 'NL-EMS', shard: 0, seq: 5 }],
+    );
+    const second = await again();
+    t.strictSame(await second.floors(), [{ dest: 'NL-EMS', shard: 0, seq: 5 }]);
+    const open = await second.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'open', limit: 10 });
+    t.strictSame(open, [delivery(2, 'PENDING', { due: AT }), delivery(4, 'DEAD', { why: 'expired' })]);
+    const done = await second.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'DELIVERED', limit: 10 });
+    t.strictSame(done, [delivery(5, 'DELIVERED', { n: 1 })]);
+  });
+
+  promise('[S6] a delivery has one row: the last that was settled', async (t, store) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 4; i += 1) await append(store);
+    const states = async (): Promise<(string | undefined)[]> => [
+      (await store.delivery('NL-EMS', 0, 3))?.state,
+      (await store.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'open', limit: 9 }))[0]?.state,
+      (await store.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'DELIVERED', limit: 9 }))[0]?.state,
+    ];
+    t.equal(await store.delivery('NL-EMS', 0, 3), null);
+    await store.settle(fence, [delivery(3, 'PENDING')], []);
+    t.strictSame(await states(), ['PENDING', 'PENDING', undefined]);
+    await store.settle(fence, [delivery(3, 'DELIVERED')], []);
+    t.strictSame(await states(), ['DELIVERED', undefined, 'DELIVERED']);
+    await store.settle(fence, [delivery(3, 'DEAD')], []);
+    t.strictSame(await states(), ['DEAD', 'DEAD', undefined]);
+    // In one group, and within one call.
+    await Promise.all([
+      store.settle(fence, [delivery(3, 'DELIVERED')], []),
+      store.settle(fence, [delivery(3, 'PENDING'), delivery(3, 'DELIVERED')], []),
+    ]);
+    t.strictSame(await states(), ['DELIVERED', undefined, 'DELIVERED']);
+  });
+
+  promise('deliveries are read in order of sequence, between bounds, of one receiver', async (t, store) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 40; i += 1) await append(store);
+    const some = [40, 3, 17, 9, 1, 20];
+    await store.settle(fence, [...some.map((seq) => delivery(seq, 'DEAD')), delivery(5, 'DEAD', 1, 'NL-EMS2')], []);
+    await store.settle(
+      fence,
+      [...some.map((seq) => delivery(seq, 'DELIVERED', 1, 'BE')), delivery(6, 'DELIVERED', 1, 'B')],
+      [],
+    );
+    for (const [dest, rows] of [
+      ['NL-EMS', 'open'],
+      ['BE', 'DELIVERED'],
+    ] as const) {
+      const query = { dest, shard: 0, rows, limit: 10 };
+      const seqs = async (more: object): Promise<number[]> =>
+        (await store.deliveries({ ...query, ...more })).map(({ seq }) => seq);
+      t.strictSame(await seqs({}), [1, 3, 9, 17, 20, 40]);
+      t.strictSame(await seqs({ fromSeq: 3, toSeq: 20 }), [3, 9, 17, 20]);
+      t.strictSame(await seqs({ fromSeq: 4, limit: 2 }), [9, 17]);
+      t.strictSame(await seqs({ limit: 0 }), []);
+      t.strictSame(await seqs({ fromSeq: 30, toSeq: 4 }), []);
+    }
+  });
+
+  promise('[S7] a read that begins after a commit resolved sees it', async (t, store) => {
+    for (let i = 1; i <= 50; i += 1) {
+      await append(store, { puts: [row('same', { upd: minute(i), data: i })] });
+      t.equal((await store.get(row('same')))?.data, i);
+      t.equal((await store.read({ shard: 0, after: i - 1, limit: 5 })).length, 1);
+      t.equal((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 5 })).rows[0]?.seq, i);
+    }
+  });
+
+  promise('names of any shape are kept apart and never leave their place', async (t, store, again) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (const [i, name] of HOSTILE.entries()) {
+      await append(store, {
+        events: [event({ stream: name, correlationId: name, to: [name], party: name })],
+        puts: [row(name, { owner: name, shelf: name, data: i })],
+        due: [{ key: name, at: minute(i) }],
+      });
+      await store.settle(fence, [delivery(i + 1, 'DEAD', i, name)], [{ dest: name, shard: 0, seq: i + 1 }]);
+    }
+    const second = await again();
+    t.equal((await second.floors()).length, HOSTILE.length);
+    t.strictSame(
+      (await second.due(0)).map(({ key }) => key),
+      HOSTILE,
+    );
+    for (const [i, name] of HOSTILE.entries()) {
+      t.equal((await second.get(row(name, { owner: name })))?.data, i);
+      t.strictSame(
+        (await second.history(0, name)).map(({ seq }) => seq),
+        [i + 1],
+      );
+      t.strictSame(
+        (await second.correlated(name)).map(({ seq }) => seq),
+        [i + 1],
+      );
+      t.strictSame(
+        (await second.read({ shard: 0, after: 0, limit: 99, to: name })).map(({ seq }) => seq),
+        [i + 1],
+      );
+      t.strictSame(ids(await second.list({ kind: 'sessions', shelves: [name], offset: 0, limit: 9 })), [name]);
+      t.equal((await second.deliveries({ dest: name, shard: 0, rows: 'open', limit: 9 })).length, 1);
+    }
+  });
+
+  promise('bodies and data come back byte for byte, and null is not empty', async (t, store) => {
+    const bodies = [null, '', '\n', '{"a":1}\n\n', '\u0000', '😀é', ' \t', '"'.repeat(70_000)];
+    for (const body of bodies) {
+      const { last } = await append(store, {
+        events: [event({ body, data: body })],
+        puts: [row('b', { body, data: body })],
+      });
+      t.ok(
+        [
+          (await store.event(0, last))?.body,
+          (await store.get(row('b')))?.body,
+          (await store.get(row('b')))?.data,
+        ].every((read) => read === body),
+      );
+    }
+  });
+
+  promise('events are read behind a sequence, at most so many, and those owed to one party alone', async (t, store) => {
+    for (let i = 1; i <= 30; i += 1) {
+      await append(store, {
+        events: [event({ to: i % 10 === 0 ? ['BE-EMS', 'NL-EMS'] : ['NL-EM'], body: '"NL-EMS"' })],
+      });
+    }
+    const seqs = async (more: object): Promise<number[]> =>
+      (await store.read({ shard: 0, after: 0, limit: 5, ...more })).map(({ seq }) => seq);
+    t.strictSame(await seqs({}), [1, 2, 3, 4, 5]);
+    t.strictSame(await seqs({ after: 28 }), [29, 30]);
+    t.strictSame(await seqs({ after: 30 }), []);
+    t.strictSame(await seqs({ limit: 0 }), []);
+    t.strictSame(await seqs({ to: 'NL-EMS' }), [10, 20, 30]);
+    t.strictSame(await seqs({ to: 'NL-EMS', after: 10, limit: 1 }), [20]);
+    t.equal(await store.event(0, 31), null);
+    t.equal(await store.event(0, 0), null);
+  });
+
+  promise('history and correlated give their own events, oldest first', async (t, store) => {
+    for (let i = 1; i <= 12; i += 1) {
+      const stream = i % 2 === 0 ? 'even' : 'even/more';
+      await append(store, { events: [event({ stream, correlationId: i % 3 === 0 ? 'third' : null })] });
+    }
+    const seqs = (events: readonly { seq: number }[]): number[] => events.map(({ seq }) => seq);
+    t.strictSame(seqs(await store.history(0, 'even')), [2, 4, 6, 8, 10, 12]);
+    t.strictSame(seqs(await store.history(0, 'even', 4, 2)), [6, 8]);
+    t.strictSame(seqs(await store.history(0, 'eve')), []);
+    t.strictSame(seqs(await store.correlated('third')), [3, 6, 9, 12]);
+    t.strictSame(seqs(await store.correlated('third', 1)), [3]);
+  });
+
+  promise('a row is what was put last; its seq is that of the last event of its commit', async (t, store) => {
+    await append(store, { events: [event(), event()], puts: [row('1'), row('2')] });
+    await append(store, { puts: [row('1', { data: 'new', shelf: null }), gone('2'), gone('never')] });
+    t.strictSame(await store.get(row('1')), { ...row('1', { data: 'new', shelf: null }), seq: 3 });
+    t.equal(await store.get(row('2')), null);
+    await append(store, { puts: [row('3'), gone('3'), gone('4'), row('4')] });
+    t.equal(await store.get(row('3')), null);
+    t.equal((await store.get(row('4')))?.seq, 4);
+  });
+
+  promise('scan gives every row of a kind, listed or not, in order of owner and id', async (t, store) => {
+    const puts = [
+      row('b', { owner: 'B' }),
+      row('a', { owner: 'B', shelf: null }),
+      row('z', { owner: 'A' }),
+      row('\u{10000}', { owner: 'B' }),
+      row('\uffff', { owner: 'B' }),
+      row('other', { kind: 'session' }),
+      row('other', { kind: 'sessions2' }),
+    ];
+    await append(store, { puts });
+    const found = await collect(store.scan('sessions'));
+    t.strictSame(
+      found.map(({ owner, id }) => owner + id),
+      ['Az', 'Ba', 'Bb', 'B\uffff', 'B\u{10000}'],
+    );
+    t.strictSame(await collect(store.scan('none')), []);
+  });
+
+  promise(
+    'a list is ordered by upd, owner, id, over the shelves that are asked for, and counts itself',
+    async (t, store, again) => {
+      await append(store, {
+        puts: [
+          row('b', { upd: minute(1) }),
+          row('a', { upd: minute(1) }),
+          row('c', { upd: minute(0), shelf: 'S2' }),
+          row('a', { upd: minute(1), owner: 'AA', shelf: 'S2' }),
+          row('d', { upd: minute(3), shelf: 'S2' }),
+          row('hidden', { shelf: null }),
+          row('e', { upd: minute(2), shelf: 'S3' }),
+          row('f', { kind: 'cdrs' }),
+        ],
+      });
+      const shelves = ['NL-TNM', 'S2', 'unknown', 'S2'];
+      for (const reopened of [false, true]) {
+        const s = reopened ? await again() : store;
+        const list = (more: Partial<ListQuery> = {}) =>
+          s.list({ kind: 'sessions', shelves, offset: 0, limit: 10, ...more });
+        const all = await list();
+        t.strictSame(
+          all.rows.map(({ owner, id }) => `${owner} ${id}`),
+          ['NL-TNM c', 'AA a', 'NL-TNM a', 'NL-TNM b', 'NL-TNM d'],
+        );
+        t.equal(all.total, 5);
+        t.strictSame(ids(await list({ offset: 1, limit: 2 })), ['a', 'a']);
+        const bounded = await list({ from: minute(1), to: minute(3), offset: 1 });
+        t.strictSame([ids(bounded), bounded.total, bounded.offset], [['a', 'b'], 3, 1]);
+        const after = await list({ after: { upd: minute(1), owner: 'AA', id: 'a' }, limit: 1, offset: 77 });
+        t.strictSame([ids(after), after.total, after.offset], [['a'], 5, 2]);
+        const beyond = await list({ offset: 9 });
+        t.strictSame([ids(beyond), beyond.total, beyond.offset], [[], 5, 9]);
+        t.strictSame(ids(await list({ shelves: [] })), []);
+        t.strictSame([ids(await list({ limit: 0 })), (await list({ limit: 0 })).total], [[], 5]);
+        // A position whose row is gone is still a place.
+        t.strictSame(ids(await list({ after: { upd: minute(2), owner: 'ZZ', id: '' } })), ['d']);
+      }
+    },
+  );
+
+  promise('a row that changes moves: to the end of its list, to another shelf, off all lists', async (t, store) => {
+    const list = async (...shelves: string[]): Promise<string> =>
+      ids(await store.list({ kind: 'sessions', shelves, offset: 0, limit: 9 })).join('');
+    await append(store, {
+      puts: [row('a', { upd: minute(1) }), row('b', { upd: minute(2) }), row('c', { upd: minute(3) })],
+    });
+    await append(store, { puts: [row('a', { upd: minute(4) })] });
+    t.equal(await list('NL-TNM'), 'bca');
+    await append(store, { puts: [row('b', { upd: minute(2), shelf: 'S2' })] });
+    t.strictSame([await list('NL-TNM'), await list('S2'), await list('S2', 'NL-TNM')], ['ca', 'b', 'bca']);
+    await append(store, { puts: [row('c', { shelf: null }), gone('b')] });
+    t.strictSame([await list('NL-TNM'), await list('S2')], ['a', '']);
+  });
+
+  promise('timers are set, moved and removed, and read in order of instant', async (t, store, again) => {
+    await append(store, {
+      due: [
+        { key: 'a', at: minute(9) },
+        { key: 'b', at: minute(5) },
+        { key: 'c', at: minute(7) },
+      ],
+    });
+    await append(store, {
+      due: [
+        { key: 'a', at: minute(1) },
+        { key: 'c', at: null },
+        { key: 'never', at: null },
+      ],
+    });
+    t.strictSame(await (await again()).due(0), [
+      { key: 'a', at: minute(1) },
+      { key: 'b', at: minute(5) },
+    ]);
+  });
+
+  promise('a floor is what was settled last', async (t, store) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (const seq of [1, 2, 3])
+      await store.settle(
+        fence,
+        [],
+        [
+          { dest: 'A', shard: 0, seq },
+          { dest: 'B', shard: 0, seq: 1 },
+        ],
+      );
+    t.strictSame(await store.floors(), [
+      { dest: 'A', shard: 0, seq: 3 },
+      { dest: 'B', shard: 0, seq: 1 },
+    ]);
+  });
+
+  promise('a party has one shard for ever', async (t, store, again) => {
+    const shard = store.shardOf('NL-TNM');
+    t.equal(shard, (await again()).shardOf('NL-TNM'));
+  });
+
+  promise('close finishes what waits; afterwards everything is refused, in words', async (t, store, again) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    t.match(store.health(), { state: 'open', reason: null, heads: { 0: 0 }, damagedRows: [] });
+    const heard: string[] = [];
+    store.onHealth(({ state }) => heard.push(state));
+    const waiting = Array.from({ length: 20 }, () => append(store, {}));
+    await store.close();
+    t.equal((await Promise.all(waiting)).length, 20);
+    t.equal(store.health().state, 'closed');
+    t.strictSame(heard, ['closed']);
+    t.equal(store.held(0), null);
+    await t.rejects(store.append({ fence, idem: 'late', events: [event()] }), StoreUnavailable);
+    await t.rejects(store.get(row('1')), StoreUnavailable);
+    t.equal((await again()).head(0), 20);
+  });
+}

@@ -1,0 +1,168 @@
+/** Killed processes, lost power, and two processes at once. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { cpSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Level } from 'level';
+import t from 'tap';
+import type { Store } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { append, collect, event, row } from './support.ts';
+
+const CHILD = join(import.meta.dirname, 'child.ts');
+const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+
+function start(role: string, directory: string): { child: ChildProcess; lines: AsyncIterable<string> } {
+  const stdio = ['pipe', 'pipe', 'inherit'] as const;
+  const child = spawn(process.execPath, [...process.execArgv, CHILD, role, directory], { stdio: [...stdio] });
+  if (child.stdout === null) throw new Error('no output');
+  return { child, lines: createInterface({ input: child.stdout }) };
+}
+
+/** Lets the child say this many lines, kills it, and gives all that it said. */
+async function killAfter(role: string, directory: string, count: number): Promise<string[]> {
+  const { child, lines } = start(role, directory);
+  const said: string[] = [];
+  for await (const line of lines) {
+    said.push(line);
+    if (said.length === count) child.kill('SIGKILL');
+  }
+  return said;
+}
+
+t.test(
+  '[S1] [S2] killed at ten random moments under load: nothing acknowledged is lost, the log is dense',
+  async (t) => {
+    const directory = t.testdir();
+    const acknowledged = new Map<number, string>();
+    for (let round = 0; round < 10; round += 1) {
+      const said = await killAfter('load', directory, 1 + Math.floor(Math.random() * 600));
+      // The last line may have been cut by the kill.
+      for (const line of said.slice(0, -1)) {
+        const [seq, id = ''] = line.split(' ');
+        acknowledged.set(Number(seq), id);
+      }
+    }
+    const store = await open(directory);
+    t.teardown(() => store.close());
+    t.equal(store.health().state, 'open', store.health().reason ?? '');
+    const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+    t.ok(events.every(({ seq }, i) => seq === i + 1));
+    const lost = [...acknowledged].filter(([seq, id]) => events[seq - 1]?.stream !== id);
+    t.strictSame(lost, [], `${acknowledged.size} were acknowledged, ${events.length} are there`);
+    const last = new Map(events.map(({ stream, seq }) => [`${Number(stream) % 50}`, seq]));
+    const rows = await collect(store.scan('sessions'));
+    t.strictSame(
+      new Map(rows.map(({ id, seq }) => [id, seq])),
+      new Map([...last].sort(([a], [b]) => (a < b ? -1 : 1))),
+    );
+  },
+);
+
+t.test('[S6] a settle that resolved survives a killed process', async (t) => {
+  const directory = t.testdir();
+  const said = await killAfter('settle', directory, 150);
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  const done = await store.deliveries({ dest: 'A', shard: 0, rows: 'DELIVERED', limit: 1000 });
+  t.equal(done.length, 100);
+  t.equal((await store.floors()).length, 1);
+  t.ok(said.length >= 150);
+});
+
+t.test('TRAP fact 6: kill -9 loses nothing even without sync, and so proves nothing; a cut log does', async (t) => {
+  const root = t.testdir();
+  const [directory, copy] = [join(root, 'killed'), join(root, 'cut')];
+  const said = await killAfter('unsynced', directory, 200);
+  const find = async (place: string): Promise<number> => {
+    const db = new Level<string, string>(place);
+    await db.open();
+    const found = (await db.keys().all()).length;
+    await db.close();
+    return found;
+  };
+  cpSync(directory, copy, { recursive: true });
+  for (const log of readdirSync(copy).filter((file) => file.endsWith('.log'))) truncateSync(join(copy, log), 0);
+  t.ok((await find(directory)) >= said.length - 1, 'killed: all are there');
+  t.equal(await find(copy), 0, 'power lost: what was never synced may be gone, here all of it');
+});
+
+t.test(
+  'ANSWER fact 6: the log cut behind what was there at an acknowledgement holds all that was acknowledged',
+  async (t) => {
+    const root = t.testdir();
+    const directory = join(root, 'store');
+    const store = await open(directory);
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    const log = (): string => {
+      const [name] = readdirSync(join(directory, 'db')).filter((file) => file.endsWith('.log'));
+      return join('db', name ?? '');
+    };
+    const moments: { last: number; bytes: number }[] = [];
+    for (let i = 1; i <= 40; i += 1) {
+      const commits = Array.from({ length: 5 }, (_, n) =>
+        append(store, { events: [event({ body: 'x'.repeat(500) })], puts: [row(`${n}`)] }),
+      );
+      const last = Math.max(...(await Promise.all(commits)).map((done) => done.last));
+      moments.push({ last, bytes: statSync(join(directory, log())).size });
+      // Unsynced: lies behind the cut.
+      await store.settle(
+        fence,
+        [{ dest: 'A', shard: 0, seq: last, state: 'DEAD', data: i }],
+        [{ dest: 'A', shard: 0, seq: last }],
+      );
+    }
+    for (const [i, { last, bytes }] of moments.entries()) {
+      if (i % 8 !== 0) continue;
+      const copy = join(root, `cut ${i}`);
+      cpSync(directory, copy, { recursive: true });
+      // The mark is written later than what it names: at this moment it could not name more than this.
+      spawnSync('rm', [join(copy, 'mark')]);
+      truncateSync(join(copy, log()), bytes);
+      const cut = await open(copy);
+      t.equal(cut.health().state, 'open', cut.health().reason ?? '');
+      t.equal(cut.head(0), last);
+      t.ok(((await cut.floors())[0]?.seq ?? 0) < last, 'what was lost is owed again, not forgotten');
+      await cut.close();
+    }
+    await store.close();
+  },
+);
+
+t.test('[S1] an acknowledgement comes after a completed sync of the log', async (t) => {
+  const directory = t.testdir();
+  const trace = join(directory, 'trace');
+  const watched = ['-f', '-q', '-e', 'trace=write,fdatasync,fsync', '-s', '20', '-o', trace];
+  const run = [process.execPath, ...process.execArgv, CHILD, 'sequence', join(directory, 'store'), '20'];
+  const { error, status } = spawnSync('strace', [...watched, ...run], { encoding: 'utf8' });
+  if (error !== undefined || status !== 0) return void t.plan(0, 'strace is not to be had here');
+  const lines = readFileSync(trace, 'latin1').split('\n');
+  const from = lines.findIndex((line) => line.includes('write(1, "ready'));
+  let synced = 0;
+  let acknowledged = 0;
+  for (const line of lines.slice(from + 1)) {
+    if (/f(data)?sync.*= 0/.test(line)) synced += 1;
+    if (!line.includes('write(1, "ack ')) continue;
+    acknowledged += 1;
+    t.ok(synced > 0, 'synced since the acknowledgement before');
+    synced = 0;
+  }
+  t.equal(acknowledged, 20);
+});
+
+t.test('a second process is told that the store is in use, and does no harm', async (t) => {
+  const directory = t.testdir();
+  const { child, lines } = start('hold', directory);
+  for await (const line of lines) {
+    t.equal(line, 'ready');
+    break;
+  }
+  await t.rejects(open(directory), { name: 'StoreUnavailable', message: /is in use by another process/ });
+  child.stdin?.write('stop\n');
+  await new Promise((resolve) => child.once('exit', resolve));
+  const store = await open(directory);
+  await t.rejects(open(directory), { message: /is in use/ }, 'nor twice by one process');
+  t.equal(store.health().state, 'open');
+  await store.close();
+});

@@ -1,0 +1,383 @@
+/**
+ * What the engine does with damaged files, shown on the bare engine (TRAP), and what our store makes of it (ANSWER).
+ *
+ * Not shown here: a copy of a live database made of hard links shares the files that the engine still appends to, so that
+ * opening the copy corrupts the original. We make no such copies; a backup is an export, or a copy of bytes with the store
+ * closed.
+ */
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Level } from 'level';
+import t from 'tap';
+import { Damaged, type Store, StoreUnavailable } from '../../storage/contract.ts';
+import * as keys from '../../storage/keys.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { encode } from '../../storage/records.ts';
+import { append, collect, event, row } from './support.ts';
+
+const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+
+/** Text that no compression shortens, so that it is found in the files as it is. */
+const noise = (seed: number, length = 900): string => {
+  let state = seed + 1;
+  let text = '';
+  while (text.length < length) {
+    state = (state * 48_271) % 2_147_483_647;
+    text += state.toString(36);
+  }
+  return text.slice(0, length);
+};
+
+const files = (directory: string, ending: string): string[] =>
+  readdirSync(directory)
+    .filter((file) => file.endsWith(ending) || file.startsWith(ending))
+    .map((file) => join(directory, file));
+
+/** Flips one bit, in the one file with this ending that holds `text`, within it; or else in the middle of the largest. */
+function flip(directory: string, ending: string, text?: string): void {
+  const contents = files(directory, ending).map((file) => ({ file, bytes: readFileSync(file) }));
+  const chosen =
+    text === undefined
+      ? contents.sort((a, b) => b.bytes.length - a.bytes.length)[0]
+      : contents.find(({ bytes }) => bytes.includes(text));
+  if (chosen === undefined) throw new Error(`no ${ending} holds ${text}`);
+  const at = text === undefined ? chosen.bytes.length >> 1 : chosen.bytes.indexOf(text) + (text.length >> 1);
+  chosen.bytes[at] = (chosen.bytes[at] ?? 0) ^ 1;
+  writeFileSync(chosen.file, chosen.bytes);
+}
+
+/** Opens the engine alone, as a program without our store would. */
+async function bare<T>(directory: string, use: (db: Level<string, string>) => Promise<T>): Promise<T> {
+  const db = new Level<string, string>(directory);
+  await db.open();
+  try {
+    return await use(db);
+  } finally {
+    await db.close();
+  }
+}
+
+/** A closed store with this many events of about a kilobyte, a row for each; twice opened, so that some are in tables. */
+async function filled(directory: string, events = 200): Promise<void> {
+  for (const part of [0, 1]) {
+    const store = await open(directory);
+    for (let i = 1 + (part * events) / 2; i <= ((part + 1) * events) / 2; i += 1) {
+      await append(store, {
+        events: [event({ stream: `stream ${i}`, correlationId: `c ${i}`, body: noise(i) })],
+        puts: [row(`${i}`, { body: noise(10_000 + i) })],
+        idem: `idem ${i}`,
+      });
+    }
+    await store.close();
+  }
+}
+
+const seqsOf = async (store: Store): Promise<number[]> =>
+  (await store.read({ shard: 0, after: 0, limit: 10_000 })).map(({ seq }) => seq);
+
+t.test(
+  'TRAP fact 2: one flipped bit in the engine log loses acknowledged writes from the middle, in silence',
+  async (t) => {
+    const directory = t.testdir();
+    await bare(directory, async (db) => {
+      for (let i = 100; i < 300; i += 1)
+        await db
+          .batch()
+          .put(`${i}`, noise(i))
+          .write({ sync: true } as object);
+    });
+    flip(directory, '.log');
+    await bare(directory, async (db) => {
+      const found = await db.keys().all();
+      t.ok(found.includes('100') && found.includes('299'), 'both ends are there');
+      t.ok(found.length < 200, `${200 - found.length} of 200 are gone, and nothing said so`);
+    });
+  },
+);
+
+t.test('ANSWER fact 2: the store is quarantined and names exactly what is lost; reads go on', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  flip(join(directory, 'db'), '.log');
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  const { state, reason } = store.health();
+  t.equal(state, 'quarantined');
+  const found = await seqsOf(store);
+  const [, from, to] = /lost events (\d+) to (\d+)/.exec(reason ?? '') ?? [];
+  const named = Array.from({ length: Number(to) - Number(from) + 1 }, (_, i) => Number(from) + i);
+  t.strictSame(
+    [...found, ...named].sort((a, b) => a - b),
+    Array.from({ length: 200 }, (_, i) => i + 1),
+    reason ?? '',
+  );
+  t.match(reason, /dropped \d+ bytes of its log/, 'the engine tells its diary alone');
+  await t.rejects(append(store), StoreUnavailable);
+  t.equal((await store.get(row('7')))?.body, noise(10_007));
+  t.equal((await store.event(0, 1))?.body, noise(1));
+  t.ok((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 })).rows.length === 10);
+  await store.close();
+  const again = await open(directory);
+  t.teardown(() => again.close());
+  t.match(again.health().reason, `lost events ${from} to ${to}`, 'and it stays so');
+});
+
+t.test('TRAP fact 2: one flipped bit in a table returns a wrong value', async (t) => {
+  const directory = t.testdir();
+  await bare(directory, (db) => db.put('key', noise(1)));
+  await bare(directory, () => Promise.resolve());
+  flip(directory, '.ldb', noise(1).slice(0, 60));
+  await bare(directory, async (db) => {
+    const value = await db.get('key');
+    t.equal(value?.length, noise(1).length);
+    t.not(value, noise(1));
+  });
+});
+
+t.test('ANSWER fact 2: a row that was flipped is never returned, is named, and is mended by writing it', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  flip(join(directory, 'db'), '.ldb', noise(10_020).slice(0, 60));
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '20' }] });
+  await t.rejects(store.get(row('20')), Damaged);
+  const total = async (): Promise<number> =>
+    (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total;
+  t.equal(await total(), 199);
+  t.equal((await collect(store.scan('sessions'))).length, 199);
+  const [told] = await store.history(0, 'stream 20');
+  await append(store, { puts: [row('20', { body: told?.body ?? null })] });
+  t.strictSame(store.health().damagedRows, []);
+  t.equal((await store.get(row('20')))?.body, noise(20));
+  t.equal(await total(), 200);
+});
+
+t.test('ANSWER fact 2: an event that was flipped quarantines the store, by its number', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  flip(join(directory, 'db'), '.ldb', noise(33).slice(0, 60));
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  t.match(store.health(), { state: 'quarantined', reason: /the log has lost event 33$/ });
+  await t.rejects(store.event(0, 33), Damaged);
+  t.equal((await seqsOf(store)).length, 199);
+});
+
+t.test('ANSWER fact 2: damage after opening is seen by the read that meets it', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  flip(join(directory, 'db'), '.ldb', noise(10_044).slice(0, 60));
+  flip(join(directory, 'db'), '.ldb', noise(44).slice(0, 60));
+  // The page of the file is read anew only where the engine has not cached its block.
+  await store.get(row('44')).then(
+    (read) => t.equal(read?.body, noise(10_044), 'served from memory, unharmed'),
+    (error: unknown) => t.ok(error instanceof Damaged),
+  );
+  await store.event(0, 44).then(
+    (read) => t.equal(read?.body, noise(44), 'served from memory, unharmed'),
+    (error: unknown) => t.ok(error instanceof Damaged),
+  );
+});
+
+t.test('ANSWER fact 7: a log that lost its end is found short by the mark beside it', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  const [log] = files(join(directory, 'db'), '.log');
+  truncateSync(log ?? '', 60_000);
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  const head = store.head(0);
+  t.ok(head >= 100 && head < 200);
+  t.match(store.health(), { state: 'quarantined', reason: `lost events ${head + 1} to 200` });
+});
+
+t.test(
+  'TRAP fact 5: without CURRENT the engine makes a new database among the old files, with some of the keys',
+  async (t) => {
+    const directory = t.testdir();
+    await bare(directory, (db) => db.put('in a table', '1'));
+    await bare(directory, (db) => db.put('in the log', '2'));
+    rmSync(join(directory, 'CURRENT'));
+    await bare(directory, async (db) => t.strictSame(await db.keys().all(), ['in the log']));
+  },
+);
+
+t.test('ANSWER fact 5: a directory without CURRENT is not opened, and nothing in it is touched', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  rmSync(join(directory, 'db', 'CURRENT'));
+  const before = readdirSync(join(directory, 'db'));
+  await t.rejects(open(directory), { name: 'StoreUnavailable', message: /without its CURRENT file/ });
+  rmSync(join(directory, 'mark'));
+  await t.rejects(open(directory), { message: /without its CURRENT file/ }, 'data files alone are enough to refuse');
+  t.strictSame(readdirSync(join(directory, 'db')), before);
+  rmSync(join(directory, 'db'), { recursive: true });
+  t.equal((await open(directory).then((store) => store.close())) === undefined, true, 'an empty directory is new');
+});
+
+t.test('TRAP fact 7: a cut MANIFEST opens as an empty database, and opening deletes the tables', async (t) => {
+  const directory = t.testdir({ fresh: {}, used: {} });
+  const [fresh, used] = [join(directory, 'fresh'), join(directory, 'used')];
+  await bare(fresh, () => Promise.resolve());
+  const [small] = files(fresh, 'MANIFEST').map((file) => readFileSync(file).length);
+  const db = new Level<string, string>(used, { writeBufferSize: 1 << 16 });
+  await db.open();
+  for (let i = 0; i < 300; i += 1) await db.put(`${i}`, noise(i));
+  await db.close();
+  const tables = files(used, '.ldb').length;
+  const [manifest] = files(used, 'MANIFEST');
+  truncateSync(manifest ?? '', small ?? 0);
+  await bare(used, async (db) => t.ok((await db.keys().all()).length < 150));
+  t.ok(files(used, '.ldb').length < tables);
+});
+
+t.test('ANSWER fact 7: a MANIFEST shorter than it was is not opened, and nothing is deleted', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  const db = join(directory, 'db');
+  const [manifest] = files(db, 'MANIFEST');
+  const before = readdirSync(db);
+  truncateSync(manifest ?? '', readFileSync(manifest ?? '').length - 10);
+  await t.rejects(open(directory), { name: 'StoreUnavailable', message: /MANIFEST-\d+ of \d+ bytes that had \d+/ });
+  t.strictSame(readdirSync(db), before);
+});
+
+t.test('ANSWER fact 7: an empty database in the place of a full one is quarantined', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  rmSync(join(directory, 'db'), { recursive: true });
+  await bare(join(directory, 'db'), () => Promise.resolve());
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  t.match(store.health(), { state: 'quarantined', reason: 'lost events 1 to 200: the mark' });
+});
+
+t.test('a mark of which one slot is torn still counts; a mark that cannot be read quarantines', async (t) => {
+  const root = t.testdir();
+  const directory = join(root, 'original');
+  await filled(directory);
+  const sound = readFileSync(join(directory, 'mark'));
+  for (const [torn, state] of [
+    [sound.subarray(0, 512), 'open'],
+    [Buffer.concat([Buffer.alloc(512), sound.subarray(512)]), 'open'],
+    [Buffer.alloc(1024), 'quarantined'],
+    [Buffer.from('not a mark'), 'quarantined'],
+  ] as const) {
+    const copy = join(root, 'copy');
+    rmSync(copy, { recursive: true, force: true });
+    cpSync(directory, copy, { recursive: true });
+    writeFileSync(join(copy, 'mark'), torn);
+    const store = await open(copy);
+    t.equal(store.health().state, state);
+    await store.close();
+  }
+});
+
+/** Each: what is changed behind the back of the store, and what it makes of it when it opens. */
+const TAMPERED: readonly {
+  readonly title: string;
+  readonly tamper: (db: Level<string, string>) => Promise<void>;
+  readonly state: 'open' | 'quarantined';
+  readonly check: (t: Tap, store: Store) => Promise<void> | void;
+}[] = [
+  {
+    title: 'missing events are named as ranges',
+    tamper: (db) => db.batch().del(keys.eventKey(0, 50)).del(keys.eventKey(0, 51)).del(keys.eventKey(0, 70)).write(),
+    state: 'quarantined',
+    check: (t, store) => void t.match(store.health().reason, 'the log has lost events 50 to 51, event 70'),
+  },
+  {
+    title: 'a value that moved under another key is seen',
+    tamper: async (db) => db.put(keys.eventKey(0, 9), (await db.get(keys.eventKey(0, 8))) ?? ''),
+    state: 'quarantined',
+    check: (t, store) => void t.match(store.health().reason, '"e/0000000000000009" is damaged, and its key with it'),
+  },
+  {
+    title: 'a row that a recent commit wrote and that is missing is listed',
+    tamper: (db) => db.del(keys.rowKey(row('200'))),
+    state: 'open',
+    check: (t, store) => void t.match(store.health().damagedRows, [{ id: '200' }]),
+  },
+  {
+    title: 'a row that names an event behind the end tells of a lost end',
+    tamper: (db) => {
+      const key = keys.rowKey(row('x'));
+      return db.put(key, encode(key, JSON.stringify([205, null, ''])));
+    },
+    state: 'quarantined',
+    check: (t, store) => void t.match(store.health().reason, /lost events 201 to 205: the row/),
+  },
+  {
+    title: 'damaged and missing index entries are made anew from the log',
+    tamper: (db) =>
+      db
+        .batch()
+        .put(keys.streamKey('stream 5', 0, 5), 'rubbish')
+        .del(keys.streamKey('stream 6', 0, 6))
+        .put(keys.correlationKey('c 7', 0, 7), '')
+        .write(),
+    state: 'open',
+    check: async (t, store) => {
+      for (const i of [5, 6, 7]) {
+        t.equal((await store.history(0, `stream ${i}`))[0]?.seq, i);
+        t.equal((await store.correlated(`c ${i}`))[0]?.seq, i);
+      }
+    },
+  },
+  {
+    title: 'a damaged remembered success is dropped: the floor answers for it',
+    tamper: (db) => {
+      const key = keys.deliveredKey('NL-EMS', 0, 3);
+      return db.put(key, `${encode(key, '["DELIVERED"]', '{}')}x`);
+    },
+    state: 'open',
+    check: async (t, store) => void t.equal(await store.delivery('NL-EMS', 0, 3), null),
+  },
+  {
+    title: 'a damaged open delivery is not forgotten: it quarantines',
+    tamper: (db) => {
+      const key = keys.openKey('NL-EMS', 0, 3);
+      return db.put(key, `${encode(key, '["DEAD"]', '{}')}x`);
+    },
+    state: 'quarantined',
+    check: (t, store) => void t.match(store.health().reason, 'is damaged'),
+  },
+];
+type Tap = typeof t;
+
+t.test('what verification finds', async (t) => {
+  const original = t.testdir();
+  await filled(original);
+  for (const { title, tamper, state, check } of TAMPERED) {
+    await t.test(title, async (t) => {
+      const directory = t.testdir();
+      cpSync(original, directory, { recursive: true });
+      await bare(join(directory, 'db'), tamper);
+      const store = await open(directory);
+      t.teardown(() => store.close());
+      t.equal(store.health().state, state, store.health().reason ?? '');
+      await check(t as Tap, store);
+      if (state === 'quarantined') await t.rejects(append(store), StoreUnavailable);
+      else t.equal((await append(store)).first, 201);
+    });
+  }
+});
+
+t.test('a block that cannot be read at all quarantines the store; what can be read is read', async (t) => {
+  const directory = t.testdir();
+  await filled(directory);
+  const [table] = files(join(directory, 'db'), '.ldb');
+  const bytes = readFileSync(table ?? '');
+  bytes.fill(0xff, 4096, 12_288);
+  writeFileSync(table ?? '', bytes);
+  t.ok(existsSync(table ?? ''));
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  t.match(store.health(), { state: 'quarantined', reason: /cannot be read/ });
+  t.match(store.health().reason, /the log has lost events? \d+/);
+  t.ok((await seqsOf(store)).length > 100);
+  await t.rejects(append(store), StoreUnavailable);
+});

@@ -1,0 +1,89 @@
+/** Keys never collide, sort as what they name, and give it back; records are whole or are refused. */
+import fc from 'fast-check';
+import t from 'tap';
+import { Damaged } from '../../storage/contract.ts';
+import * as keys from '../../storage/keys.ts';
+import { decode, encode, headOf, inspect } from '../../storage/records.ts';
+
+const name = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\0'));
+const seq = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER - 1 });
+const shard = fc.integer({ min: 0, max: 255 });
+const bytes = (a: string, b: string): number => Math.sign(Buffer.compare(Buffer.from(a), Buffer.from(b)));
+
+t.test('a row key gives its name back, and sorts by kind, owner and id', async () => {
+  const key = fc.record({ kind: name, owner: name, id: name });
+  fc.assert(
+    fc.property(key, key, (a, b) => {
+      const back = keys.rowKeyOf(keys.rowKey(a));
+      const order = bytes(a.kind, b.kind) || bytes(a.owner, b.owner) || bytes(a.id, b.id);
+      return JSON.stringify(back) === JSON.stringify(a) && bytes(keys.rowKey(a), keys.rowKey(b)) === order;
+    }),
+  );
+});
+
+t.test('delivery, floor, timer and event keys give back what they name', async () => {
+  fc.assert(
+    fc.property(name, shard, seq, (dest, s, n) => {
+      const key = keys.openKey(dest, s, n);
+      const floor = keys.floorOf(keys.floorKey(dest, s));
+      return (
+        keys.destOf(key) === dest &&
+        keys.shardOf(key) === s &&
+        keys.seqOf(key) === n &&
+        floor.dest === dest &&
+        floor.shard === s &&
+        keys.dueNameOf(keys.dueKey(s, dest)) === dest &&
+        keys.seqOf(keys.eventKey(s, n)) === n
+      );
+    }),
+  );
+});
+
+t.test('a range holds all of its own keys behind the place, in order, and none of another name', async () => {
+  const within = ({ gte, lt }: keys.Range, key: string): boolean => bytes(key, gte) >= 0 && bytes(key, lt) < 0;
+  fc.assert(
+    fc.property(name, name, shard, seq, seq, (a, b, s, n, after) => {
+      const range = keys.indexFrom('s', a, s, after);
+      return (
+        within(range, keys.streamKey(a, s, n)) === n > after &&
+        (a === b || !within(range, keys.streamKey(b, s, n))) &&
+        (a === b || keys.streamKey(a, s, n) !== keys.streamKey(b, s, n)) &&
+        within(keys.rowsOf(a), keys.rowKey({ kind: b, owner: a, id: b })) === (a === b) &&
+        Math.sign(n - after) === bytes(keys.eventKey(s, n), keys.eventKey(s, after))
+      );
+    }),
+  );
+});
+
+t.test('a name that could collide is refused', async (t) => {
+  for (const bad of ['\0', 'a\0b', '\ud800', 'x\udfffy']) t.throws(() => keys.checkName('it', bad), TypeError);
+  t.doesNotThrow(() => keys.checkName('it', '\u{1f600}'));
+  t.doesNotThrow(() => keys.checkText('it', 'a\0b'));
+});
+
+t.test('a record comes back as it was, its body untouched', async () => {
+  const text = fc.string({ unit: 'binary' });
+  fc.assert(
+    fc.property(text, fc.json(), fc.json(), fc.option(text), (key, head, data, body) => {
+      const found = decode(key, encode(key, JSON.stringify(JSON.parse(head)), JSON.stringify(JSON.parse(data)), body));
+      return (
+        found.body === body &&
+        JSON.stringify(found.head) === JSON.stringify(JSON.parse(head)) &&
+        JSON.stringify(found.data) === JSON.stringify(JSON.parse(data))
+      );
+    }),
+  );
+});
+
+t.test('any changed character of a record is found, and told from a record under another key', async (t) => {
+  const value = encode('key', '[1,"a"]', '{"b":2}', 'body');
+  for (let i = 0; i < value.length; i += 1) {
+    const changed = value.slice(0, i) + String.fromCharCode(value.charCodeAt(i) ^ 1) + value.slice(i + 1);
+    // The checksum of the key alone is only asked once the other has failed.
+    t.equal(inspect('key', changed), i >= 1 && i < 9 ? 'sound' : 'content', `character ${i}`);
+  }
+  t.equal(inspect('other', value), 'key');
+  for (const cut of ['', '1', value.slice(0, 20), value.slice(0, -1)]) t.not(inspect('key', cut), 'sound');
+  t.throws(() => decode('other', value), Damaged);
+  t.strictSame(headOf(value), [1, 'a']);
+});

@@ -1,0 +1,72 @@
+/** What the storage tests share: short ways to say a commit, and to reach a disk that is really small. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import type { Appended, Due, NewEvent, Put, RowKey, Store } from '../../storage/contract.ts';
+
+export const AT = '2024-05-01T10:00:00.000Z';
+
+export function event(fields: Partial<NewEvent> = {}): NewEvent {
+  return {
+    stream: 'sessions/NL-TNM/101',
+    type: 'object.put',
+    at: AT,
+    party: 'NL-TNM',
+    correlationId: null,
+    to: [],
+    data: { method: 'PUT' },
+    body: null,
+    ...fields,
+  };
+}
+
+type Listed = Exclude<Put, { gone: true }>;
+
+export function row(id: string, fields: Partial<Listed> = {}): Listed {
+  return { kind: 'sessions', owner: 'NL-TNM', id, shelf: 'NL-TNM', upd: AT, data: { id }, body: null, ...fields };
+}
+
+export const gone = (id: string, fields: Partial<RowKey> = {}): Put => {
+  return { kind: 'sessions', owner: 'NL-TNM', id, ...fields, gone: true };
+};
+
+export interface Parts {
+  readonly idem?: string;
+  readonly events?: readonly NewEvent[];
+  readonly puts?: readonly Put[];
+  readonly due?: readonly Due[];
+}
+
+let counter = 0;
+
+/** Appends one event, or what is said, under the fence that the store holds. */
+export function append(store: Store, { idem, events = [event()], puts = [], due = [] }: Parts = {}): Promise<Appended> {
+  const fence = store.held(0);
+  if (fence === null) throw new Error('the store holds no fence');
+  counter += 1;
+  return store.append({ fence, idem: idem ?? `commit ${process.pid} ${counter}`, events, puts, due });
+}
+
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+/** A file system of its own with this many bytes, taken away with the test; null where mounting is not allowed. */
+export function smallDisk(t: Test, bytes: number): string | null {
+  const path = mkdtempSync(join(tmpdir(), 'small-disk-'));
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', path]);
+  t.teardown(() => {
+    if (status === 0) spawnSync('umount', ['--lazy', path]);
+    rmdirSync(path);
+  });
+  if (status !== 0) return null;
+  return path;
+}

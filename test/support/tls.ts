@@ -1,0 +1,22 @@
+/**
+ * A self-signed certificate for localhost, 127.0.0.1 and ::1, with its key. Made for tests: it protects nothing, and nothing
+ * trusts it but the tests that say so.
+ */
+export const testCert = `-----BEGIN CERTIFICATE-----
+MIIBeTCCAR+gAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
+c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABGWncCJVCV8gYhF1
+//oYmmscRovg/930u6M8kdsehIC3AucoZuMkcodZApxFB451drvmEtBt7J8eOXEj
+VqNR2gGjYDBeMCwGA1UdEQQlMCOCCWxvY2FsaG9zdIcEfwAAAYcQAAAAAAAAAAAA
+AAAAAAAAATAPBgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBQ63h+HPiCHHHxLViXX
+OuQGKOFTBDAKBggqhkjOPQQDAgNIADBFAiAwrSA6dhrOllBowf6SP4hjYMg6VKI8
+PiLc5N6grQD2NQIhAL1HuD+LPKLJoL9lWz38YSG+YCv3h7fvTNta6ZkEuclF
+-----END CERTIFICATE-----
+`;
+
+export const testKey = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgm4m16UZYWDVXaryx
+5wUw4cDrg4YXbM3/hSm/yqpV+tKhRANCAARlp3AiVQlfIGIRdf/6GJprHEaL4P/d
+9LujPJHbHoSAtwLnKGbjJHKHWQKcRQeOdXa75hLQbeyfHjlxI1ajUdoB
+-----END PRIVATE KEY-----
+`;

@@ -1,0 +1,313 @@
+/**
+ * Rules of the house that a linter cannot say, and proof that the linter says the rest: the import table is tried with an
+ * import that each room must refuse and one that it must allow.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import t from 'tap';
+
+const allFiles = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { encoding: 'utf8' })
+  .split('\n')
+  .filter((path) => path !== '' && existsSync(path));
+const textOf = (path: string) => readFileSync(path, 'utf8');
+const sources = allFiles.filter((path) => /^(bin|src|machines|storage)\/.*\.ts$/.test(path));
+const pure = sources.filter((path) => /^(machines|src\/domain)\//.test(path));
+
+/** `path:line: text` of every line that a pattern matches. */
+function linesWith(pattern: RegExp, paths: readonly string[]): string[] {
+  return paths.flatMap((path) =>
+    textOf(path)
+      .split('\n')
+      .flatMap((line, index) => (pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : [])),
+  );
+}
+
+t.test('there is something to look at', async (t) => {
+  t.ok(sources.length > 50, `${sources.length} sources`);
+  t.ok(pure.length > 5, `${pure.length} of them pure`);
+});
+
+t.test('nothing is left for later in the text', async (t) => {
+  const marks = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'HA' + 'CK'].join('|')})\\b`);
+  const written = allFiles.filter((path) => /\.(ts|json|md|html|css)$/.test(path) && path !== 'package-lock.json');
+  t.strictSame(linesWith(marks, written), []);
+});
+
+t.test('no path of a machine stands in the sources', async (t) => {
+  t.strictSame(linesWith(/['"`\s(](\/work|\/tmp|\/home|\/root)\//, sources), []);
+});
+
+t.test('the lock file names no registry', async (t) => {
+  t.strictSame(linesWith(/"resolved":|\bregistry\./, ['package-lock.json']), []);
+});
+
+t.test('every source begins by saying why it exists', async (t) => {
+  const without = sources.filter((path) => !/^(#!.*\n)?\/\*\*\s+(\* )?[^\s*]/.test(textOf(path)));
+  t.strictSame(without, []);
+});
+
+t.test('no source is longer than 400 lines', async (t) => {
+  const long = sources.map((path) => ({ path, lines: textOf(path).split('\n').length - 1 }));
+  t.strictSame(
+    long.filter(({ lines }) => lines > 400),
+    [],
+  );
+});
+
+t.test('time and chance come to machines and domain from outside', async (t) => {
+  // A method of a clock may be declared and called; the global may not.
+  const impure =
+    /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|(?<!\.)\bset(Timeout|Interval)\((?!\w+:)|\brandom(UUID|Bytes)\(/;
+  t.strictSame(linesWith(impure, pure), []);
+  t.match('setTimeout(() => {}, 1)', impure, 'the pattern sees the global');
+  t.notMatch('clock.setTimeout(wake, 1)', impure, 'and lets a clock be');
+});
+
+t.test('the top level holds what it was given', async (t) => {
+  const given = ['LICENSE', 'README.md', 'biome.json', 'knip.json', 'package.json', 'package-lock.json'];
+  const rooms = ['bin', 'docs', 'machines', 'src', 'storage', 'test'];
+  const allowed = new Set([...given, 'tsconfig.json', 'tsconfig.build.json', ...rooms]);
+  const top = new Set(allFiles.map((path) => path.split('/')[0] ?? ''));
+  t.strictSame(
+    [...top].filter((name) => !name.startsWith('.') && !allowed.has(name)),
+    [],
+  );
+});
+
+t.test('files are named in kebab-case', async (t) => {
+  const code = allFiles.filter((path) => /^(bin|src|machines|storage|test)\//.test(path));
+  t.strictSame(
+    code.filter((path) => !/^[a-z0-9-]+(\/[a-z0-9-]+)*(\.[a-z0-9]+)+$/.test(path)),
+    [],
+  );
+});
+
+t.test('no test is left out for good or runs alone', async (t) => {
+  const tests = allFiles.filter((path) => path.startsWith('test/') && path.endsWith('.ts'));
+  t.strictSame(linesWith(/\b\w+\.(only|todo)\(\w|\b(skip|todo|only): true/, tests), []);
+});
+
+t.test('no file imports itself by way of others', async (t) => {
+  t.strictSame(cycles(new Map(sources.map((path) => [path, importsOf(path, textOf(path))]))), []);
+  t.strictSame(
+    cycles(
+      new Map([
+        ['a', ['b']],
+        ['b', ['c']],
+        ['c', ['b']],
+      ]),
+    ),
+    ['b → c → b'],
+    'a cycle would be seen',
+  );
+});
+
+t.test('the linter refuses what a room may not import, and nothing else', async (t) => {
+  const directory = t.testdir({});
+  copyFileSync('biome.json', join(directory, 'biome.json'));
+  const probes = Object.entries(importTable).flatMap(([room, { allowed, refused }]) => [
+    ...allowed.map((source) => ({ room, source, isRefused: false })),
+    ...refused.map((source) => ({ room, source, isRefused: true })),
+  ]);
+  for (const { room, path } of Object.entries(importTable).map(([room, { file }]) => ({
+    room,
+    path: join(directory, room, file),
+  }))) {
+    mkdirSync(dirname(path), { recursive: true });
+    const own = probes.filter((probe) => probe.room === room);
+    writeFileSync(path, own.map(({ source }) => `import '${source}';\n`).join(''));
+  }
+  const biome = resolve('node_modules/.bin/biome');
+  const options = [
+    'lint',
+    '--only=style/noRestrictedImports',
+    '--vcs-enabled=false',
+    '--reporter=json',
+    '--max-diagnostics=none',
+  ];
+  const { stdout } = spawnSync(biome, [...options, '.'], { cwd: directory, encoding: 'utf8' });
+  const { diagnostics } = JSON.parse(stdout) as {
+    diagnostics: { location: { path: string; start: { line: number } } }[];
+  };
+  const seen = new Set(diagnostics.map(({ location }) => `${location.path}:${location.start.line}`));
+  for (const [room, { file }] of Object.entries(importTable)) {
+    for (const [index, { source, isRefused }] of probes.filter((probe) => probe.room === room).entries()) {
+      const at = `${join(room, file)}:${index + 1}`;
+      t.equal(seen.has(at), isRefused, `${room} ${isRefused ? 'refuses' : 'allows'} ${source}`);
+    }
+  }
+});
+
+interface Room {
+  /** Name of the probe in the room. */
+  readonly file: string;
+  readonly allowed: readonly string[];
+  readonly refused: readonly string[];
+}
+
+const doorRefuses = [
+  '../../storage/contract.ts',
+  '../../machines/partner.ts',
+  '../partners/client.ts',
+  '../hub/state.ts',
+  '../main.ts',
+];
+const doorAllows = [
+  'fastify',
+  'zod',
+  '../transport/envelope.ts',
+  '../domain/party.ts',
+  '../hub/hub.ts',
+  './probe-beside.ts',
+];
+
+const importTable: Readonly<Record<string, Room>> = {
+  'src/domain': {
+    file: 'probe.ts',
+    allowed: ['./party.ts'],
+    refused: [
+      'node:fs',
+      'zod',
+      'xstate',
+      '../hub/ports.ts',
+      '../transport/envelope.ts',
+      '../../machines/partner.ts',
+      '../main.ts',
+    ],
+  },
+  machines: {
+    file: 'probe.ts',
+    allowed: ['xstate', './deadline.ts', '../src/domain/retry.ts'],
+    refused: [
+      'node:timers',
+      'node:fs/promises',
+      'undici',
+      '../storage/contract.ts',
+      '../src/hub/ports.ts',
+      '../src/config.ts',
+    ],
+  },
+  storage: {
+    file: 'probe.ts',
+    allowed: ['level', 'node:fs/promises', './contract.ts'],
+    refused: ['xstate', 'fastify', '../src/domain/party.ts', '../machines/partner.ts', '../src/log.ts'],
+  },
+  'src/transport': {
+    file: 'probe.ts',
+    allowed: ['zod', '../domain/errors.ts', './envelope.ts'],
+    refused: [
+      'fastify',
+      'undici',
+      '../hub/hub.ts',
+      '../hub/ports.ts',
+      '../ocpi/server.ts',
+      '../../storage/contract.ts',
+    ],
+  },
+  'src/hub': {
+    file: 'probe.ts',
+    allowed: ['xstate', '../domain/party.ts', '../../machines/partner.ts', '../../storage/contract.ts', './ports.ts'],
+    refused: [
+      'fastify',
+      'zod',
+      'undici',
+      'node:fs',
+      '../transport/envelope.ts',
+      '../ocpi/server.ts',
+      '../admin/server.ts',
+      '../../storage/level-store.ts',
+      '../partners/client.ts',
+    ],
+  },
+  'src/partners': {
+    file: 'probe.ts',
+    allowed: ['undici', '../transport/envelope.ts', '../domain/errors.ts', '../hub/ports.ts'],
+    refused: [
+      'fastify',
+      '../hub/hub.ts',
+      '../../storage/contract.ts',
+      '../../machines/partner.ts',
+      '../ocpi/server.ts',
+    ],
+  },
+  'src/ocpi': {
+    file: 'sessions.ts',
+    allowed: doorAllows,
+    refused: [...doorRefuses, './tariffs.ts', './server.ts', '../admin/server.ts'],
+  },
+  'src/admin': {
+    file: 'parties.ts',
+    allowed: doorAllows,
+    refused: [...doorRefuses, './routes.ts', './server.ts', '../ocpi/server.ts'],
+  },
+  'src/ocpi/': {
+    file: 'server.ts',
+    allowed: [...doorAllows, './sessions.ts'],
+    refused: [...doorRefuses, '../admin/server.ts'],
+  },
+  'src/admin/': {
+    file: 'server.ts',
+    allowed: [...doorAllows, './parties.ts'],
+    refused: [...doorRefuses, '../ocpi/server.ts'],
+  },
+  'src/console': {
+    file: 'probe.ts',
+    allowed: ['ws', '../hub/hub.ts'],
+    refused: ['../../storage/contract.ts', '../../machines/partner.ts', '../admin/server.ts', '../hub/state.ts'],
+  },
+  'src/sandbox': {
+    file: 'probe.ts',
+    allowed: ['undici', 'node:http', './server.ts'],
+    refused: [
+      '../hub/hub.ts',
+      '../domain/party.ts',
+      '../transport/envelope.ts',
+      '../../storage/contract.ts',
+      '../main.ts',
+    ],
+  },
+  'src/cli': {
+    file: 'probe.ts',
+    allowed: ['commander', '../main.ts', '../config.ts', '../sandbox/partner.ts', './serve.ts'],
+    refused: [
+      '../hub/hub.ts',
+      '../ocpi/server.ts',
+      '../admin/server.ts',
+      '../partners/client.ts',
+      '../../machines/partner.ts',
+      'fastify',
+    ],
+  },
+  bin: {
+    file: 'probe.ts',
+    allowed: ['commander', '../src/cli/serve.ts', '../src/version.ts'],
+    refused: ['../src/main.ts', '../src/hub/hub.ts', '../storage/level-store.ts', 'fastify'],
+  },
+  src: {
+    file: 'secrets.ts',
+    allowed: ['node:crypto', './config.ts', './hub/ports.ts'],
+    refused: ['./main.ts', './hub/hub.ts', './ocpi/server.ts', '../storage/contract.ts', 'fastify'],
+  },
+};
+
+/** Sources that a file imports, static and dynamic, as paths from the top. */
+function importsOf(path: string, text: string): string[] {
+  const found = text.matchAll(/(?:\bfrom\s+|\bimport\s*\(?\s*)'(\.{1,2}\/[^']+)'/g);
+  return [...found].map(([, source = '']) => join(dirname(path), source));
+}
+
+/** Each cycle once, from its first file in order of the walk. */
+function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const found: string[] = [];
+  const done = new Set<string>();
+  const walk = (path: string, trail: readonly string[]): void => {
+    const start = trail.indexOf(path);
+    if (start >= 0) found.push([...trail.slice(start), path].join(' → '));
+    if (start >= 0 || done.has(path)) return;
+    for (const next of graph.get(path) ?? []) walk(next, [...trail, path]);
+    done.add(path);
+  };
+  for (const path of graph.keys()) walk(path, []);
+  return found;
+}

@@ -1,0 +1,45 @@
+/** What is refused before a body is a JSON value. */
+import t from 'tap';
+import { depthMax, isDeeperThan, readJson } from '../../src/transport/json-body.ts';
+
+const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+const bytes = (text: string) => Buffer.from(text, 'utf8');
+
+t.test('64 levels pass, 65 are too deep [D38, D49]', async (t) => {
+  t.equal(readJson(bytes(nested(depthMax))).text, nested(depthMax));
+  t.throws(() => readJson(bytes(nested(depthMax + 1))), { code: 'tooDeep' });
+  t.throws(() => readJson(bytes(`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`)), { code: 'tooDeep' });
+  t.throws(() => readJson(bytes(nested(1_000_000))), { code: 'tooDeep' });
+});
+
+t.test('depth counts what is open at once, not brackets, and never those inside strings [D38]', async (t) => {
+  const rows: [text: string, deeperThanTwo: boolean][] = [
+    ['[[1],[2],[3],[4]]', false],
+    ['[[{}]]', true],
+    ['{"a":{"b":1}}', false],
+    ['{"a":{"b":[]}}', true],
+    ['["[[[[{{{{"]', false],
+    ['["\\"[[[[", "\\\\", "]]"]', false],
+    ['["\\\\", [[1]]]', true],
+  ];
+  for (const [text, deeper] of rows) {
+    JSON.parse(text);
+    t.equal(isDeeperThan(text, 2), deeper, text);
+  }
+});
+
+t.test('bytes that are not UTF-8 and text that is not JSON are refused [D2, D49]', async (t) => {
+  t.throws(() => readJson(Buffer.from([0x22, 0xff, 0x22])), { code: 'notJson', message: 'Body is not valid UTF-8' });
+  t.throws(() => readJson(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])), { code: 'notJson' }, 'a surrogate by itself');
+  for (const text of ['', ' ', '{', '{"a":1,}', "{'a':1}", 'undefined', '"open', '{"a":1}x', '\ufeff{}']) {
+    t.throws(() => readJson(bytes(text)), { code: 'notJson' }, JSON.stringify(text));
+  }
+});
+
+t.test('the text is kept as it came, and names of prototypes are fields like any other [D17]', async (t) => {
+  const text = '{ "kwh": 1.50, "__proto__": {"polluted": true}, "constructor": null, "name": "Zürich \\u00e9" }';
+  const body = readJson(bytes(text));
+  t.equal(body.text, text);
+  t.ok(Object.hasOwn(body.value as object, '__proto__'));
+  t.notOk('polluted' in {});
+});

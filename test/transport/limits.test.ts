@@ -1,0 +1,58 @@
+/** Rate limits hold to the request. */
+import t from 'tap';
+import { HubError } from '../../src/domain/errors.ts';
+import { type Budget, rateLimiter } from '../../src/ocpi/limits.ts';
+
+const rates = { listsPerMin: 3, commandsPerMin: 2, otherPerMin: 5 };
+
+function setUp() {
+  let now = 1_000_000;
+  const limiter = rateLimiter(rates, () => now);
+  const granted = (party: string, budget: Budget, tries: number) => {
+    let count = 0;
+    for (let at = 0; at < tries; at++) {
+      try {
+        limiter.spend(party, budget);
+        count++;
+      } catch (error) {
+        if (!(error instanceof HubError) || error.code !== 'rateLimited') throw error;
+      }
+    }
+    return count;
+  };
+  return { limiter, granted, pass: (ms: number) => (now += ms) };
+}
+
+t.test('a minute grants exactly its number, per party and per list endpoint [D35]', async (t) => {
+  const { granted } = setUp();
+  t.equal(granted('NL-EMS', 'list:locations', 10), 3);
+  t.equal(granted('NL-EMS', 'list:sessions', 10), 3);
+  t.equal(granted('NL-EMS', 'commands', 10), 2);
+  t.equal(granted('NL-EMS', 'other', 10), 5);
+  t.equal(granted('DE-EMS', 'list:locations', 10), 3);
+});
+
+t.test('refused requests cost nothing, and the next minute grants anew [D35]', async (t) => {
+  const { granted, pass } = setUp();
+  t.equal(granted('NL-EMS', 'commands', 100), 2);
+  pass(59_999);
+  t.equal(granted('NL-EMS', 'commands', 1), 0);
+  pass(1);
+  t.equal(granted('NL-EMS', 'commands', 100), 2);
+});
+
+t.test('a refusal says when the minute ends [D2]', async (t) => {
+  const { limiter, granted, pass } = setUp();
+  granted('NL-EMS', 'commands', 2);
+  pass(10_500);
+  t.throws(() => limiter.spend('NL-EMS', 'commands'), { code: 'rateLimited', detail: { retryAfterS: 50 } });
+});
+
+t.test('sweeping ended windows out leaves running ones in place', async (t) => {
+  const { granted, pass } = setUp();
+  for (let at = 0; at < 9_999; at++) granted(`NL-${at}`, 'other', 1);
+  pass(60_000);
+  t.equal(granted('NL-EMS', 'commands', 2), 2);
+  granted('NL-NEW', 'other', 1);
+  t.equal(granted('NL-EMS', 'commands', 1), 0, 'the sweep left the running window');
+});

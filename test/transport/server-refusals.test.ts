@@ -1,0 +1,435 @@
+/**
+ * What the OCPI door refuses before the hub is asked for anything but a credential: the server on a real socket, with a
+ * hub that knows tokens and nothing else.
+ */
+import { connect } from 'node:net';
+import t, { type Test } from 'tap';
+import { request } from 'undici';
+import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/party.ts';
+import type { Credential, Hub } from '../../src/hub/hub.ts';
+import { createHttpServer } from '../../src/ocpi/http-server.ts';
+import { ocpiServer, routes } from '../../src/ocpi/server.ts';
+
+const cpoRole: PartyRole = { role: 'CPO', country_code: 'NL', party_id: 'CPO' };
+const emspRole: PartyRole = { role: 'EMSP', country_code: 'NL', party_id: 'EMS' };
+
+function partner(roles: PartyRole[], hubTokenDigest: string | null): Partner {
+  const unused = { initialTokenDigest: null, spentDigests: [], partnerToken: null, endpoints: [], url: null };
+  const id = roles.map((role) => `${role.country_code}-${role.party_id}`)[0] ?? '';
+  const lastUpdated = '2024-05-01T00:00:00Z';
+  return { ...unused, id, roles, status: 'CONNECTED', settings: defaultSettings, hubTokenDigest, lastUpdated };
+}
+
+const credentials: Record<string, Omit<Credential, 'token'>> = {
+  'cpo-token': { partner: partner([cpoRole], 'digest'), kind: 'hub' },
+  'emsp-token': { partner: partner([emspRole], 'digest'), kind: 'hub' },
+  'initial-token': { partner: partner([cpoRole], null), kind: 'initial' },
+  'spent-token': { partner: partner([cpoRole], 'digest'), kind: 'spent' },
+  'revoked-token': { partner: partner([cpoRole], null), kind: 'spent' },
+};
+
+const hub = {
+  publicUrl: 'https://hub.example',
+  authenticate: (token: string) => {
+    const credential = credentials[token];
+    return credential ? { ...credential, token } : null;
+  },
+} as unknown as Hub;
+
+interface Line {
+  readonly [field: string]: unknown;
+}
+
+/** A server of its own for each test, so that no test spends another's rate limits. */
+async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000) {
+  const lines: Line[] = [];
+  const app = createHttpServer({ requestTimeoutMs });
+  await app.register(
+    ocpiServer(hub, {
+      log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
+      pages: { pageDefault: 100, pageMax: 1000 },
+      rates: { listsPerMin: 2, commandsPerMin: 2, otherPerMin: 6000 },
+      now: () => 0,
+    }),
+  );
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  t.teardown(() => app.close());
+  return {
+    url,
+    lines,
+    call: (method: string, path: string, options: CallOptions = {}) => call(url, method, path, options),
+  };
+}
+
+interface CallOptions {
+  readonly token?: string;
+  readonly headers?: Record<string, string>;
+  readonly body?: string | Buffer;
+}
+
+async function call(url: string, method: string, path: string, { token, headers = {}, body }: CallOptions) {
+  const answer = await request(url + path, {
+    method: method as 'GET',
+    headers: {
+      ...(token !== undefined && { authorization: `Token ${token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body }),
+  });
+  const text = await answer.body.text();
+  return { http: answer.statusCode, headers: answer.headers, envelope: text === '' ? null : JSON.parse(text) };
+}
+
+const address = (path: string) => `/ocpi${path.replaceAll(/:\w+/g, 'x')}`;
+const pushPath = '/ocpi/2.2.1/sessions/NL/CPO/S1';
+const invalidToken = { http: 401, envelope: { status_code: 2000, status_message: 'Invalid token' } };
+
+t.test('every endpoint needs a token [interface, Authentication 1]', async (t) => {
+  const { call } = await startServer(t);
+  t.ok(routes.length > 30);
+  for (const { method, path } of routes) {
+    t.match(await call(method, address(path)), invalidToken, `${method} ${path} without a token`);
+    t.match(await call(method, address(path), { token: 'wrong' }), invalidToken, `${method} ${path} with a wrong one`);
+  }
+  const { headers } = await call('GET', '/ocpi/versions');
+  t.equal(headers['www-authenticate'], 'Token');
+});
+
+t.test('without a token nothing is said of what exists [D2]', async (t) => {
+  const { call } = await startServer(t);
+  for (const [method, path] of [
+    ['GET', '/ocpi'],
+    ['GET', '/ocpi/nothing/here'],
+    ['DELETE', '/ocpi/versions'],
+    ['GET', '/ocpi/2.2.1/sessions/%zz'],
+  ] as const) {
+    t.match(await call(method, path), invalidToken, `${method} ${path}`);
+  }
+});
+
+t.test('a token is accepted plain and in base64 [D8]', async (t) => {
+  const { call } = await startServer(t);
+  for (const token of [
+    'cpo-token',
+    Buffer.from('cpo-token').toString('base64'),
+    Buffer.from('cpo-token\n').toString('base64'),
+  ]) {
+    t.equal((await call('GET', '/ocpi/versions', { token })).http, 200, token);
+  }
+});
+
+t.test('an initial token opens discovery and POST credentials alone [D9]', async (t) => {
+  const { call } = await startServer(t);
+  const token = 'initial-token';
+  for (const route of routes) {
+    const answer = await call(route.method, address(route.path), { token });
+    const name = `${route.method} ${route.path}`;
+    if (route.path === '/versions' || route.path === '/2.2.1') t.equal(answer.http, 200, name);
+    else if (name === 'POST /2.2.1/credentials') t.match(answer, { http: 400 }, 'reaches the body, which is missing');
+    else if (route.onboarding === 'changes') {
+      t.match(answer, { http: 405, envelope: { status_code: 2000, status_message: 'Not registered' } }, name);
+    } else t.match(answer, invalidToken, name);
+  }
+  t.match(await call('GET', '/ocpi/nothing', { token }), invalidToken, 'nor does it tell what exists');
+});
+
+t.test('of a token that was valid once only the 405 rules of credentials know [D9, D10]', async (t) => {
+  const { call } = await startServer(t);
+  const path = '/ocpi/2.2.1/credentials';
+  const registered = { http: 405, envelope: { status_code: 2000, status_message: 'Already registered' } };
+  const unregistered = { http: 405, envelope: { status_code: 2000, status_message: 'Not registered' } };
+  t.match(await call('POST', path, { token: 'spent-token' }), registered);
+  t.match(await call('PUT', path, { token: 'spent-token' }), invalidToken);
+  t.match(await call('DELETE', path, { token: 'spent-token' }), invalidToken);
+  t.match(await call('PUT', path, { token: 'revoked-token' }), unregistered);
+  t.match(await call('DELETE', path, { token: 'revoked-token' }), unregistered);
+  t.match(await call('POST', path, { token: 'revoked-token' }), invalidToken);
+  t.match(await call('GET', path, { token: 'revoked-token' }), invalidToken);
+  t.match(await call('GET', '/ocpi/versions', { token: 'spent-token' }), invalidToken);
+  const answer = await call('POST', path, { token: 'cpo-token' });
+  t.match(answer, registered);
+  t.equal(answer.headers.allow, 'GET, PUT, DELETE');
+});
+
+t.test('every other method on a known path is 405 with Allow [D2]', async (t) => {
+  const { call } = await startServer(t);
+  const methods = ['GET', 'PUT', 'PATCH', 'POST', 'DELETE', 'HEAD', 'OPTIONS', 'PROPFIND'];
+  for (const path of new Set(routes.map((route) => route.path))) {
+    // Literal segments where they would be read as a parameter of another route are not what is tested here.
+    const allowed = routes.filter((route) => route.path === path).map((route) => route.method as string);
+    for (const method of methods.filter((name) => !allowed.includes(name))) {
+      const answer = await call(method, address(path), { token: 'cpo-token' });
+      t.equal(answer.http, 405, `${method} ${path}`);
+      t.equal(answer.headers.allow, allowed.join(', '), `${method} ${path}`);
+      if (method !== 'HEAD') t.match(answer.envelope, { status_code: 2000, timestamp: String });
+    }
+  }
+});
+
+t.test('an unknown path is 404 in an envelope [D2]', async (t) => {
+  const { call } = await startServer(t);
+  const token = 'cpo-token';
+  for (const path of [
+    '/ocpi',
+    '/ocpi/',
+    '/ocpi/2.1.1',
+    '/ocpi/2.2.1/chargingprofiles',
+    '/ocpi/2.2.1/locations/a/b/c/d/e/f',
+    '/ocpi/2.2.1/sessions/%zz',
+  ]) {
+    t.match(
+      await call('GET', path, { token }),
+      { http: 404, envelope: { status_code: 2000, status_message: 'Not found' } },
+      path,
+    );
+  }
+  t.equal((await call('GET', '/ocpi/versions/', { token })).http, 200, 'a slash at the end is overlooked');
+  t.equal((await call('GET', '/ocpi/versions/?x=1', { token })).http, 200);
+});
+
+t.test('the ids of a request are echoed, on refusals too, and minted when absent [D14]', async (t) => {
+  const { call } = await startServer(t);
+  const headers = { 'X-Request-ID': 'req-1', 'X-Correlation-ID': 'corr-1' };
+  for (const [method, path, token] of [
+    ['GET', '/ocpi/versions', 'cpo-token'],
+    ['GET', '/ocpi/versions', undefined],
+    ['GET', '/ocpi/nothing', 'cpo-token'],
+    ['POST', '/ocpi/versions', 'cpo-token'],
+  ] as const) {
+    const answer = await call(method, path, { headers, ...(token && { token }) });
+    t.equal(answer.headers['x-request-id'], 'req-1', `${method} ${path}`);
+    t.equal(answer.headers['x-correlation-id'], 'corr-1', `${method} ${path}`);
+  }
+  const minted = await call('GET', '/ocpi/versions', {});
+  t.match(minted.headers['x-request-id'], /^[0-9a-f-]{36}$/);
+  t.match(minted.headers['x-correlation-id'], /^[0-9a-f-]{36}$/);
+  t.not(minted.headers['x-request-id'], minted.headers['x-correlation-id']);
+  const tooLong = await call('GET', '/ocpi/versions', { headers: { 'X-Request-ID': 'x'.repeat(129) } });
+  t.match(tooLong.headers['x-request-id'], /^[0-9a-f-]{36}$/);
+});
+
+t.test('a body that is not UTF-8, not JSON, missing or too deep is 400/2001 [D2, D38, D49]', async (t) => {
+  const { call } = await startServer(t);
+  const put = (body: string | Buffer) => call('PUT', pushPath, { token: 'cpo-token', body });
+  const refused = (message: string | RegExp) => ({
+    http: 400,
+    envelope: { status_code: 2001, status_message: message },
+  });
+  t.match(await put('{"id":'), refused('Body is not valid JSON'));
+  t.match(await put('{"id":"S1"} trailing'), refused('Body is not valid JSON'));
+  t.match(await put(Buffer.from([0x7b, 0xff, 0x7d])), refused('Body is not valid UTF-8'));
+  t.match(await put('['.repeat(65) + ']'.repeat(65)), refused(/64 levels/));
+  t.match(await put('['.repeat(500_000)), refused(/64 levels/));
+  t.match(await put(''), refused('Body is missing'));
+  t.match(await call('PUT', pushPath, { token: 'cpo-token' }), refused('Body is missing'));
+});
+
+t.test('a body that fails validation is 200/2001 and names the field [D3]', async (t) => {
+  const { call } = await startServer(t);
+  const token = 'cpo-token';
+  const session = {
+    country_code: 'NL',
+    party_id: 'CPO',
+    id: 'S1',
+    status: 'ACTIVE',
+    last_updated: '2024-05-01T00:00:00Z',
+  };
+  const rows: [body: unknown, message: string][] = [
+    [[], 'body: expected object'],
+    [JSON.parse('{"__proto__":{"id":"S1"},"constructor":{}}'), 'country_code: expected string'],
+    [{ ...session, kwh: '5' }, 'kwh: expected number'],
+    [{ ...session, last_updated: undefined }, 'last_updated: expected string'],
+    [{ ...session, id: 'S2' }, 'id: expected "S1", as in the path'],
+    [{ ...session, party_id: 'TNM' }, 'party_id: expected "CPO", as in the path'],
+  ];
+  for (const [body, message] of rows) {
+    const answer = await call('PUT', pushPath, { token, body: JSON.stringify(body) });
+    t.match(
+      answer,
+      { http: 200, envelope: { status_code: 2001, status_message: message, timestamp: String } },
+      message,
+    );
+  }
+});
+
+t.test('a body over its limit is 413, and the caller reads the answer while it still sends [D38]', async (t) => {
+  const { call } = await startServer(t);
+  const token = 'cpo-token';
+  const body = (bytes: number) => `"${'x'.repeat(bytes - 2)}"`;
+  const mebi = 1024 * 1024;
+  const tooLarge = { http: 413, envelope: { status_code: 2000 } };
+  t.equal((await call('PUT', pushPath, { token, body: body(mebi) })).envelope.status_message, 'body: expected object');
+  t.match(await call('PUT', pushPath, { token, body: body(mebi + 1) }), tooLarge);
+  t.match(await call('PUT', pushPath, { token, body: body(20 * mebi) }), tooLarge);
+  const location = '/ocpi/2.2.1/locations/NL/CPO/L1';
+  t.equal((await call('PUT', location, { token, body: body(4 * mebi) })).http, 200, 'locations may be larger');
+  t.match(await call('PUT', location, { token, body: body(4 * mebi + 1) }), tooLarge);
+});
+
+t.test('a chunked body over its limit is 413 as well [D38]', async (t) => {
+  const { url } = await startServer(t);
+  const answer = await request(url + pushPath, {
+    method: 'PUT',
+    headers: { authorization: 'Token cpo-token', 'content-type': 'application/json' },
+    body: (function* () {
+      for (let at = 0; at < 40; at++) yield 'x'.repeat(64 * 1024);
+    })() as unknown as AsyncIterable<Uint8Array> as never,
+  });
+  t.equal(answer.statusCode, 413);
+  t.match(await answer.body.json(), { status_code: 2000 });
+});
+
+t.test('a body of another type or encoding is 415 [D49]', async (t) => {
+  const { call } = await startServer(t);
+  const token = 'cpo-token';
+  const unsupported = { http: 415, envelope: { status_code: 2000 } };
+  for (const type of [
+    'text/plain',
+    'text/json',
+    'application/jsonp',
+    'application/x-www-form-urlencoded',
+    'nonsense',
+    '',
+  ]) {
+    t.match(await call('PUT', pushPath, { token, body: '{}', headers: { 'content-type': type } }), unsupported, type);
+  }
+  const headers = { 'content-encoding': 'gzip' };
+  t.match(await call('PUT', pushPath, { token, body: '{}', headers }), unsupported, 'gzip');
+  for (const type of ['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset=UTF-8']) {
+    const answer = await call('PUT', pushPath, { token, body: '{}', headers: { 'content-type': type } });
+    t.equal(answer.envelope.status_code, 2001, type);
+    t.equal(answer.http, 200, type);
+  }
+});
+
+t.test('a wrong role is 403, the party of another 404 [D7]', async (t) => {
+  const { call } = await startServer(t);
+  const emspOnly = { http: 403, envelope: { status_code: 2000, status_message: 'eMSP-only endpoint' } };
+  const cpoOnly = { http: 403, envelope: { status_code: 2000, status_message: 'CPO-only endpoint' } };
+  const notFound = { http: 404, envelope: { status_code: 2003, status_message: 'Not found' } };
+  t.match(await call('GET', '/ocpi/2.2.1/locations', { token: 'cpo-token' }), emspOnly);
+  t.match(await call('POST', '/ocpi/2.2.1/commands/START_SESSION', { token: 'cpo-token' }), emspOnly);
+  t.match(await call('PUT', '/ocpi/2.2.1/tokens/NL/EMS/1', { token: 'cpo-token' }), emspOnly);
+  t.match(await call('GET', '/ocpi/2.2.1/tokens', { token: 'emsp-token' }), cpoOnly);
+  t.match(await call('PUT', pushPath, { token: 'emsp-token' }), cpoOnly);
+  t.match(await call('PUT', '/ocpi/2.2.1/sessions/NL/TNM/S1', { token: 'cpo-token' }), notFound);
+  t.match(await call('GET', '/ocpi/2.2.1/tariffs/NL/TNM/T1', { token: 'cpo-token' }), notFound);
+  t.match(
+    await call('POST', '/ocpi/2.2.1/commands/callback/1', { token: 'emsp-token' }),
+    invalidToken,
+    'callbacks say 401',
+  );
+});
+
+t.test('OCPI-from naming a party that is not the caller’s is 2001 [D5]', async (t) => {
+  const { call } = await startServer(t);
+  const from = (party: string) => ({ 'OCPI-from-country-code': 'nl', 'OCPI-from-party-id': party });
+  const path = '/ocpi/2.2.1/sessions';
+  const strange = await call('GET', path, { token: 'emsp-token', headers: from('TNM') });
+  t.match(strange, { http: 200, envelope: { status_code: 2001, status_message: /OCPI-from/ } });
+  const own = await call('GET', path, { token: 'emsp-token', headers: from('ems') });
+  t.match(own, { http: 200, envelope: { status_code: 2001, status_message: /date_from/ } });
+});
+
+t.test('an unknown command is 404/2000 [D45]', async (t) => {
+  const { call } = await startServer(t);
+  const answer = await call('POST', '/ocpi/2.2.1/commands/start_session', { token: 'emsp-token', body: '{}' });
+  t.match(answer, { http: 404, envelope: { status_code: 2000, status_message: 'Unknown command' } });
+});
+
+t.test('over its rate a party is refused with 429/2901 and Retry-After [D35]', async (t) => {
+  const { call } = await startServer(t);
+  const list = () => call('GET', '/ocpi/2.2.1/sessions', { token: 'emsp-token' });
+  t.equal((await list()).envelope.status_code, 2001);
+  t.equal((await list()).envelope.status_code, 2001);
+  const answer = await list();
+  t.match(answer, { http: 429, envelope: { status_code: 2901, status_message: 'Rate limited' } });
+  t.equal(answer.headers['retry-after'], '60');
+  t.equal((await call('GET', '/ocpi/versions', { token: 'emsp-token' })).http, 200, 'other budgets are untouched');
+});
+
+t.test('what is no bug of the caller is 500/3000, without a word on its cause', async (t) => {
+  const { call, lines } = await startServer(t);
+  const answer = await call('GET', '/ocpi/2.2.1/credentials', { token: 'cpo-token' });
+  t.match(answer, { http: 500, envelope: { status_code: 3000, status_message: 'Internal error' } });
+  t.ok(lines.some((line) => line.err instanceof TypeError));
+});
+
+t.test('version details list every module by role, under the public URL [interface, Versions; D33]', async (t) => {
+  const { call } = await startServer(t);
+  const headers = { host: 'evil.example' };
+  const list = await call('GET', '/ocpi/versions', { token: 'cpo-token', headers });
+  t.same(list.envelope.data, [{ version: '2.2.1', url: 'https://hub.example/ocpi/2.2.1' }]);
+  const { data } = (await call('GET', '/ocpi/2.2.1', { token: 'cpo-token', headers })).envelope;
+  const offered = data.endpoints.map(
+    (endpoint: { identifier: string; role: string }) => `${endpoint.identifier} ${endpoint.role}`,
+  );
+  const both = (module: string) => [`${module} SENDER`, `${module} RECEIVER`];
+  t.same(
+    offered.sort(),
+    [
+      'credentials SENDER',
+      'hubclientinfo SENDER',
+      'commands RECEIVER',
+      ...['locations', 'tariffs', 'tokens', 'sessions', 'cdrs'].flatMap(both),
+    ].sort(),
+  );
+  t.ok(
+    data.endpoints.every(
+      ({ url, identifier }: { url: string; identifier: string }) =>
+        url === `https://hub.example/ocpi/2.2.1/${identifier}`,
+    ),
+  );
+});
+
+t.test('each request leaves one wide line, without token or body', async (t) => {
+  const { call, lines } = await startServer(t);
+  await call('PUT', pushPath, {
+    token: 'cpo-token',
+    body: '{"secret":"s3cret"}',
+    headers: { 'X-Request-ID': 'r1', 'X-Correlation-ID': 'c1' },
+  });
+  t.equal(lines.length, 1);
+  t.match(lines[0], {
+    method: 'PUT',
+    route: '/ocpi/2.2.1/sessions/:country_code/:party_id/:id',
+    party: 'NL-CPO',
+    httpStatus: 200,
+    ocpiStatus: 2001,
+    durationMs: Number,
+    requestId: 'r1',
+    correlationId: 'c1',
+  });
+  t.notMatch(JSON.stringify(lines), /cpo-token|s3cret/);
+});
+
+t.test('a request that does not arrive in time is answered 408 and cut [D38]', async (t) => {
+  const { url } = await startServer(t, 300);
+  const text = await converse(
+    url,
+    `PUT ${pushPath} HTTP/1.1\r\nHost: x\r\nAuthorization: Token cpo-token\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"id":`,
+  );
+  t.match(text, /^HTTP\/1\.1 408 /);
+  t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n'))), { status_code: 2000, timestamp: String });
+});
+
+t.test('what is not HTTP is answered 400 and cut', async (t) => {
+  const { url } = await startServer(t);
+  const text = await converse(url, 'nonsense\r\n\r\n');
+  t.match(text, /^HTTP\/1\.1 400 /);
+  t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n'))), { status_code: 2000 });
+});
+
+/** Sends bytes and gives what comes back until the server closes the connection. */
+function converse(url: string, sent: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(sent));
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk;
+    });
+    socket.on('close', () => resolve(text));
+    socket.on('error', reject);
+  });
+}

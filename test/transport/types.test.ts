@@ -1,0 +1,147 @@
+/** What the building blocks refuse, what they note, and what they let pass. */
+import t from 'tap';
+import {
+  anything,
+  type Checked,
+  check,
+  ciString,
+  dateTime,
+  flag,
+  fragment,
+  httpUrl,
+  identifier,
+  integer,
+  link,
+  list,
+  may,
+  must,
+  number,
+  object,
+  oneOf,
+  should,
+  text,
+  tokenText,
+} from '../../src/transport/types.ts';
+
+const connector = object({ id: must(identifier(36)), standard: should(oneOf('CHADEMO', 'IEC_62196_T2')) });
+const evse = object({ uid: must(identifier(36)), connectors: should(list(connector)), floor: may(text(4)) });
+const location = object({
+  id: must(identifier(36)),
+  publish: must(flag),
+  name: may(text(10)),
+  evses: may(list(evse)),
+  last_updated: must(dateTime),
+});
+const good = { id: 'L1', publish: true, last_updated: '2024-05-01T00:00:00Z' };
+
+t.test('a refusal names the first offending field by its path and what was expected [D3]', async (t) => {
+  const rows: [body: unknown, message: string][] = [
+    [null, 'body: expected object'],
+    [[], 'body: expected object'],
+    ['text', 'body: expected object'],
+    [{ ...good, id: undefined }, 'id: expected string'],
+    [{ ...good, id: '' }, 'id: expected 1 to 36 printable ASCII characters'],
+    [{ ...good, id: 'x'.repeat(37) }, 'id: expected 1 to 36 printable ASCII characters'],
+    [{ ...good, id: 'é' }, 'id: expected 1 to 36 printable ASCII characters'],
+    [{ ...good, publish: null }, 'publish: expected boolean'],
+    [{ ...good, publish: 'true' }, 'publish: expected boolean'],
+    [{ ...good, name: 5 }, 'name: expected string'],
+    [{ ...good, evses: {} }, 'evses: expected array'],
+    [
+      { ...good, evses: [{ uid: 'E', connectors: [{ id: 'C' }, { id: 7 }] }] },
+      'evses[0].connectors[1].id: expected string',
+    ],
+    [{ ...good, evses: ['E'] }, 'evses[0]: expected object'],
+    [{ ...good, last_updated: '2024-05-01' }, 'last_updated: expected RFC 3339 date-time'],
+  ];
+  for (const [body, message] of rows) t.throws(() => check(location, body), { code: 'invalid', message }, message);
+});
+
+t.test('null counts as absent, and unknown fields are nobody’s business [D17]', async (t) => {
+  const body = { ...good, name: null, evses: null, extra: { deep: [1] }, constructor: 1 };
+  const { body: read, notes } = check(location, JSON.parse(JSON.stringify(body)));
+  t.equal(read.publish, true);
+  t.same(notes, []);
+  t.doesNotThrow(() =>
+    check(
+      location,
+      JSON.parse('{"id":"L1","publish":true,"last_updated":"2024-05-01T00:00:00Z","__proto__":{"id":5}}'),
+    ),
+  );
+});
+
+t.test('what the specification requires and the hub does not is noted, not refused [D17]', async (t) => {
+  const body = {
+    ...good,
+    name: 'longer than ten',
+    evses: [{ uid: 'E', connectors: [{ id: 'C' }, { id: 'D', standard: 'NEW' }] }, { uid: 'F' }],
+  };
+  t.same(check(location, body).notes, [
+    'name: expected at most 10 characters',
+    'evses[0].connectors[0].standard: missing',
+    'evses[0].connectors[1].standard: value unknown to OCPI 2.2.1',
+    'evses[1].connectors: missing',
+  ]);
+});
+
+t.test('notes of one body are bounded', async (t) => {
+  const evses = Array.from({ length: 500 }, (_, at) => ({ uid: `E${at}` }));
+  t.equal(check(location, { ...good, evses }).notes.length, 20);
+});
+
+t.test('a fragment needs last_updated alone, and cannot take away what must be there [D18]', async (t) => {
+  const part = fragment(location);
+  t.same(check(part, { last_updated: good.last_updated }).notes, []);
+  t.throws(() => check(part, { publish: false }), { code: 'invalid', message: 'last_updated: expected string' });
+  t.throws(() => check(part, { last_updated: good.last_updated, publish: null }), {
+    message: 'publish: expected boolean',
+  });
+  t.doesNotThrow(() => check(part, { last_updated: good.last_updated, name: null }));
+});
+
+t.test('each type takes its own values and no others', async (t) => {
+  const rows: [name: string, type: Checked<unknown>, takes: unknown[], refuses: unknown[]][] = [
+    ['ciString', ciString(3), ['', 'abc', '~ !'], ['abcd', 'ä', 5, null]],
+    ['text', text(3), ['', 'abcd', 'ä😀'], [5, null, {}]],
+    ['oneOf', oneOf('A'), ['A', 'B'], ['', 1, null]],
+    ['number', number, [0, -1.5, 1e10], ['1', null, Number.POSITIVE_INFINITY]],
+    ['integer', integer, [0, 30, -1], [1.5, '1', null]],
+    ['flag', flag, [true, false], ['true', 0, null]],
+    ['anything', anything, [1, null, {}, 'x'], []],
+    ['link', link, ['https://a.example/x', 'www.example.com'], [1, null]],
+    [
+      'httpUrl',
+      httpUrl,
+      ['http://a', 'https://a.example:8080/x?y=1'],
+      ['', 'www.example.com', 'ftp://a', 'javascript:0', 5],
+    ],
+    ['tokenText', tokenText, ['a', 'x'.repeat(64), '~!{'], ['', 'a b', 'x'.repeat(65), 'ü', 5]],
+  ];
+  for (const [name, type, takes, refuses] of rows) {
+    for (const value of takes) t.doesNotThrow(() => check(type, value), `${name} takes ${JSON.stringify(value)}`);
+    for (const value of refuses)
+      t.throws(() => check(type, value), { code: 'invalid' }, `${name} refuses ${JSON.stringify(value)}`);
+  }
+});
+
+t.test('dates are RFC 3339, with or without designator, and of days that exist [D31]', async (t) => {
+  const takes = [
+    '2015-06-29T20:39:09Z',
+    '2015-06-29T20:39:09',
+    '2016-12-29T17:45:09.2Z',
+    '2024-02-29T00:00:00Z',
+    '2024-05-31T00:00:00+02:00',
+  ];
+  const refuses = [
+    '2015-06-29',
+    '29.06.2015',
+    '2015-06-29 20:39:09',
+    '2023-02-29T00:00:00Z',
+    '2024-04-31T00:00:00Z',
+    '2024-05-01T24:61:00Z',
+    '',
+    1718000000,
+  ];
+  for (const date of takes) t.doesNotThrow(() => check(dateTime, date), date);
+  for (const date of refuses) t.throws(() => check(dateTime, date), { code: 'invalid' }, String(date));
+});
