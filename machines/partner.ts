@@ -9,7 +9,8 @@
  * until an instant. `halfOpen`: one call at a time is let through; two successes close the circuit, one failure opens it for
  * twice as long.
  *
- * P1  The connection follows recorded facts alone; the circuits follow the ends of calls.
+ * P1  The connection follows recorded facts alone (a probe only asks for one to be recorded); the circuits follow the ends of
+ *     calls.
  * P2  A circuit opens at `failuresMax` failures in a row, or at half of at least `sampleMin` calls within `sampleMs`.
  * P3  An open circuit always has an instant at which it half-opens; folded from the log it starts half-open.
  */
@@ -17,10 +18,12 @@ import { assign, setup } from 'xstate';
 
 export type CircuitName = 'sync' | 'async';
 
-export interface CircuitRules {
+export interface PartnerRules {
   readonly failuresMax: number;
   readonly openMs: number;
   readonly openMsMax: Readonly<Record<CircuitName, number>>;
+  /** Probes that fail for longer than this make it offline. */
+  readonly offlineAfterMs: number;
 }
 
 interface CircuitMemory {
@@ -39,9 +42,11 @@ interface CircuitMemory {
 }
 
 export interface PartnerContext {
-  readonly rules: CircuitRules;
+  readonly rules: PartnerRules;
   readonly sync: CircuitMemory;
   readonly async: CircuitMemory;
+  /** Since when probes have failed without a success between, epoch ms; null when the last one succeeded. */
+  readonly failingSince: number | null;
 }
 
 type CircuitEvent<Name extends CircuitName> =
@@ -53,6 +58,7 @@ export type PartnerMachineEvent =
   | CircuitEvent<'async'>
   | { type: 'partner.registered' | 'partner.rotated' | 'partner.suspended'; at: number }
   | { type: 'partner.online' | 'partner.offline'; at: number }
+  | { type: 'probe.succeeded' | 'probe.failed'; at: number }
   | { type: 'sync.wasOpened' | 'sync.wasClosed' | 'async.wasOpened' | 'async.wasClosed'; at: number };
 
 const sampleMs = 30_000;
@@ -81,7 +87,7 @@ function counted(memory: CircuitMemory, at: number, failed: boolean): CircuitMem
 }
 
 /** Whether one more failure opens the circuit. [P2] */
-function trips(memory: CircuitMemory, at: number, rules: CircuitRules): boolean {
+function trips(memory: CircuitMemory, at: number, rules: PartnerRules): boolean {
   const next = counted(memory, at, true);
   return next.failures >= rules.failuresMax || (next.calls >= sampleMin && next.failed * 2 >= next.calls);
 }
@@ -90,13 +96,18 @@ const machineSetup = setup({
   types: {
     context: {} as PartnerContext,
     events: {} as PartnerMachineEvent,
-    input: {} as { rules: CircuitRules; at: number },
+    input: {} as { rules: PartnerRules; at: number },
   },
   actions: {
     /** Hands: arm the instant at which the circuit half-opens, record and tell. */
     circuitOpened: (_, _params: { circuit: CircuitName }) => {},
     circuitHalfOpened: (_, _params: { circuit: CircuitName }) => {},
     circuitClosed: (_, _params: { circuit: CircuitName }) => {},
+    /** Hands: record that it cannot, or can again, be reached. */
+    recordOffline: () => {},
+    recordOnline: () => {},
+    startFailing: assign(({ context, event }) => ({ failingSince: context.failingSince ?? event.at })),
+    stopFailing: assign({ failingSince: null }),
     count: assign(({ context, event }, { circuit, failed }: { circuit: CircuitName; failed: boolean }) => ({
       [circuit]: counted(context[circuit], event.at, failed),
     })),
@@ -116,6 +127,8 @@ const machineSetup = setup({
     })),
   },
   guards: {
+    failsTooLong: ({ context, event }) =>
+      context.failingSince !== null && event.at - context.failingSince > context.rules.offlineAfterMs,
     trips: ({ context, event }, { circuit }: { circuit: CircuitName }) =>
       trips(context[circuit], event.at, context.rules),
     lastSuccess: ({ context }, { circuit }: { circuit: CircuitName }) =>
@@ -178,19 +191,31 @@ export const partnerMachine = machineSetup.createMachine({
     rules: input.rules,
     sync: rested(input.rules.openMs, input.at),
     async: rested(input.rules.openMs, input.at),
+    failingSince: null,
   }),
   states: {
     connection: {
       initial: 'registered',
       on: {
-        'partner.registered': { target: '.connected' },
-        'partner.rotated': { target: '.connected' },
+        'partner.registered': { target: '.connected', actions: 'stopFailing' },
+        'partner.rotated': { target: '.connected', actions: 'stopFailing' },
         'partner.suspended': { target: '.suspended' },
       },
       states: {
         registered: {},
-        connected: { on: { 'partner.offline': { target: 'offline' } } },
-        offline: { on: { 'partner.online': { target: 'connected' } } },
+        connected: {
+          on: {
+            'partner.offline': { target: 'offline' },
+            'probe.failed': [{ guard: 'failsTooLong', actions: 'recordOffline' }, { actions: 'startFailing' }],
+            'probe.succeeded': { actions: 'stopFailing' },
+          },
+        },
+        offline: {
+          on: {
+            'partner.online': { target: 'connected', actions: 'stopFailing' },
+            'probe.succeeded': { actions: 'recordOnline' },
+          },
+        },
         suspended: {},
       },
     },

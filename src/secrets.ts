@@ -35,7 +35,7 @@ export function createSecrets(secretKey: string): Secrets {
   };
 }
 
-export function newToken(): string {
+function newToken(): string {
   return randomBytes(32).toString('base64url');
 }
 

@@ -277,6 +277,11 @@ export const settings = {
     source: 'choice',
     consequence: 'authorize and commands fail at once meanwhile',
   }),
+  HUB_COMPATIBILITY_WINDOW_H: setting(span('h', 87_600), '24', {
+    meaning: 'how far back an accepted START_SESSION may lie to which a session of a CPO in COMPATIBILITY goes back',
+    source: 'requirement',
+    consequence: 'longer finds the eMSP of older sessions, and of re-used cards wrongly',
+  }),
   HUB_PROBE_INTERVAL_S: setting(span('s', timerSMax), '60', {
     meaning: 'how often a silent partner is probed',
     source: 'choice',

@@ -92,8 +92,8 @@ export interface Due {
 export interface Commit {
   readonly fence: Fence;
   /**
-   * Idempotency key, unique per commit. Remembered for at least the last 65,536 commits: long enough for every retry of a
-   * caller who was told nothing, not for ever.
+   * Idempotency key, unique per commit. Remembered for the commits of at least the last 65,536 events, also across a
+   * restart: long enough for every retry of a caller who was told nothing, not for ever.
    */
   readonly idem: string;
   /** At least one. */

@@ -72,9 +72,7 @@ export function prepare(commit: Commit): Prepared {
 }
 
 function preparePut(put: Put): PreparedPut {
-  keys.checkName('kind', put.kind);
-  keys.checkName('owner', put.owner);
-  keys.checkName('id', put.id);
+  keys.checkRow(put);
   if (put.gone) return { put, key: keys.rowKey(put), data: '' };
   keys.checkName('upd', put.upd);
   if (put.shelf !== null) keys.checkName('shelf', put.shelf);

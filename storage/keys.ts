@@ -88,6 +88,12 @@ export function checkName(what: string, name: string): void {
   if (REFUSED_IN_NAMES.test(name)) throw new TypeError(`${what} holds U+0000 or an unpaired surrogate`);
 }
 
+export function checkRow({ kind, owner, id }: RowKey): void {
+  checkName('kind', kind);
+  checkName('owner', owner);
+  checkName('id', id);
+}
+
 /** Text is stored byte for byte, and an unpaired surrogate has no bytes. */
 export function checkText(what: string, text: string): void {
   if (REFUSED_IN_TEXT.test(text)) throw new TypeError(`${what} holds an unpaired surrogate`);

@@ -116,14 +116,15 @@ function take(windows: readonly Window[], count: number): string[] {
 
 /**
  * Moves every `low` behind the first `count` entries of the merge. A quickselect over values: a pivot from what remains, its
- * rank on every shelf, one side dropped. Each second pivot is a guess that all shelves are spread alike, which is mostly true
- * and ends in a few rounds; each other one is random, because any fixed choice has an order of shelves that defeats it.
+ * rank on every shelf, one side dropped. Two pivots of three guess that all shelves are spread alike, and aim a little above
+ * and a little below the place, so that both sides fall away in a few rounds; the third is random, because any fixed choice
+ * has an order of shelves that defeats it.
  */
 function skip(windows: readonly Window[], count: number): void {
   let open = windows.filter(({ low, high }) => low < high).map((window) => ({ ...window, window }));
   let wanted = count;
   for (let round = 0; wanted > 0; round += 1) {
-    const { list, at } = draw(open, round % 2 === 0 ? wanted / remaining(open) : Math.random());
+    const { list, at } = draw(open, round % 3 === 2 ? null : wanted / remaining(open), round % 3 === 0 ? 1 : -1);
     const pivot = list.slice(at, at + 1)[0] as string;
     const splits = open.map((shelf) => (shelf.list === list ? at : within(shelf, shelf.list.rank(pivot))));
     const below = splits.reduce((sum, split, i) => sum + split - (open[i] as Window).low, 0);
@@ -142,13 +143,22 @@ function skip(windows: readonly Window[], count: number): void {
 
 const within = ({ low, high }: Window, at: number): number => Math.min(high, Math.max(low, at));
 
-/** A shelf, drawn by its length, and the entry at this fraction of what remains of it. */
-function draw(windows: readonly Window[], fraction: number): { list: SortedList<string>; at: number } {
+/**
+ * A shelf, drawn by its length, and an entry of what remains of it: at this fraction, off by about the error of such a
+ * guess to the side that is named; or anywhere.
+ */
+function draw(
+  windows: readonly Window[],
+  fraction: number | null,
+  side: 1 | -1,
+): { list: SortedList<string>; at: number } {
   let ticket = Math.random() * remaining(windows);
   const drawn = windows.find(({ low, high }) => {
     ticket -= high - low;
     return ticket < 0;
   });
   const { list, low, high } = drawn ?? (windows.at(-1) as Window);
-  return { list, at: low + Math.min(high - low - 1, Math.floor(fraction * (high - low))) };
+  const length = high - low;
+  const place = fraction === null ? Math.random() * length : fraction * length + side * Math.sqrt(length);
+  return { list, at: low + Math.max(0, Math.min(length - 1, Math.floor(place))) };
 }

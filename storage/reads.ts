@@ -49,11 +49,13 @@ export class Reads {
     return this.#reading(({ reader, found }) => reader.read(query, found.head));
   }
 
-  history(shard: Shard, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+  async history(shard: Shard, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+    keys.checkName('stream', stream);
     return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, shard, after), limit));
   }
 
-  correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+  async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+    keys.checkName('correlation id', correlationId);
     return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, this.#shard, 0), limit));
   }
 
@@ -62,6 +64,7 @@ export class Reads {
   }
 
   async get(key: RowKey): Promise<Row | null> {
+    keys.checkRow(key);
     const name = keys.rowKey(key);
     if (this.keeper.mounted().found.damagedRows.has(name)) throw new Damaged(name);
     const value = this.#value(name);
@@ -125,7 +128,12 @@ export class Reads {
   #value(key: string): string | undefined {
     const { db } = this.keeper.mounted();
     // As bytes: the engine's own way with text can cut a key that ends in a character of several bytes.
-    return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' });
+    try {
+      return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' });
+    } catch (error) {
+      if (db.status !== 'open') throw new StoreUnavailable('the store was closed during a read', { cause: error });
+      throw new Damaged(key);
+    }
   }
 
   async #reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {

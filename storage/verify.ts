@@ -21,8 +21,8 @@ import { OpenDeliveries } from './outbox.ts';
 import { headOf, inspect } from './records.ts';
 import type { Mark } from './side-files.ts';
 
-/** Commits of this many last events have their idempotency keys and rows re-learned and checked. */
-export const RECENT_EVENTS = 65_536;
+/** The commits of this many last events have their idempotency keys re-learned and their rows checked. */
+const RECENT_EVENTS = 65_536;
 
 /** What is kept in memory of a database. */
 export interface Found {
@@ -37,7 +37,7 @@ export interface Found {
   readonly faults: string[];
 }
 
-/** Idempotency keys of at least the last `RECENT_EVENTS` commits, in two generations: the old one is dropped whole. */
+/** Idempotency keys of at least the last `RECENT_EVENTS` commits of this process, in two generations: the old one is dropped whole. */
 export class RecentCommits {
   #young = new Map<string, readonly [first: Seq, last: Seq]>();
   #old = new Map<string, readonly [first: Seq, last: Seq]>();

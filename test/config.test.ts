@@ -73,7 +73,7 @@ t.test('a flag beats its variable, and an empty variable counts as unset (C3)', 
 
 t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t) => {
   const decimals = settingNames.filter((name) => /_(S|H|DAYS|JITTER)$/.test(name) && name !== 'HUB_RETRY_SCHEDULE_S');
-  t.equal(decimals.length, 10);
+  t.equal(decimals.length, 11);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;
     t.equal(config[keyOfSetting(name)], 0.25, name);

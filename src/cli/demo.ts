@@ -78,7 +78,7 @@ async function walk(flags: DemoFlags, context: PathContext, narrator: Narrator, 
   for (const [what, url] of Object.entries({
     console: `${hubUrl}/console/`,
     'admin API': `${hubUrl}/admin/v1/status`,
-    'its pages': `${hubUrl}/admin/docs`,
+    'API pages': `${hubUrl}/admin/docs`,
   })) {
     narrator.line(`  ${what.padEnd(11)} ${narrator.paint('cyan', url)}`);
   }

@@ -7,7 +7,22 @@ import { type Audience, type Directory, nobody } from './routing.ts';
 
 export type Ownership = { readonly viewer: PartyId } | { readonly viewer: null; readonly reason: string };
 
-export function owningEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ownership {
+/**
+ * The owning eMSP. `initiator` is the eMSP whose accepted START_SESSION fits, when the CPO's COMPATIBILITY period is active; it
+ * counts only where the `cdr_token` itself cannot be used. [interface, Sessions 3 and 4; D37]
+ */
+export function owningEmsp(
+  directory: Directory,
+  owner: PartyId,
+  facts: ObjectFacts,
+  initiator: PartyId | null = null,
+): Ownership {
+  const named = namedEmsp(directory, owner, facts);
+  const mayInherit = named.viewer === null && initiator !== null && directory.isRouted(initiator, owner);
+  return mayInherit ? { viewer: initiator } : named;
+}
+
+function namedEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ownership {
   const named = facts.cdrToken;
   if (!named) return { viewer: null, reason: 'cdr_token missing' };
   if (named.party === directory.hub) return { viewer: null, reason: 'names the hub' };

@@ -8,6 +8,7 @@
  */
 import { commandEnds, commandMachine } from '../../machines/command.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
+import type { Put } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../domain/command.ts';
 import { type ErrorCode, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
 import type { CommandEvent } from '../domain/events.ts';
@@ -17,6 +18,7 @@ import { below, callPartner } from './calls.ts';
 import { type Core, heard, rowData } from './core.ts';
 import { findCpo } from './command-target.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, Trace } from './hub.ts';
+import { startRows } from './initiators.ts';
 import type { Orphans } from './orphans.ts';
 
 const actorId = (id: string) => `command:${id}`;
@@ -155,11 +157,10 @@ export class Commands {
       const isOver = commandEnds.has(record.state);
       const windowS = event.type === 'command.answered' ? event.data.timeoutS : settings.commandResultWindowS;
       const dueAt = new Date(Date.parse(at) + windowS * 1000).toISOString();
-      const reservation = event.type === 'command.requested' ? reservationRow(record) : null;
       const seq = await recorder.record({
         shardOf: record.emsp,
         facts: [{ stream: actor, event, party, body }],
-        puts: [commandRow(record), ...(reservation ? [reservation] : [])],
+        puts: [commandRow(record), ...foundAgainBy(record, event, at)],
         // Every command that is not over has a due time: that is how a restart finds it.
         due: [{ key: actor, at: isOver ? null : dueAt }],
         trace,
@@ -213,10 +214,15 @@ export function commandRow(record: CommandRecord) {
   return { kind: 'commands', owner: '', id: record.id, shelf: 'commands', upd: record.at, data: record, body: null };
 }
 
-function reservationRow(record: CommandRecord) {
-  if (record.command !== 'RESERVE_NOW' || record.reservationId === null) return null;
-  const id = record.reservationId.toLowerCase();
-  return { kind: 'reservations', owner: record.emsp, id, shelf: null, upd: record.at, data: { cpo: record.cpo }, body: null };
+/** Rows by which later steps find what this command began: a reservation its CPO, a session its eMSP. */
+function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
+  const { command, reservationId, emsp: owner, cpo } = record;
+  if (event.type === 'command.requested' && command === 'RESERVE_NOW' && reservationId !== null) {
+    const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
+    return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];
+  }
+  const isStarted = event.type === 'command.answered' && event.data.result === 'ACCEPTED' && command === 'START_SESSION';
+  return isStarted ? startRows(record, at) : [];
 }
 
 /** The CPO's CommandResponse with its `timeout`, else the default; null when it cannot be used. [D28] */

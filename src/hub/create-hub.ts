@@ -19,6 +19,7 @@ import { operations } from './operations.ts';
 import { Orphans } from './orphans.ts';
 import { PartnerActors } from './partners.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
+import { Probes } from './probes.ts';
 import { pushes } from './pushes.ts';
 import { Recorder } from './recorder.ts';
 import { Registration } from './registration.ts';
@@ -40,7 +41,15 @@ export interface CreatedHub {
 export function createHub(store: Store, ports: HubPorts, settings: HubSettings, version: string): CreatedHub {
   const core = coreOf(store, ports, settings);
   const deliveries = new Deliveries(core);
-  const actors = new PartnerActors(core, (partnerId) => deliveries.pump(partnerId));
+  const probes = new Probes(core);
+  const actors = new PartnerActors(core, {
+    pump: (partnerId) => deliveries.pump(partnerId),
+    reachable: (partnerId, isReachable) => {
+      registration
+        .recordReachable(partnerId, isReachable)
+        .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'could not record a connection'));
+    },
+  });
   const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner));
   const orphans = new Orphans(core);
   const commands = new Commands(core, orphans);
@@ -61,7 +70,7 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {
-      ...operations({ core, registration, actors, deliveries, version, ready: () => ready }),
+      ...operations({ core, registration, actors, deliveries, probes, version, ready: () => ready }),
       ...views(core, deliveries),
     },
   };
@@ -70,10 +79,12 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
     core,
     async recover() {
       await recover(core, actors, deliveries, orphans, commands);
+      for (const partner of core.state.partners()) probes.watch(partner.id);
       ready = true;
     },
     async close() {
       ready = false;
+      await probes.close();
       await deliveries.close();
       core.supervisor.close();
       core.timers.close();

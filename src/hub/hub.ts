@@ -287,6 +287,8 @@ export interface Operations {
   issueInitialToken(id: string, trace: Trace): Promise<string>;
   setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView>;
   suspend(id: string, trace: Trace): Promise<PartyView>;
+  /** Asks the partner for its versions now. */
+  probe(id: string): Promise<{ status: 'reachable' | 'unreachable'; latency_ms: number; error?: string }>;
 
   routes(): Route[];
   setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route>;

@@ -17,6 +17,7 @@ import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { HubStatus, Operations, PartyView, Trace } from './hub.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
+import type { Probes } from './probes.ts';
 import type { Registration } from './registration.ts';
 
 type Verbs = Omit<
@@ -29,11 +30,12 @@ export interface OperationsParts {
   readonly registration: Registration;
   readonly actors: PartnerActors;
   readonly deliveries: Deliveries;
+  readonly probes: Probes;
   readonly version: string;
   readonly ready: () => boolean;
 }
 
-export function operations({ core, registration, actors, deliveries, version, ready }: OperationsParts): Verbs {
+export function operations({ core, registration, actors, deliveries, probes, version, ready }: OperationsParts): Verbs {
   const { state, recorder, ports, store, supervisor } = core;
   const startedAt = ports.clock.now();
 
@@ -59,6 +61,7 @@ export function operations({ core, registration, actors, deliveries, version, re
       const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
       const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
       deliveries.added(partner);
+      probes.watch(partner.id);
       return { party: view(partner), initialToken };
     });
   }
@@ -185,6 +188,7 @@ export function operations({ core, registration, actors, deliveries, version, re
     addParty,
     parties: () => [...state.partners()].map(view),
     party: (id) => view(known(id)),
+    probe: async (id) => probes.probe(known(id)),
     ...{ changeParty, issueInitialToken, setEndpoints, suspend },
     ...{ routes: () => state.routes(), setRoute, removeRoute, status },
   };

@@ -24,13 +24,21 @@ function asHeard(event: StoredEvent): HeardEvent {
   return { ...plain, type: `${circuit}.${event.type === 'circuit.opened' ? 'wasOpened' : 'wasClosed'}` };
 }
 
+/** What the machines name and others do. */
+export interface PartnerHands {
+  /** Send what may be sent to this partner. */
+  readonly pump: (partnerId: PartyId) => void;
+  /** Record that it can, or cannot, be reached. */
+  readonly reachable: (partnerId: PartyId, isReachable: boolean) => void;
+}
+
 export class PartnerActors {
   readonly #core: Core;
-  readonly #pump: (partnerId: PartyId) => void;
+  readonly #hands: PartnerHands;
 
-  constructor(core: Core, pump: (partnerId: PartyId) => void) {
+  constructor(core: Core, hands: PartnerHands) {
     this.#core = core;
-    this.#pump = pump;
+    this.#hands = hands;
   }
 
   start(partner: Partner): void {
@@ -95,9 +103,16 @@ export class PartnerActors {
           courier(circuit, 'circuit.closed');
           note('circuit.closed', circuit, 'calls succeed again');
         },
+        recordOffline: () => this.#hands.reachable(id, false),
+        recordOnline: () => this.#hands.reachable(id, true),
       },
     });
-    const rules = { failuresMax: settings.circuitFailures, openMs: settings.circuitOpenMs, openMsMax };
+    const rules = {
+      failuresMax: settings.circuitFailures,
+      openMs: settings.circuitOpenMs,
+      openMsMax,
+      offlineAfterMs: settings.offlineAfterS * 1000,
+    };
     return {
       id: partnerStream(id),
       kind: 'partner',
@@ -116,7 +131,7 @@ export class PartnerActors {
     return {
       id: courierActor(id),
       kind: 'courier',
-      machine: courierMachine.provide({ actions: { pump: () => this.#pump(id) } }),
+      machine: courierMachine.provide({ actions: { pump: () => this.#hands.pump(id) } }),
       input: { slotsMax: this.#core.settings.deliveryConcurrency },
       history: async () => {
         const partner = this.#core.state.partner(id);
@@ -128,7 +143,7 @@ export class PartnerActors {
         if (asyncCircuit?.state === 'halfOpen') events.push({ type: 'circuit.halfOpened' });
         return events;
       },
-      restored: () => this.#pump(id),
+      restored: () => this.#hands.pump(id),
     };
   }
 

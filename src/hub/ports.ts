@@ -85,6 +85,10 @@ export interface HubSettings {
   readonly deliveryConcurrency: number;
   readonly circuitFailures: number;
   readonly circuitOpenMs: number;
+  /** How far back a START_SESSION may lie that a session goes back to, hours. [D37] */
+  readonly compatibilityWindowH: number;
+  readonly probeIntervalS: number;
+  readonly offlineAfterS: number;
   readonly orphanGraceS: number;
   readonly orphanSweepS: number;
 }

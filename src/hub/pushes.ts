@@ -23,6 +23,7 @@ import { type Audience, catalogueAudience, type Directory } from '../domain/rout
 import type { Put, Seq } from '../../storage/contract.ts';
 import { type Core, objectPut, ownerPut, readObject } from './core.ts';
 import type { Accepted, Caller } from './hub.ts';
+import { initiatorOf } from './initiators.ts';
 import type { Orphans } from './orphans.ts';
 import type { Fact } from './recorder.ts';
 
@@ -51,7 +52,8 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored'>) {
       if (change.module === 'cdrs' && before && isDuplicateCdr(before, change)) {
         return { result: 'duplicate', object: before };
       }
-      const { data, to } = decide(state, caller.party, change, before);
+      const initiator = owned(change) ? await initiatorOf(core, change, before) : null;
+      const { data, to } = decide(state, caller.party, change, before, initiator);
       const after = applyToObject(before, data, change.body);
       const object = change.method === 'DELETE' ? before : after;
       if (!object) throw new HubError('notFound');
@@ -87,12 +89,18 @@ function refuseDotSegments(change: ObjectChange): void {
 }
 
 /** Whose it is, who is owed it, and in which form. */
-function decide(directory: Directory, owner: PartyRole, change: ObjectChange, before: HubObject | null): Decision {
+function decide(
+  directory: Directory,
+  owner: PartyRole,
+  change: ObjectChange,
+  before: HubObject | null,
+  initiator: PartyId | null,
+): Decision {
   const { body: _body, ...plain } = change;
   const isFragment = change.method === 'PATCH';
   const isWhole = !isFragment && change.within.length === 0;
   const facts = isWhole && change.method !== 'DELETE' ? change.facts : { ...before?.facts, ...change.facts };
-  const ownership = owned(change) ? owningEmsp(directory, change.owner, facts) : null;
+  const ownership = owned(change) ? owningEmsp(directory, change.owner, facts, initiator) : null;
   const audience = ownership
     ? ownedAudience(directory, before, ownership, isFragment)
     : catalogueAudience(directory, before, { owner: change.owner, facts }, isFragment);

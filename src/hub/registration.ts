@@ -6,7 +6,15 @@
  * G3  Exchanges of one partner run in turn: of two at once, the second meets the result of the first.
  */
 import { HubError } from '../domain/errors.ts';
-import { applyToPartner, isRegistered, keyOf, type Partner, type PartnerEvent, type PartyRole } from '../domain/party.ts';
+import {
+  applyToPartner,
+  isRegistered,
+  keyOf,
+  type Partner,
+  type PartnerEvent,
+  type PartyId,
+  type PartyRole,
+} from '../domain/party.ts';
 import { type Core, partnerPut } from './core.ts';
 import type { Credential, CredentialsBody, IssuedCredentials, Trace } from './hub.ts';
 import { type PartnerActors, partnerStream } from './partners.ts';
@@ -62,8 +70,20 @@ export class Registration {
     this.#suspended(partner);
   }
 
+  /** What its probes found, recorded in turn and only when it is news. */
+  async recordReachable(partnerId: PartyId, isReachable: boolean): Promise<void> {
+    const { recorder, state } = this.#core;
+    await recorder.inTurn(partnerStream(partnerId), async () => {
+      const partner = state.partner(partnerId);
+      if (partner?.status !== (isReachable ? 'OFFLINE' : 'CONNECTED')) return;
+      const type = isReachable ? ('partner.online' as const) : ('partner.offline' as const);
+      const reason = isReachable ? 'a probe succeeded' : 'probes keep failing';
+      await this.recordPartner(partner, { type, data: { reason } }, null);
+    });
+  }
+
   /** Records a fact of a partner's life, applies it and tells its actor. */
-  async recordPartner(before: Partner | null, event: PartnerEvent, trace: Trace): Promise<Partner> {
+  async recordPartner(before: Partner | null, event: PartnerEvent, trace: Trace | null): Promise<Partner> {
     const { recorder, state, supervisor } = this.#core;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);

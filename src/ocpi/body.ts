@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { HubError } from '../domain/errors.ts';
 
-/** The bytes; null for an empty body; what is wrong with it. `limit` in bytes. Rejects when the caller goes away. */
+/** The bytes; null for an empty body; what is wrong with it. `limit` in bytes. */
 export async function receiveBody(
   headers: IncomingHttpHeaders,
   payload: Readable,
@@ -17,10 +17,9 @@ export async function receiveBody(
   const wrongType = mediaTypeRefusal(headers);
   if (length !== undefined && wrongType) return wrongType;
   if (Number(length) > limit) return tooLarge(limit);
-  const bytes = await collect(payload, limit);
-  if (bytes === null) return wrongType ?? tooLarge(limit);
-  if (bytes.length === 0) return null;
-  return wrongType ?? bytes;
+  const received = await collect(payload, limit);
+  if (received instanceof Buffer && received.length === 0) return null;
+  return wrongType ?? received;
 }
 
 const tooLarge = (limit: number) => new HubError('tooLarge', { message: `Body is larger than ${limit} bytes` });
@@ -32,9 +31,9 @@ function mediaTypeRefusal(headers: IncomingHttpHeaders): HubError | null {
   return isPlain ? null : new HubError('unsupportedMediaType', { message: 'Content-Encoding is not supported' });
 }
 
-/** All bytes; null when there are more than `limit`, the rest of which is thrown away as it comes. */
-function collect(payload: Readable, limit: number): Promise<Buffer | null> {
-  return new Promise((resolve, reject) => {
+/** All bytes, unless there are more than `limit`, the rest of which is thrown away as it comes. */
+function collect(payload: Readable, limit: number): Promise<Buffer | HubError> {
+  return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let length = 0;
     payload.on('data', (chunk: Buffer) => {
@@ -42,10 +41,11 @@ function collect(payload: Readable, limit: number): Promise<Buffer | null> {
       if (length <= limit) chunks.push(chunk);
       else {
         chunks.length = 0;
-        resolve(null);
+        resolve(tooLarge(limit));
       }
     });
     payload.on('end', () => resolve(Buffer.concat(chunks)));
-    payload.on('error', reject);
+    // The caller has gone: nobody reads the refusal, and it is no bug of ours.
+    payload.on('error', () => resolve(new HubError('notJson', { message: 'Body ended early' })));
   });
 }

@@ -25,6 +25,9 @@ const silenceMaxMs = 90_000;
 /** Longer than the usual 60 s of load balancers, so that it is they who close an idle connection. */
 const keepAliveMs = 72_000;
 
+/** How often connections that have become idle are closed while the server closes. */
+const idleSweepMs = 100;
+
 export function createHttpServer(options: HttpServerOptions = {}): FastifyInstance {
   const limit = options.requestTimeoutMs ?? requestTimeoutMs;
   const serverOptions: ServerOptions = {
@@ -34,7 +37,7 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     connectionsCheckingInterval: Math.min(1000, limit),
     keepAliveTimeout: keepAliveMs,
   };
-  return fastify({
+  const app = fastify({
     serverFactory: (handler) => {
       const server = options.tls
         ? createTlsServer({ ...serverOptions, ...options.tls }, handler as RequestListener)
@@ -51,6 +54,16 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     return503OnClosing: false,
     routerOptions: { maxParamLength: 4096 },
     exposeHeadRoutes: false,
+  });
+  closeIdleWhileClosing(app);
+  return app;
+}
+
+/** A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. */
+function closeIdleWhileClosing(app: FastifyInstance): void {
+  app.addHook('preClose', async () => {
+    const sweep = setInterval(() => app.server.closeIdleConnections(), idleSweepMs);
+    app.server.once('close', () => clearInterval(sweep));
   });
 }
 

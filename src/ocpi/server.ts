@@ -97,19 +97,14 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now }: OcpiS
   const limiter = rateLimiter(rates, now);
 
   app.addHook('onRequest', async (request, reply) => {
-    const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
-    reply.header(requestIdHeader, trace.requestId);
-    reply.header(correlationIdHeader, trace.correlationId);
-    const passage: Passage = { trace, credential: null, caller: null, ocpiStatus: null };
-    request.ocpi = passage;
-
+    const passage = passageOf(request, reply);
     const route = request.routeOptions.config.ocpi;
     const credential = authenticate(hub, request.headers.authorization);
     passage.credential = credential;
     admit(credential, route?.onboarding);
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
-    passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace });
+    passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace: passage.trace });
     limiter.spend(passage.caller.id, route.budget);
   });
 
@@ -126,6 +121,16 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now }: OcpiS
     };
     log.info(line, 'request');
   });
+}
+
+/** The request's passage; when it begins, the ids are read or minted, and echoed whatever becomes of it. [D14] */
+function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
+  if (request.ocpi) return request.ocpi;
+  const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
+  reply.header(requestIdHeader, trace.requestId);
+  reply.header(correlationIdHeader, trace.correlationId);
+  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null };
+  return request.ocpi;
 }
 
 /** A path that has other methods is 405 with `Allow`, any other 404. [D2] */
@@ -191,8 +196,10 @@ function answerErrors(app: FastifyInstance, log: RequestLog): void {
     throw new HubError('pathNotFound');
   });
   app.setErrorHandler<FastifyError | HubError | Error>((error, request, reply) => {
+    // A hook of the whole server may have refused before ours began.
+    const { trace } = passageOf(request, reply);
     const refused = error instanceof HubError ? error : refusalFor(error);
-    if (refused.code === 'internal') log.error({ err: error, ...request.ocpi?.trace }, 'request failed');
+    if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
     const { http, ocpi, message, data, retryAfterS } = refusal(refused);
     const headers = {
       ...refusalHeaders[refused.code],

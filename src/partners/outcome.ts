@@ -135,7 +135,7 @@ const header = (value: string | string[] | undefined): string | null =>
   (Array.isArray(value) ? value[0] : value) ?? null;
 
 /** Milliseconds that `Retry-After` asks for, in both its forms; undefined when it is absent or cannot be read. */
-export function retryAfterMs(text: string | null, now: number): number | undefined {
+function retryAfterMs(text: string | null, now: number): number | undefined {
   if (text === null) return undefined;
   const value = text.trim();
   if (/^\d{1,10}$/.test(value)) return Math.min(Number(value) * 1000, retryAfterMaxMs);

@@ -2,7 +2,6 @@
  * A simulated CPO: pushes its stations, tariffs, sessions and CDRs, asks for authorization, and answers commands, by itself or
  * step by step under the hand of a test.
  */
-import { randomUUID } from 'node:crypto';
 import {
   type Cdr,
   type CdrToken,
@@ -18,6 +17,7 @@ import {
 import { type HubAnswer, type PartyName, Refused } from './hub-line.ts';
 import { page } from './lists.ts';
 import { Partner, type PartnerOptions } from './partner.ts';
+import { type ReceivedCommand, readCommand } from './received-command.ts';
 import { ok, type Reply, type Request, type Route, refuse } from './server.ts';
 
 export interface CpoOptions extends PartnerOptions {
@@ -27,17 +27,6 @@ export interface CpoOptions extends PartnerOptions {
   readonly carriesOutCommands?: 'itself' | 'byHand';
   /** Between two meter readings when it charges by itself, milliseconds. */
   readonly meterEveryMs?: number;
-}
-
-export interface ReceivedCommand {
-  readonly id: string;
-  readonly command: string;
-  readonly body: Readonly<Record<string, unknown>>;
-  readonly responseUrl: string;
-  /** The eMSP, by `OCPI-from-*`. */
-  readonly from: PartyName;
-  /** What was answered at once. */
-  readonly result: string;
 }
 
 export class Cpo extends Partner {
@@ -258,37 +247,14 @@ export class Cpo extends Partner {
     return ok({ allowed, ...(token ? { token } : {}) });
   }
 
-  #receiveCommand({ params, body, headers }: Request): Reply {
-    const fields = JSON.parse(body) as Record<string, unknown>;
-    const { command = '' } = params;
-    const result = this.#resultOf(command, fields);
-    if (result === null) return refuse(404, 2000, 'Unknown command');
-    const header = (name: string) => String(headers[name] ?? '');
-    const received: ReceivedCommand = {
-      id: randomUUID(),
-      command,
-      body: fields,
-      responseUrl: String(fields.response_url),
-      from: { country_code: header('ocpi-from-country-code'), party_id: header('ocpi-from-party-id') },
-      result,
-    };
+  #receiveCommand(request: Request): Reply {
+    const received = readCommand(request, this);
+    if (received === null) return refuse(404, 2000, 'Unknown command');
     this.commands.push(received);
-    if (result === 'ACCEPTED' && this.#cpo.carriesOutCommands === 'itself') {
+    if (received.result === 'ACCEPTED' && this.#cpo.carriesOutCommands === 'itself') {
       setImmediate(() => void this.#carryOut(received).catch(() => {}));
     }
-    return ok({ result, timeout: 30 });
-  }
-
-  #resultOf(command: string, body: Readonly<Record<string, unknown>>): string | null {
-    const atKnownLocation = () => (this.locations.has(String(body.location_id)) ? 'ACCEPTED' : 'REJECTED');
-    const table: Readonly<Record<string, () => string>> = {
-      START_SESSION: atKnownLocation,
-      STOP_SESSION: () => (this.sessions.has(String(body.session_id)) ? 'ACCEPTED' : 'UNKNOWN_SESSION'),
-      RESERVE_NOW: atKnownLocation,
-      CANCEL_RESERVATION: () => 'ACCEPTED',
-      UNLOCK_CONNECTOR: atKnownLocation,
-    };
-    return table[command]?.() ?? null;
+    return ok({ result: received.result, timeout: 30 });
   }
 
   /** What follows an accepted command; what goes wrong stands in the transcript. */

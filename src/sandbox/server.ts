@@ -41,7 +41,7 @@ export interface ServerParts {
 
 const bodyMax = 8 * 1024 * 1024;
 
-export function envelope(statusCode: number, data?: unknown, message?: string): string {
+function envelope(statusCode: number, data?: unknown, message?: string): string {
   const timestamp = new Date().toISOString();
   return JSON.stringify({ status_code: statusCode, status_message: message, timestamp, data });
 }

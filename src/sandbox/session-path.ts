@@ -9,10 +9,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Location, Session, Tariff } from './bodies.ts';
 import type { Copy } from './copies.ts';
-import { type Cpo, type CpoOptions, type ReceivedCommand, startCpo } from './cpo.ts';
+import { type Cpo, type CpoOptions, startCpo } from './cpo.ts';
 import { type Emsp, type SentCommand, startEmsp } from './emsp.ts';
 import type { PartyName } from './hub-line.ts';
 import type { Partner, PartnerOptions } from './partner.ts';
+import type { ReceivedCommand } from './received-command.ts';
 
 /** One request of the operator, for those who follow. */
 export interface AdminCall {
@@ -27,7 +28,7 @@ export interface PathOptions {
   readonly adminToken: string;
   readonly cpo?: Partial<CpoOptions>;
   readonly emsp?: Partial<PartnerOptions>;
-  /** Both partners, and the operator, repeat what they say while the hub is away. */
+  /** Both partners repeat what they say while the hub is away. The operator does not. */
   readonly retryUntilAnswered?: boolean;
   /** For how long a step waits for an arrival, milliseconds. */
   readonly arrivalMs?: number;
@@ -57,11 +58,6 @@ export interface PathContext {
   close(): Promise<void>;
 }
 
-export interface Step {
-  readonly name: string;
-  readonly run: (context: PathContext) => Promise<void>;
-}
-
 /** Both partners, listening, unknown to the hub as yet. */
 export async function openPath(options: PathOptions): Promise<PathContext> {
   const { hubUrl, adminToken, retryUntilAnswered = false, arrivalMs = 30_000 } = options;
@@ -78,6 +74,11 @@ export async function openPath(options: PathOptions): Promise<PathContext> {
     await Promise.all([cpo.close(), emsp.close()]);
   };
   return { hubUrl, adminToken, cpo, emsp, arrivalMs, options, made: { initialTokens: new Map() }, close };
+}
+
+export interface Step {
+  readonly name: string;
+  readonly run: (context: PathContext) => Promise<void>;
 }
 
 export const onboarding: readonly Step[] = [
@@ -304,6 +305,10 @@ async function admin(context: PathContext, method: string, path: string, body: u
   return text === '' ? null : JSON.parse(text);
 }
 
+function expect(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new Error(otherwise);
+}
+
 const asSent = (session: Session): unknown => JSON.parse(JSON.stringify(session));
 
 const nonEmpty = <T>(list: readonly T[]) => (list.length > 0 ? list : null);
@@ -311,10 +316,6 @@ const nonEmpty = <T>(list: readonly T[]) => (list.length > 0 ? list : null);
 const sameParty = (one: PartyName, other: PartyName) =>
   one.country_code.toUpperCase() === other.country_code.toUpperCase() &&
   one.party_id.toUpperCase() === other.party_id.toUpperCase();
-
-function expect(holds: boolean, otherwise: string): asserts holds {
-  if (!holds) throw new Error(otherwise);
-}
 
 /** What an earlier step has made. */
 function had<T>(value: T | undefined): T {

@@ -443,6 +443,12 @@ t.test(
       t.match(outcome.message, /not allowed/, host);
     }
     t.equal(partner.sockets.length, 0, 'no connection was tried');
+    const allowed = clientOf(t, { egress: egressGuard(['127.0.0.0/8']) });
+    t.equal(
+      (await allowed.call(callOf(`http://localhost:${partner.port}`))).class,
+      'delivered',
+      'the allow list opens it',
+    );
   },
 );
 

@@ -71,6 +71,11 @@ export function storeSuite(t: Test, open: Opener): void {
       ];
       const kept = append(store, { puts: [row('kept')] });
       for (const commit of refused) await t.rejects(commit, TypeError);
+      for (const bad of ['\0', '\udfff']) {
+        await t.rejects(store.get(row(bad)), TypeError);
+        await t.rejects(store.history(0, bad), TypeError);
+        await t.rejects(store.correlated(bad), TypeError);
+      }
       t.same(await kept, { first: 1, last: 1, replayed: false });
       t.strictSame(
         (await collect(store.scan('sessions'))).map(({ id }) => id),

@@ -36,7 +36,7 @@ t.test('stored text enters an envelope byte for byte [D17]', async (t) => {
 t.test('a large list comes in pieces that make one envelope', async (t) => {
   const texts = Array.from({ length: 300 }, (_, at) => JSON.stringify({ at, fill: 'x'.repeat(4000) }));
   const pieces = listText(texts);
-  if (typeof pieces === 'string') return t.fail('one string');
+  t.not(typeof pieces, 'string');
   const all = [...pieces];
   t.ok(all.length > 1);
   t.ok(

@@ -5,6 +5,7 @@
 import { connect } from 'node:net';
 import t, { type Test } from 'tap';
 import { request } from 'undici';
+import { HubError } from '../../src/domain/errors.ts';
 import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/party.ts';
 import type { Credential, Hub } from '../../src/hub/hub.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
@@ -207,6 +208,25 @@ t.test('the ids of a request are echoed, on refusals too, and minted when absent
   t.not(minted.headers['x-request-id'], minted.headers['x-correlation-id']);
   const tooLong = await call('GET', '/ocpi/versions', { headers: { 'X-Request-ID': 'x'.repeat(129) } });
   t.match(tooLong.headers['x-request-id'], /^[0-9a-f-]{36}$/);
+});
+
+t.test('a refusal of the whole server is an envelope with both ids below /ocpi [D2, D14]', async (t) => {
+  const app = createHttpServer();
+  app.addHook('onRequest', async () => {
+    throw new HubError('unavailable', { retryAfterS: 3 });
+  });
+  const log = { info: () => {}, error: () => {} };
+  const rates = { listsPerMin: 1, commandsPerMin: 1, otherPerMin: 1 };
+  await app.register(ocpiServer(hub, { log, pages: { pageDefault: 1, pageMax: 1 }, rates, now: () => 0 }));
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  t.teardown(() => app.close());
+  for (const path of ['/ocpi/versions', '/ocpi/nothing']) {
+    const answer = await call(url, 'GET', path, { token: 'cpo-token', headers: { 'X-Request-ID': 'req-1' } });
+    t.match(answer, { http: 503, envelope: { status_code: 3000, timestamp: String } }, path);
+    t.equal(answer.headers['retry-after'], '3');
+    t.equal(answer.headers['x-request-id'], 'req-1');
+    t.match(answer.headers['x-correlation-id'], /^[0-9a-f-]{36}$/);
+  }
 });
 
 t.test('a body that is not UTF-8, not JSON, missing or too deep is 400/2001 [D2, D38, D49]', async (t) => {

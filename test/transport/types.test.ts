@@ -130,6 +130,8 @@ t.test('dates are RFC 3339, with or without designator, and of days that exist [
     '2015-06-29T20:39:09',
     '2016-12-29T17:45:09.2Z',
     '2024-02-29T00:00:00Z',
+    '2023-01-31T00:00:00Z',
+    '2023-11-30T00:00:00Z',
     '2024-05-31T00:00:00+02:00',
   ];
   const refuses = [

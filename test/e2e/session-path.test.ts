@@ -1,0 +1,74 @@
+/**
+ * The full session path through the hub as its users have it: the built command, real sockets, a CPO and an eMSP of their own.
+ */
+import t, { type Test } from 'tap';
+import type { Arrival } from '../../src/sandbox/copies.ts';
+import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';
+import { freePort, startChildHub } from '../support/child-hub.ts';
+import { admin } from '../support/plain-partner.ts';
+
+/** What the eMSP got of one object, oldest first, repeats of what it had already left out. */
+function firstArrivals(arrivals: readonly Arrival[]): string[] {
+  return [...new Set(arrivals.map(({ method, body }) => `${method} ${body}`))];
+}
+
+/** What the CPO pushed of one object and the hub acknowledged. */
+function pushed({ cpo }: PathContext, module: string, id: string): string[] {
+  return cpo.transcript.entries
+    .filter((entry) => entry.direction === 'sent' && entry.answer !== null && entry.answer.status < 300)
+    .filter((entry) => entry.module === module && ['PUT', 'PATCH', 'POST'].includes(entry.method))
+    .filter((entry) => entry.path.endsWith(`/${id}`) || (module === 'cdrs' && entry.body.includes(id)))
+    .map(({ method, body }) => `${method} ${body}`);
+}
+
+async function checkWhole(t: Test, context: PathContext, hub: { url: string; adminToken: string }): Promise<void> {
+  const { cpo, emsp, made } = context;
+  const objects = [
+    ['tariffs', made.tariff?.id],
+    ['locations', made.location?.id],
+    ['sessions', made.session?.id],
+    ['cdrs', made.cdrId],
+  ] as const;
+  for (const [module, id = ''] of objects) {
+    const sent = pushed(context, module, id);
+    const copy = emsp.copies.get(module, cpo.id, id);
+    t.ok(sent.length > 0, `${module}: something was pushed`);
+    t.same(firstArrivals(copy?.arrivals ?? []), [...new Set(sent)], `${module}: all of it arrived, in order, byte for byte`);
+  }
+  const { items } = await admin(hub, 'GET', '/deliveries?limit=1000');
+  const unfinished = (items as { state: string }[]).filter(({ state }) => state !== 'DELIVERED');
+  t.same(unfinished, [], 'nothing is owed any more, nothing is dead');
+  const { items: commands } = await admin(hub, 'GET', '/commands');
+  t.same(
+    (commands as { command: string; state: string }[]).map(({ command, state }) => `${command} ${state}`),
+    ['STOP_SESSION relayed', 'START_SESSION relayed'],
+    'both commands were relayed',
+  );
+}
+
+t.test('the full session path, from onboarding to CDR', async (t) => {
+  const hub = await startChildHub({ dataDir: t.testdir(), port: 0 });
+  t.teardown(() => hub.kill());
+  const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken });
+  t.teardown(() => context.close());
+  for (const step of sessionPath) await t.resolves(step.run(context), step.name);
+  await checkWhole(t, context, hub);
+  t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
+});
+
+t.test('the full session path with the hub killed between each two steps', async (t) => {
+  const dataDir = t.testdir();
+  const port = await freePort();
+  const start = () => startChildHub({ dataDir, port, env: { HUB_RETRY_SCHEDULE_S: '0.2,0.5,1' } });
+  let hub = await start();
+  t.teardown(() => hub.kill());
+  const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken, retryUntilAnswered: true });
+  t.teardown(() => context.close());
+  for (const step of sessionPath) {
+    await t.resolves(step.run(context), step.name);
+    await hub.kill();
+    hub = await start();
+  }
+  await checkWhole(t, context, hub);
+  t.equal(await hub.stop(), 0);
+});

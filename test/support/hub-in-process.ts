@@ -1,0 +1,55 @@
+/**
+ * A whole hub inside the test's process: real sockets, real LevelDB, for tests that replace the clock or look inside.
+ */
+import type { Test } from 'tap';
+import { loadConfig } from '../../src/config.ts';
+import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
+import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
+
+/** Starts a hub on a directory of the test and closes it when the test ends. */
+export async function hubFor(
+  t: Test,
+  env: Readonly<Record<string, string>> = {},
+  replaced: Replaced = {},
+  dataDir: string = t.testdir(),
+): Promise<RunningHub> {
+  const config = loadConfig({
+    env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', ...env },
+    flags: {},
+  });
+  const hub = await startHub(config, replaced);
+  t.teardown(() => hub.close());
+  return hub;
+}
+
+/** A registered partner, closed when the test ends. */
+export async function partnerFor(
+  t: Test,
+  hub: { url: string; adminToken: string },
+  options: PlainPartnerOptions,
+  settings: object = {},
+): Promise<PlainPartner> {
+  const partner = await plainPartner(options);
+  t.teardown(() => partner.close());
+  await partner.register(hub, settings);
+  return partner;
+}
+
+/** CPO NL-CPO and eMSP NL-EMS, registered and routed. */
+export async function routedPair(
+  t: Test,
+  hub: { url: string; adminToken: string },
+  answers: { cpo?: PlainPartnerOptions['answer']; emsp?: PlainPartnerOptions['answer'] } = {},
+): Promise<{ cpo: PlainPartner; emsp: PlainPartner }> {
+  const names = { countryCode: 'NL' } as const;
+  const cpo = await partnerFor(t, hub, {
+    ...{ ...names, role: 'CPO', partyId: 'CPO' },
+    ...(answers.cpo && { answer: answers.cpo }),
+  });
+  const emsp = await partnerFor(t, hub, {
+    ...{ ...names, role: 'EMSP', partyId: 'EMS' },
+    ...(answers.emsp && { answer: answers.emsp }),
+  });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  return { cpo, emsp };
+}
