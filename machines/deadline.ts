@@ -16,9 +16,7 @@ export interface DeadlineClock {
   clearTimeout(id: unknown): void;
 }
 
-export type DeadlineEvent =
-  | { type: 'deadline.arm'; id: string; at: number }
-  | { type: 'deadline.disarm'; id: string };
+export type DeadlineEvent = { type: 'deadline.arm'; id: string; at: number } | { type: 'deadline.disarm'; id: string };
 
 export interface DeadlineInput {
   readonly clock: DeadlineClock;

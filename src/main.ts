@@ -5,7 +5,6 @@
  * B2  What was acknowledged before `close` is on disk when it resolves.
  */
 import { mkdir } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -22,6 +21,7 @@ import { partnerClient } from './partners/client.ts';
 import { egressGuard } from './partners/egress.ts';
 import { partnerVersions } from './partners/versions.ts';
 import { createSecrets, hubKeys } from './secrets.ts';
+import { version } from './version.ts';
 
 export interface RunningHub {
   /** Where it listens, e.g. `http://127.0.0.1:8080`. */
@@ -51,7 +51,10 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   const log = createLog(config.logLevel);
   const clock = replaced.clock ?? systemClock;
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  const store = await openLevelStore({ directory: join(config.dataDir, 'store'), node: `${hostname()}:${process.pid}` });
+  const store = await openLevelStore({
+    directory: join(config.dataDir, 'store'),
+    node: `${hostname()}:${process.pid}`,
+  });
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
     store.onHealth(({ state, reason }) => log.warn({ state, reason }, 'the store changed its state'));
@@ -65,13 +68,14 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const secrets = createSecrets(keys.secretKey);
     const versions = partnerVersions(client);
     const ports = { clock, random: replaced.random ?? Math.random, client, versions, secrets, log };
-    const created = createHub(store, ports, settings, packageVersion());
+    const created = createHub(store, ports, settings, version);
     closing.unshift(() => created.close());
 
     let ready = false;
     const app = createHttpServer(config.tls ? { tls: config.tls } : {});
     app.addHook('onRequest', async (request) => {
-      if (!ready && !unguarded.has(request.url)) throw new HubError('unavailable', { retryAfterS: 1 });
+      if (!ready && !unguarded.has(request.url.split('?', 1)[0] ?? ''))
+        throw new HubError('unavailable', { retryAfterS: 1 });
     });
     await app.register(
       ocpiServer(created.hub, {
@@ -85,7 +89,8 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
         now: () => clock.now(),
       }),
     );
-    await app.register(adminServer(created.hub, { adminToken: keys.adminToken, viewerToken: config.viewerToken }));
+    const tokens = { adminToken: keys.adminToken, viewerToken: config.viewerToken, log };
+    await app.register(adminServer(created.hub, tokens));
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
     closing.unshift(async () => {
@@ -104,17 +109,4 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 
 async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {
   for (const close of closing.splice(0)) await close();
-}
-
-/** From package.json, which stands one folder higher in the built tree. */
-function packageVersion(): string {
-  const require = createRequire(import.meta.url);
-  for (const path of ['../package.json', '../../package.json']) {
-    try {
-      return (require(path) as { version: string }).version;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
-    }
-  }
-  return 'unknown';
 }

@@ -88,14 +88,19 @@ export type HubEvent =
   | { type: 'circuit.opened' | 'circuit.closed'; data: { circuit: 'sync' | 'async'; reason: string } }
   | {
       type: 'token.authorized';
-      data: { direction: 'toEmsp' | 'toCpo'; uid: string; from: PartyId; to: PartyId; allowed: string; outcome: string };
+      data: {
+        direction: 'toEmsp' | 'toCpo';
+        uid: string;
+        from: PartyId;
+        to: PartyId;
+        allowed: string;
+        outcome: string;
+      };
     }
   | { type: 'delivery.dead'; data: { delivery: string; receiver: PartyId; class: OutcomeClass; reason: string } }
   | { type: 'delivery.redriven'; data: { delivery: string; receiver: PartyId; by: string } }
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string } };
-
-export type EventType = HubEvent['type'];
 
 /** One try at a delivery, as support sees it. */
 export interface Attempt {

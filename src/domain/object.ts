@@ -120,7 +120,9 @@ function changeWithin(body: string, change: BodyChange): string | null {
   const moved = new Map([['last_updated', JSON.stringify(change.lastUpdated)]]);
   const asItem = (old: string | null, idField: string, id: string): string | null => {
     if (change.method !== 'PATCH') {
-      return members(change.body).has(idField) ? change.body : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
+      return members(change.body).has(idField)
+        ? change.body
+        : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
     }
     return old === null ? null : patchText(old, change.body, null);
   };
@@ -132,7 +134,8 @@ function changeWithin(body: string, change: BodyChange): string | null {
     if (oldEvse === null) return null;
     const span = findItem(oldEvse, 'connectors', 'id', connectorId);
     const connector = asItem(span ? slice(oldEvse, span) : null, 'id', connectorId);
-    evse = connector === null ? null : setMembers(upsertItem(oldEvse, 'connectors', 'id', connectorId, connector), moved);
+    evse =
+      connector === null ? null : setMembers(upsertItem(oldEvse, 'connectors', 'id', connectorId, connector), moved);
   }
   return evse === null ? null : setMembers(upsertItem(body, 'evses', 'uid', evseUid, evse), moved);
 }

@@ -45,5 +45,7 @@ export function verdict(rules: RetryRules, tried: Tried): Verdict {
   const delayMs = base * 1000 * (1 + rules.jitter * (2 * tried.random - 1));
   const dueAt = tried.at + Math.max(delayMs, tried.outcome.retryAfterMs ?? 0);
   const windowMs = tried.module === 'cdrs' ? rules.windowCdrMs : rules.windowMs;
-  return dueAt > tried.since + windowMs ? { kind: 'dead', class: 'expired' } : { kind: 'retry', dueAt: Math.round(dueAt) };
+  return dueAt > tried.since + windowMs
+    ? { kind: 'dead', class: 'expired' }
+    : { kind: 'retry', dueAt: Math.round(dueAt) };
 }

@@ -15,8 +15,8 @@ import type { CommandEvent } from '../domain/events.ts';
 import { endpointOf, type PartyId } from '../domain/party.ts';
 import { addressee } from './authorize.ts';
 import { below, callPartner } from './calls.ts';
-import { type Core, heard, rowData } from './core.ts';
 import { findCpo } from './command-target.ts';
+import { type Core, heard, rowData } from './core.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, Trace } from './hub.ts';
 import { startRows } from './initiators.ts';
 import type { Orphans } from './orphans.ts';
@@ -79,7 +79,13 @@ export class Commands {
     const emsp = state.partnerOf(record.emsp);
     if (!emsp) throw new HubError('callbackForwardFailed');
     const call = {
-      ...{ method: 'POST', url: record.responseUrl, body, emptyOk: true, timeoutMs: settings.callbackTimeoutMs } as const,
+      ...({
+        method: 'POST',
+        url: record.responseUrl,
+        body,
+        emptyOk: true,
+        timeoutMs: settings.callbackTimeoutMs,
+      } as const),
       from: state.party(record.cpo, 'CPO') ?? null,
       to: state.party(record.emsp, 'EMSP') ?? null,
     };
@@ -112,7 +118,8 @@ export class Commands {
     const { state, settings } = this.#core;
     const cpo = state.partnerOf(record.cpo);
     const endpoint = cpo && endpointOf(cpo, 'commands', 'RECEIVER');
-    if (!cpo || !endpoint) return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
+    if (!cpo || !endpoint)
+      return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
     const call = {
       method: 'POST',
       url: below(endpoint.url, [record.command]),
@@ -221,7 +228,8 @@ function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): P
     const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
     return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];
   }
-  const isStarted = event.type === 'command.answered' && event.data.result === 'ACCEPTED' && command === 'START_SESSION';
+  const isStarted =
+    event.type === 'command.answered' && event.data.result === 'ACCEPTED' && command === 'START_SESSION';
   return isStarted ? startRows(record, at) : [];
 }
 

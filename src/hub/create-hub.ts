@@ -47,7 +47,9 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
     reachable: (partnerId, isReachable) => {
       registration
         .recordReachable(partnerId, isReachable)
-        .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'could not record a connection'));
+        .catch((error: unknown) =>
+          ports.log.error({ err: error, partyId: partnerId }, 'could not record a connection'),
+        );
     },
   });
   const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner));
@@ -96,7 +98,8 @@ function coreOf(store: Store, ports: HubPorts, settings: HubSettings): Core {
   const { clock, log, secrets } = ports;
   const recorder = new Recorder(store, clock, log, secrets.newId);
   const supervisor = new Supervisor(clock, {
-    failed: ({ id, restarts }, error) => log.error({ err: error, actor: id, restarts }, 'an actor failed; restarting it'),
+    failed: ({ id, restarts }, error) =>
+      log.error({ err: error, actor: id, restarts }, 'an actor failed; restarting it'),
     quarantined: ({ id }, error) => {
       log.error({ err: error, actor: id }, 'an actor keeps failing and was quarantined');
       const data = { actor: id, error: error instanceof Error ? error.message : String(error) };

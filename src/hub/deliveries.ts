@@ -176,7 +176,8 @@ export class Deliveries {
     const event = item.event ?? (await store.event(item.shard, item.seq));
     const partner = state.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
-    if (!event || !(event.data as ObjectEventData).owed) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
+    if (!event || !(event.data as ObjectEventData).owed)
+      return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
     if (!partner || partner.partnerToken === null) return this.#bury(queue, lane, item, 'auth_error', 'suspended');
     if (!endpoint) return this.#bury(queue, lane, item, 'not_found', 'no receiver endpoint');
     const outcome = await this.#send(partner, endpoint.url, item, event);

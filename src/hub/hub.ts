@@ -42,7 +42,10 @@ export interface Caller {
 export interface CredentialsBody {
   readonly token: string;
   readonly url: string;
-  readonly roles: readonly (HeaderParty & { readonly role: string; readonly business_details?: { name: string; website?: string | undefined } | undefined })[];
+  readonly roles: readonly (HeaderParty & {
+    readonly role: string;
+    readonly business_details?: { name: string; website?: string | undefined } | undefined;
+  })[];
 }
 
 export interface HubRole extends HeaderParty {
@@ -262,7 +265,10 @@ export interface Hub {
   /** Accept → record → decide who is owed what; delivering follows by itself. */
   accept(caller: Caller, change: ObjectChange): Promise<Accepted>;
   /** Text of an object, or of a part of a location, as stored; `notFound` when the caller may not see it. [D20, D47] */
-  read(caller: Caller, query: { module: ObjectModule; owner: PartyId | null; id: string; within: readonly string[]; tokenType?: string }): Promise<string>;
+  read(
+    caller: Caller,
+    query: { module: ObjectModule; owner: PartyId | null; id: string; within: readonly string[]; tokenType?: string },
+  ): Promise<string>;
   list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>>;
 
   /** CPO at the charger: asks the eMSP named by `to`; answers AuthorizationInfo. */
@@ -279,11 +285,20 @@ export interface Hub {
 
 /** Verbs of operators. Parties are named by the id of their partner. */
 export interface Operations {
-  addParty(roles: readonly PartyRole[], settings: Partial<PartnerSettings>, trace: Trace): Promise<{ party: PartyView; initialToken: string }>;
+  addParty(
+    roles: readonly PartyRole[],
+    settings: Partial<PartnerSettings>,
+    trace: Trace,
+  ): Promise<{ party: PartyView; initialToken: string }>;
   parties(): PartyView[];
   /** Throws `notFound`. */
   party(id: string): PartyView;
-  changeParty(id: string, settings: Partial<PartnerSettings>, businessDetails: { name: string } | undefined, trace: Trace): Promise<PartyView>;
+  changeParty(
+    id: string,
+    settings: Partial<PartnerSettings>,
+    businessDetails: { name: string } | undefined,
+    trace: Trace,
+  ): Promise<PartyView>;
   issueInitialToken(id: string, trace: Trace): Promise<string>;
   setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView>;
   suspend(id: string, trace: Trace): Promise<PartyView>;
@@ -298,11 +313,17 @@ export interface Operations {
   deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>>;
   delivery(id: string): Promise<DeliveryView>;
   /** Oldest first, behind sequence `after`. */
-  events(filter: EventFilter, after: number, limit: number): Promise<{ items: EventView[]; next_cursor: string | null }>;
+  events(
+    filter: EventFilter,
+    after: number,
+    limit: number,
+  ): Promise<{ items: EventView[]; next_cursor: string | null }>;
   /** Newest first. */
   commands(page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;
   orphans(state: string | null): Promise<OrphanView[]>;
-  storedNotForwarded(page: PageRequest): Promise<Page<{ module: string; object: string; cpo: PartyId; reason: string; at: string }>>;
+  storedNotForwarded(
+    page: PageRequest,
+  ): Promise<Page<{ module: string; object: string; cpo: PartyId; reason: string; at: string }>>;
   status(): HubStatus;
 }

@@ -23,7 +23,9 @@ const kinds = { reference: 'starts:reference', uid: 'starts:uid' } as const;
 export function startRows(record: CommandRecord, at: string): Put[] {
   const row = (kind: string, id: string | null): Put[] => {
     const data: Start = { emsp: record.emsp, at };
-    return id === null ? [] : [{ kind, owner: record.cpo, id: id.toLowerCase(), shelf: null, upd: at, data, body: null }];
+    return id === null
+      ? []
+      : [{ kind, owner: record.cpo, id: id.toLowerCase(), shelf: null, upd: at, data, body: null }];
   };
   return [...row(kinds.reference, record.authorizationReference), ...row(kinds.uid, record.tokenUid)];
 }
@@ -33,7 +35,8 @@ export async function initiatorOf(core: Core, change: ObjectChange, before: HubO
   const { state, ports, settings } = core;
   const compatible = state.partnerOf(change.owner)?.settings;
   const now = ports.clock.now();
-  if (compatible?.identity_mode !== 'COMPATIBILITY' || !(Date.parse(compatible.compatibility_until ?? '') > now)) return null;
+  if (compatible?.identity_mode !== 'COMPATIBILITY' || !(Date.parse(compatible.compatibility_until ?? '') > now))
+    return null;
   if (before?.viewer) return before.viewer;
   const facts: ObjectFacts = { ...before?.facts, ...change.facts };
   if (facts.sessionId) {

@@ -42,7 +42,8 @@ export function objects({ store, state }: Core) {
     }
     const [first] = found;
     if (first === undefined) throw new HubError('notFound');
-    if (found.length > 1) throw new HubError('invalid', { message: `ambiguous: ${found.length} owners use id ${query.id}` });
+    if (found.length > 1)
+      throw new HubError('invalid', { message: `ambiguous: ${found.length} owners use id ${query.id}` });
     return first;
   }
 
@@ -56,7 +57,7 @@ export function objects({ store, state }: Core) {
   return { read, list };
 }
 
-export function listed<T>(page: ListPage, item: (row: Row) => T): Listed<T> {
+function listed<T>(page: ListPage, item: (row: Row) => T): Listed<T> {
   const last = page.rows.at(-1);
   return {
     items: page.rows.map(item),

@@ -12,7 +12,7 @@ import {
   type PartyId,
   type PartyRole,
 } from '../domain/party.ts';
-import { type Route, } from '../domain/routing.ts';
+import type { Route } from '../domain/routing.ts';
 import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { HubStatus, Operations, PartyView, Trace } from './hub.ts';
@@ -105,7 +105,9 @@ export function operations({ core, registration, actors, deliveries, probes, ver
   function issueInitialToken(id: string, trace: Trace): Promise<string> {
     return inTurn(id, async (partner) => {
       if (isRegistered(partner)) {
-        throw new HubError('conflict', { message: `${partner.id} is registered: suspend it before it registers again` });
+        throw new HubError('conflict', {
+          message: `${partner.id} is registered: suspend it before it registers again`,
+        });
       }
       const initialToken = ports.secrets.newToken();
       const data = { initialTokenDigest: ports.secrets.digest(initialToken) };
@@ -130,7 +132,10 @@ export function operations({ core, registration, actors, deliveries, probes, ver
 
   async function setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route> {
     const route = { emsp: emsp.toUpperCase(), cpo: cpo.toUpperCase(), active };
-    for (const [id, role] of [[route.emsp, 'EMSP'], [route.cpo, 'CPO']] as const) {
+    for (const [id, role] of [
+      [route.emsp, 'EMSP'],
+      [route.cpo, 'CPO'],
+    ] as const) {
       if (!state.party(id, role)) throw new HubError('notFound', { message: `no ${role} party ${id}` });
     }
     if (state.route(route.emsp, route.cpo)?.active === active) return route;
@@ -164,8 +169,8 @@ export function operations({ core, registration, actors, deliveries, probes, ver
     const actors: Record<string, Record<string, number>> = {};
     for (const { kind, status: of, snapshot } of supervisor.views()) {
       const name = of === 'active' ? stateName(snapshot?.value) : of;
-      const states = (actors[kind] ??= {});
-      states[name] = (states[name] ?? 0) + 1;
+      const states = actors[kind] ?? {};
+      actors[kind] = { ...states, [name]: (states[name] ?? 0) + 1 };
     }
     const queues = [...state.partners()].map((partner) => deliveries.queue(partner.id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));

@@ -91,9 +91,7 @@ export class PartnerActors {
       actions: {
         circuitOpened: ({ context }, { circuit }) => {
           const until = context[circuit].until ?? ports.clock.now();
-          timers.arm(timer(circuit), until, (at) =>
-            supervisor.send(partnerStream(id), { type: `${circuit}.due`, at }),
-          );
+          timers.arm(timer(circuit), until, (at) => supervisor.send(partnerStream(id), { type: `${circuit}.due`, at }));
           courier(circuit, 'circuit.opened');
           note('circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
         },

@@ -46,7 +46,12 @@ export interface PartnerClient {
 
 /** What a partner's versions tell. Refuses with `partnerUnusable`, `versionUnsupported` or `endpointsMissing`. */
 export interface PartnerVersions {
-  discover(partner: { url: string; token: string; encoding: TokenEncoding; correlationId: string }): Promise<Endpoint[]>;
+  discover(partner: {
+    url: string;
+    token: string;
+    encoding: TokenEncoding;
+    correlationId: string;
+  }): Promise<Endpoint[]>;
 }
 
 export interface Secrets {

@@ -5,8 +5,11 @@
  * A2  A refused push changes nothing.
  * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
  */
+
+import type { Put, Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../domain/events.ts';
+import { applyToObject } from '../domain/fold.ts';
 import {
   changedBody,
   type HubObject,
@@ -16,11 +19,9 @@ import {
   sortableDate,
   streamOf,
 } from '../domain/object.ts';
-import { applyToObject } from '../domain/fold.ts';
 import { ownedAudience, owningEmsp } from '../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../domain/routing.ts';
-import type { Put, Seq } from '../../storage/contract.ts';
 import { type Core, objectPut, ownerPut, readObject } from './core.ts';
 import type { Accepted, Caller } from './hub.ts';
 import { initiatorOf } from './initiators.ts';
@@ -32,7 +33,12 @@ interface Decision {
   readonly to: readonly PartyId[];
 }
 
-const eventTypes = { PUT: 'object.put', POST: 'object.put', PATCH: 'object.patched', DELETE: 'object.deleted' } as const;
+const eventTypes = {
+  PUT: 'object.put',
+  POST: 'object.put',
+  PATCH: 'object.patched',
+  DELETE: 'object.deleted',
+} as const;
 
 /** Modules whose objects are looked up by id alone: commands name a location or a session. */
 const foundById: ReadonlySet<string> = new Set(['locations', 'sessions']);
@@ -84,7 +90,8 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored'>) {
 /** `.` and `..` as a path segment would climb out of the receiver's module URL. */
 function refuseDotSegments(change: ObjectChange): void {
   for (const segment of [change.id, ...change.within]) {
-    if (segment === '.' || segment === '..') throw new HubError('invalid', { message: `id: '${segment}' is not usable` });
+    if (segment === '.' || segment === '..')
+      throw new HubError('invalid', { message: `id: '${segment}' is not usable` });
   }
 }
 

@@ -150,6 +150,7 @@ function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRole[] {
     return { ...assigned, business_details: details };
   });
   const [unassigned] = named.keys();
-  if (unassigned) throw new HubError('invalid', { message: `roles: ${unassigned} was not assigned by the hub operator` });
+  if (unassigned)
+    throw new HubError('invalid', { message: `roles: ${unassigned} was not assigned by the hub operator` });
   return roles;
 }

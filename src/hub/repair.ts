@@ -18,7 +18,11 @@ import { partnerStream } from './partners.ts';
 type Rebuild = (key: RowKey, history: (stream: string) => Promise<StoredEvent[]>) => Promise<Put | null>;
 
 /** Folds the facts of a stream that concern the row; others (of circuits) are passed over. */
-function fold<State>(events: readonly StoredEvent[], prefix: string, apply: (state: State | null, event: StoredEvent) => State | null) {
+function fold<State>(
+  events: readonly StoredEvent[],
+  prefix: string,
+  apply: (state: State | null, event: StoredEvent) => State | null,
+) {
   return events
     .filter((event) => event.type.startsWith(prefix))
     .reduce<State | null>((state, event) => apply(state, event), null);
@@ -76,7 +80,11 @@ export async function repairRows({ store, recorder, ports }: Core): Promise<void
       continue;
     }
     const { kind, owner, id } = key;
-    const fact = { stream: `repair:${kind}`, event: { type: 'row.rebuilt' as const, data: { kind, owner, id } }, party: null };
+    const fact = {
+      stream: `repair:${kind}`,
+      event: { type: 'row.rebuilt' as const, data: { kind, owner, id } },
+      party: null,
+    };
     await recorder.record({ shardOf, facts: [fact], puts: [put], trace: null, at: recorder.instant() });
     ports.log.warn({ row: key }, 'a damaged row was made again from the log');
   }

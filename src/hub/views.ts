@@ -56,7 +56,8 @@ export function views(core: Core, outbound: Deliveries): Views {
   }
 
   async function deliveriesOf(event: StoredEvent, filter: DeliveryFilter): Promise<DeliveryView[]> {
-    if (event.to.length === 0 || (filter.from && event.at < filter.from) || (filter.to && event.at >= filter.to)) return [];
+    if (event.to.length === 0 || (filter.from && event.at < filter.from) || (filter.to && event.at >= filter.to))
+      return [];
     const data = event.data as ObjectEventData;
     if (filter.module && data.module !== filter.module) return [];
     if (filter.object && objectName(data).toLowerCase() !== filter.object.toLowerCase()) return [];
@@ -140,7 +141,13 @@ export function views(core: Core, outbound: Deliveries): Views {
   async function storedNotForwarded(page: PageRequest) {
     const view = (row: Row) => {
       const object = objectFromRow(row);
-      return { module: row.kind, object: objectName(object), cpo: object.owner, reason: object.reason ?? '', at: row.upd };
+      return {
+        module: row.kind,
+        object: objectName(object),
+        cpo: object.owner,
+        reason: object.reason ?? '',
+        at: row.upd,
+      };
     };
     const [kind = 'sessions', cursor = null] = page.cursor?.split(':') ?? [];
     const found = await newestFirst(kind, unownedShelf, { ...page, cursor: cursor || null }, view);
@@ -149,9 +156,15 @@ export function views(core: Core, outbound: Deliveries): Views {
   }
 
   /** The order index counts, so the end of a list is as near as its start; the cursor is the count of rows not yet shown. */
-  async function newestFirst<T>(kind: string, shelf: string, page: PageRequest, view: (row: Row) => T): Promise<Page<T>> {
+  async function newestFirst<T>(
+    kind: string,
+    shelf: string,
+    page: PageRequest,
+    view: (row: Row) => T,
+  ): Promise<Page<T>> {
     const query = { kind, shelves: [shelf] };
-    const left = page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorSeq(page.cursor);
+    const left =
+      page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorSeq(page.cursor);
     const offset = Math.max(0, left - page.limit);
     const { rows } = await store.list({ ...query, offset, limit: left - offset });
     return { items: rows.reverse().map(view), next_cursor: offset > 0 ? String(offset) : null };
@@ -175,9 +188,7 @@ function eventView(event: StoredEvent): EventView {
 /** Digests and sealed tokens are of no use to anyone who reads events. */
 function withoutSecrets(data: unknown): unknown {
   if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(
-    Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken'),
-  );
+  return Object.fromEntries(Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken'));
 }
 
 function matches(view: EventView, filter: EventFilter): boolean {

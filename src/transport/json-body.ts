@@ -21,7 +21,7 @@ export function readJson(bytes: Uint8Array): JsonBody {
   return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
 }
 
-export function parseJson(text: string): JsonBody {
+function parseJson(text: string): JsonBody {
   if (isDeeperThan(text, depthMax)) {
     throw new HubError('tooDeep', { message: `Body is nested more than ${depthMax} levels deep` });
   }

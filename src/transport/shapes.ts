@@ -54,9 +54,9 @@ export const energyMix = object({
   energy_product_name: may(text(64)),
 });
 
-export const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
+const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
 
-export const tokenType = oneOf('AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID');
+const tokenType = oneOf('AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID');
 
 const tokenFields = {
   visual_number: may(text(64)),
@@ -94,7 +94,7 @@ export const commandToken = object({
   ...tokenFields,
 });
 
-export const chargingPeriod = object({
+const chargingPeriod = object({
   start_date_time: should(dateTime),
   dimensions: should(list(object({ type: should(text(32)), volume: should(number) }))),
   tariff_id: may(ciString(36)),

@@ -88,7 +88,9 @@ t.test('50 kills under load: nothing acknowledged is lost, nothing owed is missi
   }
   t.same(lost, [], 'acknowledged writes lost: 0');
   const repeated = emsp.received.length - new Set(emsp.received.map(({ path, body }) => path + body)).size;
-  t.comment(`${pushes} pushes acknowledged over ${kills} kills, ${emsp.received.length} received, ${repeated} of them repeats`);
+  t.comment(
+    `${pushes} pushes acknowledged over ${kills} kills, ${emsp.received.length} received, ${repeated} of them repeats`,
+  );
   t.ok(pushes > kills, 'there was load');
 });
 

@@ -33,7 +33,11 @@ async function checkWhole(t: Test, context: PathContext, hub: { url: string; adm
     const sent = pushed(context, module, id);
     const copy = emsp.copies.get(module, cpo.id, id);
     t.ok(sent.length > 0, `${module}: something was pushed`);
-    t.same(firstArrivals(copy?.arrivals ?? []), [...new Set(sent)], `${module}: all of it arrived, in order, byte for byte`);
+    t.same(
+      firstArrivals(copy?.arrivals ?? []),
+      [...new Set(sent)],
+      `${module}: all of it arrived, in order, byte for byte`,
+    );
   }
   const { items } = await admin(hub, 'GET', '/deliveries?limit=1000');
   const unfinished = (items as { state: string }[]).filter(({ state }) => state !== 'DELIVERED');

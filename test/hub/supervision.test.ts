@@ -39,22 +39,28 @@ t.test('a partner whose actor throws comes back from the log, and the others nev
   await eventually('its own deliveries arrive', () => emsp.received.length === 1);
 });
 
-t.test('a courier that throws comes back with its partner’s state, and what was owed meanwhile arrives in order', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub);
-  const { supervisor } = hub.created.core;
-  supervisor.send('courier:NL-EMS', {
-    get type(): string {
-      throw new Error('poisoned on purpose');
-    },
-  });
-  t.equal(statusOf(hub, 'courier:NL-EMS')?.status, 'restarting', 'it is down');
-  for (let kwh = 1; kwh <= 5; kwh++) {
-    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { kwh }));
-  }
-  await eventually('all five arrived', () => emsp.received.length === 5);
-  t.same(emsp.received.map(({ body }) => (JSON.parse(body) as { kwh: number }).kwh), [1, 2, 3, 4, 5]);
-});
+t.test(
+  'a courier that throws comes back with its partner’s state, and what was owed meanwhile arrives in order',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    const { supervisor } = hub.created.core;
+    supervisor.send('courier:NL-EMS', {
+      get type(): string {
+        throw new Error('poisoned on purpose');
+      },
+    });
+    t.equal(statusOf(hub, 'courier:NL-EMS')?.status, 'restarting', 'it is down');
+    for (let kwh = 1; kwh <= 5; kwh++) {
+      await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { kwh }));
+    }
+    await eventually('all five arrived', () => emsp.received.length === 5);
+    t.same(
+      emsp.received.map(({ body }) => (JSON.parse(body) as { kwh: number }).kwh),
+      [1, 2, 3, 4, 5],
+    );
+  },
+);
 
 t.test('an actor that keeps throwing is quarantined, with an event that says so', async (t) => {
   const hub = await hubFor(t);

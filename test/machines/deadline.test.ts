@@ -7,7 +7,9 @@ function started() {
   const fired: [string, number][] = [];
   const actor = createActor(deadline, { input: { clock, passed: (id, at) => fired.push([id, at]) } });
   actor.start();
-  const send = (...events: DeadlineEvent[]) => events.forEach((event) => actor.send(event));
+  const send = (...events: DeadlineEvent[]) => {
+    for (const event of events) actor.send(event);
+  };
   return { clock, fired, send, actor };
 }
 
@@ -21,7 +23,11 @@ t.test('waits fire in order of instant, however they were armed [T3]', async (t)
   clock.increment(1);
   t.same(fired, [['early', 100]]);
   clock.increment(1000);
-  t.same(fired, [['early', 100], ['middle', 200], ['late', 300]]);
+  t.same(fired, [
+    ['early', 100],
+    ['middle', 200],
+    ['late', 300],
+  ]);
 });
 
 t.test('arming again moves a wait, disarming ends it [T2]', async (t) => {

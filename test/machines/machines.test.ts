@@ -1,8 +1,8 @@
 /** Each machine as a table: what it is in, what happens, what it is in then, and which effects it names. */
 import t from 'tap';
 import { type AnyStateMachine, initialTransition, transition } from 'xstate';
-import { allowance, courierMachine } from '../../machines/courier.ts';
 import { commandMachine } from '../../machines/command.ts';
+import { allowance, courierMachine } from '../../machines/courier.ts';
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import { partnerMachine } from '../../machines/partner.ts';
 import type { HeardEvent } from '../../machines/supervisor.ts';
@@ -45,15 +45,18 @@ t.test('partner: the connection follows recorded facts', async (t) => {
   }
 });
 
-t.test('partner: a circuit opens at so many failures in a row, and a success between them starts the count anew [P2]', async (t) => {
-  t.equal(partner(failed(1), failed(2)).value.sync, 'closed');
-  const opened = partner(failed(1), failed(2), failed(3));
-  t.equal(opened.value.sync, 'open');
-  t.same(opened.effects.at(-1), ['circuitOpened']);
-  t.equal(opened.context.sync.until, 1003, 'open for openMs from the failure that opened it');
-  t.equal(opened.value.async, 'closed', 'the other circuit is its own');
-  t.equal(partner(failed(1), failed(2), reached(3), failed(4), failed(5)).value.sync, 'closed');
-});
+t.test(
+  'partner: a circuit opens at so many failures in a row, and a success between them starts the count anew [P2]',
+  async (t) => {
+    t.equal(partner(failed(1), failed(2)).value.sync, 'closed');
+    const opened = partner(failed(1), failed(2), failed(3));
+    t.equal(opened.value.sync, 'open');
+    t.same(opened.effects.at(-1), ['circuitOpened']);
+    t.equal(opened.context.sync.until, 1003, 'open for openMs from the failure that opened it');
+    t.equal(opened.value.async, 'closed', 'the other circuit is its own');
+    t.equal(partner(failed(1), failed(2), reached(3), failed(4), failed(5)).value.sync, 'closed');
+  },
+);
 
 t.test('partner: a circuit opens at half of at least ten calls within 30 s [P2]', async (t) => {
   const alternating = (count: number, stepMs: number) =>
@@ -63,25 +66,32 @@ t.test('partner: a circuit opens at half of at least ten calls within 30 s [P2]'
   t.equal(partner(...alternating(10, 5000)).value.sync, 'closed', 'spread over more than 30 s');
 });
 
-t.test('partner: open, then one call at a time, then closed after two successes or open for twice as long', async (t) => {
-  const opened = [failed(1), failed(2), failed(3)];
-  const due = { type: 'sync.due', at: 1003 };
-  const trying = { type: 'sync.trying', at: 1004 };
-  t.same(partner(...opened, due).value.sync, { halfOpen: 'ready' });
-  t.same(partner(...opened, due, trying).value.sync, { halfOpen: 'trying' });
-  t.same(partner(...opened, due, trying, reached(1005)).value.sync, { halfOpen: 'ready' }, 'one success is not enough');
-  const closed = partner(...opened, due, trying, reached(1005), trying, reached(1006));
-  t.equal(closed.value.sync, 'closed');
-  t.same(closed.effects.at(-1), ['circuitClosed']);
-  t.equal(closed.context.sync.openMs, 1000, 'it has forgotten its illness');
-  const again = partner(...opened, due, trying, failed(2000));
-  t.equal(again.value.sync, 'open');
-  t.equal(again.context.sync.until, 4000, 'twice as long');
-  const third = partner(...opened, due, failed(2000), { type: 'sync.due', at: 4000 }, failed(5000));
-  t.equal(third.context.sync.until, 8000, 'never longer than its maximum');
-  t.same(partner(...opened, failed(5)).value.sync, 'open', 'a late failure does not move the instant');
-  t.equal(partner(...opened, failed(5)).context.sync.until, 1003);
-});
+t.test(
+  'partner: open, then one call at a time, then closed after two successes or open for twice as long',
+  async (t) => {
+    const opened = [failed(1), failed(2), failed(3)];
+    const due = { type: 'sync.due', at: 1003 };
+    const trying = { type: 'sync.trying', at: 1004 };
+    t.same(partner(...opened, due).value.sync, { halfOpen: 'ready' });
+    t.same(partner(...opened, due, trying).value.sync, { halfOpen: 'trying' });
+    t.same(
+      partner(...opened, due, trying, reached(1005)).value.sync,
+      { halfOpen: 'ready' },
+      'one success is not enough',
+    );
+    const closed = partner(...opened, due, trying, reached(1005), trying, reached(1006));
+    t.equal(closed.value.sync, 'closed');
+    t.same(closed.effects.at(-1), ['circuitClosed']);
+    t.equal(closed.context.sync.openMs, 1000, 'it has forgotten its illness');
+    const again = partner(...opened, due, trying, failed(2000));
+    t.equal(again.value.sync, 'open');
+    t.equal(again.context.sync.until, 4000, 'twice as long');
+    const third = partner(...opened, due, failed(2000), { type: 'sync.due', at: 4000 }, failed(5000));
+    t.equal(third.context.sync.until, 8000, 'never longer than its maximum');
+    t.same(partner(...opened, failed(5)).value.sync, 'open', 'a late failure does not move the instant');
+    t.equal(partner(...opened, failed(5)).context.sync.until, 1003);
+  },
+);
 
 t.test('partner: a neutral end frees the one call of a half-open circuit', async (t) => {
   const events = [failed(1), failed(2), failed(3), { type: 'sync.due', at: 1003 }, { type: 'sync.trying', at: 1004 }];
@@ -110,15 +120,31 @@ t.test('courier: how many may be in flight, by door and circuit [C1]', async (t)
     [['circuit.opened', 'suspend'], 8],
   ];
   for (const [types, expected] of table) {
-    const { snapshot } = walk(courierMachine, { slotsMax: 8 }, types.map((type) => ({ type })));
+    const { snapshot } = walk(
+      courierMachine,
+      { slotsMax: 8 },
+      types.map((type) => ({ type })),
+    );
     t.equal(allowance(snapshot), expected, types.join(' → ') || 'at first');
   }
 });
 
 t.test('courier: whatever lets more go out names the pump [C2]', async (t) => {
   const pumped = (...types: string[]) =>
-    walk(courierMachine, { slotsMax: 8 }, types.map((type) => ({ type }))).effects.at(-1)?.includes('pump');
-  for (const types of [['pause', 'resume'], ['suspend', 'connect'], ['suspend'], ['circuit.closed'], ['circuit.halfOpened']]) {
+    walk(
+      courierMachine,
+      { slotsMax: 8 },
+      types.map((type) => ({ type })),
+    )
+      .effects.at(-1)
+      ?.includes('pump');
+  for (const types of [
+    ['pause', 'resume'],
+    ['suspend', 'connect'],
+    ['suspend'],
+    ['circuit.closed'],
+    ['circuit.halfOpened'],
+  ]) {
     t.equal(pumped(...types), true, types.join(' → '));
   }
   t.equal(pumped('circuit.closed', 'delivered'), true, 'a slot more after an illness');
@@ -140,7 +166,12 @@ t.test('command: accept, callback, relay, in every order that happens [M1, M2, M
     ['a result', [answered('ACCEPTED'), result], 'relaying', ['arm']],
     ['relayed', [answered('ACCEPTED'), result, relayed], 'relayed', []],
     ['the relay failed', [answered('ACCEPTED'), result, relayFailed], 'relayed', []],
-    ['no result in time', [answered('ACCEPTED'), { type: 'deadline.passed', at: 30_100 }], 'awaiting', ['recordSilent']],
+    [
+      'no result in time',
+      [answered('ACCEPTED'), { type: 'deadline.passed', at: 30_100 }],
+      'awaiting',
+      ['recordSilent'],
+    ],
     ['silence recorded', [answered('ACCEPTED'), silent], 'silent', []],
     ['a result before the answer', [result], 'relaying', ['arm']],
     ['the answer after the result', [result, answered('ACCEPTED')], 'relaying', []],

@@ -40,7 +40,13 @@ export function cdrBody(id: string, fields: object = {}): Record<string, unknown
     cdr_token: { country_code: 'NL', party_id: 'EMS', uid: 'CARD1', type: 'RFID', contract_id: 'NL-EMS-C1' },
     cdr_location: { id: 'LOC1', address: 'Stationsplein 1', city: 'Utrecht', country: 'NLD', evse_uid: 'EVSE1' },
     charging_periods: [{ start_date_time: '2026-01-02T03:00:00Z', dimensions: [{ type: 'ENERGY', volume: 7.25 }] }],
-    ...{ total_cost: { excl_vat: 2.5, incl_vat: 3.03 }, total_energy: 7.25, total_time: 1, last_updated: at, ...fields },
+    ...{
+      total_cost: { excl_vat: 2.5, incl_vat: 3.03 },
+      total_energy: 7.25,
+      total_time: 1,
+      last_updated: at,
+      ...fields,
+    },
   };
 }
 

@@ -27,7 +27,7 @@ export interface ChildHubOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-export const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
+const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
 
 /** Resolves once the hub prints that it listens; rejects with its log when it ends before. */
 export async function startChildHub({ dataDir, port, env = {} }: ChildHubOptions): Promise<ChildHub> {

@@ -52,7 +52,12 @@ export interface Answer {
 }
 
 const defaultModules = {
-  CPO: [['tokens', 'RECEIVER'], ['commands', 'RECEIVER'], ['sessions', 'SENDER'], ['locations', 'SENDER']],
+  CPO: [
+    ['tokens', 'RECEIVER'],
+    ['commands', 'RECEIVER'],
+    ['sessions', 'SENDER'],
+    ['locations', 'SENDER'],
+  ],
   EMSP: [
     ...(['locations', 'tariffs', 'sessions', 'cdrs'] as const).map((module) => [module, 'RECEIVER'] as const),
     ['tokens', 'SENDER'],
@@ -89,7 +94,12 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
       });
       return { body: { version: '2.2.1', endpoints } };
     }
-    const call = { method: request.method ?? '', path, headers: request.headers, body: Buffer.concat(chunks).toString() };
+    const call = {
+      method: request.method ?? '',
+      path,
+      headers: request.headers,
+      body: Buffer.concat(chunks).toString(),
+    };
     received.push(call);
     return answer(call);
   }
@@ -155,7 +165,11 @@ export async function admin(
 }
 
 /** Polls until it holds; the limit is only there so that a broken test ends. */
-export async function eventually(what: string, holds: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {
+export async function eventually(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  limitMs = 60_000,
+): Promise<void> {
   const end = Date.now() + limitMs;
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`it never came to: ${what}`);
