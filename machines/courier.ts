@@ -1,8 +1,8 @@
 /**
  * One receiving partner's deliveries: whether they flow, and how many at a time. The lanes themselves are the hub's.
  *
- * Door. `flowing`: deliveries go out. `paused`: the operator holds them. `suspended`: it
- * unregistered, nothing more is sent; what was still owed is taken out and ends as dead letters.
+ * Door. `flowing`: deliveries go out. `suspended`: it unregistered, nothing more is sent; what was still owed is taken out and
+ * ends as dead letters. Hold. `none`, or `paused`: the operator keeps deliveries back.
  * Circuit. `closed`: as many at a time as `slots`, which grow 1, 2, 4, 8 after an illness. `backingOff`: none until the circuit
  * half-opens. `trying`: one.
  *
@@ -50,15 +50,15 @@ export const courierMachine = setup({
     door: {
       initial: 'flowing',
       states: {
-        flowing: {
-          on: { pause: { target: 'paused' }, suspend: { target: 'suspended', actions: 'pump' } },
-        },
-        paused: {
-          on: { resume: { target: 'flowing', actions: 'pump' }, suspend: { target: 'suspended', actions: 'pump' } },
-        },
-        suspended: {
-          on: { connect: { target: 'flowing', actions: 'pump' } },
-        },
+        flowing: { on: { suspend: { target: 'suspended', actions: 'pump' } } },
+        suspended: { on: { connect: { target: 'flowing', actions: 'pump' } } },
+      },
+    },
+    hold: {
+      initial: 'none',
+      states: {
+        none: { on: { pause: { target: 'paused' } } },
+        paused: { on: { resume: { target: 'none', actions: 'pump' } } },
       },
     },
     circuit: {
@@ -79,8 +79,8 @@ export const courierMachine = setup({
 
 /** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [C1] */
 export function allowance(snapshot: SnapshotFrom<typeof courierMachine>): number {
-  const { door, circuit } = snapshot.value;
+  const { door, hold, circuit } = snapshot.value;
   if (door === 'suspended') return snapshot.context.slotsMax;
-  if (door === 'paused' || circuit === 'backingOff') return 0;
+  if (hold === 'paused' || circuit === 'backingOff') return 0;
   return circuit === 'trying' ? 1 : snapshot.context.slots;
 }

@@ -99,8 +99,8 @@ const machineSetup = setup({
     input: {} as { rules: PartnerRules; at: number },
   },
   actions: {
-    /** Hands: arm the instant at which the circuit half-opens, record and tell. */
-    circuitOpened: (_, _params: { circuit: CircuitName }) => {},
+    /** Hands: arm the instant at which the circuit half-opens, tell, and record it unless it was ill already. */
+    circuitOpened: (_, _params: { circuit: CircuitName; again: boolean }) => {},
     circuitHalfOpened: (_, _params: { circuit: CircuitName }) => {},
     circuitClosed: (_, _params: { circuit: CircuitName }) => {},
     /** Hands: record that it cannot, or can again, be reached. */
@@ -139,12 +139,13 @@ const machineSetup = setup({
 function circuit<Name extends CircuitName>(name: Name) {
   const params = { circuit: name };
   const act = <Action extends string>(type: Action) => ({ type, params }) as const;
-  const opening = [act('open'), act('circuitOpened')] as const;
+  const opening = (again: boolean) =>
+    [act('open'), { type: 'circuitOpened', params: { circuit: name, again } }] as const;
   const closing = [act('rest'), act('circuitClosed')] as const;
   return {
     initial: 'closed',
     on: {
-      [`${name}.operatorOpened`]: { target: `.open`, actions: opening },
+      [`${name}.operatorOpened`]: { target: `.open`, actions: opening(false) },
       [`${name}.operatorClosed`]: { target: `.closed`, actions: closing },
       [`${name}.wasOpened`]: { target: `.halfOpen` },
       [`${name}.wasClosed`]: { target: `.closed` },
@@ -153,7 +154,7 @@ function circuit<Name extends CircuitName>(name: Name) {
       closed: {
         on: {
           [`${name}.failed`]: [
-            { guard: act('trips'), target: 'open', actions: opening },
+            { guard: act('trips'), target: 'open', actions: opening(false) },
             { actions: { type: 'count', params: { circuit: name, failed: true } } },
           ],
           [`${name}.reached`]: { actions: { type: 'count', params: { circuit: name, failed: false } } },
@@ -168,7 +169,7 @@ function circuit<Name extends CircuitName>(name: Name) {
       halfOpen: {
         initial: 'ready',
         on: {
-          [`${name}.failed`]: { target: 'open', actions: opening },
+          [`${name}.failed`]: { target: 'open', actions: opening(true) },
           [`${name}.reached`]: [
             { guard: act('lastSuccess'), target: 'closed', actions: closing },
             { target: '.ready', actions: [act('countSuccess'), act('circuitHalfOpened')] },

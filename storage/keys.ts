@@ -50,7 +50,9 @@ export function under(prefix: string): Range {
 
 /** Keys of ours, and whatever damage made of them. */
 export const EVERYTHING: Range = { gte: '\0', lt: '\u{10ffff}' };
-export const rowsOf = (kind: string): Range => under(`o/${kind}${NUL}`);
+/** Rows of a kind, or of one owner among them. */
+export const rowsOf = (kind: string, owner?: string): Range =>
+  under(`o/${kind}${NUL}${owner === undefined ? '' : `${owner}${NUL}`}`);
 export const dueOf = (shard: Shard): Range => under(`t/${hex(shard, SHARD_DIGITS)}`);
 /** The index entries of one stream or correlation id behind a place, in order. */
 export const indexFrom = (space: 's' | 'c', name: string, shard: Shard, after: Seq): Range => ({

@@ -82,9 +82,9 @@ export class Reads {
     });
   }
 
-  async *scan(kind: string): AsyncGenerator<Row> {
+  async *scan(kind: string, owner?: string): AsyncGenerator<Row> {
     const { db, found, tolerate } = this.keeper.mounted();
-    for await (const chunk of chunks(db, keys.rowsOf(kind), undefined, tolerate)) {
+    for await (const chunk of chunks(db, keys.rowsOf(kind, owner), undefined, tolerate)) {
       for (const [key, value] of chunk) {
         if (!found.damagedRows.has(key) && (tolerate === null || inspect(key, value) === 'sound'))
           yield toRow(key, value);

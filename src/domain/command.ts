@@ -44,6 +44,6 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
     case 'command.relayFailed':
       return { ...record, state: 'relayed', result: event.data.result, reason: event.data.reason };
     case 'command.silent':
-      return { ...record, state: 'silent' };
+      return record.state === 'awaiting' ? { ...record, state: 'silent' } : record;
   }
 }

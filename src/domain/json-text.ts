@@ -16,6 +16,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 const COLON = 0x3a;
+const BRACE = 0x7b;
 
 const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 const opens = (code: number) => code === 0x7b || code === 0x5b;
@@ -61,10 +62,12 @@ function skipValue(text: string, from: number): number {
   return at;
 }
 
-/** Where the values of an object's own fields stand. */
+/** Where the values of an object's own fields stand; what is no object has none. */
 export function members(text: string, object: Span = { start: 0, end: text.length }): Map<string, Span> {
   const found = new Map<string, Span>();
-  let at = skipSpace(text, skipSpace(text, object.start) + 1);
+  const open = skipSpace(text, object.start);
+  if (text.charCodeAt(open) !== BRACE) return found;
+  let at = skipSpace(text, open + 1);
   while (text.charCodeAt(at) === QUOTE) {
     const keyEnd = skipString(text, at);
     const key = JSON.parse(text.slice(at, keyEnd)) as string;

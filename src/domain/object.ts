@@ -99,7 +99,9 @@ export function sortableDate(text: string): string | undefined {
   // A day that does not exist (31 April) is read by Date as the next month's: refuse what does not come back the same.
   const wall = new Date(`${day}T${time}Z`);
   if (Number.isNaN(wall.getTime()) || wall.toISOString().slice(0, 10) !== day) return undefined;
-  return `${instant.toISOString().slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}`;
+  const utc = instant.toISOString();
+  // An offset may lead out of the years that four digits hold; their text would not sort.
+  return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
 function patchText(text: string, fragment: string, append: string | null): string {

@@ -12,13 +12,15 @@ export interface OrphanRecord {
   readonly state: 'GRACE' | 'OPEN' | 'RESOLVED';
   readonly graceEndsAt: string;
   readonly openedAt: string | null;
+  /** When the CPO was last asked for the true state; null before that. */
+  readonly pulledAt: string | null;
   readonly resolvedAt: string | null;
   readonly note: string | null;
 }
 
 export function applyToOrphan(record: OrphanRecord | null, event: OrphanEvent, at: string): OrphanRecord | null {
   if (event.type === 'orphan.armed') {
-    return { ...event.data, state: 'GRACE', openedAt: null, resolvedAt: null, note: null };
+    return { ...event.data, state: 'GRACE', openedAt: null, pulledAt: null, resolvedAt: null, note: null };
   }
   if (record === null) throw new Error(`${event.type} of an orphan watch that was never armed`);
   switch (event.type) {
@@ -26,6 +28,8 @@ export function applyToOrphan(record: OrphanRecord | null, event: OrphanEvent, a
       return null;
     case 'orphan.opened':
       return { ...record, state: 'OPEN', openedAt: at };
+    case 'orphan.pulled':
+      return { ...record, pulledAt: at, note: event.data.note };
     case 'orphan.resolved':
       return { ...record, state: 'RESOLVED', resolvedAt: at, note: event.data.note };
   }

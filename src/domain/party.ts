@@ -65,6 +65,8 @@ export interface Partner {
   readonly spentDigests: readonly string[];
   /** Encrypted; only `secrets.ts` can open it. */
   readonly partnerToken: string | null;
+  /** When it was last suspended, RFC 3339: what was owed to it before is not sent any more. [D50] */
+  readonly suspendedAt: string | null;
   /** RFC 3339. Moves when the status or the roles change. */
   readonly lastUpdated: string;
 }
@@ -134,6 +136,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
       hubTokenDigest: null,
       spentDigests: [],
       partnerToken: null,
+      suspendedAt: null,
       lastUpdated: at,
     };
   }
@@ -168,8 +171,10 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         ...partner,
         status: 'SUSPENDED',
         hubTokenDigest: null,
+        initialTokenDigest: null,
         partnerToken: null,
-        spentDigests: spend(partner, partner.hubTokenDigest),
+        spentDigests: spend(partner, partner.hubTokenDigest, partner.initialTokenDigest),
+        suspendedAt: at,
         lastUpdated: at,
       };
     case 'partner.online':

@@ -44,8 +44,12 @@ export function verdict(rules: RetryRules, tried: Tried): Verdict {
   const base = schedule[Math.min(tried.attempts, schedule.length) - 1] ?? 1;
   const delayMs = base * 1000 * (1 + rules.jitter * (2 * tried.random - 1));
   const dueAt = tried.at + Math.max(delayMs, tried.outcome.retryAfterMs ?? 0);
-  const windowMs = tried.module === 'cdrs' ? rules.windowCdrMs : rules.windowMs;
-  return dueAt > tried.since + windowMs
+  return isExpired(rules, { ...tried, at: dueAt })
     ? { kind: 'dead', class: 'expired' }
     : { kind: 'retry', dueAt: Math.round(dueAt) };
+}
+
+/** Whether the retry window, by age, is over. [R2] */
+export function isExpired(rules: RetryRules, { module, since, at }: Pick<Tried, 'module' | 'since' | 'at'>): boolean {
+  return at > since + (module === 'cdrs' ? rules.windowCdrMs : rules.windowMs);
 }

@@ -14,8 +14,9 @@ export interface Route {
 export interface Directory {
   /** Active routing rule between the two. */
   isRouted(emsp: PartyId, cpo: PartyId): boolean;
-  /** Registered parties at the other end of a party's active rules, in order of id. */
-  routedTo(party: PartyId): readonly PartyId[];
+  /** Registered eMSPs with an active rule for a CPO, and the other way round, in order of id. */
+  emspsOf(cpo: PartyId): readonly PartyId[];
+  cposOf(emsp: PartyId): readonly PartyId[];
   isEmsp(party: PartyId): boolean;
   /** Whether its partner has exchanged credentials and not unregistered since: only then is anything owed to it. */
   isRegistered(party: PartyId): boolean;
@@ -37,14 +38,14 @@ export const nobody = (reason: string): Audience => ({ to: [], as: 'change', rea
 export function catalogueAudience(
   directory: Directory,
   before: Pick<HubObject, 'facts'> | null,
-  after: Pick<HubObject, 'owner' | 'facts'>,
+  after: Pick<HubObject, 'module' | 'owner' | 'facts'>,
   isFragment: boolean,
 ): Audience {
   const wasPublic = before !== null && before.facts.publish !== false;
   const isPublic = after.facts.publish !== false;
   // Going private is itself told to those who have the public copy; after that nothing is. [D21]
   if (!isPublic && !wasPublic) return nobody('unpublished');
-  const to = directory.routedTo(after.owner);
+  const to = after.module === 'tokens' ? directory.cposOf(after.owner) : directory.emspsOf(after.owner);
   if (to.length === 0) return nobody('no routing rule');
   const appears = before !== null && !wasPublic && isPublic;
   return { to, as: appears && isFragment ? 'whole' : 'change', reason: null };

@@ -19,6 +19,15 @@ export interface Reply {
   readonly body?: unknown;
   /** Sent as it is, instead of an envelope around `body`. */
   readonly text?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** No answer: the connection is cut. */
+  readonly isCut?: true;
+}
+
+export interface PartnerParty {
+  readonly role: 'CPO' | 'EMSP';
+  readonly country_code: string;
+  readonly party_id: string;
 }
 
 export interface PlainPartnerOptions {
@@ -29,6 +38,10 @@ export interface PlainPartnerOptions {
   readonly answer?: (received: Received) => Reply | Promise<Reply>;
   /** Interface role and identifier of the modules it offers. */
   readonly modules?: readonly (readonly [identifier: string, role: 'SENDER' | 'RECEIVER'])[];
+  /** Parties that it holds besides the first. [D16] */
+  readonly others?: readonly PartnerParty[];
+  /** Answers requests for versions and version details in its own way; as usual when it gives nothing. */
+  readonly discovery?: (received: Received) => Reply | undefined;
 }
 
 export interface PlainPartner {
@@ -36,9 +49,15 @@ export interface PlainPartner {
   readonly url: string;
   /** Calls of the hub to its modules, in order of arrival. */
   readonly received: Received[];
+  /** The hub's requests for its versions and version details. */
+  readonly asked: Received[];
+  /** What the hub has to send. */
+  readonly token: string;
   /** The hub's token for it, after `register`. */
   hubToken: string;
   register(hub: { url: string; adminToken: string }, settings?: object): Promise<void>;
+  /** The credentials exchange alone, with a new initial token. */
+  registerAgain(initialToken: string): Promise<void>;
   /** One OCPI call to the hub; throws when the connection fails. */
   call(method: string, path: string, body?: string | object, headers?: Record<string, string>): Promise<Answer>;
   close(): Promise<void>;
@@ -69,13 +88,18 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
   const modules = options.modules ?? defaultModules[role];
   const ownToken = randomBytes(16).toString('hex');
   const received: Received[] = [];
+  const asked: Received[] = [];
   let url = '';
   let hubUrl = '';
   const server = createServer((request, response) => {
     serve(request).then(
-      ({ status = 200, body, text }) => {
+      ({ status = 200, body, text, headers, isCut }) => {
         const envelope = { data: body, status_code: 1000, timestamp: new Date().toISOString() };
-        response.writeHead(status, { 'Content-Type': 'application/json' }).end(text ?? JSON.stringify(envelope));
+        if (isCut) response.destroy();
+        else {
+          response.writeHead(status, { 'Content-Type': 'application/json', ...headers });
+          response.end(text ?? JSON.stringify(envelope));
+        }
       },
       (error: unknown) => response.writeHead(500).end(String(error)),
     );
@@ -84,9 +108,19 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
   async function serve(request: IncomingMessage): Promise<Reply> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    const given = Buffer.from(request.headers.authorization?.replace(/^Token /, '') ?? '', 'base64').toString();
-    if (given !== ownToken) return { status: 401, text: '{"status_code":2000}' };
+    const sent = request.headers.authorization?.replace(/^Token /, '') ?? '';
+    const isOwn = sent === ownToken || Buffer.from(sent, 'base64').toString() === ownToken;
+    if (!isOwn) return { status: 401, text: '{"status_code":2000}' };
     const path = request.url ?? '';
+    const call = {
+      ...{ method: request.method ?? '', path, headers: request.headers },
+      body: Buffer.concat(chunks).toString(),
+    };
+    if (path === '/ocpi/versions' || path === '/ocpi/2.2.1') {
+      asked.push(call);
+      const told = options.discovery?.(call);
+      if (told) return told;
+    }
     if (path === '/ocpi/versions') return { body: [{ version: '2.2.1', url: `${url}/ocpi/2.2.1` }] };
     if (path === '/ocpi/2.2.1') {
       const endpoints = [['credentials', 'SENDER'] as const, ...modules].map(([identifier, interfaceRole]) => {
@@ -94,12 +128,6 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
       });
       return { body: { version: '2.2.1', endpoints } };
     }
-    const call = {
-      method: request.method ?? '',
-      path,
-      headers: request.headers,
-      body: Buffer.concat(chunks).toString(),
-    };
     received.push(call);
     return answer(call);
   }
@@ -108,16 +136,22 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
   await once(server, 'listening');
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
+  const first = { role, country_code: countryCode, party_id: partyId, business_details: { name: partyId } };
+  const roles = [first, ...(options.others ?? [])];
   const partner: PlainPartner = {
     id: `${countryCode}-${partyId}`,
     url,
     received,
+    asked,
+    token: ownToken,
     hubToken: '',
     async register(hub, settings = {}) {
       hubUrl = hub.url;
-      const roles = [{ role, country_code: countryCode, party_id: partyId, business_details: { name: partyId } }];
       const added = await admin(hub, 'POST', '/parties', { roles, ...settings });
-      partner.hubToken = String(added.initial_token);
+      await partner.registerAgain(String(added.initial_token));
+    },
+    async registerAgain(initialToken) {
+      partner.hubToken = initialToken;
       const body = { token: ownToken, url: `${url}/ocpi/versions`, roles };
       const { json } = await partner.call('POST', '/2.2.1/credentials', body);
       if (json.status_code !== 1000) throw new Error(`registering ${partner.id}: ${JSON.stringify(json)}`);

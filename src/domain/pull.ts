@@ -1,0 +1,63 @@
+/** The record of a pull, folded from its facts. [interface, Admin pulls; D51] */
+import type { PullEvent } from './events.ts';
+import type { PartyId } from './party.ts';
+
+export type PulledModule = 'locations' | 'tariffs';
+
+/** How far a pull has come. */
+export interface PullCounts {
+  readonly pages: number;
+  /** Objects on these pages. */
+  readonly received: number;
+  readonly stored: number;
+  /** Already stored with the same text, or pushed anew meanwhile. */
+  readonly unchanged: number;
+  readonly invalid: number;
+  /** Tariffs that a full list does not have any more. */
+  readonly deleted: number;
+}
+
+export const noCounts: PullCounts = { pages: 0, received: 0, stored: 0, unchanged: 0, invalid: 0, deleted: 0 };
+
+export interface PullRecord extends PullCounts {
+  readonly id: string;
+  /** The partner whose list is read. */
+  readonly party: PartyId;
+  readonly module: PulledModule;
+  readonly full: boolean;
+  readonly forward: boolean;
+  /** Lower bound on `last_updated`, RFC 3339; null when the whole list is read. */
+  readonly dateFrom: string | null;
+  readonly state: 'RUNNING' | 'DONE' | 'FAILED';
+  /** Why it failed. */
+  readonly error: string | null;
+  /** What an operator should know of one that is done. */
+  readonly note: string | null;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+}
+
+/** What a pull would not take, with the text as it came. */
+export interface QuarantineRecord {
+  readonly pull: string;
+  readonly party: PartyId;
+  readonly module: PulledModule;
+  /** `{cc}-{pid}/{id}`; null when it does not say. */
+  readonly object: string | null;
+  readonly reason: string;
+}
+
+export function applyToPull(record: PullRecord | null, event: PullEvent, at: string): PullRecord {
+  if (event.type === 'pull.started') {
+    return { ...event.data, ...noCounts, state: 'RUNNING', error: null, note: null, startedAt: at, endedAt: null };
+  }
+  if (record === null) throw new Error(`${event.type} of a pull that was never started`);
+  switch (event.type) {
+    case 'pull.progressed':
+      return { ...record, ...event.data };
+    case 'pull.done':
+      return { ...record, ...event.data, state: 'DONE', endedAt: at };
+    case 'pull.failed':
+      return { ...record, ...event.data, state: 'FAILED', endedAt: at };
+  }
+}

@@ -1,0 +1,108 @@
+import t, { type Test } from 'tap';
+import type { Log } from '../../src/hub/ports.ts';
+import { Recorder } from '../../src/hub/recorder.ts';
+import { type Commit, OutcomeUnknown, type Store, StoreUnavailable } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A recorder on a real store whose appends can be made to end in doubt or be refused. */
+async function recording(t: Test) {
+  const level = await openLevelStore({ directory: t.testdir(), node: 'test', ballastBytes: 0 });
+  t.teardown(() => level.close());
+  let before: (commit: Commit) => Promise<void> = async () => {};
+  let after: (commit: Commit) => Promise<void> = async () => {};
+  const store: Store = new Proxy(level, {
+    get(target, name, receiver) {
+      if (name !== 'append') {
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : Reflect.get(target, name, receiver);
+      }
+      return async (commit: Commit) => {
+        await before(commit);
+        const appended = await target.append(commit);
+        await after(commit);
+        return appended;
+      };
+    },
+  });
+  const clock = new DayClock('2026-01-02T03:04:05Z');
+  let ids = 0;
+  const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`);
+  const dispatched: number[] = [];
+  recorder.startAt(0, 0);
+  recorder.onCommitted((event) => dispatched.push(event.seq));
+  const record = (name: string) =>
+    recorder.record({
+      shardOf: 'NL-CPO',
+      facts: [
+        { stream: name, event: { type: 'row.rebuilt', data: { kind: 'k', owner: 'o', id: name } }, party: null },
+      ],
+      trace: null,
+      at: recorder.instant(),
+    });
+  return {
+    ...{ clock, recorder, dispatched, record, level },
+    fault: (faults: { before?: typeof before; after?: typeof after }) => {
+      before = faults.before ?? (async () => {});
+      after = faults.after ?? (async () => {});
+    },
+  };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+t.test('a write in doubt is asked for again until it is known, and is dispatched once, in order [R1, R3]', async (t) => {
+  const { clock, dispatched, record, level, fault } = await recording(t);
+  await record('first');
+  let asked = 0;
+  fault({
+    before: async () => {
+      if (++asked > 1 && asked < 4) throw new StoreUnavailable('mending');
+    },
+    after: async () => {
+      if (asked === 1) throw new OutcomeUnknown('connection lost');
+    },
+  });
+  const doubtful = record('second');
+  await eventually('it was asked for often enough', () => {
+    clock.increment(200);
+    return asked === 4;
+  });
+  t.equal(await doubtful, 2);
+  fault({});
+  t.equal(await record('third'), 3);
+  t.same(dispatched, [1, 2, 3]);
+  t.equal(level.head(0), 3, 'and stands once in the log');
+});
+
+t.test('a write that the store refuses is refused at once, and nothing is dispatched', async (t) => {
+  const { dispatched, record, fault } = await recording(t);
+  fault({
+    before: async () => {
+      throw new StoreUnavailable('disk full');
+    },
+  });
+  await t.rejects(record('refused'), { name: 'HubError', code: 'unavailable' });
+  fault({});
+  t.equal(await record('next'), 1);
+  t.same(dispatched, [1]);
+});
+
+t.test('work on one thing runs in turn, also when what came before failed [R2]', async (t) => {
+  const { recorder } = await recording(t);
+  const order: string[] = [];
+  const work = (name: string, fails = false) =>
+    recorder.inTurn('thing', async () => {
+      order.push(`${name} begins`);
+      await turn();
+      order.push(`${name} ends`);
+      if (fails) throw new Error(name);
+    });
+  const [first, second] = [work('first', true), work('second')];
+  await t.rejects(first, { message: 'first' });
+  await second;
+  t.same(order, ['first begins', 'first ends', 'second begins', 'second ends']);
+});

@@ -1,0 +1,119 @@
+/** Faults of deliveries that were found once, each shown to stay mended. */
+import t from 'tap';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+
+const kwhOf = ({ body }: Received) => (JSON.parse(body) as { kwh?: number }).kwh;
+const put = (id: string, fields: object = {}) => ['PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields)] as const;
+
+t.test('what waited while a partner was paused goes out at once when it is resumed', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  for (let kwh = 1; kwh <= 5; kwh++) await cpo.call(...put(`S${kwh}`, { kwh }));
+  await cpo.call('GET', '/versions');
+  t.equal(emsp.received.length, 0, 'nothing goes out while it is paused');
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
+  await eventually('all five arrived, without another push to wake them', () => emsp.received.length === 5);
+});
+
+t.test('a pause outlasts a suspension', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+  await emsp.registerAgain(String(initial_token));
+  await cpo.call(...put('S1'));
+  t.match(await admin(hub, 'GET', '/deliveries'), { items: [{ state: 'PENDING' }] });
+  t.equal(emsp.received.length, 0);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
+  await eventually('it arrived after the pause', () => emsp.received.length === 1);
+});
+
+t.test('a half-open circuit tries the next lane, though the failed ones are not due for long', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  let ill = true;
+  const env = { HUB_CIRCUIT_FAILURES: '5', HUB_CIRCUIT_OPEN_MS: '5000', HUB_RETRY_SCHEDULE_S: '3600', HUB_RETRY_JITTER: '0' };
+  const hub = await hubFor(t, env, { clock });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
+  for (let n = 1; n <= 20; n++) await cpo.call(...put(`S${n}`));
+  const circuit = async () => {
+    const { circuits } = (await admin(hub, 'GET', '/parties/NL-EMS')) as { circuits: { circuit: string; state: string }[] };
+    return circuits.find(({ circuit: name }) => name === 'async')?.state;
+  };
+  await eventually('the circuit is open', async () => (await circuit()) === 'open');
+  const failed = emsp.received.length;
+  ill = false;
+  clock.increment(5_000);
+  await eventually('all that did not fail before arrived', () => emsp.received.length === 20);
+  t.ok(failed >= 5 && failed < 20, `${failed} had failed`);
+  t.equal(await circuit(), 'closed');
+});
+
+t.test('what was owed before a suspension is not sent after the partner has registered again [D50]', async (t) => {
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.2' });
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let holds = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: async () => {
+      if (!holds) return {};
+      await held;
+      return { status: 500 };
+    },
+  });
+  await cpo.call(...put('S1', { kwh: 1 }));
+  await cpo.call(...put('S1', { kwh: 2 }));
+  await eventually('the first is in flight', () => emsp.received.length === 1);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  holds = false;
+  release();
+  const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+  await emsp.registerAgain(String(initial_token));
+  await cpo.call(...put('S1', { kwh: 3 }));
+  await eventually('the new one arrived', () => emsp.received.some((received) => kwhOf(received) === 3));
+  await eventually('the old ones are dead', async () => {
+    const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: { reason: string }[] };
+    return items.length === 2 && items.every(({ reason }) => reason === 'suspended');
+  });
+  t.same(emsp.received.map(kwhOf), [1, 3]);
+});
+
+t.test('a PATCH for an eMSP that never had the session goes out as the whole object', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await cpo.call(...put('S1'));
+  const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+  await emsp.registerAgain(String(initial_token));
+  await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 9, last_updated: '2026-01-02T04:00:00Z' });
+  await eventually('it arrived', () => emsp.received.length === 1);
+  t.equal(emsp.received[0]?.method, 'PUT');
+  t.equal(emsp.received[0] && kwhOf(emsp.received[0]), 9);
+});
+
+t.test('routes have a direction: a party that is both CPO and eMSP gets nothing of its customers [D16]', async (t) => {
+  const hub = await hubFor(t);
+  const both = (partyId: string) =>
+    partnerFor(t, hub, {
+      ...{ role: 'CPO', countryCode: 'NL', partyId, modules: [['locations', 'RECEIVER']] },
+      others: [{ role: 'EMSP', country_code: 'NL', party_id: partyId }],
+    });
+  const duo = await both('DUO');
+  const other = await both('AAA');
+  await admin(hub, 'PUT', '/routes/NL-DUO/NL-AAA', { active: true });
+  const location = { country_code: 'NL', publish: true, last_updated: '2026-01-02T03:04:05Z' };
+  await duo.call('PUT', '/2.2.1/locations/NL/DUO/L1', { ...location, party_id: 'DUO', id: 'L1' });
+  await other.call('PUT', '/2.2.1/locations/NL/AAA/L2', { ...location, party_id: 'AAA', id: 'L2' });
+  await eventually('the customer has the location', () => duo.received.length === 1);
+  t.equal(other.received.length, 0, 'and not the other way round');
+  const fromOther = await other.call('GET', '/2.2.1/locations');
+  t.same(fromOther.json.data, [], 'nor by pulling');
+  const fromDuo = await duo.call('GET', '/2.2.1/locations');
+  t.equal((fromDuo.json.data as unknown[]).length, 1);
+});
