@@ -1,8 +1,10 @@
 /**
- * Watches one session after an accepted STOP_SESSION until the CPO says how it ended. [interface, Orphan handling; D36]
+ * Watches one session until the CPO says what is missing: after an accepted STOP_SESSION how it ended, after COMPLETED its CDR.
+ * [interface, Orphan handling; D36]
  *
- * `grace`: armed; a COMPLETED or INVALID push disarms it. `due`: the grace is over; the next sweep opens a case. `open`:
- * flagged for operations. `resolved`: the session ended after all, or an operator closed the case. `disarmed`: all was well.
+ * `grace`: armed; what was missing disarms it when it comes. `due`: the grace is over; the next sweep opens a case. `open`:
+ * flagged for operations, and the CPO is asked once. `resolved`: it came after all, or an operator closed the case.
+ * `disarmed`: all was well.
  *
  * N1  Nothing is invented: no COMPLETED, no CDR, no second stop. A case is a flag for people.
  * N2  The grace is an instant in the log: a restart neither shortens nor lengthens it.
@@ -30,6 +32,8 @@ export const orphanStopMachine = setup({
     arm: () => {},
     /** Hands: record that the case is open. */
     recordOpened: () => {},
+    /** Hands: ask the CPO for the true state. */
+    askCpo: () => {},
     stopWaiting: assign({ due: null }),
   },
 }).createMachine({
@@ -41,14 +45,14 @@ export const orphanStopMachine = setup({
       entry: 'arm',
       on: {
         'deadline.passed': { target: 'due', actions: 'stopWaiting' },
-        'orphan.opened': { target: 'open', actions: 'stopWaiting' },
+        'orphan.opened': { target: 'open', actions: ['stopWaiting', 'askCpo'] },
         'orphan.disarmed': { target: 'disarmed', actions: ['stopWaiting', 'arm'] },
       },
     },
     due: {
       on: {
         sweep: { actions: 'recordOpened' },
-        'orphan.opened': { target: 'open' },
+        'orphan.opened': { target: 'open', actions: 'askCpo' },
         'orphan.disarmed': { target: 'disarmed' },
       },
     },

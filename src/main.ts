@@ -16,9 +16,10 @@ import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import type { Clock } from './hub/ports.ts';
 import { createLog } from './log.ts';
 import { createHttpServer } from './ocpi/http-server.ts';
-import { ocpiServer } from './ocpi/server.ts';
+import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { partnerClient } from './partners/client.ts';
 import { egressGuard } from './partners/egress.ts';
+import { partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
 import { createSecrets, hubKeys } from './secrets.ts';
 import { version } from './version.ts';
@@ -39,6 +40,8 @@ export interface Replaced {
 }
 
 const inFlightGraceMs = 10_000;
+/** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
+const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
 const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
 
 const systemClock: Clock = {
@@ -59,15 +62,23 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   try {
     store.onHealth(({ state, reason }) => log.warn({ state, reason }, 'the store changed its state'));
     const keys = await hubKeys(config, log);
-    const client = partnerClient({ egress: egressGuard(config.egressAllow) });
+    const egress = egressGuard(config.egressAllow);
+    const client = partnerClient({ egress, closeGraceMs: 0 });
     closing.unshift(() => client.close());
+    const pageClient = partnerClient({ egress, ...pageLimits, closeGraceMs: 0 });
+    closing.unshift(() => pageClient.close());
     let port = config.port;
     const settings = Object.defineProperty({ ...hubSettings(config, port) }, 'publicUrl', {
       get: () => config.publicUrl ?? listenUrl(config, port),
     });
     const secrets = createSecrets(keys.secretKey);
-    const versions = partnerVersions(client);
-    const ports = { clock, random: replaced.random ?? Math.random, client, versions, secrets, log };
+    const ports = {
+      ...{ clock, random: replaced.random ?? Math.random, client, secrets, log },
+      versions: partnerVersions(client),
+      lists: partnerLists(pageClient),
+      // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
+      reader: { read: readWhole },
+    };
     const created = createHub(store, ports, settings, version);
     closing.unshift(() => created.close());
 
@@ -93,14 +104,19 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     await app.register(adminServer(created.hub, tokens));
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
-    closing.unshift(async () => {
-      const cut = setTimeout(() => app.server.closeAllConnections(), inFlightGraceMs);
-      await app.close();
-      clearTimeout(cut);
-    });
+    closing.unshift(() => app.close());
     await created.recover();
     ready = true;
-    return { url: listenUrl(config, port), adminToken: keys.adminToken, created, close: () => closeAll(closing) };
+    const close = async () => {
+      // What is in flight has so long; then both ways are cut, so that everything that waits for an answer gets its end.
+      const cut = setTimeout(() => {
+        app.server.closeAllConnections();
+        client.close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
+      }, inFlightGraceMs);
+      await closeAll(closing);
+      clearTimeout(cut);
+    };
+    return { url: listenUrl(config, port), adminToken: keys.adminToken, created, close };
   } catch (error) {
     await closeAll(closing);
     throw error;
@@ -108,5 +124,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 }
 
 async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {
-  for (const close of closing.splice(0)) await close();
+  const failures: unknown[] = [];
+  for (const close of closing.splice(0)) await close().catch((error: unknown) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
 }

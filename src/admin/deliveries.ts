@@ -8,7 +8,7 @@ import { type AdminRoute, route } from './route.ts';
 
 const state = z.enum(['PENDING', 'DELIVERED', 'DEAD']);
 
-const delivery = z.object({
+export const delivery = z.object({
   id: z.string(),
   state,
   receiver: z.string(),

@@ -1,12 +1,15 @@
 /**
- * `/orphans`: stopped sessions without COMPLETED, and their timers.
+ * `/orphans`: sessions that did not end as they should, and their timers. [D36]
  */
 import { z } from 'zod';
 import type { Operations, OrphanView } from '../hub/hub.ts';
-import { listOf, pageQuery } from './fields.ts';
+import { anyId, listOf, pageQuery } from './fields.ts';
 import { type AdminRoute, pageOf, route } from './route.ts';
 
 const state = z.enum(['GRACE', 'OPEN', 'RESOLVED']);
+
+const params = z.strictObject({ id: anyId });
+const note = z.string().trim().min(1).max(500).nullable().default(null);
 
 const orphan = z.object({
   id: z.string(),
@@ -16,6 +19,7 @@ const orphan = z.object({
   cpo: z.string(),
   emsp: z.string(),
   opened_at: z.string().nullable(),
+  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last asked for the true state' }),
   resolved_at: z.string().nullable(),
   note: z.string().nullable(),
 });
@@ -33,6 +37,26 @@ export function orphans(operations: Operations): AdminRoute[] {
       query: z.strictObject({ state: state.nullable().default(null), ...pageQuery }),
       answer: listOf(orphan),
       run: async ({ query: { state, ...page } }) => pageOf(await operations.orphans(state), keyOf, page),
+    }),
+    route({
+      method: 'POST',
+      path: '/orphans/{id}/pull',
+      role: 'admin',
+      summary: 'Ask the CPO of an open case for the true state again; its note then says what came of it',
+      status: 202,
+      params,
+      answer: orphan,
+      run: ({ params: { id }, trace }) => operations.pullOrphan(id, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/orphans/{id}/resolve',
+      role: 'admin',
+      summary: 'Close an open case by hand',
+      params,
+      body: z.strictObject({ note }).default({ note: null }),
+      answer: orphan,
+      run: ({ params: { id }, body, trace }) => operations.resolveOrphan(id, body.note, trace),
     }),
   ];
 }

@@ -161,6 +161,19 @@ export function parties(operations: Operations): AdminRoute[] {
     }),
     route({
       method: 'POST',
+      path: '/parties/{id}/probe',
+      role: 'admin',
+      summary: 'Ask a partner for its versions now, to know whether it can be reached',
+      params,
+      answer: z.object({
+        status: z.enum(['reachable', 'unreachable']),
+        latency_ms: z.number(),
+        error: z.string().exactOptional(),
+      }),
+      run: ({ params: { id } }) => operations.probe(id),
+    }),
+    route({
+      method: 'POST',
       path: '/parties/{id}/suspend',
       role: 'admin',
       summary: 'Suspend a partner, as its own DELETE of the credentials does; a new initial token brings it back',

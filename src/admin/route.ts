@@ -25,6 +25,8 @@ export interface AdminRoute {
   readonly role: AdminRole;
   readonly summary: string;
   readonly status: number;
+  /** Where one route answers in two ways. */
+  readonly statusOf?: (answer: unknown) => number;
   readonly params: z.ZodType;
   readonly query: z.ZodType;
   readonly body: z.ZodType;
@@ -55,6 +57,7 @@ interface Input<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
 interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>
   extends Pick<AdminRoute, 'method' | 'path' | 'role' | 'summary'> {
   readonly status?: number;
+  readonly statusOf?: (answer: unknown) => number;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -70,7 +73,7 @@ export function route<
   Q extends z.ZodType = typeof nothing,
   B extends z.ZodType = typeof noBody,
 >(definition: Definition<P, Q, B, A>): AdminRoute {
-  const { method, path, role, summary, status = 200, answer, lines } = definition;
+  const { method, path, role, summary, status = 200, statusOf, answer, lines } = definition;
   const schemas = {
     params: definition.params ?? nothing,
     query: definition.query ?? nothing,
@@ -87,6 +90,7 @@ export function route<
     ...{ method, path, role, summary, status, answer },
     ...schemas,
     run: async (raw) => definition.run(inputOf(raw)),
+    ...(statusOf ? { statusOf } : {}),
     ...(lines ? { lines: (raw: RawRequest) => lines(inputOf(raw)) } : {}),
   };
 }

@@ -15,13 +15,19 @@ import { openApi } from './openapi.ts';
 import { orphans } from './orphans.ts';
 import { parties } from './parties.ts';
 import { Problem, problemOf } from './problem.ts';
+import { pulls } from './pulls.ts';
+import { redrives } from './redrives.ts';
 import type { AdminRoute } from './route.ts';
 import { routes } from './routes.ts';
 import { health, status } from './status.ts';
 import { storedNotForwarded } from './stored-not-forwarded.ts';
 import { type AdminTokens, type Gate, gate } from './tokens.ts';
+import { trace } from './trace.ts';
 
-const nouns = [parties, routes, deliveries, events, commands, orphans, storedNotForwarded, status];
+const nouns = [
+  ...[parties, routes, deliveries, redrives, trace, events, commands],
+  ...[pulls, orphans, storedNotForwarded, status],
+];
 const allMethods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const bodyBytesMax = 262_144;
 const ndjson = 'application/x-ndjson';
@@ -92,7 +98,7 @@ async function answer(route: AdminRoute, request: FastifyRequest, reply: Fastify
     return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw))));
   }
   const result = await route.run(raw);
-  return reply.code(route.status).send(result);
+  return reply.code(route.statusOf?.(result) ?? route.status).send(result);
 }
 
 async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {

@@ -20,7 +20,7 @@ export interface Owed {
   readonly behind?: string;
 }
 
-/** Data of `object.put`, `object.patched` and `object.deleted`. */
+/** Data of `object.put`, `object.patched`, `object.deleted`, and of `object.resent`, which changes nothing. */
 export interface ObjectEventData {
   readonly module: ObjectModule;
   readonly method: PushMethod;
@@ -100,7 +100,7 @@ export type PullEvent =
   | { type: 'pull.failed'; data: Partial<PullCounts> & { error: string } };
 
 export type HubEvent =
-  | { type: 'object.put' | 'object.patched' | 'object.deleted'; data: ObjectEventData }
+  | { type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent'; data: ObjectEventData }
   | PartnerEvent
   | CommandEvent
   | OrphanEvent
@@ -120,7 +120,8 @@ export type HubEvent =
       };
     }
   | { type: 'delivery.dead'; data: { delivery: string; receiver: PartyId; class: OutcomeClass; reason: string } }
-  | { type: 'delivery.redriven'; data: { delivery: string; receiver: PartyId; by: string } }
+  | { type: 'delivery.redriven'; data: { delivery: string; receiver: PartyId; job: string | null } }
+  | { type: 'job.started' | 'job.ended'; data: { id: string; kind: string; state: string } }
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string } };
 

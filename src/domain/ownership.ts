@@ -34,12 +34,12 @@ function namedEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ow
 /** Audience of a session or CDR. An eMSP that did not have it before gets the whole object rather than a fragment. */
 export function ownedAudience(
   directory: Directory,
-  before: Pick<HubObject, 'viewer' | 'forwarded'> | null,
+  before: Pick<HubObject, 'viewer' | 'forwarded' | 'reason'> | null,
   ownership: Ownership,
   isFragment: boolean,
 ): Audience {
   if (ownership.viewer === null) return nobody(ownership.reason);
   if (!directory.isRegistered(ownership.viewer)) return nobody('receiver not registered');
-  const isNew = before !== null && (before.viewer !== ownership.viewer || !before.forwarded);
+  const isNew = before !== null && (before.viewer !== ownership.viewer || !before.forwarded || before.reason !== null);
   return { to: [ownership.viewer], as: isNew && isFragment ? 'whole' : 'change', reason: null };
 }

@@ -108,13 +108,9 @@ export type PartnerEvent =
   | { type: 'partner.changed'; data: { settings: Partial<PartnerSettings>; roles?: readonly PartyRole[] } }
   | { type: 'partner.endpointsSet'; data: { endpoints: readonly Endpoint[] } };
 
-/** Operator-set endpoints win over discovered ones of the same module and role, and survive a rotation. [D13] */
-function mergeEndpoints(present: readonly Endpoint[], discovered: readonly Endpoint[]): Endpoint[] {
-  const set = present.filter((endpoint) => endpoint.source === 'operator');
-  const isSet = (endpoint: Endpoint) =>
-    set.some((other) => other.identifier === endpoint.identifier && other.role === endpoint.role);
-  return [...set, ...discovered.filter((endpoint) => !isSet(endpoint))];
-}
+/** Operator-set endpoints stand first, so they win over discovered ones, which stay for when they are withdrawn. [D13] */
+const ofSource = (partner: Partner, source: Endpoint['source']) =>
+  partner.endpoints.filter((endpoint) => endpoint.source === source);
 
 const spend = (partner: Partner, ...digests: (string | null)[]): string[] => [
   ...partner.spentDigests,
@@ -154,7 +150,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         ...partner,
         url: event.data.url,
         roles: event.data.roles,
-        endpoints: mergeEndpoints(partner.endpoints, event.data.discovered),
+        endpoints: [...ofSource(partner, 'operator'), ...event.data.discovered],
         hubTokenDigest: event.data.hubTokenDigest,
         partnerToken: event.data.partnerToken,
         initialTokenDigest: event.type === 'partner.registered' ? null : partner.initialTokenDigest,
@@ -187,10 +183,8 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         roles: event.data.roles ?? partner.roles,
         lastUpdated: event.data.roles ? at : partner.lastUpdated,
       };
-    case 'partner.endpointsSet': {
-      const discovered = partner.endpoints.filter((endpoint) => endpoint.source === 'discovered');
-      return { ...partner, endpoints: mergeEndpoints(event.data.endpoints, discovered) };
-    }
+    case 'partner.endpointsSet':
+      return { ...partner, endpoints: [...event.data.endpoints, ...ofSource(partner, 'discovered')] };
   }
 }
 

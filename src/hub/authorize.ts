@@ -1,9 +1,9 @@
 /**
  * Token authorization, forwarded while the driver waits: one try, no retry. [interface, Token authorization; D25, D43, D44]
  */
-import { type ErrorCode, HubError, type OutcomeClass } from '../domain/errors.ts';
+import { type ErrorCode, HubError } from '../domain/errors.ts';
 import { endpointOf, type PartyId, partyKey } from '../domain/party.ts';
-import { below, callPartner, type SyncCall } from './calls.ts';
+import { below, callPartner, type Failure, failureOf, type SyncCall } from './calls.ts';
 import type { Core } from './core.ts';
 import type { AuthorizeRequest, Caller } from './hub.ts';
 import type { HeaderParty } from './ports.ts';
@@ -16,16 +16,13 @@ const directions = {
 
 type Direction = keyof typeof directions;
 
-const refusals: Record<Exclude<OutcomeClass, 'delivered'>, ErrorCode> = {
+const refusals: Record<Failure, ErrorCode> = {
   timeout: 'authorizeTimeout',
   unavailable: 'authorizeUnavailable',
-  throttled: 'authorizeUnavailable',
-  circuit_open: 'authorizeUnavailable',
-  expired: 'authorizeUnavailable',
-  auth_error: 'authorizeUnauthorized',
-  not_found: 'authorizeNotFound',
-  client_error: 'authorizeRejected',
-  invalid_response: 'authorizeIncomplete',
+  unauthorized: 'authorizeUnauthorized',
+  notFound: 'authorizeNotFound',
+  rejected: 'authorizeRejected',
+  unusable: 'authorizeIncomplete',
 };
 
 const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 'NO_CREDIT', 'NOT_ALLOWED', 'UNKNOWN']);
@@ -46,7 +43,7 @@ export function authorize(core: Core) {
     const { role } = directions[direction];
     if (named === null) {
       // Toward a CPO the only routed one is meant. [D43]
-      const [only, second] = direction === 'toCpo' ? state.counterparts(caller.id) : ['', ''];
+      const [only, second] = direction === 'toCpo' ? state.counterparts(caller.id, 'EMSP') : ['', ''];
       if (only === undefined) return null;
       if (second === undefined) return only;
       throw new HubError('invalid', { message: 'OCPI-to-country-code, OCPI-to-party-id: required' });
@@ -72,6 +69,7 @@ export function authorize(core: Core) {
     const { country_code, party_id } = caller.party;
     const segments = direction === 'toCpo' ? [country_code, party_id, request.uid] : [request.uid];
     const call: SyncCall = {
+      what: 'token authorize',
       method,
       url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
       from: caller.party,
@@ -81,9 +79,8 @@ export function authorize(core: Core) {
       emptyOk: false,
     };
     const outcome = await callPartner(core, partner, call, caller.trace);
-    if (outcome.class !== 'delivered') {
-      throw refuse(outcome.ocpiStatus === 2004 ? 'authorizeNotFound' : refusals[outcome.class]);
-    }
+    const failure = failureOf(outcome);
+    if (failure) throw refuse(refusals[failure]);
     const allowed = (outcome.data as { allowed?: unknown } | null | undefined)?.allowed;
     if (!answers.has(allowed)) throw refuse('authorizeIncomplete');
     note(direction, caller, request, to, String(allowed), 'answered');

@@ -10,11 +10,11 @@ import { commandEnds, commandMachine } from '../../machines/command.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
 import type { Put } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../domain/command.ts';
-import { type ErrorCode, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import { type ErrorCode, HubError, type Outcome } from '../domain/errors.ts';
 import type { CommandEvent } from '../domain/events.ts';
 import { endpointOf, type PartyId } from '../domain/party.ts';
 import { addressee } from './authorize.ts';
-import { below, callPartner } from './calls.ts';
+import { below, callPartner, type Failure, failureOf } from './calls.ts';
 import { findCpo } from './command-target.ts';
 import { type Core, heard, rowData } from './core.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, Trace } from './hub.ts';
@@ -23,17 +23,19 @@ import type { Orphans } from './orphans.ts';
 
 const actorId = (id: string) => `command:${id}`;
 
-const refusals: Record<Exclude<OutcomeClass, 'delivered'>, ErrorCode> = {
+const refusals: Record<Failure, ErrorCode> = {
   timeout: 'commandTimeout',
   unavailable: 'commandUnavailable',
-  throttled: 'commandUnavailable',
-  circuit_open: 'commandUnavailable',
-  expired: 'commandUnavailable',
-  auth_error: 'commandUnauthorized',
-  not_found: 'commandNotFound',
-  client_error: 'commandRejected',
-  invalid_response: 'commandFailed',
+  unauthorized: 'commandUnauthorized',
+  notFound: 'commandNotFound',
+  rejected: 'commandRejected',
+  unusable: 'commandFailed',
 };
+
+/** Longest wait for a result that a CPO may ask for, seconds. */
+const timeoutMaxS = 86_400;
+
+const recordAgainMs = 1_000;
 
 const cutOff = 'the hub was restarted meanwhile';
 
@@ -80,6 +82,7 @@ export class Commands {
     if (!emsp) throw new HubError('callbackForwardFailed');
     const call = {
       ...({
+        what: `${record.command} result`,
         method: 'POST',
         url: record.responseUrl,
         body,
@@ -91,20 +94,21 @@ export class Commands {
     };
     const outcome = await callPartner(this.#core, emsp, call, trace);
     if (outcome.class === 'delivered') {
-      await this.#record(id, { type: 'command.relayed', data: { result } }, trace, null);
+      await this.#recordEnd(id, { type: 'command.relayed', data: { result } }, trace, null);
       return;
     }
     const reason = `${outcome.class}: ${outcome.message}`;
-    await this.#record(id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
+    await this.#recordEnd(id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
   /** Brings back every command that still waits for something. [K2] */
-  async recover(keys: readonly string[]): Promise<void> {
+  async recover(keys: readonly string[], mayRecord: boolean): Promise<void> {
     for (const key of keys) {
       const record = await this.#read(key);
       if (!record) continue;
       await this.#revive(record);
+      if (!mayRecord) continue;
       if (record.state === 'forwarding') {
         await this.#record(record.id, { type: 'command.failed', data: { reason: cutOff } }, null, null);
       } else if (record.state === 'relaying') {
@@ -121,6 +125,7 @@ export class Commands {
     if (!cpo || !endpoint)
       return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
     const call = {
+      what: record.command,
       method: 'POST',
       url: below(endpoint.url, [record.command]),
       from: caller.party,
@@ -130,21 +135,35 @@ export class Commands {
       emptyOk: false,
     } as const;
     const outcome = await callPartner(this.#core, cpo, call, caller.trace);
-    if (outcome.class !== 'delivered') {
-      const code = outcome.ocpiStatus === 2004 ? 'commandNotFound' : refusals[outcome.class];
-      return this.#failed(record, code, outcome.message, caller.trace);
-    }
+    const failure = failureOf(outcome);
+    if (failure) return this.#failed(record, refusals[failure], outcome.message, caller.trace);
     const answer = readAnswer(outcome, settings.commandResultWindowS);
     if (!answer) return this.#failed(record, 'commandFailed', 'no usable CommandResponse', caller.trace);
     const data = { result: answer.result, timeoutS: answer.timeout };
-    await this.#record(record.id, { type: 'command.answered', data }, caller.trace, record.cpo);
+    await this.#recordEnd(record.id, { type: 'command.answered', data }, caller.trace, record.cpo);
     return answer;
   }
 
   /** The hub marks its record rejected and keeps nothing pending. [interface, Command result values] */
   async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
-    await this.#record(record.id, { type: 'command.failed', data: { reason } }, trace, null);
+    await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, trace, null);
     throw new HubError(code);
+  }
+
+  /**
+   * Records how a call ended. Whoever waits is told at once what the partner said, also while the store cannot write; then the
+   * fact is recorded as soon as it can. A restart before that finds the call cut off. [K2]
+   */
+  async #recordEnd(id: string, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
+    try {
+      await this.#record(id, event, trace, party);
+    } catch (error) {
+      const { ports, timers } = this.#core;
+      ports.log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
+      timers.arm(`${actorId(id)}#end`, ports.clock.now() + recordAgainMs, () => {
+        void this.#recordEnd(id, event, trace, party);
+      });
+    }
   }
 
   /** Records a fact of a command in turn: a result may have been recorded while the forward was under way. */
@@ -222,21 +241,21 @@ export function commandRow(record: CommandRecord) {
 }
 
 /** Rows by which later steps find what this command began: a reservation its CPO, a session its eMSP. */
-function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
+export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
   const { command, reservationId, emsp: owner, cpo } = record;
-  if (event.type === 'command.requested' && command === 'RESERVE_NOW' && reservationId !== null) {
+  if (event.type !== 'command.answered' || event.data.result !== 'ACCEPTED') return [];
+  if (command === 'RESERVE_NOW' && reservationId !== null) {
     const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
     return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];
   }
-  const isStarted =
-    event.type === 'command.answered' && event.data.result === 'ACCEPTED' && command === 'START_SESSION';
-  return isStarted ? startRows(record, at) : [];
+  return command === 'START_SESSION' ? startRows(record, at) : [];
 }
 
 /** The CPO's CommandResponse with its `timeout`, else the default; null when it cannot be used. [D28] */
 function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
   const data = outcome.data as { result?: unknown; timeout?: unknown; message?: unknown } | null | undefined;
-  if (typeof data?.result !== 'string') return null;
-  const timeout = typeof data.timeout === 'number' && data.timeout > 0 ? data.timeout : defaultTimeoutS;
+  if (typeof data?.result !== 'string' || data.result === '') return null;
+  const given = typeof data.timeout === 'number' && data.timeout > 0 ? data.timeout : defaultTimeoutS;
+  const timeout = Math.min(given, timeoutMaxS);
   return { result: data.result, timeout, ...(data.message !== undefined && { message: data.message }) };
 }

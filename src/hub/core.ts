@@ -75,6 +75,15 @@ export async function ownersOf(store: Store, module: ObjectModule, id: string): 
   return owners;
 }
 
+/** Where to find that a session was billed. */
+export function billedKey(cpo: PartyId, session: string): RowKey {
+  return { kind: 'cdrs:sessions', owner: cpo, id: session.toLowerCase() };
+}
+
+export function billedPut(key: RowKey): Put {
+  return { ...key, ...listed, data: null };
+}
+
 export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
   const row = await store.get(key);
   return row && (row.data as T);

@@ -7,11 +7,11 @@
  * F4  Partners take turns, so one partner's backlog raises nobody else's latency.
  */
 import { allowance, courierMachine } from '../../machines/courier.ts';
-import type { DeliveryState, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
-import { circuitSign, type Outcome, type OutcomeClass } from '../domain/errors.ts';
-import { attemptOf, type ObjectEventData } from '../domain/events.ts';
+import type { DeliveryRow, DeliveryState, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import { circuitSign, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import { type Attempt, attemptOf, type ObjectEventData } from '../domain/events.ts';
 import { endpointOf, type Partner, type PartyId } from '../domain/party.ts';
-import { type RetryRules, verdict } from '../domain/retry.ts';
+import { isExpired, type RetryRules, verdict } from '../domain/retry.ts';
 import type { Core } from './core.ts';
 import { Intake, type Queue, type Taker } from './intake.ts';
 import { type Item, type Lane, Lanes } from './lanes.ts';
@@ -22,8 +22,10 @@ import { courierActor, partnerStream } from './partners.ts';
 const inFlightMax = 256;
 /** A CDR waits at most this long for its session's undelivered updates. */
 const behindMs = 10_000;
-/** After a fault of ours a delivery is tried again this much later. */
-const faultMs = 1_000;
+/** Bodies of fresh events that wait in memory, UTF-16 code units; beyond it they are read again from the log. */
+/** Re-driven deliveries get at most one in so many of a partner's slots. */
+const redriveShare = 4;
+const freshMax = 32 * 1024 * 1024;
 const hourMs = 3_600_000;
 
 const signEvents = { failure: 'async.failed', reachable: 'async.reached', neutral: 'async.neutral' } as const;
@@ -37,6 +39,7 @@ export class Deliveries {
   /** Queues that may be able to send, in order of turn. */
   readonly #turns = new Set<Queue>();
   readonly #flights = new Set<Promise<void>>();
+  #fresh = 0;
   #closed = false;
 
   constructor(core: Core) {
@@ -91,6 +94,25 @@ export class Deliveries {
     return this.#intake.isPending(receiver, shard, seq);
   }
 
+  /** Puts a delivery at the tail of its lane, as if it had just been accepted; safe from a kill when it resolves. */
+  async again(event: StoredEvent, receiver: PartyId, attempts: readonly Attempt[], wasDead: boolean): Promise<void> {
+    const queue = this.#queueOf(receiver);
+    const progress = this.#intake.progressFor(receiver, event.shard);
+    if (!queue || !progress) throw new HubError('notFound');
+    const since = new Date(this.#core.ports.clock.now()).toISOString();
+    const memory: DeliveryMemory = { attempts, tries: 0, since, due: null, reason: null, redriven: true };
+    const { shard, seq } = event;
+    this.#writer.remember(progress, { dest: receiver, shard, seq, state: 'PENDING', data: memory });
+    await this.#writer.flushed();
+    if (wasDead) queue.dead--;
+    this.#take(queue, receiver, event, memory);
+  }
+
+  /** What is remembered of a delivery, also before it is written. */
+  async row(receiver: PartyId, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
+    return this.#writer.unwritten(receiver, shard, seq) ?? (await this.#core.store.delivery(receiver, shard, seq));
+  }
+
   recover(shards: readonly Shard[]): Promise<void> {
     return this.#intake.recover(shards);
   }
@@ -113,12 +135,16 @@ export class Deliveries {
 
   #take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void {
     const { module, owed } = event.data as ObjectEventData;
+    const isFresh = memory === null && this.#fresh < freshMax;
+    if (isFresh) this.#fresh += event.body?.length ?? 0;
     const lane = queue.lanes.add({
       ...{ receiver, module, shard: event.shard, seq: event.seq, stream: event.stream },
+      correlationId: event.correlationId,
       since: Date.parse(memory?.since ?? event.at),
       loadedAt: this.#core.ports.clock.now(),
       behind: owed?.behind ?? null,
-      event: memory ? null : event,
+      event: isFresh ? event : null,
+      isRedriven: memory?.redriven ?? false,
       tries: memory?.tries ?? 0,
       attempts: memory?.attempts ?? [],
     });
@@ -135,7 +161,8 @@ export class Deliveries {
       this.#turns.delete(queue);
       const courier = this.#core.supervisor.snapshot(courierMachine, courierActor(queue.partnerId));
       if (!courier || queue.lanes.busy >= allowance(courier)) continue;
-      const lane = queue.lanes.take();
+      const slots = allowance(courier);
+      const lane = queue.lanes.take(Math.max(1, Math.floor(slots / redriveShare)));
       if (!lane) continue;
       this.#turns.add(queue);
       if (!this.#waitsForSession(queue, lane)) this.#launch(queue, lane);
@@ -156,10 +183,10 @@ export class Deliveries {
   #launch(queue: Queue, lane: Lane): void {
     const flight = this.#deliver(queue, lane)
       .catch((error: unknown) => {
-        // A fault of ours, not the receiver's: the delivery stays at the head of its lane and is tried again.
-        this.#core.ports.log.error({ err: error }, 'a delivery could not be attempted');
-        queue.lanes.hold(lane);
-        this.#releaseAt(queue, lane, this.#core.ports.clock.now() + faultMs);
+        // A fault of ours, not the receiver's: tried again on the same schedule, without a word to its circuit.
+        this.#core.ports.log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
+        const [item] = lane.items;
+        if (item && lane.state === 'busy') this.#settle(queue, lane, item, faultOf(error));
       })
       .finally(() => {
         this.#flights.delete(flight);
@@ -170,17 +197,25 @@ export class Deliveries {
   }
 
   async #deliver(queue: Queue, lane: Lane): Promise<void> {
-    const { store, state } = this.#core;
+    const { store, state, ports, supervisor } = this.#core;
     const [item] = lane.items;
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
-    const event = item.event ?? (await store.event(item.shard, item.seq));
     const partner = state.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
-    if (!event || !(event.data as ObjectEventData).owed)
-      return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
-    if (!partner || partner.partnerToken === null) return this.#bury(queue, lane, item, 'auth_error', 'suspended');
+    if (!partner || isSuspendedSince(partner, item)) {
+      // Many may end at once: others get their turn between them.
+      await new Promise((resolve) => setImmediate(resolve));
+      return this.#bury(queue, lane, item, 'auth_error', suspended);
+    }
     if (!endpoint) return this.#bury(queue, lane, item, 'not_found', 'no receiver endpoint');
+    if (isExpired(this.#rules, { ...item, at: ports.clock.now() })) {
+      return this.#bury(queue, lane, item, 'expired', 'its time was over before it could be sent');
+    }
+    const event = item.event ?? (await store.event(item.shard, item.seq));
+    if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
     const outcome = await this.#send(partner, endpoint.url, item, event);
+    const sign = signEvents[circuitSign(outcome)];
+    supervisor.send(partnerStream(queue.partnerId), { type: sign, at: ports.clock.now() });
     this.#settle(queue, lane, item, outcome);
   }
 
@@ -188,11 +223,11 @@ export class Deliveries {
     const { state, ports, settings } = this.#core;
     const { owed, owner } = event.data as ObjectEventData;
     const [path = '', ownQuery] = moduleUrl.split('?');
-    const query = owed?.query || (ownQuery ? `?${ownQuery}` : '');
+    const queries = [ownQuery, owed?.query.slice(1)].filter(Boolean).join('&');
     const body = owed?.body ?? event.body;
     const outcome = await ports.client.call({
       method: owed?.method ?? 'PUT',
-      url: path.replace(/\/+$/, '') + (owed?.path ?? '') + query,
+      url: path.replace(/\/+$/, '') + (owed?.path ?? '') + (queries ? `?${queries}` : ''),
       token: ports.secrets.open(partner.partnerToken ?? ''),
       encoding: partner.settings.token_encoding,
       from: state.party(owner) ?? null,
@@ -218,14 +253,17 @@ export class Deliveries {
   #settle(queue: Queue, lane: Lane, item: Item, outcome: Outcome): void {
     const { ports, supervisor } = this.#core;
     const at = ports.clock.now();
-    supervisor.send(partnerStream(queue.partnerId), { type: signEvents[circuitSign(outcome)], at });
     const attempts = [...item.attempts, attemptOf(outcome, new Date(at).toISOString())];
     const tried = { ...item, attempts, tries: item.tries + 1 };
     const { module, since } = item;
+    const partner = this.#core.state.partnerOf(item.receiver);
     const next = verdict(this.#rules, { module, outcome, attempts: tried.tries, since, at, random: ports.random() });
-    if (next.kind === 'retry') {
+    if (next.kind === 'retry' && partner && isSuspendedSince(partner, item)) {
+      this.#bury(queue, lane, tried, 'auth_error', suspended);
+    } else if (next.kind === 'retry') {
       this.#remember(tried, 'PENDING', { due: new Date(next.dueAt).toISOString(), reason: null });
-      queue.lanes.hold(lane, tried);
+      this.#letGo(item);
+      queue.lanes.hold(lane, { ...tried, event: null });
       this.#releaseAt(queue, lane, next.dueAt);
     } else if (next.kind === 'delivered') {
       this.#remember(tried, 'DELIVERED', { due: null, reason: null });
@@ -243,27 +281,36 @@ export class Deliveries {
     const { recorder } = this.#core;
     this.#remember(item, 'DEAD', { due: null, reason });
     queue.dead++;
+    // That a partner was suspended stands in the log already; its rows say the rest.
+    if (reason === suspended) return;
     const delivery = deliveryId(item.receiver, item.seq);
     const data = { delivery, receiver: item.receiver, class: outcomeClass, reason };
     recorder.note({
       shardOf: item.receiver,
       facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
-      trace: item.event ? { correlationId: item.event.correlationId ?? '' } : null,
+      trace: item.correlationId === null ? null : { correlationId: item.correlationId },
       at: recorder.instant(),
     });
   }
 
   #finish(queue: Queue, lane: Lane, item: Item): void {
+    this.#letGo(item);
     queue.lanes.done(lane);
     if (queue.lanes.laneOf(item.receiver, item.stream)) return;
     for (const other of queue.lanes.waitingBehind(item.receiver, item.stream)) queue.lanes.release(other);
+  }
+
+  /** The body of a fresh event is not kept any more. */
+  #letGo(item: Item): void {
+    this.#fresh -= item.event?.body?.length ?? 0;
   }
 
   #remember(item: Item, state: DeliveryState, end: Pick<DeliveryMemory, 'due' | 'reason'>): void {
     const { receiver: dest, shard, seq, attempts, tries } = item;
     const progress = this.#intake.progress(dest, shard);
     if (!progress) return;
-    const data: DeliveryMemory = { attempts, tries, since: new Date(item.since).toISOString(), ...end };
+    const since = new Date(item.since).toISOString();
+    const data: DeliveryMemory = { attempts, tries, since, ...end, ...(item.isRedriven && { redriven: true }) };
     progress.outstanding.delete(seq);
     this.#writer.remember(progress, { dest, shard, seq, state, data });
   }
@@ -274,6 +321,18 @@ export class Deliveries {
       this.pump(queue.partnerId);
     });
   }
+}
+
+const suspended = 'suspended';
+
+/** What was owed before a suspension is not sent, also when the partner has registered again. [D50] */
+function isSuspendedSince(partner: Partner, item: Item): boolean {
+  return partner.partnerToken === null || item.since < Date.parse(partner.suspendedAt ?? '');
+}
+
+function faultOf(error: unknown): Outcome {
+  const message = `a fault of the hub: ${error instanceof Error ? error.message : String(error)}`;
+  return { class: 'unavailable', httpStatus: null, ocpiStatus: null, message, excerpt: '', durationMs: 0 };
 }
 
 /** Stable over retries, restarts and re-drives. */

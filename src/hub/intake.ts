@@ -29,6 +29,7 @@ export interface Taker {
 /** Deliveries of one partner in memory; the rest stays in the log. */
 const windowMax = 10_000;
 const readBatch = 500;
+const readAgainMs = 1_000;
 /** A floor that moved without anything being owed is written this often. */
 const idleFloorsMs = 60_000;
 
@@ -66,6 +67,11 @@ export class Intake {
     }
   }
 
+  /** Of a known party always there. */
+  progressFor(receiver: PartyId, shard: Shard): Progress | undefined {
+    return this.#progressOf(receiver, shard, this.#core.recorder.dispatchedTo(shard));
+  }
+
   progress(receiver: PartyId, shard: Shard): Progress | undefined {
     return this.#progress.get(progressKey(receiver, shard));
   }
@@ -73,7 +79,8 @@ export class Intake {
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
     const progress = this.progress(receiver, shard);
-    return progress !== undefined && (progress.outstanding.has(seq) || (progress.behind && seq > progress.cursor));
+    if (!progress || seq > this.#core.recorder.dispatchedTo(shard)) return true;
+    return progress.outstanding.has(seq) || (progress.behind && seq > progress.cursor);
   }
 
   /** Reads on from the log when there is room again. */
@@ -83,7 +90,12 @@ export class Intake {
       if (!progress.behind || progress.reading) continue;
       progress.reading = true;
       this.#catchUp(queue, progress)
-        .catch((error: unknown) => this.#core.ports.log.error({ err: error }, 'could not read on from the log'))
+        .catch((error: unknown) => {
+          const { log, clock } = this.#core.ports;
+          log.error({ err: error }, 'could not read on from the log; trying again');
+          const again = `read-on:${queue.partnerId}`;
+          this.#core.timers.arm(again, clock.now() + readAgainMs, () => this.readOn(queue));
+        })
         .finally(() => {
           progress.reading = false;
         });

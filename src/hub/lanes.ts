@@ -3,7 +3,8 @@
  *
  * L1  Inside a lane strictly first in, first out, and one in flight.
  * L2  A held lane holds nobody else; lanes that are ready take turns.
- * L3  Memory is bounded by whoever adds: a lane that is empty is forgotten.
+ * L3  Lanes with a re-driven head take no more than their share of the slots, and are not kept from it either.
+ * L4  Memory is bounded by whoever adds: a lane that is empty is forgotten.
  */
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import type { Attempt } from '../domain/events.ts';
@@ -22,8 +23,11 @@ export interface Item {
   readonly loadedAt: number;
   /** Stream whose undelivered updates go first, for a while. */
   readonly behind: string | null;
-  /** Kept while it is fresh; read again from the log otherwise. */
+  readonly correlationId: string | null;
+  /** Kept while it is fresh and memory allows; read again from the log otherwise. */
   readonly event: StoredEvent | null;
+  /** Put back by an operator: such deliveries share a part of the partner's slots. */
+  readonly isRedriven: boolean;
   /** Attempts in this window. */
   readonly tries: number;
   /** The whole story of failed attempts, oldest first. */
@@ -40,12 +44,14 @@ const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
-  /** In order of turn. */
+  /** In order of turn; those whose head was re-driven apart. */
   readonly #ready = new Set<Lane>();
+  readonly #readyAgain = new Set<Lane>();
   /** Lanes that wait for the lane of another object. */
   readonly #followers = new Map<string, Set<Lane>>();
   #size = 0;
   #busy = 0;
+  #busyAgain = 0;
 
   /** Deliveries in memory. */
   get size(): number {
@@ -63,26 +69,29 @@ export class Lanes {
     if (!lane) {
       lane = { key, items: [], state: 'ready' };
       this.#lanes.set(key, lane);
-      this.#ready.add(lane);
+      (item.isRedriven ? this.#readyAgain : this.#ready).add(lane);
     }
     lane.items.push(item);
     this.#size++;
     return lane;
   }
 
-  /** The lane whose turn it is, now busy; undefined when none is ready. */
-  take(): Lane | undefined {
-    const [lane] = this.#ready;
+  /** The lane whose turn it is, now busy; undefined when none may go. Of re-driven ones at most `shareMax` are in flight. */
+  take(shareMax: number): Lane | undefined {
+    const [again] = this.#busyAgain < shareMax ? this.#readyAgain : [];
+    const [fresh] = this.#ready;
+    const lane = again ?? fresh;
     if (!lane) return undefined;
-    this.#ready.delete(lane);
+    this.#unready(lane);
     lane.state = 'busy';
     this.#busy++;
+    if (lane.items[0]?.isRedriven) this.#busyAgain++;
     return lane;
   }
 
   /** The head of a busy lane is settled: the next one takes its turn. */
   done(lane: Lane): void {
-    this.#busy--;
+    this.#land(lane);
     lane.items.shift();
     this.#size--;
     if (lane.items.length === 0) this.#lanes.delete(lane.key);
@@ -91,14 +100,14 @@ export class Lanes {
 
   /** The head of a busy lane stays, and waits. */
   hold(lane: Lane, head?: Item): void {
-    this.#busy--;
+    this.#land(lane);
     lane.state = 'held';
     if (head) lane.items[0] = head;
   }
 
   /** A lane that nobody has taken yet waits. */
   holdReady(lane: Lane): void {
-    this.#ready.delete(lane);
+    this.#unready(lane);
     lane.state = 'held';
   }
 
@@ -137,6 +146,16 @@ export class Lanes {
 
   #makeReady(lane: Lane): void {
     lane.state = 'ready';
-    this.#ready.add(lane);
+    (lane.items[0]?.isRedriven ? this.#readyAgain : this.#ready).add(lane);
+  }
+
+  #unready(lane: Lane): void {
+    this.#ready.delete(lane);
+    this.#readyAgain.delete(lane);
+  }
+
+  #land(lane: Lane): void {
+    this.#busy--;
+    if (lane.items[0]?.isRedriven) this.#busyAgain--;
   }
 }

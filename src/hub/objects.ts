@@ -5,7 +5,7 @@ import type { ListPage, Row } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import { type HubObject, type ObjectModule, objectKey, readWithin } from '../domain/object.ts';
 import type { PartyId } from '../domain/party.ts';
-import { type Core, objectFromRow, readObject } from './core.ts';
+import { type Core, objectFromRow, ownersOf, readObject } from './core.ts';
 import type { Caller, Listed, ListRequest } from './hub.ts';
 
 export interface ObjectQuery {
@@ -27,15 +27,18 @@ export function objects({ store, state }: Core) {
   }
 
   /** Owners among whom an id without its owner is looked for. */
-  function candidates(caller: Caller, query: ObjectQuery): readonly PartyId[] {
+  async function candidates(caller: Caller, query: ObjectQuery): Promise<readonly PartyId[]> {
     if (query.owner !== null) return [query.owner];
-    return caller.party.role === 'CPO' && query.module !== 'tokens' ? [caller.id] : state.counterparts(caller.id);
+    if (caller.party.role === 'CPO' && query.module !== 'tokens') return [caller.id];
+    // A CDR is its eMSP's for ever, whatever the routing is now. [D22]
+    if (query.module === 'cdrs') return ownersOf(store, 'cdrs', query.id);
+    return state.counterparts(caller.id, caller.party.role);
   }
 
   async function read(caller: Caller, query: ObjectQuery): Promise<string> {
     const key = objectKey(query.module, query.id, query.tokenType ? { tokenType: query.tokenType } : {});
     const found: string[] = [];
-    for (const owner of candidates(caller, query)) {
+    for (const owner of await candidates(caller, query)) {
       const object = await readObject(store, query.module, owner, key);
       const text = object && maySee(caller, object) ? readWithin(object.body, query.within) : null;
       if (text !== null) found.push(text);
@@ -49,7 +52,7 @@ export function objects({ store, state }: Core) {
 
   async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
     const isOwned = module === 'sessions' || module === 'cdrs';
-    const shelves = isOwned ? [caller.id] : state.counterparts(caller.id);
+    const shelves = isOwned ? [caller.id] : state.counterparts(caller.id, caller.party.role);
     const page = await store.list({ kind: module, shelves, ...request });
     return listed(page, (row) => objectFromRow(row).body);
   }

@@ -16,14 +16,37 @@ import type { Route } from '../domain/routing.ts';
 import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { HubStatus, Operations, PartyView, Trace } from './hub.ts';
+import type { Orphans } from './orphans.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
+import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
+import { orphanView } from './views.ts';
 
 type Verbs = Omit<
   Operations,
-  'deliveries' | 'delivery' | 'events' | 'commands' | 'command' | 'orphans' | 'storedNotForwarded'
+  | 'deliveries'
+  | 'delivery'
+  | 'events'
+  | 'commands'
+  | 'command'
+  | 'orphans'
+  | 'pull'
+  | 'pulls'
+  | 'quarantine'
+  | 'storedNotForwarded'
+  | 'redriveOne'
+  | 'planRedrive'
+  | 'redrive'
+  | 'resync'
+  | 'job'
+  | 'cancelJob'
+  | 'trace'
+  | 'explain'
 >;
+
+/** Note of a case that an operator closed without a word. */
+const byHand = 'closed by an operator';
 
 export interface OperationsParts {
   readonly core: Core;
@@ -31,11 +54,14 @@ export interface OperationsParts {
   readonly actors: PartnerActors;
   readonly deliveries: Deliveries;
   readonly probes: Probes;
+  readonly pulls: Pulls;
+  readonly orphans: Orphans;
   readonly version: string;
   readonly ready: () => boolean;
 }
 
-export function operations({ core, registration, actors, deliveries, probes, version, ready }: OperationsParts): Verbs {
+export function operations(parts: OperationsParts): Verbs {
+  const { core, registration, actors, deliveries, probes, pulls, orphans, version, ready } = parts;
   const { state, recorder, ports, store, supervisor } = core;
   const startedAt = ports.clock.now();
 
@@ -56,6 +82,9 @@ export function operations({ core, registration, actors, deliveries, probes, ver
     if (!first) throw new HubError('invalid', { message: 'roles: at least one is required' });
     return recorder.inTurn('partner.added', async () => {
       for (const role of roles) refuseTaken(role);
+      const names = roles.map((role) => `${role.role} ${keyOf(role)}`);
+      if (new Set(names).size < names.length)
+        throw new HubError('invalid', { message: 'roles: one of them stands twice' });
       const initialToken = ports.secrets.newToken();
       const initialTokenDigest = ports.secrets.digest(initialToken);
       const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
@@ -194,6 +223,9 @@ export function operations({ core, registration, actors, deliveries, probes, ver
     parties: () => [...state.partners()].map(view),
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),
+    startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),
+    pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
+    resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
     ...{ changeParty, issueInitialToken, setEndpoints, suspend },
     ...{ routes: () => state.routes(), setRoute, removeRoute, status },
   };

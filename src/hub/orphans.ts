@@ -1,73 +1,94 @@
 /**
- * Watches sessions after an accepted STOP_SESSION, one actor each, and keeps the cases that came of it. [D36]
+ * Watches sessions, one actor each, and keeps the cases that came of it: after an accepted STOP_SESSION until the session has
+ * ended, and where that is set up, after COMPLETED until its CDR has come. [D36, D52]
+ *
+ * U1  A case is opened once, by a sweep, and the CPO is asked once by itself; a restart in between asks it then.
+ * U2  What ends a watch or a case is what the CPO said, or an operator. The hub invents neither state nor CDR.
+ * U3  One CPO is asked for one case at a time.
  */
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
 import type { Put } from '../../storage/contract.ts';
-import type { OrphanEvent } from '../domain/events.ts';
+import { HubError } from '../domain/errors.ts';
+import type { OrphanEvent, OrphanKind } from '../domain/events.ts';
 import type { HubObject } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import type { PartyId } from '../domain/party.ts';
-import { type Core, heard, readObject } from './core.ts';
+import { billedKey, type Core, heard, readObject } from './core.ts';
 import type { Trace } from './hub.ts';
 
-const actorId = (cpo: PartyId, sessionKey: string) => `orphan-stop:${cpo}/${sessionKey}`;
+const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
+const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
 /** A session may be watched more than once in its life; each watch is a stream of its own. */
 const streamOf = (id: string) => `orphan:${id}`;
 const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
 
+/** Asks the CPO what became of the session of a case; resolves with one sentence for the case. */
+export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
+
 export class Orphans {
   readonly #core: Core;
+  readonly #ask: AskForEnd;
   /** Live watches and open cases, by actor; null while one is being armed. */
   readonly #records = new Map<string, OrphanRecord | null>();
+  /** Cases for which the CPO is being asked, or will be in its turn, by actor. */
+  readonly #asking = new Map<string, Promise<void>>();
+  #closed = false;
 
-  constructor(core: Core) {
+  constructor(core: Core, ask: AskForEnd) {
     this.#core = core;
+    this.#ask = ask;
   }
 
   /** A STOP_SESSION was accepted: the session is watched from now on, once. */
   async arm(session: HubObject, emsp: PartyId, trace: Trace): Promise<void> {
-    const { store, recorder, settings, ports } = this.#core;
-    const actor = actorId(session.owner, session.key);
-    if (this.#records.has(actor)) return;
-    this.#records.set(actor, null);
-    await recorder.inTurn(actor, async () => {
+    const { store, settings } = this.#core;
+    await this.#arm('stop_without_complete', session, emsp, settings.orphanGraceS, trace, async () => {
       const present = await readObject(store, 'sessions', session.owner, session.key);
-      if (!present || ended.has(present.facts.status)) {
-        this.#records.delete(actor);
-        return;
-      }
-      const graceEndsAt = ports.clock.now() + settings.orphanGraceS * 1000;
-      const data = {
-        id: ports.secrets.newId(),
-        kind: 'stop_without_complete',
-        cpo: session.owner,
-        emsp,
-        session: session.id,
-        graceEndsAt: new Date(graceEndsAt).toISOString(),
-      } as const;
-      const record = await this.#record(actor, { type: 'orphan.armed', data }, trace);
-      if (record) this.#core.supervisor.start(this.#spec(actor, record));
+      return present !== null && !ended.has(present.facts.status);
     });
   }
 
-  /** Every stored session passes here: one that has ended needs no watch any more. */
-  sessionStored(session: HubObject, trace: Trace): void {
-    const actor = actorId(session.owner, session.key);
-    if (!ended.has(session.facts.status) || !this.#records.has(actor)) return;
-    const { recorder, ports } = this.#core;
-    recorder
-      .inTurn(actor, async () => {
-        const record = this.#records.get(actor);
-        if (!record) return;
-        const status = session.facts.status ?? '';
-        const event: OrphanEvent =
-          record.state === 'OPEN'
-            ? { type: 'orphan.resolved', data: { note: `the CPO pushed ${status}` } }
-            : { type: 'orphan.disarmed', data: { reason: `the CPO pushed ${status}` } };
-        await this.#record(actor, event, trace);
-      })
-      .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not end an orphan watch'));
+  /** Every stored session passes here: one that has ended needs no watch for its end any more, and its CDR may be watched for. */
+  sessionStored(before: HubObject | null, session: HubObject, trace: Trace): void {
+    const { store, settings, ports } = this.#core;
+    const { owner, key, viewer } = session;
+    const { status } = session.facts;
+    if (!ended.has(status)) return;
+    this.#end(actorId('stop_without_complete', owner, key), `the CPO reported ${status}`, trace);
+    if (status === 'INVALID') this.#end(actorId('complete_without_cdr', owner, key), 'the session is INVALID', trace);
+    const afterS = settings.orphanCdrAfterS;
+    const isNews = status === 'COMPLETED' && before?.facts.status !== 'COMPLETED';
+    // A session of nobody has a CDR of nobody: operators see it among what was stored and not forwarded.
+    if (!isNews || viewer === null || afterS === 0) return;
+    const isAwaited = async () => (await store.get(billedKey(owner, key))) === null;
+    this.#arm('complete_without_cdr', session, viewer, afterS, trace, isAwaited).catch((error: unknown) =>
+      ports.log.error({ err: error, objectKey: `${owner}/${key}` }, 'could not watch for the CDR of a session'),
+    );
+  }
+
+  /** Every stored CDR passes here. */
+  cdrStored(cdr: HubObject, trace: Trace): void {
+    const session = cdr.facts.sessionId;
+    if (!session) return;
+    this.#end(actorId('complete_without_cdr', cdr.owner, session.toLowerCase()), `the CDR ${cdr.id} came`, trace);
+  }
+
+  /** Asks the CPO again. Refuses with `notFound`, or with `conflict` when the case is not open or is being asked for. */
+  async pull(id: string, trace: Trace): Promise<OrphanRecord> {
+    const { actor, record } = await this.#openCase(id);
+    if (this.#asking.has(actor)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
+    this.#askCpo(actor, trace);
+    return record;
+  }
+
+  /** Closes a case by hand. Refuses with `notFound`, or with `conflict` when it is not open. */
+  async resolve(id: string, note: string, trace: Trace): Promise<OrphanRecord> {
+    const { actor, record } = await this.#openCase(id);
+    return this.#core.recorder.inTurn(actor, async () => {
+      if (this.#records.get(actor)?.id !== id) throw notOpen();
+      return (await this.#record(actor, { type: 'orphan.resolved', data: { note } }, trace)) ?? record;
+    });
   }
 
   /** Arms the next sweep. Sweeps stand on multiples of the interval, so that restarts do not put them off. */
@@ -81,19 +102,111 @@ export class Orphans {
     });
   }
 
-  /** Brings back every watch and open case. */
-  async recover(): Promise<void> {
+  /** Brings back every watch and open case; `mayWrite` is false on a damaged log. */
+  async recover(mayWrite: boolean): Promise<void> {
     for await (const row of this.#core.store.scan('orphans')) {
       const record = row.data as OrphanRecord;
       if (record.state === 'RESOLVED') continue;
-      const actor = actorId(record.cpo, record.session.toLowerCase());
+      const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
       this.#records.set(actor, record);
       await this.#core.supervisor.revive(this.#spec(actor, record));
+    }
+    if (!mayWrite) return;
+    for (const [actor, record] of this.#records) {
+      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, this.#newTrace());
     }
     this.scheduleSweep();
   }
 
-  #spec(actor: string, { id, cpo, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
+  /** Nothing is asked any more; resolves when what is under way has ended, for which the lists must be closed. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#asking.values());
+  }
+
+  async #arm(
+    kind: OrphanKind,
+    session: HubObject,
+    emsp: PartyId,
+    graceS: number,
+    trace: Trace,
+    isNeeded: () => Promise<boolean>,
+  ): Promise<void> {
+    const { recorder, ports, supervisor } = this.#core;
+    const actor = actorId(kind, session.owner, session.key);
+    if (this.#records.has(actor)) return;
+    this.#records.set(actor, null);
+    try {
+      await recorder.inTurn(actor, async () => {
+        if (!(await isNeeded())) return;
+        const graceEndsAt = new Date(ports.clock.now() + graceS * 1000).toISOString();
+        const watched = { kind, cpo: session.owner, emsp, session: session.id, graceEndsAt };
+        const data = { id: ports.secrets.newId(), ...watched };
+        const record = await this.#record(actor, { type: 'orphan.armed', data }, trace);
+        if (record) supervisor.start(this.#spec(actor, record));
+      });
+    } finally {
+      if (this.#records.get(actor) === null) this.#records.delete(actor);
+    }
+  }
+
+  /** A watch that is not needed any more disappears; a case stays, resolved. */
+  #end(actor: string, why: string, trace: Trace): void {
+    if (!this.#records.has(actor)) return;
+    const { recorder, ports } = this.#core;
+    recorder
+      .inTurn(actor, async () => {
+        const record = this.#records.get(actor);
+        if (!record) return;
+        const isCase = record.state === 'OPEN';
+        const event: OrphanEvent = isCase
+          ? { type: 'orphan.resolved', data: { note: why } }
+          : { type: 'orphan.disarmed', data: { reason: why } };
+        await this.#record(actor, event, trace);
+      })
+      .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not end an orphan watch'));
+  }
+
+  async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
+    for (const [actor, record] of this.#records) {
+      if (record?.id !== id) continue;
+      if (record.state === 'OPEN') return { actor, record };
+      throw notOpen();
+    }
+    for await (const row of this.#core.store.scan('orphans')) if (row.id === id) throw notOpen();
+    throw new HubError('notFound');
+  }
+
+  #askCpo(actor: string, trace: Trace): void {
+    const record = this.#records.get(actor);
+    if (!record || this.#asking.has(actor)) return;
+    const { recorder, ports } = this.#core;
+    const asking = recorder
+      .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace))
+      .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not pull the session of a case'))
+      .finally(() => this.#asking.delete(actor));
+    this.#asking.set(actor, asking);
+  }
+
+  async #askInTurn(actor: string, trace: Trace): Promise<void> {
+    const record = this.#records.get(actor);
+    if (this.#closed || record?.state !== 'OPEN') return;
+    const note = await this.#ask(record, trace);
+    // Cut off by the end of the hub, it has not been asked: the next start does it. [U1]
+    if (this.#closed) return;
+    await this.#core.recorder.inTurn(actor, async () => {
+      // What was pulled may have resolved it.
+      if (this.#records.get(actor)?.id !== record.id) return;
+      await this.#record(actor, { type: 'orphan.pulled', data: { note } }, trace);
+    });
+  }
+
+  #newTrace(): Trace {
+    const { newId } = this.#core.ports.secrets;
+    return { requestId: newId(), correlationId: newId() };
+  }
+
+  #spec(actor: string, { id, kind, cpo, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
     const { store, timers, supervisor } = this.#core;
     const arm = (due: number | null) => {
       if (due === null) timers.disarm(actor);
@@ -101,9 +214,13 @@ export class Orphans {
     };
     return {
       id: actor,
-      kind: 'orphan-stop',
+      kind: actorKinds[kind],
       machine: orphanStopMachine.provide({
-        actions: { arm: ({ context }) => arm(context.due), recordOpened: () => this.#open(actor) },
+        actions: {
+          arm: ({ context }) => arm(context.due),
+          recordOpened: () => this.#open(actor),
+          askCpo: () => this.#askCpo(actor, this.#newTrace()),
+        },
       }),
       input: { graceEndsAt: Date.parse(graceEndsAt) },
       history: async () => (await store.history(store.shardOf(cpo), streamOf(id))).map(heard),
@@ -117,7 +234,7 @@ export class Orphans {
       .inTurn(actor, async () => {
         if (this.#records.get(actor)?.state !== 'GRACE') return;
         await this.#record(actor, { type: 'orphan.opened', data: {} }, null);
-        ports.log.warn({ actor }, 'a stopped session was not completed: case opened');
+        ports.log.warn({ actor }, 'a session did not end as it should: case opened');
       })
       .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not open an orphan case'));
   }
@@ -139,6 +256,8 @@ export class Orphans {
     return record;
   }
 }
+
+const notOpen = () => new HubError('conflict', { message: 'the case is not open' });
 
 export function orphanRow(record: OrphanRecord): Put {
   const { id, cpo: owner, graceEndsAt: upd } = record;

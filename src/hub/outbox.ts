@@ -21,6 +21,8 @@ export interface DeliveryMemory {
   readonly tries: number;
   /** Why it is dead. */
   readonly reason: string | null;
+  /** Put back by an operator. */
+  readonly redriven?: true;
 }
 
 /** How far one receiver has come in one shard's log. */
@@ -38,6 +40,8 @@ export interface Progress {
   readonly known: Set<Seq>;
   flushed: Seq;
 }
+
+const rowKey = ({ dest, shard, seq }: Pick<DeliveryRow, 'dest' | 'shard' | 'seq'>) => `${dest}/${shard}/${seq}`;
 
 const retryWriteMs = 1_000;
 const rowsBatch = 500;
@@ -61,7 +65,10 @@ export class OutboxWriter {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #dispatchedTo: (shard: Shard) => Seq;
-  #rows: DeliveryRow[] = [];
+  /** Not written yet, by delivery; the later of two rows counts. */
+  #rows = new Map<string, DeliveryRow>();
+  /** Being written. */
+  #flying: ReadonlyMap<string, DeliveryRow> = new Map();
   #touched = new Set<Progress>();
   #writing: Promise<void> | null = null;
   #closed = false;
@@ -74,16 +81,25 @@ export class OutboxWriter {
   }
 
   remember(progress: Progress, row: DeliveryRow): void {
-    this.#rows.push(row);
+    this.#rows.set(rowKey(row), row);
     this.touch(progress);
+  }
+
+  /** Writes what waits; resolves when it is safe from a kill. */
+  async flushed(): Promise<void> {
+    await this.#writing;
+  }
+
+  /** A row that the store does not have yet. */
+  unwritten(dest: PartyId, shard: Shard, seq: Seq): DeliveryRow | undefined {
+    const key = rowKey({ dest, shard, seq });
+    return this.#rows.get(key) ?? this.#flying.get(key);
   }
 
   /** Its floor may have moved. */
   touch(progress: Progress): void {
     this.#touched.add(progress);
-    this.#writing ??= this.#drain().finally(() => {
-      this.#writing = null;
-    });
+    this.#writing ??= this.#drain();
   }
 
   async close(): Promise<void> {
@@ -100,32 +116,37 @@ export class OutboxWriter {
   async #drain(): Promise<void> {
     // What else is settled in this turn of the event loop goes into the same write.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#rows.length > 0 || this.#touched.size > 0) {
+    while (this.#rows.size > 0 || this.#touched.size > 0) {
       const rows = this.#rows;
       const touched = [...this.#touched];
-      this.#rows = [];
+      this.#flying = rows;
+      this.#rows = new Map();
       this.#touched = new Set();
       try {
-        await this.#write(rows, touched);
+        await this.#write([...rows.values()], touched);
+        this.#flying = new Map();
       } catch (error) {
-        this.#log.error({ err: error, rows: rows.length }, 'could not remember how deliveries went; trying again');
-        this.#rows = [...rows, ...this.#rows];
+        this.#log.error({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
+        this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
-        if (this.#closed) return;
+        if (this.#closed) break;
         await new Promise<void>((resolve) => this.#clock.setTimeout(() => resolve(), retryWriteMs));
       }
     }
+    // In the same turn as the last look at what is left: whatever comes after it starts a new write.
+    this.#writing = null;
   }
 
   async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
+    // All floors before the first wait: what ends meanwhile has its row in the next write. [X2]
+    const raised = touched
+      .map((progress) => ({ progress, seq: this.floorOf(progress) }))
+      .filter(({ progress, seq }) => seq > progress.flushed);
     for (const shard of new Set(touched.map((progress) => progress.shard))) {
       const fence = this.#store.held(shard);
       // A shard that is no longer ours is its new owner's to remember.
       if (!fence) continue;
-      const moved = touched
-        .filter((progress) => progress.shard === shard)
-        .map((progress) => ({ progress, seq: this.floorOf(progress) }))
-        .filter(({ progress, seq }) => seq > progress.flushed);
+      const moved = raised.filter(({ progress }) => progress.shard === shard);
       const floors: Floor[] = moved.map(({ progress, seq }) => ({ dest: progress.receiver, shard, seq }));
       const ours = rows.filter((row) => row.shard === shard);
       if (ours.length === 0 && floors.length === 0) continue;

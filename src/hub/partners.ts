@@ -89,11 +89,11 @@ export class PartnerActors {
       this.#note(id, { type, data: { circuit, reason } });
     const machine = partnerMachine.provide({
       actions: {
-        circuitOpened: ({ context }, { circuit }) => {
+        circuitOpened: ({ context }, { circuit, again }) => {
           const until = context[circuit].until ?? ports.clock.now();
           timers.arm(timer(circuit), until, (at) => supervisor.send(partnerStream(id), { type: `${circuit}.due`, at }));
           courier(circuit, 'circuit.opened');
-          note('circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
+          if (!again) note('circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
         },
         circuitHalfOpened: (_, { circuit }) => courier(circuit, 'circuit.halfOpened'),
         circuitClosed: (_, { circuit }) => {
@@ -129,7 +129,8 @@ export class PartnerActors {
     return {
       id: courierActor(id),
       kind: 'courier',
-      machine: courierMachine.provide({ actions: { pump: () => this.#hands.pump(id) } }),
+      // The machine publishes its new state after its effects: the pump has to see it.
+      machine: courierMachine.provide({ actions: { pump: () => queueMicrotask(() => this.#hands.pump(id)) } }),
       input: { slotsMax: this.#core.settings.deliveryConcurrency },
       history: async () => {
         const partner = this.#core.state.partner(id);

@@ -2,6 +2,7 @@
  * What the hub needs from outside, declared where it is used. `main.ts` plugs the real ones in; tests plug in a simulated clock.
  */
 import type { Outcome } from '../domain/errors.ts';
+import type { ObjectFacts, ObjectModule } from '../domain/object.ts';
 import type { Endpoint, TokenEncoding } from '../domain/party.ts';
 
 /** XState's clock with the time of day: `SimulatedClock` of xstate has this shape. */
@@ -54,6 +55,38 @@ export interface PartnerVersions {
   }): Promise<Endpoint[]>;
 }
 
+/** The list of a partner that is the sender of a module; `url` is its first page. */
+export type ListCall = Pick<OutboundCall, 'url' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId'>;
+
+export type PartnerPage =
+  | {
+      readonly kind: 'page';
+      /** The objects' texts, byte for byte. [D17] */
+      readonly texts: readonly string[];
+      /** Of `X-Total-Count`; null when the partner does not say. */
+      readonly total: number | null;
+    }
+  /** The last one of a list that could not be read to its end; `reason` is one sentence for people. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface PartnerLists {
+  /** Pages in order, each asked for when it is wanted. Never throws. */
+  pages(list: ListCall): AsyncIterator<PartnerPage, void>;
+}
+
+/** What the hub relies on in a whole object. */
+export interface WholeObject extends HeaderParty {
+  readonly id: string;
+  readonly lastUpdated: string;
+  readonly facts: ObjectFacts;
+  readonly warnings: readonly string[];
+}
+
+/** Reads JSON text as the object's own door reads a PUT of it, so that a pull takes what a push takes. Refuses with `invalid`. */
+export interface ObjectReader {
+  read(module: ObjectModule, text: string): WholeObject;
+}
+
 export interface Secrets {
   /** 256 random bits, base64url. [D8] */
   newToken(): string;
@@ -96,6 +129,8 @@ export interface HubSettings {
   readonly offlineAfterS: number;
   readonly orphanGraceS: number;
   readonly orphanSweepS: number;
+  /** A session COMPLETED without a CDR for so long becomes a case; 0 = never. [D36] */
+  readonly orphanCdrAfterS: number;
 }
 
 export interface HubPorts {
@@ -104,6 +139,8 @@ export interface HubPorts {
   readonly random: () => number;
   readonly client: PartnerClient;
   readonly versions: PartnerVersions;
+  readonly lists: PartnerLists;
+  readonly reader: ObjectReader;
   readonly secrets: Secrets;
   readonly log: Log;
 }

@@ -4,6 +4,7 @@
  * A1  An answer of success means the event, the object and every owed delivery are durable.
  * A2  A refused push changes nothing.
  * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
+ * A4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
  */
 
 import type { Put, Seq } from '../../storage/contract.ts';
@@ -22,11 +23,26 @@ import {
 import { ownedAudience, owningEmsp } from '../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../domain/routing.ts';
-import { type Core, objectPut, ownerPut, readObject } from './core.ts';
+import { billedKey, billedPut, type Core, objectFromRow, objectPut, ownerPut, readObject } from './core.ts';
 import type { Accepted, Caller } from './hub.ts';
 import { initiatorOf } from './initiators.ts';
 import type { Orphans } from './orphans.ts';
 import type { Fact } from './recorder.ts';
+
+/** How a change came that its owner did not push. */
+export interface Pulled {
+  /** Head of the owner's shard before the page was asked for: what was stored later may be newer. */
+  readonly asOf: Seq;
+  readonly forward: boolean;
+}
+
+export interface Taken {
+  /** `unchanged`: nothing was stored. */
+  readonly result: Accepted['result'] | 'unchanged';
+  readonly object: HubObject;
+}
+
+export type AcceptPulled = (caller: Caller, change: ObjectChange, pulled: Pulled) => Promise<Taken>;
 
 interface Decision {
   readonly data: ObjectEventData;
@@ -40,13 +56,15 @@ const eventTypes = {
   DELETE: 'object.deleted',
 } as const;
 
-/** Modules whose objects are looked up by id alone: commands name a location or a session. */
-const foundById: ReadonlySet<string> = new Set(['locations', 'sessions']);
+/** Modules whose objects are looked up by id alone: commands name a location or a session, a pull a CDR. */
+const foundById: ReadonlySet<string> = new Set(['locations', 'sessions', 'cdrs']);
 
 /** Of a stored CDR these may be repaired as long as it was never forwarded. [D22] */
 const repairable = new Set(['cdr_token', 'last_updated']);
 
-export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored'>) {
+const notForwarded = 'pulled without forward';
+
+export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdrStored'>) {
   const { store, state, recorder } = core;
 
   async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
@@ -58,15 +76,51 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored'>) {
       if (change.module === 'cdrs' && before && isDuplicateCdr(before, change)) {
         return { result: 'duplicate', object: before };
       }
-      const initiator = owned(change) ? await initiatorOf(core, change, before) : null;
-      const { data, to } = decide(state, caller.party, change, before, initiator);
-      const after = applyToObject(before, data, change.body);
-      const object = change.method === 'DELETE' ? before : after;
-      if (!object) throw new HubError('notFound');
-      await record(caller, { stream, event: { type: eventTypes[change.method], data }, to }, change, before, after);
-      if (after?.module === 'sessions') orphans.sessionStored(after, caller.trace);
-      return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
+      return settle(caller, change, before, await decision(caller, change, before), stream);
     });
+  }
+
+  /** Stores what a list of its owner has, unless that is stored already. [A4, D51, D52] */
+  async function acceptPulled(caller: Caller, change: ObjectChange, pulled: Pulled): Promise<Taken> {
+    refuseDotSegments(change);
+    const key = objectKey(change.module, change.id, change.facts);
+    const stream = streamOf(change.module, change.owner, key);
+    return recorder.inTurn<Taken>(stream, async () => {
+      const row = await store.get({ kind: change.module, owner: change.owner, id: key });
+      const before = row && objectFromRow(row);
+      if (row && before && row.seq > pulled.asOf && !isNewer(change, before)) {
+        return { result: 'unchanged', object: before };
+      }
+      if (change.module === 'cdrs' && before && isDuplicateCdr(before, change)) {
+        return { result: 'unchanged', object: before };
+      }
+      const decided = await decision(caller, change, before);
+      // The same text again is news only for those who were not sent it.
+      const isOwed = pulled.forward && before?.reason !== null && decided.to.length > 0;
+      if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
+      return settle(caller, change, before, pulled.forward ? decided : withheld(decided), stream);
+    });
+  }
+
+  async function decision(caller: Caller, change: ObjectChange, before: HubObject | null): Promise<Decision> {
+    const initiator = owned(change) ? await initiatorOf(core, change, before) : null;
+    return decide(state, caller.party, change, before, initiator);
+  }
+
+  async function settle(
+    caller: Caller,
+    change: ObjectChange,
+    before: HubObject | null,
+    { data, to }: Decision,
+    stream: string,
+  ): Promise<Accepted> {
+    const after = applyToObject(before, data, change.body);
+    const object = change.method === 'DELETE' ? before : after;
+    if (!object) throw new HubError('notFound');
+    await record(caller, { stream, event: { type: eventTypes[change.method], data }, to }, change, before, after);
+    if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
+    if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
+    return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
   }
 
   function record(
@@ -79,12 +133,25 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored'>) {
     const key = (after ?? before)?.key ?? '';
     const puts: Put[] = after ? [objectPut(after)] : [{ kind: module, owner, id: key, gone: true }];
     if (before === null && foundById.has(module)) puts.push(ownerPut(module, key, owner));
+    if (after?.module === 'cdrs' && after.facts.sessionId)
+      puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
     const facts = [{ ...fact, party: caller.id, body }];
     return recorder.record({ shardOf: owner, facts, puts, trace, at: recorder.instant() });
   }
 
-  return { accept };
+  return { accept, acceptPulled };
+}
+
+const withheld = ({ data }: Decision): Decision => ({
+  to: [],
+  data: { ...data, owed: null, reason: data.reason ?? notForwarded },
+});
+
+/** Whether a change is of a later `last_updated`; a DELETE has none. */
+function isNewer({ lastUpdated }: ObjectChange, before: HubObject): boolean {
+  const [now, old] = [lastUpdated && sortableDate(lastUpdated), sortableDate(before.lastUpdated)];
+  return Boolean(now && old && now > old);
 }
 
 /** `.` and `..` as a path segment would climb out of the receiver's module URL. */
@@ -110,7 +177,7 @@ function decide(
   const ownership = owned(change) ? owningEmsp(directory, change.owner, facts, initiator) : null;
   const audience = ownership
     ? ownedAudience(directory, before, ownership, isFragment)
-    : catalogueAudience(directory, before, { owner: change.owner, facts }, isFragment);
+    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, isFragment);
   const data = {
     ...plain,
     id: before?.id ?? change.id,
@@ -140,17 +207,35 @@ function isDuplicateCdr(before: HubObject, change: ObjectChange): boolean {
 }
 
 function owedRequest(owner: PartyRole, change: ObjectChange, before: HubObject | null, audience: Audience): Owed {
-  const asWhole = audience.as === 'whole';
-  const query = change.module === 'tokens' ? `?type=${encodeURIComponent(change.facts.tokenType ?? 'RFID')}` : '';
-  const { country_code, party_id } = owner;
-  const segments = [country_code, party_id, before?.id ?? change.id, ...(asWhole ? [] : change.within)];
-  const path = change.module === 'cdrs' ? '' : segments.map((segment) => `/${encodeURIComponent(segment)}`).join('');
+  const id = before?.id ?? change.id;
   const session = change.module === 'cdrs' ? change.facts.sessionId : null;
+  if (audience.as === 'whole') {
+    return {
+      method: 'PUT',
+      ...address(owner, { ...change, id, within: [] }),
+      body: changedBody(before?.body ?? null, change) ?? '',
+    };
+  }
   return {
-    method: asWhole ? 'PUT' : change.method,
-    path,
-    query,
-    ...(asWhole && { body: changedBody(before?.body ?? null, change) ?? '' }),
+    method: change.method,
+    ...address(owner, { ...change, id }),
     ...(session && { behind: streamOf('sessions', change.owner, session.toLowerCase()) }),
+  };
+}
+
+/** The request that carries a stored object as a whole. */
+export function owedWhole(owner: PartyRole, object: HubObject): Owed {
+  return { method: object.module === 'cdrs' ? 'POST' : 'PUT', ...address(owner, { ...object, within: [] }) };
+}
+
+/** Below the receiver's module URL: the owner's identifiers and the object's, in the case in which they were first stored. */
+function address(
+  { country_code, party_id }: PartyRole,
+  { module, id, within, facts }: Pick<ObjectChange, 'module' | 'id' | 'within' | 'facts'>,
+): Pick<Owed, 'path' | 'query'> {
+  const segments = module === 'cdrs' ? [] : [country_code, party_id, id, ...within];
+  return {
+    path: segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''),
+    query: module === 'tokens' ? `?type=${encodeURIComponent(facts.tokenType ?? 'RFID')}` : '',
   };
 }

@@ -32,6 +32,9 @@ export interface Recording {
   readonly at: string;
 }
 
+const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
+const askAgainMs = 200;
+
 export class Recorder {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -109,18 +112,19 @@ export class Recorder {
   }
 
   async #append(commit: Parameters<Store['append']>[0]) {
-    for (let tries = 1; ; tries++) {
+    for (let inDoubt = false; ; ) {
       try {
         return await this.#store.append(commit);
       } catch (error) {
         const kind = error instanceof Error ? error.name : '';
-        // The same idempotency key makes asking again safe.
-        if (kind === 'OutcomeUnknown' && tries < 5) continue;
-        if (kind === 'StoreUnavailable' || kind === 'OutcomeUnknown' || kind === 'Fenced') {
-          this.#log.error({ err: error }, 'write refused by the store');
+        if (!refusals.has(kind)) throw error;
+        inDoubt ||= kind === 'OutcomeUnknown';
+        this.#log.error({ err: error, inDoubt }, 'write refused by the store');
+        // It may be in the log: until that is known nothing may be decided on what it changed. Asking again is safe, by its key.
+        if (!inDoubt || kind === 'Fenced' || this.#store.health().state === 'closed') {
           throw new HubError('unavailable', { retryAfterS: 1 });
         }
-        throw error;
+        await new Promise<void>((resolve) => this.#clock.setTimeout(() => resolve(), askAgainMs));
       }
     }
   }

@@ -20,8 +20,9 @@ export class State implements Directory {
   readonly #parties = new Map<PartyId, PartyEntry[]>();
   readonly #tokens = new Map<string, { partnerId: PartyId; kind: Credential['kind'] }>();
   readonly #routes = new Map<string, Route>();
-  /** Counterparts of active routes, both ways, in order of id. */
-  readonly #links = new Map<PartyId, PartyId[]>();
+  /** The other ends of active routes, by eMSP and by CPO: a party that is both has two sides. In order of id. */
+  readonly #cpos = new Map<PartyId, PartyId[]>();
+  readonly #emsps = new Map<PartyId, PartyId[]>();
   readonly #lastContact = new Map<PartyId, number>();
 
   constructor(hub: { countryCode: string; partyId: string }) {
@@ -47,12 +48,12 @@ export class State implements Directory {
     const key = routeKey(route.emsp, route.cpo);
     if (removed) this.#routes.delete(key);
     else this.#routes.set(key, route);
-    const link = (from: PartyId, to: PartyId) => {
-      const others = (this.#links.get(from) ?? []).filter((id) => id !== to);
-      this.#links.set(from, route.active && !removed ? [...others, to].sort() : others);
+    const link = (links: Map<PartyId, PartyId[]>, from: PartyId, to: PartyId) => {
+      const others = (links.get(from) ?? []).filter((id) => id !== to);
+      links.set(from, route.active && !removed ? [...others, to].sort() : others);
     };
-    link(route.emsp, route.cpo);
-    link(route.cpo, route.emsp);
+    link(this.#cpos, route.emsp, route.cpo);
+    link(this.#emsps, route.cpo, route.emsp);
   }
 
   partner(id: PartyId): Partner | undefined {
@@ -84,13 +85,17 @@ export class State implements Directory {
     return this.#routes.get(routeKey(emsp, cpo))?.active === true;
   }
 
-  /** Parties at the other end of a party's active rules, in order of id. */
-  counterparts(party: PartyId): readonly PartyId[] {
-    return this.#links.get(party) ?? [];
+  /** The other ends of a party's active rules in one of its roles, registered or not, in order of id. */
+  counterparts(party: PartyId, role: PartyRole['role']): readonly PartyId[] {
+    return (role === 'EMSP' ? this.#cpos : this.#emsps).get(party) ?? [];
   }
 
-  routedTo(party: PartyId): readonly PartyId[] {
-    return this.counterparts(party).filter((id) => this.isRegistered(id));
+  emspsOf(cpo: PartyId): readonly PartyId[] {
+    return this.counterparts(cpo, 'CPO').filter((id) => this.isRegistered(id));
+  }
+
+  cposOf(emsp: PartyId): readonly PartyId[] {
+    return this.counterparts(emsp, 'EMSP').filter((id) => this.isRegistered(id));
   }
 
   isEmsp(party: PartyId): boolean {

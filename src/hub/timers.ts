@@ -26,6 +26,8 @@ export class Timers {
 
   /** Calls `fire` once when the instant (epoch ms) has passed; arming a name again moves it. */
   arm(id: string, at: number, fire: (at: number) => void): void {
+    // An instant that is none would stand at the head of the queue for ever and stop every other wait.
+    if (!Number.isFinite(at)) throw new RangeError(`deadline ${id}: ${at} is not an instant`);
     this.#passed.set(id, fire);
     this.#send({ type: 'deadline.arm', id, at });
   }

@@ -8,6 +8,7 @@ import type { ObjectEventData } from '../domain/events.ts';
 import { objectName } from '../domain/object.ts';
 import type { OrphanRecord } from '../domain/orphan.ts';
 import type { PartyId } from '../domain/party.ts';
+import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
 import { type Core, objectFromRow, rowData, unownedShelf } from './core.ts';
 import { type Deliveries, deliveryId } from './deliveries.ts';
 import type {
@@ -20,6 +21,8 @@ import type {
   OrphanView,
   Page,
   PageRequest,
+  PullView,
+  QuarantineView,
 } from './hub.ts';
 import type { DeliveryMemory } from './outbox.ts';
 
@@ -29,30 +32,42 @@ const step = 500;
 const stepsMax = 40;
 const shard = 0;
 
-type Views = Pick<
+/** Views of operators, and the view of one delivery for those who need it. */
+type Views = { deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView> } & Pick<
   Operations,
-  'deliveries' | 'delivery' | 'events' | 'commands' | 'command' | 'orphans' | 'storedNotForwarded'
+  | 'deliveries'
+  | 'delivery'
+  | 'events'
+  | 'commands'
+  | 'command'
+  | 'orphans'
+  | 'pull'
+  | 'pulls'
+  | 'quarantine'
+  | 'storedNotForwarded'
 >;
 
 export function views(core: Core, outbound: Deliveries): Views {
   const { store } = core;
 
+  /** The cursor is the next event to look at, and how many of its deliveries were shown already. */
   async function deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
     const items: DeliveryView[] = [];
-    let before = page.cursor === null ? store.head(shard) + 1 : cursorSeq(page.cursor);
-    for (let steps = 0; before > 1 && steps < stepsMax && items.length < page.limit; steps++) {
-      const after = Math.max(0, before - 1 - step);
-      const events = await store.read({ shard, after, limit: before - 1 - after });
-      before = after + 1;
+    let [seq, shown] = page.cursor === null ? [store.head(shard), 0] : deliveryCursor(page.cursor);
+    for (let steps = 0; seq > 0 && steps < stepsMax; steps++) {
+      const after = Math.max(0, seq - step);
+      const events = await store.read({ shard, after, limit: seq - after });
       for (const event of events.reverse()) {
-        const found = await deliveriesOf(event, filter);
-        items.push(...found);
-        if (items.length < page.limit) continue;
-        before = event.seq;
-        break;
+        const skipped = event.seq === seq ? shown : 0;
+        const found = (await deliveriesOf(event, filter)).slice(skipped);
+        const room = page.limit - items.length;
+        items.push(...found.slice(0, room));
+        if (found.length > room) return { items, next_cursor: `${event.seq}.${skipped + room}` };
+        if (found.length === room) return { items, next_cursor: event.seq > 1 ? `${event.seq - 1}` : null };
       }
+      [seq, shown] = [after, 0];
     }
-    return { items, next_cursor: before > 1 ? String(before) : null };
+    return { items, next_cursor: seq > 0 ? String(seq) : null };
   }
 
   async function deliveriesOf(event: StoredEvent, filter: DeliveryFilter): Promise<DeliveryView[]> {
@@ -71,7 +86,7 @@ export function views(core: Core, outbound: Deliveries): Views {
   }
 
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
-    const row = await store.delivery(receiver, shard, event.seq);
+    const row = await outbound.row(receiver, shard, event.seq);
     const data = event.data as ObjectEventData;
     const memory = row?.data as DeliveryMemory | undefined;
     return {
@@ -98,7 +113,9 @@ export function views(core: Core, outbound: Deliveries): Views {
   async function delivery(id: string): Promise<DeliveryView> {
     const [, seq, receiver] = /^(\d{1,15})-(.+)$/.exec(id) ?? [];
     const event = seq ? await store.event(shard, Number(seq)) : null;
-    if (!event || !receiver || !event.to.includes(receiver)) throw new HubError('notFound');
+    const isKnown =
+      event && receiver && (event.to.includes(receiver) || (await outbound.row(receiver, shard, event.seq)));
+    if (!isKnown) throw new HubError('notFound');
     return deliveryView(event, receiver);
   }
 
@@ -137,6 +154,22 @@ export function views(core: Core, outbound: Deliveries): Views {
     return found;
   }
 
+  async function pulls(page: PageRequest): Promise<Page<PullView>> {
+    return newestFirst('pulls', 'pulls', page, (row) => pullView(row.data as PullRecord));
+  }
+
+  async function pull(id: string): Promise<PullView> {
+    const record = await rowData<PullRecord>(store, { kind: 'pulls', owner: '', id });
+    if (!record) throw new HubError('notFound');
+    return pullView(record);
+  }
+
+  async function quarantine(page: PageRequest): Promise<Page<QuarantineView>> {
+    return newestFirst('quarantine', 'quarantine', page, ({ data, upd: at, body }) => {
+      return { ...(data as QuarantineRecord), at, text: body ?? '' };
+    });
+  }
+
   /** Sessions first, then CDRs, each newest first. */
   async function storedNotForwarded(page: PageRequest) {
     const view = (row: Row) => {
@@ -170,7 +203,15 @@ export function views(core: Core, outbound: Deliveries): Views {
     return { items: rows.reverse().map(view), next_cursor: offset > 0 ? String(offset) : null };
   }
 
-  return { deliveries, delivery, events, commands, command, orphans, storedNotForwarded };
+  return {
+    ...{ deliveryView, deliveries, delivery, events, commands, command },
+    ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
+  };
+}
+
+function deliveryCursor(cursor: string): [seq: number, shown: number] {
+  const [seq = '', shown = '0'] = cursor.split('.');
+  return [cursorSeq(seq), cursorSeq(shown)];
 }
 
 function cursorSeq(cursor: string): number {
@@ -204,8 +245,23 @@ function commandView({ id, command, emsp, cpo, state, result, at }: CommandRecor
   return { id, command, emsp, cpo, state, result, at };
 }
 
-function orphanView(record: OrphanRecord): OrphanView {
-  const { id, kind, state, cpo, emsp, openedAt: opened_at, resolvedAt: resolved_at, note } = record;
+function pullView(record: PullRecord): PullView {
+  const { dateFrom: date_from, startedAt: started_at, endedAt: ended_at, error, ...rest } = record;
+  return { ...rest, date_from, started_at, ended_at, ...(error !== null && { error }) };
+}
+
+export function orphanView(record: OrphanRecord): OrphanView {
+  const {
+    id,
+    kind,
+    state,
+    cpo,
+    emsp,
+    openedAt: opened_at,
+    pulledAt: pulled_at,
+    resolvedAt: resolved_at,
+    note,
+  } = record;
   const session = objectName({ owner: cpo, id: record.session });
-  return { id, kind, state, session, cpo, emsp, opened_at, resolved_at, note };
+  return { id, kind, state, session, cpo, emsp, opened_at, pulled_at, resolved_at, note };
 }

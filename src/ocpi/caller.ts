@@ -74,8 +74,7 @@ export function receiverNamed(
   if (to === null) return null;
   const named = keyOf(to);
   const isHub = hub.credentialsOf(credential).roles.some((role) => keyOf(role) === named);
-  const isSelf = credential.partner.roles.some((role) => keyOf(role) === named);
-  return isHub || isSelf || named === caller.id ? null : to;
+  return isHub || named === caller.id ? null : to;
 }
 
 // Rules, as the rows of the route tables name them

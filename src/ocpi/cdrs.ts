@@ -1,7 +1,9 @@
 /**
  * CDRs: a CPO posts each once; they never change. [interface, CDRs; D22, D40]
  */
+import type { z } from 'zod';
 import { HubError } from '../domain/errors.ts';
+import type { ObjectFacts } from '../domain/object.ts';
 import { keyOf, type PartyRole } from '../domain/party.ts';
 import type { Caller, Hub } from '../hub/hub.ts';
 import { chargeFields, geoLocation, price, tariffSnapshot } from '../transport/shapes.ts';
@@ -19,7 +21,7 @@ import {
   text,
 } from '../transport/types.ts';
 import { anyParty, cpo, emsp } from './caller.ts';
-import { accept, answerList, cdrTokenFact, checkedBody } from './objects.ts';
+import { accept, answerList, cdrTokenFact, checkedBody, wholeObject } from './objects.ts';
 import { type Answer, addressOf, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
 
 const cdrLocation = object({
@@ -78,6 +80,7 @@ const all = `/${version}/cdrs`;
 export const cdrs: OcpiModule = {
   identifier: 'cdrs',
   roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(cdr, factsOf),
   routes: [
     {
       method: 'GET',
@@ -93,17 +96,21 @@ export const cdrs: OcpiModule = {
 
 async function postCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
   const checked = checkedBody(exchange, cdr);
-  const { id, session_id: sessionId, authorization_reference: reference } = checked.body;
-  const facts = {
-    cdrToken: cdrTokenFact(checked.body.cdr_token),
-    sessionId: sessionId ?? null,
-    authorizationReference: reference ?? null,
-  };
+  const { id } = checked.body;
+  const facts = factsOf(checked.body);
   const owner = { ...exchange, caller: ownerNamed(exchange.caller, checked.body) };
   const { result, object } = await accept(hub, owner, { module: 'cdrs', method: 'POST', id, facts }, checked);
   // 201 only for one that can reach its eMSP. [D40]
   const http = result === 'created' && object.viewer !== null ? 201 : 200;
   return done(http, { Location: addressOf(hub, `/cdrs/${encodeURIComponent(object.id)}`) });
+}
+
+function factsOf({ cdr_token, session_id, authorization_reference }: z.output<typeof cdr.schema>): ObjectFacts {
+  return {
+    cdrToken: cdrTokenFact(cdr_token),
+    sessionId: session_id ?? null,
+    authorizationReference: authorization_reference ?? null,
+  };
 }
 
 /** A CDR's path has no party: the body's decides which of the partner's CPOs calls. */

@@ -26,7 +26,7 @@ import {
   text,
 } from '../transport/types.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from './caller.ts';
-import { accept, answerList, checkedBody, pathId, sameIds } from './objects.ts';
+import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from './objects.ts';
 import {
   type Answer,
   done,
@@ -176,6 +176,7 @@ const sendersForm = { method: 'GET', by: emsp, budget: 'other' } as const;
 export const locations: OcpiModule = {
   identifier: 'locations',
   roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(location, ({ publish }) => ({ publish })),
   routes: [
     {
       method: 'GET',

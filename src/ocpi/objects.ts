@@ -8,7 +8,7 @@ import type { Accepted, Hub } from '../hub/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
-import { type Answer, addressOf, type Exchange, listed } from './route.ts';
+import { type Answer, addressOf, type Exchange, listed, type WholeObject } from './route.ts';
 
 /** A body that was checked against its module's schema. */
 export interface CheckedBody<T> {
@@ -45,10 +45,10 @@ export function sameIds(
   }
 }
 
-/** An id of the path that will name something; refuses with `invalid`. */
+/** An id of the path that will name something; refuses with `invalid`, also what would climb out of a receiver's URL. */
 export function pathId(params: Readonly<Record<string, string>>, name: string, max = 36): string {
   const id = params[name] ?? '';
-  if (/^[\x20-\x7e]+$/.test(id) && id.length <= max) return id;
+  if (/^[\x20-\x7e]+$/.test(id) && id.length <= max && id !== '.' && id !== '..') return id;
   throw new HubError('invalid', { message: `${name}: expected 1 to ${max} printable ASCII characters` });
 }
 
@@ -79,6 +79,19 @@ export function accept(
     warnings: notes,
   };
   return hub.accept(exchange.caller, change);
+}
+
+/** A whole object that came in a partner's list, as a push of it would be read. */
+export function wholeObject<T extends { country_code: string; party_id: string; id: string; last_updated: string }>(
+  type: Checked<T>,
+  factsOf: (body: T, value: Readonly<Record<string, unknown>>) => ObjectFacts,
+) {
+  return (value: unknown): WholeObject => {
+    const { body, notes } = check(type, value);
+    const { country_code, party_id, id, last_updated: lastUpdated } = body;
+    const facts = factsOf(body, value as Record<string, unknown>);
+    return { country_code, party_id, id, lastUpdated, facts, warnings: notes };
+  };
 }
 
 /** Answers a list of stored objects. */

@@ -3,6 +3,7 @@
  * nothing of the HTTP server; `server.ts` registers their rows.
  */
 import { Readable } from 'node:stream';
+import type { ObjectFacts } from '../domain/object.ts';
 import type { InterfaceRole } from '../domain/party.ts';
 import type { Caller, Credential, Hub, Listed } from '../hub/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
@@ -40,6 +41,16 @@ export interface OcpiModule {
   readonly identifier: string;
   readonly roles: readonly InterfaceRole[];
   readonly routes: readonly OcpiRoute[];
+  /** Reads a whole object of a partner's list by the schema of a push; refuses with `invalid`. Absent: it is never pulled. */
+  readonly readWhole?: (value: unknown) => WholeObject;
+}
+
+/** What the hub relies on in a whole object. */
+export interface WholeObject extends RoutingParty {
+  readonly id: string;
+  readonly lastUpdated: string;
+  readonly facts: ObjectFacts;
+  readonly warnings: readonly string[];
 }
 
 /** One authenticated request. */

@@ -24,7 +24,7 @@ import { credentials } from './credentials.ts';
 import { hubclientinfo } from './hubclientinfo.ts';
 import { type Rates, rateLimiter } from './limits.ts';
 import { locations } from './locations.ts';
-import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute } from './route.ts';
+import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
 import { sessions } from './sessions.ts';
 import { tariffs } from './tariffs.ts';
 import { tokens } from './tokens.ts';
@@ -57,6 +57,13 @@ export const modules: readonly OcpiModule[] = [
 
 /** Every route, `path` below `/ocpi`. */
 export const routes: readonly OcpiRoute[] = [...versions(modules), ...modules.flatMap((module) => module.routes)];
+
+/** Reads an object of a partner's list as its module reads a push; `text` is JSON. Refuses with `invalid`. */
+export function readWhole(module: string, text: string): WholeObject {
+  const found = modules.find(({ identifier }) => identifier === module);
+  if (!found?.readWhole) throw new HubError('invalid', { message: `${module} are not pulled` });
+  return found.readWhole(JSON.parse(text));
+}
 
 /** What is known of a request while it passes. */
 interface Passage {

@@ -19,7 +19,16 @@ import {
   should,
 } from '../transport/types.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from './caller.ts';
-import { accept, answerList, type CheckedBody, cdrTokenFact, checkedBody, pathId, sameIds } from './objects.ts';
+import {
+  accept,
+  answerList,
+  type CheckedBody,
+  cdrTokenFact,
+  checkedBody,
+  pathId,
+  sameIds,
+  wholeObject,
+} from './objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
 
 const session = object({
@@ -47,6 +56,7 @@ const one = `${list}/:country_code/:party_id/:id`;
 export const sessions: OcpiModule = {
   identifier: 'sessions',
   roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(session, (body, value) => wholeFacts({ body, value })),
   routes: [
     {
       method: 'GET',
@@ -81,7 +91,7 @@ function push<T extends AnySession['body']>(
   };
 }
 
-function wholeFacts({ body, value }: AnySession): ObjectFacts {
+function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): ObjectFacts {
   return {
     cdrToken: cdrTokenFact(value.cdr_token),
     authorizationReference: body.authorization_reference ?? null,

@@ -6,7 +6,7 @@ import { keyOf } from '../domain/party.ts';
 import type { Hub } from '../hub/hub.ts';
 import { tariff } from '../transport/shapes.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from './caller.ts';
-import { accept, answerList, checkedBody, pathId, sameIds } from './objects.ts';
+import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from './objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
 
 const list = `/${version}/tariffs`;
@@ -15,6 +15,7 @@ const one = `${list}/:country_code/:party_id/:id`;
 export const tariffs: OcpiModule = {
   identifier: 'tariffs',
   roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(tariff, () => ({})),
   routes: [
     {
       method: 'GET',

@@ -6,7 +6,7 @@ import { HubError } from '../domain/errors.ts';
 import { keyOf } from '../domain/party.ts';
 import type { AuthorizeRequest, Hub } from '../hub/hub.ts';
 import { token } from '../transport/shapes.ts';
-import { anything, type Checked, check, ciString, fragment, list, may, object, should } from '../transport/types.ts';
+import { type Checked, check, ciString, fragment, list, may, object, should } from '../transport/types.ts';
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from './caller.ts';
 import { accept, answerList, checkedBody, pathId, sameIds } from './objects.ts';
 import { type Answer, data, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
@@ -16,9 +16,10 @@ const tokenFragment = fragment(token);
 const locationReferences = object({
   location_id: should(ciString(36)),
   evse_uids: may(list(ciString(36))),
+  type: may(ciString(36)),
   connector_ids: may(list(ciString(36))),
 });
-const anyObject = object({ allowed: may(anything) });
+const anyObject = object({ type: may(ciString(36)) });
 
 const all = `/${version}/tokens`;
 const one = `${all}/:country_code/:party_id/:uid`;
@@ -89,6 +90,8 @@ async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
 /** The body is optional; present, it is checked and forwarded as it came. */
 function authorizeRequest(exchange: Exchange, type: Checked<object>): AuthorizeRequest {
   const { body } = exchange;
-  if (body !== null) check(type, body.value);
-  return { uid: pathId(exchange.params, 'uid'), type: typeOf(exchange), to: exchange.to(), body: body?.text ?? null };
+  const checked = body === null ? {} : check(type, body.value).body;
+  const inBody = 'type' in checked && typeof checked.type === 'string' ? checked.type : undefined;
+  const tokenType = typeOf(exchange, inBody);
+  return { uid: pathId(exchange.params, 'uid'), type: tokenType, to: exchange.to(), body: body?.text ?? null };
 }

@@ -198,7 +198,7 @@ t.test('orphan stop: grace, sweep, case, resolution, and nothing invented [N1, D
     ['a sweep during the grace', [{ type: 'sweep', at: 60_000 }], 'grace', []],
     ['the grace is over', [passed], 'due', []],
     ['the next sweep', [passed, { type: 'sweep', at }], 'due', ['recordOpened']],
-    ['opened', [passed, opened], 'open', []],
+    ['opened', [passed, opened], 'open', ['askCpo']],
     ['completed before the sweep', [passed, { type: 'orphan.disarmed', at }], 'disarmed', []],
     ['another sweep', [passed, opened, { type: 'sweep', at }], 'open', []],
     ['completed late', [passed, opened, { type: 'orphan.resolved', at }], 'resolved', []],

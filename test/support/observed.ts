@@ -1,19 +1,11 @@
 /**
  * What tests of a whole hub look at: what reached a partner, and that nothing more is under way.
  */
-import { SimulatedClock } from 'xstate';
 import { type Answer, admin, eventually, type PlainPartner, type Received } from './plain-partner.ts';
 
 interface HubAddress {
   readonly url: string;
   readonly adminToken: string;
-}
-
-/** A clock that stands still until a test moves it, at an instant of our choice. */
-export function clockAt(instant: string): SimulatedClock {
-  const clock = new SimulatedClock();
-  clock.set(Date.parse(instant));
-  return clock;
 }
 
 /** Resolves when nothing is owed to anyone: what has not arrived by then was never sent. */

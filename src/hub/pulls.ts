@@ -1,0 +1,298 @@
+/**
+ * Pulls that operators start: a CPO's own list of locations or tariffs is read and stored by the road of a push.
+ * [interface, Admin pulls; D51]
+ *
+ * L1  What was stored stays: a pull that fails later is FAILED and keeps what came before.
+ * L2  An object that is refused blocks nobody: it is counted, and kept in quarantine with the reason.
+ * L3  One at a time per partner and module. One that a restart cut off is FAILED.
+ * L4  The next pull asks from where the last successful one began. What is pulled is owed to nobody unless that was asked for.
+ * L5  Only a pull that read the whole tariff list deletes, and only what this list certainly lacks: a catalogue is replaced,
+ *     what was pushed meanwhile stays, and so does everything when the list may have had gaps.
+ */
+import type { Put } from '../../storage/contract.ts';
+import { HubError } from '../domain/errors.ts';
+import type { PullEvent } from '../domain/events.ts';
+import { objectKey } from '../domain/object.ts';
+import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
+import {
+  applyToPull,
+  noCounts,
+  type PullCounts,
+  type PulledModule,
+  type PullRecord,
+  type QuarantineRecord,
+} from '../domain/pull.ts';
+import { type Core, rowData } from './core.ts';
+import type { Trace } from './hub.ts';
+import type { AcceptPulled } from './pushes.ts';
+import type { Fact } from './recorder.ts';
+import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
+
+/** Objects of one page that are stored side by side: they share a synced write. */
+const batch = 50;
+/** Of one pull so many refused objects are kept; the rest is only counted. */
+const keptMax = 1000;
+/** Characters of a refused object that are kept. */
+const keptChars = 65_536;
+
+/** One pull as it runs. */
+interface Run {
+  record: PullRecord;
+  readonly list: ListOf;
+  counts: PullCounts;
+  /** Names that the list has, `{cc}-{pid}/{key}`. */
+  readonly listed: Set<string>;
+  /** An object did not even say which one it is. */
+  nameless: boolean;
+  total: number | null;
+  asOf: ReadPage['asOf'] | null;
+  /** Ids of this partner's quarantine. */
+  readonly quarantined: Set<string>;
+  kept: number;
+}
+
+export class Pulls {
+  readonly #core: Core;
+  readonly #lists: SenderLists;
+  readonly #accept: AcceptPulled;
+  /** `{partner}/{module}` of those that run. */
+  readonly #busy = new Set<string>();
+  readonly #runs = new Set<Promise<void>>();
+
+  constructor(core: Core, lists: SenderLists, accept: AcceptPulled) {
+    this.#core = core;
+    this.#lists = lists;
+    this.#accept = accept;
+  }
+
+  /** Resolves with the id once the start is durable. Refuses with `conflict` when one runs already or nothing can be asked. */
+  async start(
+    partner: Partner,
+    module: PulledModule,
+    asked: { full: boolean; forward: boolean },
+    trace: Trace,
+  ): Promise<string> {
+    const { store, ports } = this.#core;
+    const refusal = this.#lists.refusal(partner, module);
+    if (refusal !== null) throw new HubError('conflict', { message: refusal });
+    const name = `${partner.id}/${module}`;
+    if (this.#busy.has(name))
+      throw new HubError('conflict', { message: `${module} of ${partner.id} are being pulled` });
+    this.#busy.add(name);
+    try {
+      const last = await rowData<LastRun>(store, lastKey(partner.id, module));
+      const dateFrom = asked.full ? null : (last?.startedAt ?? null);
+      const { forward } = asked;
+      const data = { id: ports.secrets.newId(), party: partner.id, module, full: dateFrom === null, forward, dateFrom };
+      const record = await this.#record(null, { type: 'pull.started', data }, trace);
+      const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(dateFrom)}`;
+      const running = this.#run(record, { partner, module, query, trace }).finally(() => {
+        this.#busy.delete(name);
+        this.#runs.delete(running);
+      });
+      this.#runs.add(running);
+      return record.id;
+    } catch (error) {
+      this.#busy.delete(name);
+      throw error;
+    }
+  }
+
+  /** Marks what a restart cut off. [L3] */
+  async recover(): Promise<void> {
+    for await (const row of this.#core.store.scan('pulls')) {
+      const record = row.data as PullRecord;
+      if (record.state !== 'RUNNING') continue;
+      await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
+    }
+  }
+
+  /** To be called when the lists were closed: what runs ends as failed. */
+  async close(): Promise<void> {
+    await Promise.all(this.#runs);
+  }
+
+  async #run(record: PullRecord, list: ListOf): Promise<void> {
+    const { ports } = this.#core;
+    const run: Run = {
+      ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null, kept: 0 },
+      quarantined: new Set(),
+    };
+    let end: PullEvent;
+    try {
+      end = await this.#readAll(run);
+    } catch (error) {
+      ports.log.error({ err: error, pull: record.id }, 'a pull could not go on');
+      const message = error instanceof HubError ? error.message : 'the hub met an error of its own; its log says more';
+      end = { type: 'pull.failed', data: { ...run.counts, error: message } };
+    }
+    await this.#record(run.record, end, list.trace).catch((error: unknown) =>
+      ports.log.error({ err: error, pull: record.id }, 'could not record how a pull ended'),
+    );
+  }
+
+  async #readAll(run: Run): Promise<PullEvent> {
+    const { partner } = run.list;
+    const pages = this.#lists.read(run.list);
+    const { store, state } = this.#core;
+    for await (const { id } of store.scan('quarantine', partner.id)) run.quarantined.add(id);
+    for (let page = await pages.next(); page !== null; page = await pages.next()) {
+      if (page.kind === 'failed') return { type: 'pull.failed', data: { ...run.counts, error: page.reason } };
+      if (state.partner(partner.id)?.partnerToken == null) {
+        return { type: 'pull.failed', data: { ...run.counts, error: 'the partner was suspended meanwhile' } };
+      }
+      await this.#takePage(run, page, page.texts);
+      run.total = page.total;
+    }
+    const note = run.list.module === 'tariffs' && run.record.full ? await this.#deleteUnlisted(run) : null;
+    return { type: 'pull.done', data: { ...run.counts, note } };
+  }
+
+  async #takePage(run: Run, page: ReadPage, texts: readonly string[]): Promise<void> {
+    run.asOf ??= page.asOf;
+    const good: Put[] = [];
+    const counts = { ...run.counts, pages: run.counts.pages + 1, received: run.counts.received + texts.length };
+    for (let from = 0; from < texts.length; from += batch) {
+      const some = texts.slice(from, from + batch);
+      const taken = await Promise.all(some.map((text) => this.#lists.take(run.list, text, page, run.record.forward)));
+      const refused: Refusal[] = [];
+      for (const [index, outcome] of taken.entries()) {
+        const text = some[index] ?? '';
+        const name = nameIn(text);
+        const id = quarantineId(run.record, name, run.counts.received + from + index);
+        if (name) run.listed.add(listedName(name.owner, name.id));
+        else run.nameless = true;
+        if (outcome.result === 'refused') {
+          counts.invalid++;
+          refused.push({ id, text, reason: outcome.reason, object: name?.name ?? null });
+          continue;
+        }
+        if (outcome.result === 'unchanged') counts.unchanged++;
+        else counts.stored++;
+        if (run.quarantined.delete(id)) good.push({ ...quarantineKey(run.record.party, id), gone: true });
+      }
+      await this.#quarantine(run, refused);
+    }
+    run.counts = counts;
+    run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, good);
+  }
+
+  /** Keeps what was refused, where operators see it. [L2] */
+  async #quarantine(run: Run, refused: readonly Refusal[]): Promise<void> {
+    const { recorder } = this.#core;
+    const kept = refused.slice(0, Math.max(0, keptMax - run.kept));
+    if (kept.length === 0) return;
+    run.kept += kept.length;
+    const { id: pull, party, module } = run.record;
+    const at = recorder.instant();
+    const facts: Fact[] = [];
+    const puts: Put[] = [];
+    for (const { id, text, object, reason } of kept) {
+      const data: QuarantineRecord = { pull, party, module, object, reason };
+      const body = cut(text);
+      facts.push({
+        stream: quarantineStream(party, id),
+        event: { type: 'pull.objectRefused', data },
+        ...{ party, body },
+      });
+      puts.push(quarantineRow(id, data, body, at));
+      run.quarantined.add(id);
+    }
+    // Of two of one name on a page the later one stands.
+    const rows = [...new Map(puts.map((put) => [put.id, put])).values()];
+    await recorder.record({ shardOf: party, facts, puts: rows, trace: run.list.trace, at });
+  }
+
+  /** Makes the catalogue what the list says it is; resolves with why not, when not. [L5] */
+  async #deleteUnlisted(run: Run): Promise<string | null> {
+    const { partner, module, trace } = run.list;
+    if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
+    if (run.total !== null && run.total > run.listed.size) {
+      return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
+    }
+    for (const owner of partner.roles.filter(({ role }) => role === 'CPO').map(keyOf)) {
+      const gone: string[] = [];
+      for await (const { id } of this.#core.store.scan(module, owner)) {
+        if (!run.listed.has(listedName(owner, id))) gone.push(id);
+      }
+      for (const id of gone) if (await this.#deleteOne(run, owner, id, trace)) run.counts = oneMore(run.counts);
+    }
+    return null;
+  }
+
+  async #deleteOne(run: Run, owner: PartyId, id: string, trace: Trace): Promise<boolean> {
+    const caller = cpoCaller(run.list.partner, owner, trace);
+    if (!caller) return false;
+    const tariff = { module: 'tariffs', owner, id, within: [], facts: {} } as const;
+    const change = { ...tariff, method: 'DELETE', lastUpdated: null, body: '' } as const;
+    const { forward } = run.record;
+    try {
+      return (await this.#accept(caller, change, { asOf: run.asOf?.get(owner) ?? 0, forward })).result === 'deleted';
+    } catch (error) {
+      // The CPO deleted it itself, a moment ago.
+      if (error instanceof HubError && error.code === 'notFound') return false;
+      throw error;
+    }
+  }
+
+  async #record(
+    before: PullRecord | null,
+    event: PullEvent,
+    trace: Trace | null,
+    others: readonly Put[] = [],
+  ): Promise<PullRecord> {
+    const { recorder } = this.#core;
+    const at = recorder.instant();
+    const record = applyToPull(before, event, at);
+    const { id, party, module, startedAt } = record;
+    const last = event.type === 'pull.done' ? [lastPut(party, module, { startedAt })] : [];
+    const puts = [pullRow(record), ...last, ...others];
+    await recorder.record({ shardOf: party, facts: [{ stream: `pull:${id}`, event, party }], puts, trace, at });
+    return record;
+  }
+}
+
+interface Refusal {
+  readonly id: string;
+  readonly text: string;
+  readonly object: string | null;
+  readonly reason: string;
+}
+
+interface LastRun {
+  /** Of the last successful pull, RFC 3339. */
+  readonly startedAt: string;
+}
+
+const oneMore = (counts: PullCounts): PullCounts => ({ ...counts, deleted: counts.deleted + 1 });
+
+const listedName = (owner: PartyId, id: string) => `${owner}/${objectKey('tariffs', id, {})}`;
+
+const lastKey = (party: PartyId, module: PulledModule) => ({ kind: 'pulls:last', owner: party, id: module });
+const lastPut = (party: PartyId, module: PulledModule, data: LastRun): Put => ({
+  ...lastKey(party, module),
+  ...{ shelf: null, upd: '', body: null, data },
+});
+
+export function pullRow(record: PullRecord): Put {
+  return { kind: 'pulls', owner: '', id: record.id, shelf: 'pulls', upd: record.startedAt, data: record, body: null };
+}
+
+/** One row per object that says which one it is: the last refusal stands. Others by their place in the list. */
+function quarantineId(record: PullRecord, name: ReturnType<typeof nameIn>, place: number): string {
+  return `${record.module}/${name ? listedName(name.owner, name.id) : `#${place}`}`;
+}
+
+const quarantineKey = (party: PartyId, id: string) => ({ kind: 'quarantine', owner: party, id });
+
+export const quarantineStream = (party: PartyId, id: string): string => `quarantine:${party}/${id}`;
+
+export function quarantineRow(id: string, data: QuarantineRecord, body: string, at: string): Put {
+  return { ...quarantineKey(data.party, id), shelf: 'quarantine', upd: at, data, body };
+}
+
+/** Never between the halves of a surrogate pair: the store takes whole characters. */
+function cut(text: string): string {
+  const isSplit = (text.charCodeAt(keptChars - 1) & 0xfc00) === 0xd800;
+  return text.slice(0, isSplit ? keptChars - 1 : keptChars);
+}

@@ -1,0 +1,239 @@
+/**
+ * Puts deliveries back into their lanes: one, or all that a filter finds; and sends a receiver the present objects anew.
+ * [interface, Delivery rules 6; D53]
+ *
+ * S1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
+ * S2  What the receiver has in a newer version already is not sent over it, unless forced.
+ * S3  What is on its way is left alone.
+ */
+import type { DeliveryRow, StoredEvent } from '../../storage/contract.ts';
+import { HubError } from '../domain/errors.ts';
+import type { ObjectEventData } from '../domain/events.ts';
+import { type HubObject, type ObjectModule, objectName, sortableDate, streamOf } from '../domain/object.ts';
+import { keyOf, type PartyId } from '../domain/party.ts';
+import { type Core, objectFromRow, readObject } from './core.ts';
+import { type Deliveries, deliveryId } from './deliveries.ts';
+import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan, Trace } from './hub.ts';
+import type { Jobs, StepResult } from './jobs.ts';
+import { type DeliveryMemory, rowsOf } from './outbox.ts';
+import { owedWhole } from './pushes.ts';
+
+interface Candidate {
+  readonly event: StoredEvent;
+  readonly receiver: PartyId;
+  readonly row: DeliveryRow | null;
+}
+
+const shard = 0;
+const readBatch = 500;
+const sampleMax = 20;
+const resyncPerS = 500;
+
+export class Redrive {
+  readonly #core: Core;
+  readonly #deliveries: Deliveries;
+  readonly #jobs: Jobs;
+  readonly #view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+
+  constructor(
+    core: Core,
+    deliveries: Deliveries,
+    jobs: Jobs,
+    view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>,
+  ) {
+    this.#core = core;
+    this.#deliveries = deliveries;
+    this.#jobs = jobs;
+    this.#view = view;
+  }
+
+  async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
+    const [, seq = '', receiver = ''] = /^(\d{1,15})-(.+)$/.exec(id) ?? [];
+    const event = seq ? await this.#core.store.event(shard, Number(seq)) : null;
+    const row = event && (await this.#deliveries.row(receiver, shard, event.seq));
+    if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
+    const result = await this.#again({ event, receiver, row }, force, null, trace);
+    if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
+    if (result === 'stale') {
+      throw new HubError('conflict', {
+        message: `${receiver} has a newer version of this object; use force to send it`,
+      });
+    }
+    return this.#view(event, receiver);
+  }
+
+  async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
+    const byReceiver: Record<PartyId, number> = {};
+    const sample: DeliveryView[] = [];
+    let [matched, stale] = [0, 0];
+    for await (const candidate of this.#candidates(filter, routing)) {
+      matched++;
+      byReceiver[candidate.receiver] = (byReceiver[candidate.receiver] ?? 0) + 1;
+      if (await this.#isStale(candidate)) stale++;
+      if (sample.length < sampleMax) sample.push(await this.#view(candidate.event, candidate.receiver));
+    }
+    return { matched, by_receiver: byReceiver, stale, sample };
+  }
+
+  start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
+    const again = (candidate: Candidate, job: string) => this.#again(candidate, force, job, trace);
+    const candidates = this.#candidates(filter, routing);
+    async function* steps() {
+      for await (const candidate of candidates) yield (job: string) => again(candidate, job);
+    }
+    return this.#jobs.start({ kind: 'redrive', shardOf: filter.receiver ?? '', ratePerS, steps: steps() }, trace);
+  }
+
+  /** The present objects of a module that a partner's parties are entitled to, each as an event of its own. */
+  resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
+    const partner = this.#core.state.partner(partnerId.toUpperCase());
+    if (!partner) throw new HubError('notFound');
+    const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
+    const objects = this.#entitled.bind(this);
+    async function* steps() {
+      for (const party of partner?.roles ?? []) {
+        const receiver = keyOf(party);
+        for await (const object of objects(receiver, party.role, module)) yield () => resend(object, receiver);
+      }
+    }
+    return this.#jobs.start({ kind: 'resync', shardOf: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
+  }
+
+  async #again(
+    { event, receiver, row }: Candidate,
+    force: boolean,
+    job: string | null,
+    trace: Trace,
+  ): Promise<StepResult> {
+    const { recorder } = this.#core;
+    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, shard, event.seq);
+    if (isOnItsWay && event.to.includes(receiver)) return 'pending';
+    if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
+    const delivery = deliveryId(receiver, event.seq);
+    const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
+    const fact = { type: 'delivery.redriven' as const, data: { delivery, receiver, job } };
+    const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
+    await recorder.record({ shardOf: receiver, facts, trace: { correlationId }, at: recorder.instant() });
+    const attempts = (row?.data as DeliveryMemory | undefined)?.attempts ?? [];
+    await this.#deliveries.again(event, receiver, attempts, row?.state === 'DEAD');
+    return 'queued';
+  }
+
+  /** Whether the receiver was sent a later change of the same object, newer by `last_updated`, since. [S2] */
+  async #isStale({ event, receiver }: Candidate): Promise<boolean> {
+    const own = (event.data as ObjectEventData).lastUpdated;
+    for (const later of await this.#core.store.history(event.shard, event.stream, event.seq)) {
+      if (!later.to.includes(receiver)) continue;
+      const row = await this.#deliveries.row(receiver, shard, later.seq);
+      const isThere = row ? row.state === 'DELIVERED' : !this.#deliveries.isPending(receiver, shard, later.seq);
+      if (isThere && isNewer((later.data as ObjectEventData).lastUpdated, own)) return true;
+    }
+    return false;
+  }
+
+  async *#candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
+    const state = filter.state ?? 'DEAD';
+    const found = state === 'DEAD' ? this.#dead(filter) : this.#logged(filter, state, routing);
+    for await (const candidate of found) if (matches(candidate.event, filter)) yield candidate;
+  }
+
+  /** Dead letters have rows, so the log need not be searched for them. */
+  async *#dead(filter: RedriveFilter): AsyncIterable<Candidate> {
+    const { store, state } = this.#core;
+    const receivers = filter.receiver
+      ? [filter.receiver]
+      : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    for (const receiver of new Set(receivers)) {
+      for await (const row of rowsOf(store, { dest: receiver, shard, rows: 'open', fromSeq: filter.from_seq ?? 0 })) {
+        if (filter.to_seq !== undefined && row.seq > filter.to_seq) break;
+        const event = row.state === 'DEAD' ? await store.event(shard, row.seq) : null;
+        if (event) yield { event, receiver, row };
+      }
+    }
+  }
+
+  async *#logged(
+    filter: RedriveFilter,
+    state: 'DELIVERED' | 'ANY',
+    routing: RedriveOptions['routing'],
+  ): AsyncIterable<Candidate> {
+    const { store } = this.#core;
+    const last = Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, store.head(shard));
+    for (let after = (filter.from_seq ?? 1) - 1; after < last; ) {
+      const events = await store.read({ shard, after, limit: readBatch });
+      if (events.length === 0) return;
+      for (const event of events) {
+        after = event.seq;
+        if (after > last) return;
+        for (const receiver of this.#receivers(event, routing)) {
+          if (filter.receiver && receiver !== filter.receiver) continue;
+          const row = await this.#deliveries.row(receiver, shard, event.seq);
+          const now = row?.state ?? (this.#deliveries.isPending(receiver, shard, event.seq) ? 'PENDING' : 'DELIVERED');
+          if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
+        }
+      }
+    }
+  }
+
+  #receivers(event: StoredEvent, routing: RedriveOptions['routing']): readonly PartyId[] {
+    if (routing === 'then' || event.to.length === 0) return event.to;
+    const { owner, module } = event.data as ObjectEventData;
+    const { state } = this.#core;
+    return event.to.filter((receiver) =>
+      module === 'tokens' ? state.isRouted(owner, receiver) : state.isRouted(receiver, owner),
+    );
+  }
+
+  async *#entitled(receiver: PartyId, role: 'CPO' | 'EMSP', module: ObjectModule): AsyncIterable<HubObject> {
+    const { store, state } = this.#core;
+    const isOwned = module === 'sessions' || module === 'cdrs';
+    if ((role === 'CPO') !== (module === 'tokens')) return;
+    const shelves = isOwned ? [receiver] : state.counterparts(receiver, role);
+    for (let after: { upd: string; owner: string; id: string } | undefined; ; ) {
+      const { rows } = await store.list({
+        kind: module,
+        shelves,
+        offset: 0,
+        limit: readBatch,
+        ...(after && { after }),
+      });
+      for (const row of rows) yield objectFromRow(row);
+      after = rows.at(-1);
+      if (rows.length < readBatch) return;
+    }
+  }
+
+  /** In turn with pushes of the same object, so that what is sent anew is never older than what was sent before. */
+  #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
+    const { recorder, state, store } = this.#core;
+    const stream = streamOf(module, owner, key);
+    return recorder.inTurn(stream, async () => {
+      const object = await readObject(store, module, owner, key);
+      const party = state.party(owner);
+      if (!object || !party) return 'stale';
+      const { id, lastUpdated, facts, viewer, body } = object;
+      const owed = owedWhole(party, object);
+      const plain = { module, method: owed.method, owner, id, within: [], lastUpdated, facts, viewer } as const;
+      const event = { type: 'object.resent' as const, data: { ...plain, owed, reason: null, warnings: [] } };
+      const fact = { stream, event, party: null, to: [receiver], body };
+      await recorder.record({ shardOf: owner, facts: [fact], trace, at: recorder.instant() });
+      return 'queued';
+    });
+  }
+}
+
+function isNewer(later: string | null, own: string | null): boolean {
+  // A DELETE has no date: whatever came after it, and it after whatever, counts as newer.
+  if (later === null || own === null) return true;
+  return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
+}
+
+function matches(event: StoredEvent, filter: RedriveFilter): boolean {
+  const data = event.data as ObjectEventData;
+  return (
+    (!filter.from || event.at >= filter.from) &&
+    (!filter.to || event.at < filter.to) &&
+    (!filter.module || data.module === filter.module) &&
+    (!filter.object || objectName(data).toLowerCase() === filter.object.toLowerCase())
+  );
+}

@@ -1,0 +1,717 @@
+/**
+ * Commands and their results, through a real hub between real partners: which CPO is meant, what it receives, what the eMSP is
+ * told, and each row of the error table.
+ */
+import t, { type Test } from 'tap';
+import { SimulatedClock } from 'xstate';
+import { loadConfig } from '../../src/config.ts';
+import type { RunningHub } from '../../src/main.ts';
+import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from '../support/forward-failures.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
+import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+
+const accepted: Reply = { body: { result: 'ACCEPTED', timeout: 25 } };
+
+const cpoMood = moody(() => accepted);
+const emspMood = moody(() => ({}));
+/** What the CPO does before it answers a command; nothing when null. */
+let beforeAnswer: ((received: Received) => Promise<void>) | null = null;
+let discovery: Reply | undefined;
+
+const clock = new SimulatedClock();
+let hub: RunningHub;
+/** Routed to both eMSPs. */
+let cpo: PlainPartner;
+/** Routed to NL-EMS. */
+let other: PlainPartner;
+let unrouted: PlainPartner;
+let bare: PlainPartner;
+let emsp: PlainPartner;
+let secondEmsp: PlainPartner;
+const everyone = () => [cpo, other, unrouted, bare, emsp, secondEmsp];
+
+t.before(async () => {
+  clock.set(Date.parse('2026-03-01T10:00:00Z'));
+  const env = {
+    ...{ HUB_COMMAND_TIMEOUT_MS: '400', HUB_CALLBACK_TIMEOUT_MS: '400' },
+    ...{ HUB_RATE_COMMANDS_PER_MIN: '100000', HUB_PROBE_INTERVAL_S: '3600' },
+  };
+  hub = await hubFor(t, env, { clock });
+  const make = (role: 'CPO' | 'EMSP', partyId: string, rest: object = {}) =>
+    partnerFor(t, hub, { role, countryCode: 'NL', partyId, modules: [['commands', 'RECEIVER']], ...rest });
+  cpo = await make('CPO', 'CPO', {
+    discovery: () => discovery,
+    answer: async (received: Received) => {
+      await beforeAnswer?.(received);
+      return cpoMood.answer();
+    },
+  });
+  other = await make('CPO', 'OTH', { answer: () => accepted });
+  unrouted = await make('CPO', 'UNR', { answer: () => accepted });
+  bare = await make('CPO', 'BAR', { modules: [] });
+  emsp = await make('EMSP', 'EMS', { modules: [], answer: () => emspMood.answer() });
+  secondEmsp = await make('EMSP', 'SEC', { modules: [] });
+  for (const [of, to] of [
+    ['EMS', 'CPO'],
+    ['EMS', 'OTH'],
+    ['EMS', 'BAR'],
+    ['SEC', 'CPO'],
+  ]) {
+    await admin(hub, 'PUT', `/routes/NL-${of}/NL-${to}`, { active: true });
+  }
+  const locations: [PlainPartner, string[]][] = [
+    [cpo, ['LOC1', 'SHARED', 'HALF']],
+    [other, ['LOC2', 'SHARED']],
+    [unrouted, ['LOCU', 'HALF']],
+    [bare, ['LOCB']],
+  ];
+  for (const [owner, ids] of locations) for (const id of ids) await pushLocation(owner, id);
+  await pushSession(cpo, 'S1', 'EMS');
+  await pushSession(cpo, 'S2', 'SEC');
+  await pushSession(cpo, 'SHARED', 'EMS');
+  await pushSession(other, 'SHARED', 'EMS');
+  await pushSession(cpo, 'MIXED', 'SEC');
+  await pushSession(other, 'MIXED', 'EMS');
+  await pushSession(unrouted, 'SU', 'EMS');
+});
+
+t.beforeEach(() => {
+  for (const partner of everyone()) partner.received.length = 0;
+  cpoMood.behaviour = null;
+  emspMood.behaviour = null;
+  beforeAnswer = null;
+});
+
+async function pushLocation(owner: PlainPartner, id: string): Promise<void> {
+  const party_id = owner.id.slice(3);
+  const { status } = await owner.call('PUT', `/2.2.1/locations/NL/${party_id}/${id}`, locationBody(id, { party_id }));
+  if (status !== 200) throw new Error(`location ${id}`);
+}
+
+async function pushSession(owner: PlainPartner, id: string, of: string): Promise<void> {
+  const party_id = owner.id.slice(3);
+  const cdr_token = { country_code: 'NL', party_id: of, uid: 'CARD1', type: 'RFID', contract_id: 'C1' };
+  const body = sessionBody(id, { party_id, cdr_token });
+  const { status } = await owner.call('PUT', `/2.2.1/sessions/NL/${party_id}/${id}`, body);
+  if (status !== 200) throw new Error(`session ${id}`);
+}
+
+const toParty = (partyId: string, country = 'NL') => ({
+  'OCPI-to-country-code': country,
+  'OCPI-to-party-id': partyId,
+});
+
+const short = { uid: 'CARD1', type: 'RFID', contract_id: 'C1' };
+const place = { location_id: 'LOC1', evse_uid: 'EVSE1', connector_id: '1' };
+const reservation = { token: short, expiry_date: '2026-03-01T11:00:00Z', reservation_id: 'R1', location_id: 'LOC1' };
+
+type Body = Readonly<Record<string, unknown>>;
+const responseUrl = () => `${emsp.url}/results/of-the-emsp?secret=1`;
+
+/** Each command with the least body that serves it. */
+const bodies: Readonly<Record<string, Body>> = {
+  START_SESSION: { token: short, ...place },
+  STOP_SESSION: { session_id: 'S1' },
+  RESERVE_NOW: reservation,
+  CANCEL_RESERVATION: { reservation_id: 'R1' },
+  UNLOCK_CONNECTOR: place,
+};
+
+/** Sends a command of NL-EMS, or of the one given. */
+function send(command: string, body: Body | string, call: OcpiCall = {}, from = emsp): Promise<OcpiAnswer> {
+  const sent = typeof body === 'string' ? body : { response_url: responseUrl(), ...body };
+  return ocpi(hub, 'POST', `/2.2.1/commands/${command}`, { token: from.hubToken, body: sent, ...call });
+}
+
+const start = (fields: Body = {}, call: OcpiCall = {}, from = emsp) =>
+  send('START_SESSION', { ...bodies.START_SESSION, ...fields }, call, from);
+
+function callbackOf(partner = cpo): { url: string; id: string } {
+  const [received] = partner.received;
+  if (!received) throw new Error(`${partner.id} received nothing`);
+  const { response_url: url } = JSON.parse(received.body) as { response_url: string };
+  return { url, id: url.slice(url.lastIndexOf('/') + 1) };
+}
+
+const reply = (id: string, body: object | string, call: OcpiCall = {}) =>
+  ocpi(hub, 'POST', `/2.2.1/commands/callback/${id}`, { token: cpo.hubToken, body, ...call });
+
+const succeeded = (t: Test, { status, json }: OcpiAnswer, title: string) =>
+  t.match([status, json.status_code], [200, 1000], title);
+
+const record = (id: string) => admin(hub, 'GET', `/commands/${id}`);
+
+/** A command that the CPO has accepted. */
+async function begun(): Promise<string> {
+  cpo.received.length = 0;
+  await start();
+  return callbackOf().id;
+}
+
+// Forwarding
+
+t.test(
+  'each command goes to the commands url of the CPO, and its answer comes back [interface, Commands 2, 3]',
+  async (t) => {
+    for (const [command, body] of Object.entries(bodies)) {
+      cpo.received.length = 0;
+      const answer = await send(command, body);
+      succeeded(t, answer, command);
+      t.strictSame(answer.json.data, { result: 'ACCEPTED', timeout: 25 }, `data of ${command}`);
+      t.same(
+        cpo.received.map(({ method, path }) => `${method} ${path}`),
+        [`POST /ocpi/2.2.1/commands/${command}`],
+      );
+    }
+  },
+);
+
+t.test('the CPO gets the body byte for byte, but for response_url [interface, Commands 2] [D17]', async (t) => {
+  const text = (url: string) =>
+    `{ "token":{"uid":"CARD1", "type":"RFID","contract_id":"C1","x-own":1.50},\n\t"response_url" : ${url},` +
+    ` "location_id":"LOC\\u0031","evse_uid":"EVSE1","nested":{"response_url":"http://stays.example/"},"big":12345678901234567890.10 }`;
+  succeeded(t, await send('START_SESSION', text(JSON.stringify(responseUrl()))), 'accepted');
+  const { url } = callbackOf();
+  t.equal(cpo.received[0]?.body, text(JSON.stringify(url)));
+  t.notMatch(cpo.received[0]?.body, /of-the-emsp/);
+});
+
+t.test(
+  'the callback is an address of the hub whose last segment is the command’s id [interface, Commands 2] [D33] [D54]',
+  async (t) => {
+    await start({}, { headers: { Host: 'elsewhere.example' } });
+    const { url, id } = callbackOf();
+    t.equal(url, `${hub.url}/ocpi/2.2.1/commands/callback/${id}`);
+    t.match(await record(id), { id, command: 'START_SESSION', emsp: 'NL-EMS', cpo: 'NL-CPO', state: 'awaiting' });
+  },
+);
+
+t.test('headers name eMSP and CPO, the correlation id stays and the request id is new [D14] [D15]', async (t) => {
+  const headers = { 'X-Request-ID': 'request-1', 'X-Correlation-ID': 'correlation-1' };
+  const answer = await start({}, { headers });
+  t.match(answer.headers, { 'x-request-id': 'request-1', 'x-correlation-id': 'correlation-1' });
+  t.match(cpo.received[0]?.headers, {
+    authorization: `Token ${Buffer.from(cpo.token).toString('base64')}`,
+    'content-type': /^application\/json/,
+    'x-correlation-id': 'correlation-1',
+    'ocpi-from-country-code': 'NL',
+    'ocpi-from-party-id': 'EMS',
+    'ocpi-to-country-code': 'NL',
+    'ocpi-to-party-id': 'CPO',
+  });
+  t.match(cpo.received[0]?.headers['x-request-id'], /./);
+  t.not(cpo.received[0]?.headers['x-request-id'], 'request-1');
+});
+
+t.test('whatever the CPO answers is passed on; its timeout counts, else 30 [interface, Limits] [D28]', async (t) => {
+  const message = [{ language: 'en', text: 'wait “here”' }];
+  const rows: [given: object, expected: object][] = [
+    [
+      { result: 'ACCEPTED', timeout: 7 },
+      { result: 'ACCEPTED', timeout: 7 },
+    ],
+    [{ result: 'ACCEPTED' }, { result: 'ACCEPTED', timeout: 30 }],
+    [
+      { result: 'ACCEPTED', timeout: null },
+      { result: 'ACCEPTED', timeout: 30 },
+    ],
+    [
+      { result: 'REJECTED', timeout: 30 },
+      { result: 'REJECTED', timeout: 30 },
+    ],
+    [
+      { result: 'NOT_SUPPORTED', timeout: 1 },
+      { result: 'NOT_SUPPORTED', timeout: 1 },
+    ],
+    [
+      { result: 'UNKNOWN_SESSION', timeout: 60, message },
+      { result: 'UNKNOWN_SESSION', timeout: 60, message },
+    ],
+  ];
+  for (const [given, expected] of rows) {
+    cpoMood.behaviour = { body: given };
+    const answer = await start();
+    succeeded(t, answer, JSON.stringify(given));
+    t.strictSame(answer.json.data, expected);
+  }
+});
+
+t.test(
+  'the limits are 20 seconds to the CPO and 30 for the result unless set otherwise [interface, Limits]',
+  async (t) => {
+    const config = loadConfig({ env: { HUB_DATA_DIR: t.testdir() }, flags: {} });
+    t.match(config, { commandTimeoutMs: 20_000, commandResultWindowS: 30, rateCommandsPerMin: 50 });
+  },
+);
+
+t.test('commands take the specification’s bodies and the short token [interface, Resources] [D26]', async (t) => {
+  const whole = tokenBody('CARD1');
+  const rows: [command: string, body: Body][] = [
+    ['START_SESSION', { token: whole, location_id: 'LOC1' }],
+    ['START_SESSION', { token: { uid: 'CARD1' }, location_id: 'LOC1' }],
+    ['START_SESSION', { token: whole, ...place, authorization_reference: 'REF1' }],
+    ['RESERVE_NOW', { ...reservation, token: whole, evse_uid: 'EVSE1', authorization_reference: 'REF2' }],
+    ['RESERVE_NOW', { ...reservation, expiry_date: '2026-03-01T11:00:00.5' }],
+  ];
+  for (const [command, body] of rows) succeeded(t, await send(command, body), JSON.stringify(body));
+});
+
+t.test('a body that lacks what its command needs is refused by field, and goes nowhere [D3] [D26]', async (t) => {
+  const rows: [command: string, fields: Body, message: string | RegExp][] = [
+    ...Object.keys(bodies).flatMap((command): [string, Body, string][] => [
+      [command, { response_url: undefined }, 'response_url: expected string'],
+      [command, { response_url: 'nowhere' }, 'response_url: expected http or https URL'],
+      [command, { response_url: 'file:///etc/hosts' }, 'response_url: expected http or https URL'],
+    ]),
+    ['START_SESSION', { token: undefined }, 'token: expected object'],
+    ['START_SESSION', { token: 'CARD1' }, 'token: expected object'],
+    ['START_SESSION', { token: { type: 'RFID' } }, 'token.uid: expected string'],
+    ['START_SESSION', { location_id: undefined }, 'location_id: expected string'],
+    ['START_SESSION', { location_id: '' }, /^location_id: expected 1 to 36/],
+    ['START_SESSION', { evse_uid: 7 }, 'evse_uid: expected string'],
+    ['STOP_SESSION', { session_id: undefined }, 'session_id: expected string'],
+    ['RESERVE_NOW', { token: undefined }, 'token: expected object'],
+    ['RESERVE_NOW', { expiry_date: 'soon' }, 'expiry_date: expected RFC 3339 date-time'],
+    ['RESERVE_NOW', { reservation_id: undefined }, 'reservation_id: expected string'],
+    ['RESERVE_NOW', { location_id: undefined }, 'location_id: expected string'],
+    ['CANCEL_RESERVATION', { reservation_id: undefined }, 'reservation_id: expected string'],
+    ['UNLOCK_CONNECTOR', { location_id: undefined }, 'location_id: expected string'],
+    ['UNLOCK_CONNECTOR', { evse_uid: undefined }, 'evse_uid: expected string'],
+    ['UNLOCK_CONNECTOR', { connector_id: undefined }, 'connector_id: expected string'],
+  ];
+  for (const [command, fields, message] of rows) {
+    refused(t, await send(command, { ...bodies[command], ...fields }), [200, 2001, message], `${command} ${message}`);
+  }
+  t.equal(cpo.received.length, 0);
+});
+
+t.test('an unknown command is 404 [D45]', async (t) => {
+  for (const command of ['start_session', 'STOP', 'SET_CHARGING_PROFILE', 'callback']) {
+    refused(t, await send(command, bodies.START_SESSION ?? {}), [404, 2000, 'Unknown command'], command);
+  }
+  t.equal(cpo.received.length, 0);
+});
+
+// Which CPO
+
+const locationNotFound: Refused = [404, 2003, 'Location not found'];
+const notRouted: Refused = [403, 2000, 'Not routed'];
+const mismatch: Refused = [200, 2001, 'OCPI-to-country-code, OCPI-to-party-id: not the CPO of this object'];
+const ambiguous: Refused = [200, 2001, 'ambiguous: 2 CPOs use this id'];
+
+interface Target {
+  readonly name: string;
+  readonly command: string;
+  readonly body: Body;
+  readonly headers?: Record<string, string>;
+  readonly from?: () => PlainPartner;
+  /** Who gets it, or how it is refused. */
+  readonly to: (() => PlainPartner) | Refused;
+}
+
+const toCpo = () => cpo;
+const toOther = () => other;
+const at = (location_id: string) => ({ ...bodies.START_SESSION, location_id });
+const stop = (session_id: string) => ({ session_id });
+
+const targets: readonly Target[] = [
+  ...['START_SESSION', 'RESERVE_NOW', 'UNLOCK_CONNECTOR'].flatMap((command): Target[] => {
+    const body = bodies[command] ?? {};
+    return [
+      { name: `${command} by its location`, command, body, to: toCpo },
+      { name: `${command} in another case`, command, body: { ...body, location_id: 'loc1' }, to: toCpo },
+      { name: `${command} at another CPO's`, command, body: { ...body, location_id: 'LOC2' }, to: toOther },
+      { name: `${command} at an unknown one`, command, body: { ...body, location_id: 'NONE' }, to: locationNotFound },
+      { name: `${command} at an unrouted CPO's`, command, body: { ...body, location_id: 'LOCU' }, to: notRouted },
+    ];
+  }),
+  { name: 'stop by its session', command: 'STOP_SESSION', body: stop('S1'), to: toCpo },
+  { name: 'stop in another case', command: 'STOP_SESSION', body: stop('s1'), to: toCpo },
+  { name: 'stop of an unknown session', command: 'STOP_SESSION', body: stop('NONE'), to: locationNotFound },
+  { name: 'stop of another eMSP’s session [D45]', command: 'STOP_SESSION', body: stop('S2'), to: locationNotFound },
+  {
+    ...{ name: 'stop of another eMSP’s session, CPO named [D45]', command: 'STOP_SESSION', body: stop('S2') },
+    ...{ headers: toParty('CPO'), to: locationNotFound },
+  },
+  { name: 'stop of its own', command: 'STOP_SESSION', body: stop('S2'), from: () => secondEmsp, to: toCpo },
+  { name: 'stop of an unrouted CPO’s session', command: 'STOP_SESSION', body: stop('SU'), to: locationNotFound },
+  { name: 'OCPI-to naming the CPO', command: 'START_SESSION', body: at('LOC1'), headers: toParty('CPO'), to: toCpo },
+  {
+    ...{ name: 'OCPI-to in another case [D12]', command: 'START_SESSION', body: at('LOC1') },
+    ...{ headers: toParty('cpo', 'nl'), to: toCpo },
+  },
+  {
+    ...{ name: 'OCPI-to naming the hub', command: 'START_SESSION', body: at('LOC1') },
+    ...{ headers: toParty('HUB', 'XX'), to: toCpo },
+  },
+  {
+    ...{ name: 'OCPI-to naming the caller', command: 'START_SESSION', body: at('LOC1') },
+    ...{ headers: toParty('EMS'), to: toCpo },
+  },
+  { name: 'OCPI-to another CPO', command: 'START_SESSION', body: at('LOC1'), headers: toParty('OTH'), to: mismatch },
+  { name: 'OCPI-to nobody', command: 'START_SESSION', body: at('LOC1'), headers: toParty('ZZZ'), to: mismatch },
+  {
+    name: 'stop, OCPI-to another CPO',
+    command: 'STOP_SESSION',
+    body: stop('S1'),
+    headers: toParty('OTH'),
+    to: mismatch,
+  },
+  {
+    ...{ name: 'half of OCPI-to', command: 'START_SESSION', body: at('LOC1') },
+    ...{ headers: { 'OCPI-to-party-id': 'CPO' }, to: [200, 2001, 'OCPI-to-country-code: expected string'] as const },
+  },
+  {
+    ...{ name: 'OCPI-from naming the caller', command: 'START_SESSION', body: at('LOC1') },
+    ...{ headers: { 'OCPI-from-country-code': 'NL', 'OCPI-from-party-id': 'ems' }, to: toCpo },
+  },
+  {
+    ...{ name: 'OCPI-from naming somebody else', command: 'START_SESSION', body: at('LOC1') },
+    headers: { 'OCPI-from-country-code': 'NL', 'OCPI-from-party-id': 'SEC' },
+    to: [200, 2001, 'OCPI-from-party-id: expected a party of the caller'],
+  },
+  { name: 'an id of two CPOs [D27]', command: 'START_SESSION', body: at('SHARED'), to: ambiguous },
+  {
+    ...{ name: 'an id of two CPOs, one named [D27]', command: 'START_SESSION', body: at('SHARED') },
+    ...{ headers: toParty('OTH'), to: toOther },
+  },
+  { name: 'an id of two CPOs, one routed [D27]', command: 'START_SESSION', body: at('HALF'), to: toCpo },
+  {
+    ...{ name: 'an id of two CPOs, the unrouted one named [D27]', command: 'START_SESSION', body: at('HALF') },
+    ...{ headers: toParty('UNR'), to: notRouted },
+  },
+  {
+    ...{ name: 'an id of two CPOs, one routed to this eMSP [D27]', command: 'START_SESSION', body: at('SHARED') },
+    ...{ from: () => secondEmsp, to: toCpo },
+  },
+  { name: 'a session id of two CPOs [D27]', command: 'STOP_SESSION', body: stop('SHARED'), to: ambiguous },
+  {
+    ...{ name: 'a session id of two CPOs, one named [D27]', command: 'STOP_SESSION', body: stop('SHARED') },
+    ...{ headers: toParty('OTH'), to: toOther },
+  },
+  { name: 'a session id of two, one its own [D27]', command: 'STOP_SESSION', body: stop('MIXED'), to: toOther },
+];
+
+t.test(
+  'the CPO is the owner of the location or session, and OCPI-to must agree [interface, Commands 1, 6] [D5] [D27] [D45]',
+  async (t) => {
+    for (const { name, command, body, headers = {}, from = () => emsp, to } of targets) {
+      for (const partner of everyone()) partner.received.length = 0;
+      const answer = await send(command, body, { headers }, from());
+      if (typeof to !== 'function') refused(t, answer, to, name);
+      else succeeded(t, answer, name);
+      const got = everyone().filter(({ received }) => received.length > 0);
+      t.same(
+        got.map(({ id, received }) => `${id} ${received.length}`),
+        typeof to === 'function' ? [`${to().id} 1`] : [],
+        `${name}: who was called`,
+      );
+    }
+  },
+);
+
+t.test(
+  'a rule that is not active refuses the command, and the CPO is not called [interface, Errors] [interface, Commands 6]',
+  async (t) => {
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
+    refused(t, await start(), notRouted, 'start');
+    refused(t, await send('UNLOCK_CONNECTOR', place), notRouted, 'unlock');
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+    t.equal(cpo.received.length, 0);
+    succeeded(t, await start(), 'active again');
+  },
+);
+
+t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP made [D26] [D5]', async (t) => {
+  succeeded(t, await send('RESERVE_NOW', { ...reservation, reservation_id: 'Mine', location_id: 'LOC2' }), 'reserve');
+  const cancel = (reservation_id: string, headers = {}, from = emsp) =>
+    send('CANCEL_RESERVATION', { reservation_id }, { headers }, from);
+  succeeded(t, await cancel('mine'), 'in another case');
+  succeeded(t, await cancel('Mine', toParty('OTH')), 'named as well');
+  t.equal(other.received.length, 3);
+  refused(t, await cancel('Mine', toParty('CPO')), mismatch, 'another named');
+  const unknown: Refused = [200, 2001, 'reservation_id: unknown reservation, and OCPI-to-* names no CPO'];
+  refused(t, await cancel('Unheard'), unknown, 'an unknown one');
+  refused(t, await cancel('Mine', {}, secondEmsp), unknown, 'of another eMSP');
+  refused(t, await cancel('Unheard', toParty('HUB', 'XX')), unknown, 'to the hub');
+  t.equal(cpo.received.length, 0);
+  succeeded(t, await cancel('Unheard', toParty('CPO')), 'an unknown one, CPO named');
+  t.equal(cpo.received.length, 1);
+  refused(t, await cancel('Unheard', toParty('UNR')), notRouted, 'at an unrouted CPO');
+  refused(t, await cancel('Unheard', toParty('ZZZ')), notRouted, 'at nobody’s');
+  t.equal(unrouted.received.length, 0);
+});
+
+// Failures
+
+const words: Record<Meaning, string> = {
+  timeout: 'CPO command forward timed out',
+  unavailable: 'CPO command forward unavailable',
+  unauthorized: 'CPO command forward unauthorized',
+  notFound: 'CPO command forward not found',
+  rejected: 'CPO command rejected',
+  unusable: 'CPO command forward failed',
+};
+
+t.test(
+  'what the forward met is said in the words of the error table, after one try [interface, Errors] [interface, Commands 5] [D44]',
+  async (t) => {
+    const url = `${cpo.url}/ocpi/2.2.1/commands`;
+    for (const { name, behaviour, meaning } of failures) {
+      // Commands are listed by their instant.
+      clock.increment(1);
+      cpo.received.length = 0;
+      cpoMood.behaviour = behaviour;
+      const elsewhere = urlFor(behaviour, url);
+      if (elsewhere !== url) await setEndpoint(hub, cpo.id, ['commands', 'RECEIVER'], elsewhere);
+      refused(t, await start(), [502, 2000, words[meaning]], name);
+      t.equal(cpo.received.length, elsewhere === url ? 1 : 0, `${name}: requests`);
+      if (elsewhere !== url) await setEndpoint(hub, cpo.id, ['commands', 'RECEIVER'], url);
+      closeCircuit(hub, cpo.id);
+      const { items } = (await admin(hub, 'GET', '/commands?limit=1')) as { items: { state: string }[] };
+      t.match(items, [{ state: 'rejected' }], `${name}: the record is rejected, nothing is pending`);
+    }
+    cpoMood.behaviour = null;
+    cpo.received.length = 0;
+    clock.increment(120_000);
+    succeeded(t, await start(), 'the next one passes');
+    t.equal(cpo.received.length, 1, 'nothing was kept to be sent again');
+    t.equal(emsp.received.length, 0, 'and no result was made up');
+  },
+);
+
+t.test('a CPO without a commands endpoint, or suspended, is unavailable [D44]', async (t) => {
+  refused(t, await start({ location_id: 'LOCB' }), [502, 2000, words.unavailable], 'no endpoint');
+  const leaver = await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'GON', modules: [['commands', 'RECEIVER']], answer: () => accepted },
+  });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-GON', { active: true });
+  await pushLocation(leaver, 'LOCG');
+  succeeded(t, await start({ location_id: 'LOCG' }), 'while it is there');
+  await leaver.call('DELETE', '/2.2.1/credentials');
+  refused(t, await start({ location_id: 'LOCG' }), [502, 2000, words.unavailable], 'suspended');
+  t.equal(leaver.received.length, 1);
+});
+
+t.test(
+  'an open circuit answers at once, and lets a command through again later [interface, Errors] [interface, Commands 6]',
+  async (t) => {
+    closeCircuit(hub, cpo.id);
+    cpoMood.behaviour = { status: 500, text: '' };
+    for (let failed = 0; failed < 5; failed++) refused(t, await start(), [502, 2000, words.unavailable], 'it fails');
+    t.equal(cpo.received.length, 5);
+    cpoMood.behaviour = null;
+    refused(t, await start(), [502, 2000, words.unavailable], 'while it is open');
+    t.equal(cpo.received.length, 5, 'nothing was sent');
+    clock.increment(5_000);
+    succeeded(t, await start(), 'half-open');
+    succeeded(t, await start(), 'and again');
+    t.equal(cpo.received.length, 7);
+  },
+);
+
+t.test('OFFLINE does not keep a command away [interface, Commands 6]', async (t) => {
+  const { operations } = hub.created.hub;
+  const statusIs = async (status: string) => (await admin(hub, 'GET', '/parties/NL-CPO')).status === status;
+  discovery = { status: 500 };
+  await operations.probe(cpo.id);
+  clock.increment(60_001);
+  await operations.probe(cpo.id);
+  await eventually('it is OFFLINE', () => statusIs('OFFLINE'));
+  succeeded(t, await start(), 'forwarded all the same');
+  t.equal(cpo.received.length, 1);
+  discovery = undefined;
+  await operations.probe(cpo.id);
+  await eventually('it is CONNECTED', () => statusIs('CONNECTED'));
+});
+
+// Results
+
+t.test(
+  'the result goes to the eMSP’s response_url, byte for byte, with the hub’s credentials [interface, Commands 4] [D29] [D15]',
+  async (t) => {
+    const id = await begun();
+    const text = '{ "result":"ACCEPTED",\n "message":[{"language":"en","text":"d\\u00e9j\\u00e0"}], "x-own": 1.50 }';
+    const headers = { 'X-Request-ID': 'request-2', 'X-Correlation-ID': 'correlation-2' };
+    const answer = await reply(id, text, { headers });
+    succeeded(t, answer, 'callback');
+    t.match(answer.headers, { 'x-request-id': 'request-2', 'x-correlation-id': 'correlation-2' });
+    t.equal(emsp.received.length, 1);
+    const [got] = emsp.received;
+    t.match(got, { method: 'POST', path: '/results/of-the-emsp?secret=1', body: text });
+    t.match(got?.headers, {
+      authorization: `Token ${Buffer.from(emsp.token).toString('base64')}`,
+      'x-correlation-id': 'correlation-2',
+      'ocpi-from-party-id': 'CPO',
+      'ocpi-to-party-id': 'EMS',
+    });
+    t.not(got?.headers['x-request-id'], 'request-2');
+    t.match(await record(id), { state: 'relayed', result: 'ACCEPTED' });
+  },
+);
+
+t.test('every result of OCPI is passed on as it is [interface, Commands 4] [D29]', async (t) => {
+  for (const result of [
+    ...['ACCEPTED', 'CANCELED_RESERVATION', 'EVSE_OCCUPIED', 'EVSE_INOPERATIVE', 'FAILED', 'NOT_SUPPORTED'],
+    ...['REJECTED', 'TIMEOUT', 'UNKNOWN_RESERVATION', 'SOMETHING_NEW'],
+  ]) {
+    emsp.received.length = 0;
+    succeeded(t, await reply(await begun(), { result }), result);
+    t.same(
+      emsp.received.map(({ body }) => body),
+      [JSON.stringify({ result })],
+    );
+  }
+});
+
+t.test('a result in an envelope is unwrapped, byte for byte [D29]', async (t) => {
+  const inner = '{"result" : "FAILED", "message":[ ]}';
+  const id = await begun();
+  succeeded(
+    t,
+    await reply(id, `{"data": ${inner} ,"status_code":1000,"timestamp":"2026-01-02T03:04:05Z"}`),
+    'callback',
+  );
+  t.same(
+    emsp.received.map(({ body }) => body),
+    [inner],
+  );
+});
+
+t.test('a result that comes before the forward has returned is passed on, and so is the answer [D29]', async (t) => {
+  let early: OcpiAnswer | null = null;
+  let got = 0;
+  beforeAnswer = async () => {
+    early = await reply(callbackOf().id, { result: 'ACCEPTED' });
+    got = emsp.received.length;
+  };
+  const answer = await start();
+  if (early === null) throw new Error('the CPO was not called');
+  succeeded(t, early, 'the callback');
+  t.equal(got, 1, 'the eMSP had the result before the answer');
+  succeeded(t, answer, 'the answer');
+  t.strictSame(answer.json.data, { result: 'ACCEPTED', timeout: 25 });
+  t.equal(emsp.received.length, 1, 'once');
+  t.match(await record(callbackOf().id), { state: 'relayed', result: 'ACCEPTED' });
+});
+
+t.test('results come more than once, and each is passed on [D29]', async (t) => {
+  const id = await begun();
+  for (const result of ['ACCEPTED', 'CANCELED_RESERVATION', 'CANCELED_RESERVATION']) {
+    succeeded(t, await reply(id, { result }), result);
+  }
+  t.same(
+    emsp.received.map(({ body }) => (JSON.parse(body) as { result: string }).result),
+    ['ACCEPTED', 'CANCELED_RESERVATION', 'CANCELED_RESERVATION'],
+  );
+  t.match(await record(id), { result: 'CANCELED_RESERVATION' });
+});
+
+t.test(
+  'silence is told to nobody, and a late result is passed on all the same [interface, Commands 5] [D29]',
+  async (t) => {
+    const id = await begun();
+    clock.increment(25_000);
+    await eventually('the wait is over', async () => (await record(id)).state === 'silent');
+    t.equal(emsp.received.length, 0, 'the hub makes no result of its own');
+    t.equal(cpo.received.length, 1, 'and asks nobody again');
+    succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'late');
+    t.equal(emsp.received.length, 1);
+    t.match(await record(id), { state: 'relayed', result: 'ACCEPTED' });
+  },
+);
+
+t.test('a result of a command that the CPO had rejected is passed on too [D29]', async (t) => {
+  cpoMood.behaviour = { body: { result: 'REJECTED', timeout: 5 } };
+  const id = await begun();
+  t.match(await record(id), { state: 'rejected', result: 'REJECTED' });
+  succeeded(t, await reply(id, { result: 'FAILED' }), 'callback');
+  t.equal(emsp.received.length, 1);
+});
+
+t.test(
+  'a callback without the token of the CPO that owns the command is 401, and nothing is passed on [interface, Authentication 7] [interface, Errors]',
+  async (t) => {
+    const id = await begun();
+    const result = { result: 'ACCEPTED' };
+    const invalidToken: Refused = [401, 2000, 'Invalid token'];
+    const rows: [name: string, id: string, token: string | null][] = [
+      ['no token', id, null],
+      ['an unknown one', id, 'nobody'],
+      ['the eMSP’s', id, emsp.hubToken],
+      ['another CPO’s', id, other.hubToken],
+      ['the CPO’s own of a command that is not there', 'no-such-command', cpo.hubToken],
+      ['the token by which the hub calls the CPO', id, cpo.token],
+    ];
+    for (const [name, of, token] of rows) refused(t, await reply(of, result, { token }), invalidToken, name);
+    t.equal(emsp.received.length, 0);
+    t.match(await record(id), { state: 'awaiting', result: 'ACCEPTED' });
+  },
+);
+
+t.test('a callback body that is no CommandResult is refused by field [D3] [D29]', async (t) => {
+  const id = await begun();
+  const rows: [body: string, http: number, message: string | RegExp][] = [
+    ['{}', 200, 'result: expected string'],
+    ['{"result":7}', 200, 'result: expected string'],
+    ['{"result":""}', 200, /^result: expected 1 to 255/],
+    ['[]', 200, 'body: expected object'],
+    ['{"status_code":1000}', 200, 'result: expected string'],
+    ['{"status_code":1000,"data":null}', 200, 'body: expected object'],
+    ['{"result":', 400, 'Body is not valid JSON'],
+  ];
+  for (const [body, http, message] of rows) refused(t, await reply(id, body), [http, 2001, message], body);
+  t.equal(emsp.received.length, 0);
+  succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'the right one is taken afterwards');
+});
+
+t.test(
+  'a result that cannot be passed on is 502, after one try [interface, Errors] [interface, Commands 4]',
+  async (t) => {
+    const failed: Refused = [502, 2000, 'Failed to forward command callback to eMSP'];
+    const timedOut: Refused = [502, 2000, 'Failed to forward command callback to eMSP: timed out'];
+    for (const { name, behaviour, meaning } of failures.filter((one) => one.meaning !== 'unusable')) {
+      cpo.received.length = 0;
+      emsp.received.length = 0;
+      await start({ response_url: urlFor(behaviour, responseUrl()) });
+      const { id } = callbackOf();
+      emspMood.behaviour = behaviour;
+      refused(t, await reply(id, { result: 'ACCEPTED' }), meaning === 'timeout' ? timedOut : failed, name);
+      const arrives = behaviour !== 'nobody' && behaviour !== 'noTls';
+      t.equal(emsp.received.length, arrives ? 1 : 0, `${name}: requests`);
+      closeCircuit(hub, emsp.id);
+    }
+    emspMood.behaviour = null;
+    emsp.received.length = 0;
+    clock.increment(120_000);
+    succeeded(t, await reply(await begun(), { result: 'ACCEPTED' }), 'the next one passes');
+    t.equal(emsp.received.length, 1, 'nothing was kept to be sent again');
+  },
+);
+
+t.test('an eMSP may answer a result without a body [D29]', async (t) => {
+  for (const behaviour of [{ text: '' }, { status: 204, text: '' }, { status: 202, text: '' }]) {
+    emspMood.behaviour = behaviour;
+    succeeded(t, await reply(await begun(), { result: 'ACCEPTED' }), JSON.stringify(behaviour));
+  }
+});
+
+t.test(
+  'an open circuit to the eMSP fails a callback at once, and a CPO may call again [interface, Errors]',
+  async (t) => {
+    closeCircuit(hub, emsp.id);
+    const id = await begun();
+    emspMood.behaviour = { status: 500, text: '' };
+    for (let failed = 0; failed < 5; failed++) await reply(id, { result: 'ACCEPTED' });
+    t.equal(emsp.received.length, 5);
+    emspMood.behaviour = null;
+    const refusal: Refused = [502, 2000, 'Failed to forward command callback to eMSP'];
+    refused(t, await reply(id, { result: 'ACCEPTED' }), refusal, 'while it is open');
+    t.equal(emsp.received.length, 5);
+    closeCircuit(hub, emsp.id);
+    succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'afterwards');
+    t.equal(emsp.received.length, 6);
+  },
+);

@@ -1,0 +1,283 @@
+/** Admin pulls: a CPO's own lists, read on an operator's word. [interface, Admin pulls; D51] */
+import t, { type Test } from 'tap';
+import { locationBody, tariffBody } from '../support/bodies.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { lists, pagesAsked } from '../support/lists.ts';
+import { idsOf, itemsOf, lines, quiet } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+
+interface HubAddress {
+  readonly url: string;
+  readonly adminToken: string;
+}
+
+const modules = [
+  ['locations', 'SENDER'],
+  ['tariffs', 'SENDER'],
+] as const;
+
+const changedAt = (minute: number) => ({ last_updated: `2026-05-01T10:${String(minute).padStart(2, '0')}:00Z` });
+const location = (id: string, minute = 0, fields: object = {}) =>
+  JSON.stringify(locationBody(id, { ...changedAt(minute), ...fields }));
+const tariff = (id: string, minute = 0, fields: object = {}) =>
+  JSON.stringify(tariffBody(id, { ...changedAt(minute), ...fields }));
+
+async function listed(t: Test, options: { clock?: DayClock; env?: Record<string, string> } = {}) {
+  const hub = await hubFor(t, options.env, options.clock ? { clock: options.clock } : {});
+  const served = lists();
+  const cpo = await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules },
+    answer: served.answer,
+  });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  return { hub, served, cpo, emsp };
+}
+
+/** Starts a pull and gives what it came to. */
+async function pull(hub: HubAddress, module: string, body?: object): Promise<Record<string, unknown>> {
+  const { id } = await admin(hub, 'POST', `/parties/NL-CPO/pull/${module}`, body);
+  let found: Record<string, unknown> = {};
+  await eventually('the pull ended', async () => {
+    found = await admin(hub, 'GET', `/pulls/${String(id)}`);
+    return found.state !== 'RUNNING';
+  });
+  return found;
+}
+
+/** Texts of the eMSP's list, byte for byte. */
+async function catalogue(emsp: PlainPartner, module: string): Promise<string> {
+  const { text } = await emsp.call('GET', `/2.2.1/${module}`);
+  return text;
+}
+
+async function refusal(hub: HubAddress, path: string, body?: object): Promise<string> {
+  return admin(hub, 'POST', path, body).then(
+    () => 'accepted',
+    (error: Error) => error.message,
+  );
+}
+
+const withSpaces = (text: string) => text.replace('"publish":true', '"publish" :  true, "kept": 1.50');
+
+t.test('a pull follows the links of every page and stores each object byte for byte [D17, D51]', async (t) => {
+  const { hub, served, cpo, emsp } = await listed(t);
+  const texts = [1, 2, 3, 4, 5].map((n) => withSpaces(location(`LOC${n}`, n)));
+  served.texts.locations = texts;
+  const done = await pull(hub, 'locations');
+  t.match(done, {
+    state: 'DONE',
+    pages: 3,
+    received: 5,
+    stored: 5,
+    unchanged: 0,
+    invalid: 0,
+    full: true,
+    party: 'NL-CPO',
+  });
+  t.notOk('error' in done, 'no error stands where none was');
+  const asked = pagesAsked(cpo.received, 'locations');
+  t.same(
+    asked.map((query) => query.get('offset')),
+    [null, '2', '4'],
+  );
+  t.equal(asked[0]?.get('date_from'), null, 'the first pull asks for all');
+  t.equal(cpo.received[0]?.headers['ocpi-to-party-id'], 'CPO');
+  const stored = await catalogue(emsp, 'locations');
+  for (const text of texts) t.ok(stored.includes(text), 'the very text');
+  await quiet(hub);
+  t.same(emsp.received, [], 'nothing is forwarded unless that is asked for');
+});
+
+t.test('the next pull asks from the start of the last successful one, a full one for all [D51]', async (t) => {
+  const clock = new DayClock('2026-05-01T10:30:00Z');
+  const { hub, served, cpo, emsp } = await listed(t, { clock });
+  served.texts.locations = [location('LOC1', 1), location('LOC2', 2)];
+  const first = await pull(hub, 'locations');
+  t.equal(first.started_at, '2026-05-01T10:30:00.000Z');
+  clock.increment(60_000);
+  served.texts.locations = [location('LOC1', 1), location('LOC2', 45, { name: 'New' }), location('LOC3', 46)];
+  const second = await pull(hub, 'locations');
+  t.match(second, { full: false, date_from: first.started_at, received: 2, stored: 2 });
+  t.equal(pagesAsked(cpo.received, 'locations').at(-1)?.get('date_from'), first.started_at);
+  const third = await pull(hub, 'locations', { full: true });
+  t.match(
+    third,
+    { full: true, date_from: null, received: 3, stored: 0, unchanged: 3 },
+    'what is known is not stored again',
+  );
+  t.equal((await itemsOf(hub, '/events?type=object.put')).length, 4, 'once for each new text');
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC2', 'LOC3']);
+  t.match(await pull(hub, 'tariffs'), { full: true, date_from: null }, 'each module has its own');
+});
+
+t.test('a failed pull keeps what was stored, and the next one begins where the last successful one did', async (t) => {
+  const { hub, served, cpo, emsp } = await listed(t);
+  served.texts.locations = [1, 2, 3, 4].map((n) => location(`LOC${n}`, n));
+  served.instead = ({ path }) => (path.includes('offset=2') ? { status: 500, text: 'oops' } : undefined);
+  const failed = await pull(hub, 'locations');
+  t.match(failed, { state: 'FAILED', pages: 1, received: 2, stored: 2, error: /page 2: unavailable: .*500/ });
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC2']);
+  served.instead = () => undefined;
+  t.match(await pull(hub, 'locations'), { state: 'DONE', full: true, received: 4, stored: 2, unchanged: 2 });
+  t.equal(pagesAsked(cpo.received, 'locations')[2]?.get('date_from'), null);
+});
+
+t.test('an invalid object is kept with its reason and holds up no other', async (t) => {
+  const { hub, served, emsp } = await listed(t);
+  const broken = location('LOC2', 2, { publish: 'yes' });
+  const foreign = location('LOC9', 3, { party_id: 'OTH' });
+  served.texts.locations = [
+    location('LOC1', 1),
+    broken,
+    foreign,
+    '{"nobody":"knows"}',
+    location('..', 4),
+    location('LOC3', 5),
+  ];
+  served.pageSize = 10;
+  t.match(await pull(hub, 'locations'), { state: 'DONE', received: 6, stored: 2, invalid: 4 });
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC3']);
+  const kept = await itemsOf(hub, '/quarantine');
+  t.match(
+    new Map(kept.map(({ object, reason, text }) => [object, { reason, text }])),
+    new Map<string | null, object>([
+      ['NL-CPO/LOC2', { reason: 'publish: expected boolean', text: broken }],
+      ['NL-OTH/LOC9', { reason: 'it belongs to NL-OTH', text: foreign }],
+      [null, { reason: /country_code/, text: '{"nobody":"knows"}' }],
+      ['NL-CPO/..', { reason: /not usable/ }],
+    ]),
+  );
+  t.equal((await itemsOf(hub, '/events?type=pull.objectRefused')).length, 4, 'and in the log');
+
+  served.texts.locations = [location('LOC2', 6)];
+  await pull(hub, 'locations', { full: true });
+  t.notOk(
+    (await itemsOf(hub, '/quarantine')).some(({ object }) => object === 'NL-CPO/LOC2'),
+    'what came good leaves',
+  );
+});
+
+t.test('with forward the routed eMSPs get what is new, and what an earlier pull did not send them [D51]', async (t) => {
+  const { hub, served, emsp } = await listed(t);
+  served.texts.locations = [location('LOC1', 1), location('LOC2', 2, { publish: false })];
+  await pull(hub, 'locations');
+  await quiet(hub);
+  t.same(emsp.received, []);
+  t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 1, unchanged: 1 });
+  await eventually('it arrived', () => emsp.received.length === 1);
+  t.same(lines(emsp.received), ['PUT /ocpi/2.2.1/locations/NL/CPO/LOC1'], 'an unpublished one is nobody’s');
+  t.equal(emsp.received[0]?.body, served.texts.locations[0]);
+  t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 0, unchanged: 2 }, 'once');
+});
+
+t.test('a full tariff pull replaces the catalogue, an incremental one deletes nothing [Admin pulls]', async (t) => {
+  const clock = new DayClock('2026-05-01T10:30:00Z');
+  const { hub, served, cpo, emsp } = await listed(t, { clock });
+  for (const id of ['OLD', 'BAD']) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariff(id));
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location('LOC1'));
+  await quiet(hub);
+  emsp.received.splice(0);
+  const ids = async () => idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort();
+  served.texts.tariffs = [tariff('T1', 1), tariff('T2', 2), tariff('BAD', 3, { elements: 'none' })];
+  t.match(await pull(hub, 'tariffs'), { state: 'DONE', full: true, stored: 2, invalid: 1, deleted: 1, note: null });
+  t.same(await ids(), ['BAD', 'T1', 'T2'], 'what is listed stays, even where its new text is refused');
+  clock.increment(60_000);
+  served.texts.tariffs = [tariff('T2', 50, { currency: 'SEK' })];
+  t.match(await pull(hub, 'tariffs'), { full: false, stored: 1, deleted: 0 });
+  t.same(await ids(), ['BAD', 'T1', 'T2']);
+  await quiet(hub);
+  t.same(emsp.received, [], 'nothing of it was forwarded');
+  t.match(await pull(hub, 'tariffs', { full: true, forward: true }), { deleted: 2 });
+  await eventually(
+    'the deletions arrived',
+    () => emsp.received.filter(({ method }) => method === 'DELETE').length === 2,
+  );
+  t.same(await ids(), ['T2']);
+  served.texts.locations = [];
+  t.match(await pull(hub, 'locations', { full: true }), { state: 'DONE', deleted: 0 });
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1'], 'locations are never deleted');
+});
+
+t.test('a tariff list that may have gaps deletes nothing', async (t) => {
+  const { hub, served, cpo, emsp } = await listed(t);
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
+  served.instead = () => ({ body: [JSON.parse(tariff('T1'))], headers: { 'X-Total-Count': '2' } });
+  t.match(await pull(hub, 'tariffs'), { state: 'DONE', deleted: 0, note: /X-Total-Count is 2/ });
+  served.instead = () => ({ body: [JSON.parse(tariff('T1')), { currency: 'EUR' }] });
+  t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', deleted: 0, note: /did not say which one/ });
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['OLD', 'T1']);
+});
+
+t.test('a link that leads back, away or nowhere ends the pull with the reason', async (t) => {
+  const { hub, served, cpo } = await listed(t);
+  const body = [JSON.parse(location('LOC1'))];
+  const table: [name: string, link: (path: string) => string, error: RegExp][] = [
+    ['to itself', (path) => `<${cpo.url}${path}>; rel="next"`, /leads back/],
+    ['in a circle', (path) => `<?page=${path.includes('page=1') ? 2 : 1}>; rel="next"`, /leads back/],
+    ['to a metadata address', () => '<http://169.254.169.254/latest>; rel="next"', /may not call|not allowed/],
+    ['to another scheme', () => '<file:///etc/passwd>; rel=next', /not allowed/],
+    ['to no URL', () => '<http://[>; rel="next"', /not usable/],
+  ];
+  for (const [name, link, error] of table) {
+    served.instead = ({ path }) => ({ body, headers: { Link: link(path) } });
+    t.match(await pull(hub, 'locations', { full: true }), { state: 'FAILED', error }, name);
+  }
+  served.instead = () => ({ body: { not: 'a list' } });
+  t.match(await pull(hub, 'locations'), { state: 'FAILED', error: /not a list/ });
+});
+
+t.test('one pull runs per partner and module; its progress shows while it runs', async (t) => {
+  const { hub, served } = await listed(t);
+  served.texts.locations = [1, 2, 3].map((n) => location(`LOC${n}`, n));
+  served.texts.tariffs = [];
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  served.instead = ({ path }) => (path.includes('offset=2') ? held.then(() => ({ body: [] })) : undefined);
+  const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations');
+  const shown = () => admin(hub, 'GET', `/pulls/${String(id)}`);
+  await eventually('the first page was taken', async () => (await shown()).pages === 1);
+  t.match(await shown(), { state: 'RUNNING', received: 2, stored: 2, ended_at: null });
+  t.match(await refusal(hub, '/parties/NL-CPO/pull/locations', { full: true }), /409/);
+  t.match(await pull(hub, 'tariffs'), { state: 'DONE' }, 'another module is another pull');
+  release();
+  await eventually('it ended', async () => (await shown()).state === 'DONE');
+  t.match(await pull(hub, 'locations'), { state: 'DONE' }, 'then it may run again');
+  t.equal((await itemsOf(hub, '/pulls')).length, 3);
+});
+
+t.test('what cannot be pulled is refused, and nothing of a pull reaches a circuit', async (t) => {
+  const { hub, served } = await listed(t, { env: { HUB_CIRCUIT_FAILURES: '1', HUB_VIEWER_TOKEN: 'viewer' } });
+  t.match(await refusal(hub, '/parties/NL-XXX/pull/locations'), /404/);
+  t.match(await refusal(hub, '/parties/NL-EMS/pull/locations'), /409 .*no CPO/);
+  t.match(await refusal(hub, '/parties/NL-CPO/pull/locations', { fully: true }), /422/);
+  t.match(await refusal({ ...hub, adminToken: 'viewer' }, '/parties/NL-CPO/pull/locations'), /403/);
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'BE', partyId: 'CPO', modules: [] });
+  t.match(await refusal(hub, '/parties/BE-CPO/pull/tariffs'), /409 .*no tariffs endpoint/);
+  served.instead = () => ({ status: 503, text: '' });
+  t.match(await pull(hub, 'locations'), { state: 'FAILED' });
+  const { circuits } = await admin(hub, 'GET', '/parties/NL-CPO');
+  t.match(circuits, [
+    { circuit: 'sync', state: 'closed', failures: 0 },
+    { circuit: 'async', state: 'closed', failures: 0 },
+  ]);
+  await admin(hub, 'POST', '/parties/NL-CPO/suspend');
+  t.match(await refusal(hub, '/parties/NL-CPO/pull/locations'), /409 .*not registered/);
+});
+
+t.test('a platform lists the objects of all its CPOs [D16]', async (t) => {
+  const hub = await hubFor(t);
+  const served = lists();
+  const others = [{ role: 'CPO', country_code: 'DE', party_id: 'TWO' }] as const;
+  const cpo = await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules, others },
+    answer: served.answer,
+  });
+  served.texts.locations = [location('L1', 1), location('L2', 2, { country_code: 'DE', party_id: 'TWO' })];
+  t.match(await pull(hub, 'locations'), { stored: 2, invalid: 0 });
+  t.equal((await cpo.call('GET', '/2.2.1/locations/DE/TWO/L2')).status, 200);
+  t.equal(cpo.received[0]?.headers['ocpi-to-party-id'], undefined, 'none of them alone is meant');
+});

@@ -1,0 +1,95 @@
+/** The record of a command in every order in which its facts may come, held against its machine. */
+import t from 'tap';
+import { initialTransition, transition } from 'xstate';
+import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
+import { applyToCommand, type CommandRecord } from '../../src/domain/command.ts';
+import type { CommandEvent } from '../../src/domain/events.ts';
+
+const data = {
+  ...{ id: 'c1', command: 'START_SESSION' as const, emsp: 'NL-EMS', cpo: 'NL-CPO', responseUrl: 'https://ems/r' },
+  ...{ sessionId: null, reservationId: null, authorizationReference: 'A1', tokenUid: 'card' },
+};
+const requested: CommandEvent = { type: 'command.requested', data };
+const facts = {
+  accepted: { type: 'command.answered', data: { result: 'ACCEPTED', timeoutS: 30 } },
+  refused: { type: 'command.answered', data: { result: 'REJECTED', timeoutS: 30 } },
+  unsupported: { type: 'command.answered', data: { result: 'NOT_SUPPORTED', timeoutS: 30 } },
+  failed: { type: 'command.failed', data: { reason: 'timeout' } },
+  came: { type: 'command.resultReceived', data: { result: 'EVSE_OCCUPIED' } },
+  told: { type: 'command.relayed', data: { result: 'EVSE_OCCUPIED' } },
+  untold: { type: 'command.relayFailed', data: { result: 'EVSE_OCCUPIED', reason: 'unavailable: refused' } },
+  cameAgain: { type: 'command.resultReceived', data: { result: 'CANCELED_RESERVATION' } },
+  toldAgain: { type: 'command.relayed', data: { result: 'CANCELED_RESERVATION' } },
+  silent: { type: 'command.silent', data: {} },
+} as const satisfies Record<string, CommandEvent>;
+type Name = keyof typeof facts;
+
+function folded(names: readonly Name[]): CommandRecord {
+  const start = applyToCommand(null, requested, 't0');
+  return names.reduce((record, name, index) => applyToCommand(record, facts[name], `t${index + 1}`), start);
+}
+
+t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]', async (t) => {
+  const table: [Name[], CommandRecord['state'], string | null, string | null][] = [
+    [[], 'forwarding', null, null],
+    [['accepted'], 'awaiting', 'ACCEPTED', null],
+    [['refused'], 'rejected', 'REJECTED', null],
+    [['unsupported'], 'rejected', 'NOT_SUPPORTED', null],
+    [['failed'], 'rejected', null, 'timeout'],
+    [['accepted', 'silent'], 'silent', 'ACCEPTED', null],
+    [['accepted', 'came'], 'relaying', 'EVSE_OCCUPIED', null],
+    [['accepted', 'came', 'told'], 'relayed', 'EVSE_OCCUPIED', null],
+    [['accepted', 'came', 'untold'], 'relayed', 'EVSE_OCCUPIED', 'unavailable: refused'],
+    [['came', 'accepted'], 'relaying', 'EVSE_OCCUPIED', null],
+    [['came', 'refused'], 'relaying', 'EVSE_OCCUPIED', null],
+    [['came', 'failed'], 'relaying', 'EVSE_OCCUPIED', null],
+    [['came', 'told', 'accepted'], 'relayed', 'EVSE_OCCUPIED', null],
+    [['came', 'told', 'failed'], 'relayed', 'EVSE_OCCUPIED', null],
+    [['accepted', 'came', 'silent'], 'relaying', 'EVSE_OCCUPIED', null],
+    [['accepted', 'came', 'told', 'silent'], 'relayed', 'EVSE_OCCUPIED', null],
+    [['accepted', 'silent', 'came'], 'relaying', 'EVSE_OCCUPIED', null],
+    [['failed', 'came', 'told'], 'relayed', 'EVSE_OCCUPIED', null],
+    [['accepted', 'came', 'told', 'cameAgain', 'toldAgain'], 'relayed', 'CANCELED_RESERVATION', null],
+    [['accepted', 'came', 'untold', 'cameAgain', 'toldAgain'], 'relayed', 'CANCELED_RESERVATION', null],
+    [['accepted', 'came', 'cameAgain', 'told', 'toldAgain'], 'relayed', 'CANCELED_RESERVATION', null],
+  ];
+  for (const [names, state, result, reason] of table) {
+    const record = folded(names);
+    const expected = { ...data, at: 't0', state, result, reason };
+    t.strictSame(record, expected, names.join(' → ') || 'requested');
+  }
+});
+
+/** Every order of some of the facts: each once at most, at most one answer, and nothing told before it came. */
+function* orders(taken: readonly Name[] = []): Generator<readonly Name[]> {
+  yield taken;
+  const answers: readonly Name[] = ['accepted', 'refused', 'unsupported', 'failed'];
+  const needs: Partial<Record<Name, Name>> = { told: 'came', untold: 'came', toldAgain: 'cameAgain' };
+  for (const name of Object.keys(facts) as Name[]) {
+    const need = needs[name];
+    const isSecondAnswer = answers.includes(name) && taken.some((other) => answers.includes(other));
+    const isSecondRelay = name.endsWith('told') && (taken.includes('told') || taken.includes('untold'));
+    if (taken.includes(name) || isSecondAnswer || isSecondRelay || (need && !taken.includes(need))) continue;
+    yield* orders([...taken, name]);
+  }
+}
+
+t.test('in whatever order its facts come, the record is in the state of its machine [M2]', async (t) => {
+  const machineState = (names: readonly Name[]) => {
+    let [snapshot] = initialTransition(commandMachine);
+    for (const name of names)
+      [snapshot] = transition(commandMachine, snapshot, { ...facts[name], at: 0 } as CommandMachineEvent);
+    return snapshot.value;
+  };
+  const all = [...orders()];
+  const differing = all.filter((names) => folded(names).state !== machineState(names));
+  t.ok(all.length > 1000, `${all.length} orders`);
+  t.strictSame(
+    differing.slice(0, 5).map((names) => names.join(' → ')),
+    [],
+  );
+});
+
+t.test('a fact about a command that was never requested is a bug', async (t) => {
+  for (const fact of Object.values(facts)) t.throws(() => applyToCommand(null, fact, 't1'), { message: fact.type });
+});

@@ -1,0 +1,162 @@
+/** A partner's life folded from its facts: tokens, status, settings, and whose endpoint wins. */
+import t from 'tap';
+import {
+  applyToPartner,
+  defaultSettings,
+  type Endpoint,
+  endpointOf,
+  isRegistered,
+  keyOf,
+  type Partner,
+  type PartnerEvent,
+  partyKey,
+} from '../../src/domain/party.ts';
+
+const roles = [{ role: 'CPO' as const, country_code: 'NL', party_id: 'Cpo' }];
+const named = [
+  { ...roles[0], role: 'CPO' as const, country_code: 'NL', party_id: 'Cpo', business_details: { name: 'C' } },
+];
+const endpoint = (identifier: string, source: Endpoint['source'], url: string, role: Endpoint['role'] = 'RECEIVER') =>
+  ({ identifier, role, url, source }) as const;
+const exchange = (
+  kind: 'registered' | 'rotated',
+  hubTokenDigest: string,
+  discovered: Endpoint[] = [],
+): PartnerEvent => ({
+  type: `partner.${kind}`,
+  data: {
+    url: `https://p/${hubTokenDigest}`,
+    roles,
+    discovered,
+    hubTokenDigest,
+    partnerToken: `sealed ${hubTokenDigest}`,
+  },
+});
+const added: PartnerEvent = {
+  type: 'partner.added',
+  data: { id: 'NL-CPO', roles, settings: defaultSettings, initialTokenDigest: 'i1' },
+};
+const suspended: PartnerEvent = { type: 'partner.suspended', data: { reason: 'left' } };
+const offline: PartnerEvent = { type: 'partner.offline', data: { reason: 'silent' } };
+const online: PartnerEvent = { type: 'partner.online', data: { reason: 'back' } };
+const issued = (initialTokenDigest: string): PartnerEvent => ({
+  type: 'partner.initialTokenIssued',
+  data: { initialTokenDigest },
+});
+
+/** The partner after each of the facts; the n-th happens at `t{n}`, from 0. */
+function folded(...events: PartnerEvent[]): Partner {
+  return events.reduce<Partner>(
+    (partner, event, index) => applyToPartner(partner, event, `t${index + 1}`),
+    applyToPartner(null, added, 't0'),
+  );
+}
+
+t.test('tokens and status follow the facts of a life; what was valid once is remembered [D9, D10]', async (t) => {
+  const [registered, rotated] = [exchange('registered', 'h1'), exchange('rotated', 'h2')];
+  type Row = [PartnerEvent[], Partner['status'], string | null, string | null, string[], string];
+  const table: Row[] = [
+    // facts, status, initial token, hub token, spent, last_updated
+    [[], 'REGISTERED', 'i1', null, [], 't0'],
+    [[issued('i2')], 'REGISTERED', 'i2', null, ['i1'], 't0'],
+    [[registered], 'CONNECTED', null, 'h1', ['i1'], 't1'],
+    [[registered, rotated], 'CONNECTED', null, 'h2', ['i1', 'h1'], 't2'],
+    [[registered, offline], 'OFFLINE', null, 'h1', ['i1'], 't2'],
+    [[registered, offline, online], 'CONNECTED', null, 'h1', ['i1'], 't3'],
+    [[registered, offline, rotated], 'CONNECTED', null, 'h2', ['i1', 'h1'], 't3'],
+    [[registered, suspended], 'SUSPENDED', null, null, ['i1', 'h1'], 't2'],
+    [[registered, rotated, suspended], 'SUSPENDED', null, null, ['i1', 'h1', 'h2'], 't3'],
+    [[suspended], 'SUSPENDED', null, null, ['i1'], 't1'],
+    [[registered, suspended, issued('i2')], 'SUSPENDED', 'i2', null, ['i1', 'h1'], 't2'],
+    [
+      [registered, suspended, issued('i2'), exchange('registered', 'h3')],
+      'CONNECTED',
+      null,
+      'h3',
+      ['i1', 'h1', 'i2'],
+      't4',
+    ],
+  ];
+  for (const [facts, status, initial, hub, spent, lastUpdated] of table) {
+    const title = facts.map(({ type }) => type).join(' → ') || 'added';
+    const partner = folded(...facts);
+    t.equal(partner.status, status, title);
+    t.strictSame([partner.initialTokenDigest, partner.hubTokenDigest], [initial, hub], `${title}: tokens in force`);
+    t.strictSame([...partner.spentDigests].sort(), [...spent].sort(), `${title}: spent`);
+    t.equal(partner.lastUpdated, lastUpdated, `${title}: last_updated`);
+    t.equal(isRegistered(partner), hub !== null, `${title}: registered`);
+    t.equal(partner.partnerToken, hub && `sealed ${hub}`, `${title}: the token of the partner`);
+  }
+});
+
+t.test('an endpoint set by the operator wins over a discovered one and survives a rotation [D13]', async (t) => {
+  const found = (url: string) => [
+    endpoint('cdrs', 'discovered', url),
+    endpoint('cdrs', 'discovered', `${url}/s`, 'SENDER'),
+  ];
+  const set = (...endpoints: Endpoint[]): PartnerEvent => ({ type: 'partner.endpointsSet', data: { endpoints } });
+  const ours = endpoint('cdrs', 'operator', 'https://ours');
+  const table: [string, PartnerEvent[], string | undefined, string | undefined][] = [
+    // facts, cdrs RECEIVER, cdrs SENDER
+    ['none', [], undefined, undefined],
+    ['discovered', [exchange('registered', 'h1', found('d1'))], 'd1', 'd1/s'],
+    [
+      'discovered again',
+      [exchange('registered', 'h1', found('d1')), exchange('rotated', 'h2', found('d2'))],
+      'd2',
+      'd2/s',
+    ],
+    [
+      'gone from the details',
+      [exchange('registered', 'h1', found('d1')), exchange('rotated', 'h2')],
+      undefined,
+      undefined,
+    ],
+    ['set before', [set(ours), exchange('registered', 'h1', found('d1'))], 'https://ours', 'd1/s'],
+    ['set after', [exchange('registered', 'h1', found('d1')), set(ours)], 'https://ours', 'd1/s'],
+    [
+      'set, then rotated',
+      [exchange('registered', 'h1', found('d1')), set(ours), exchange('rotated', 'h2', found('d2'))],
+      'https://ours',
+      'd2/s',
+    ],
+    ['set anew', [set(ours), set(endpoint('cdrs', 'operator', 'https://new'))], 'https://new', undefined],
+    ['withdrawn, then rotated', [set(ours), set(), exchange('rotated', 'h2', found('d2'))], 'd2', 'd2/s'],
+  ];
+  for (const [title, facts, receiver, sender] of table) {
+    const partner = folded(...facts);
+    t.equal(endpointOf(partner, 'cdrs', 'RECEIVER')?.url, receiver, `${title}: RECEIVER`);
+    t.equal(endpointOf(partner, 'cdrs', 'SENDER')?.url, sender, `${title}: SENDER`);
+    t.equal(endpointOf(partner, 'tokens', 'RECEIVER'), undefined, `${title}: another module`);
+    const both = partner.endpoints.map(({ identifier, role }) => `${identifier} ${role}`);
+    t.equal(new Set(both).size, both.length, `${title}: each once`);
+  }
+});
+
+t.test('settings and business details change without touching the rest [D30]', async (t) => {
+  const before = folded(exchange('registered', 'h1'));
+  const settings = { token_encoding: 'plain', paused: true } as const;
+  const changed = applyToPartner(before, { type: 'partner.changed', data: { settings } }, 't9');
+  t.strictSame(changed, { ...before, settings: { ...defaultSettings, ...settings } }, 'last_updated stays');
+  const renamed = applyToPartner(before, { type: 'partner.changed', data: { settings: {}, roles: named } }, 't9');
+  t.strictSame(renamed, { ...before, roles: named, lastUpdated: 't9' }, 'the roles move it');
+  t.equal(folded(exchange('registered', 'h1'), exchange('rotated', 'h2')).url, 'https://p/h2', 'the url is the latest');
+});
+
+t.test('when it was last suspended is kept [D50]', async (t) => {
+  const registered = exchange('registered', 'h1');
+  t.equal(folded(registered).suspendedAt, null);
+  t.equal(folded(registered, suspended).suspendedAt, 't2');
+  t.equal(folded(registered, suspended, issued('i2'), exchange('registered', 'h2')).suspendedAt, 't2');
+});
+
+t.test('party ids do not know case [D12]', async (t) => {
+  t.equal(partyKey('nl', 'cPo'), 'NL-CPO');
+  for (const role of roles) t.equal(keyOf(role), 'NL-CPO');
+});
+
+t.test('a fact about a partner that was never added is a bug', async (t) => {
+  for (const event of [suspended, offline, online, issued('i'), exchange('registered', 'h')]) {
+    t.throws(() => applyToPartner(null, event, 't1'), { message: event.type });
+  }
+});
