@@ -210,6 +210,8 @@ interface Watched {
   readonly emsp: PlainPartner;
   /** What the CPO says to the next commands. */
   answer: string;
+  /** What its sender list of sessions holds. */
+  pulled: object[];
 }
 
 const dayStart = '2026-03-01T12:00:00.000Z';
@@ -218,9 +220,9 @@ const afterStart = (ms: number) => new Date(Date.parse(dayStart) + ms).toISOStri
 async function watched(t: Test, env: Record<string, string> = {}, dataDir = t.testdir()): Promise<Watched> {
   const clock = new DayClock(dayStart);
   const hub = await hubFor(t, env, { clock }, dataDir);
-  const box = { answer: 'ACCEPTED' };
+  const box: Pick<Watched, 'answer' | 'pulled'> = { answer: 'ACCEPTED', pulled: [] };
   const { cpo, emsp } = await routedPair(t, hub, {
-    cpo: ({ path }) => ({ body: path.includes('/commands/') ? { result: box.answer, timeout: 30 } : [] }),
+    cpo: ({ path }) => ({ body: path.includes('/commands/') ? { result: box.answer, timeout: 30 } : box.pulled }),
   });
   return Object.assign(box, { hub, clock, cpo, emsp });
 }
@@ -238,6 +240,9 @@ async function states(hub: Watched['hub']): Promise<string[]> {
   const cases = await itemsOf(hub, '/orphans');
   return cases.map(({ session, state }) => `${session} ${state}`).sort();
 }
+
+const casesOf = async (hub: Watched['hub']) =>
+  (await itemsOf(hub, '/orphans')).map(({ id, state, opened_at }) => ({ id, state, opened_at }));
 
 /** Time jumps; what it sets off is recorded a moment later, in order, so a mark that is recorded after it ends the wait. */
 async function pass(scene: Watched, ms: number): Promise<void> {
@@ -266,14 +271,15 @@ t.test('a session that was stopped and not completed is a case after its grace, 
   await eventually('the sweep opens it', async () => (await states(hub)).includes('NL-CPO/S1 OPEN'));
   const [opened] = await itemsOf(hub, '/orphans?state=OPEN');
   t.match(opened, { kind: 'stop_without_complete', cpo: 'NL-CPO', emsp: 'NL-EMS', opened_at: afterStart(5 * minuteMs) });
+  await eventually('the CPO is pulled', () => callsTo(cpo, 'sessions').length > 0);
   for (let sweeps = 0; sweeps < 3; sweeps++) await pass(scene, 5 * minuteMs);
   t.same(await states(hub), ['NL-CPO/S1 OPEN'], 'once');
   const openings = await itemsOf(hub, '/events?type=orphan.opened');
   t.equal(openings.length, 1, 'one fact in the log');
 
-  const asked = lines(cpo.received.slice(toCpo)).filter((line) => !/^GET \/ocpi\/2\.2\.1\/sessions\?/.test(line));
-  t.same(asked, [], 'the CPO gets no second stop');
-  t.ok(cpo.received.length - toCpo <= 1, 'it is pulled once at most');
+  const asked = lines(cpo.received.slice(toCpo));
+  t.equal(asked.length, 1, 'the CPO gets one request, and no second stop');
+  t.match(asked[0], /^GET \/ocpi\/2\.2\.1\/sessions\?.*\bdate_from=/, 'a pull of its sessions by date');
   const told = lines(emsp.received.slice(toEmsp)).filter((line) => !line.endsWith('/MARK'));
   t.same(told, [], 'the eMSP is told nothing that the CPO did not say');
   t.equal(dataText(await cpo.call('GET', sessionPath('S1'))), body, 'the session stays as the CPO left it');
@@ -283,6 +289,24 @@ t.test('a session that was stopped and not completed is a case after its grace, 
   await eventually('a later COMPLETED resolves it', async () => (await states(hub)).includes('NL-CPO/S1 RESOLVED'));
   const [resolved] = await itemsOf(hub, '/orphans?state=RESOLVED');
   t.equal(resolved?.resolved_at, afterStart(20 * minuteMs));
+});
+
+t.test('what the pull of an open case brings is the CPO’s own word: stored, forwarded as a PUT, and it may resolve the case [D36, D52]', async (t) => {
+  const scene = await watched(t);
+  await push(scene, 'S1', 'ACTIVE');
+  await stop(scene, 'S1');
+  await quiet(scene.hub);
+  const before = scene.emsp.received.length;
+  const ended = sessionBody('S1', { status: 'COMPLETED', kwh: 9.5, last_updated: instant(50) });
+  scene.pulled = [ended];
+  scene.clock.increment(5 * minuteMs);
+  await eventually('the case is resolved', async () => (await states(scene.hub)).includes('NL-CPO/S1 RESOLVED'));
+  await quiet(scene.hub);
+  t.equal(callsTo(scene.cpo, 'sessions').length, 1, 'one pull');
+  const came = scene.emsp.received.slice(before);
+  t.same(lines(came), ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1']);
+  t.same(JSON.parse(came[0]?.body ?? '{}'), ended, 'as the CPO has it');
+  t.same((await scene.emsp.call('GET', sessionPath('S1'))).json.data, ended, 'and so it is stored');
 });
 
 t.test('a grace that ends after a sweep waits for the next one [D36]', async (t) => {
@@ -343,14 +367,14 @@ t.test('a watch and a case survive a restart of the hub, neither shortened nor l
   t.same(await states(second), ['NL-CPO/S1 GRACE'], 'as it was');
   clock.increment(2 * minuteMs);
   await eventually('the sweep opens it', async () => (await states(second)).includes('NL-CPO/S1 OPEN'));
-  const [opened] = await itemsOf(second, '/orphans');
+  const opened = await casesOf(second);
   await second.close();
 
   const later = new DayClock(afterStart(60 * minuteMs));
   const third = await hubFor(t, env, { clock: later }, dataDir);
   later.increment(5 * minuteMs);
   await push(scene, 'MARK', 'ACTIVE');
-  t.same(await itemsOf(third, '/orphans'), [opened], 'the case is the same one');
+  t.same(await casesOf(third), opened, 'the case is the same one');
   await push(scene, 'S1', 'COMPLETED');
   await eventually('COMPLETED resolves it', async () => (await states(third)).includes('NL-CPO/S1 RESOLVED'));
 });

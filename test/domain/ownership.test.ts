@@ -49,7 +49,9 @@ t.test(
 t.test(
   'its owner alone is owed it; one that never had it gets the whole object for a fragment [D23, D50]',
   async (t) => {
-    const had = (viewer: string | null, forwarded = true) => ({ viewer, forwarded });
+    const had = (viewer: string | null, forwarded = true, reason: string | null = null) => ({
+      ...{ viewer, forwarded, reason },
+    });
     const ems = { viewer: 'NL-EMS' };
     const toEms = (as: 'change' | 'whole') => ({ to: ['NL-EMS'], as, reason: null });
     const nobody = (reason: string) => ({ to: [], as: 'change', reason });
@@ -62,6 +64,13 @@ t.test(
         ['repaired by a push', had(null, false), ems, false, toEms('change')],
         ['a fragment that names another', had('NL-TWO'), ems, true, toEms('whole')],
         ['a fragment of what was never forwarded', had('NL-EMS', false), ems, true, toEms('whole')],
+        [
+          'a fragment after one that was not forwarded',
+          had('NL-EMS', true, 'receiver not registered'),
+          ems,
+          true,
+          toEms('whole'),
+        ],
         ['nobody owns it', had('NL-EMS'), { viewer: null, reason: 'not routed' }, true, nobody('not routed')],
         ['never registered', null, { viewer: 'NL-NEW' }, false, nobody('receiver not registered')],
         ['unregistered since', had('NL-OFF'), { viewer: 'NL-OFF' }, true, nobody('receiver not registered')],
