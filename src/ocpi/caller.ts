@@ -138,6 +138,7 @@ function owning(asking: Asking, role: Role): PartyRole {
 }
 
 function owningOr(asking: Asking, owner: Role, counterpart: Role): PartyRole {
+  const speakers = ownParties(asking);
   const own = withRole(asking.partner.roles, owner).find(samePartyAs(pathParty(asking.params)));
-  return own ?? first(withRole(ownParties(asking), counterpart), 'notFound');
+  return own ?? first(withRole(speakers, counterpart), 'notFound');
 }

@@ -83,28 +83,34 @@ async function sceneFor(t: Test): Promise<Scene> {
   return new Scene(hub, clock, { cpo, emsp, observer });
 }
 
-t.test('a silent partner is asked every 60 s at the url of its credentials [interface, What the service does 5; D34, D42]', async (t) => {
-  const scene = await sceneFor(t);
-  const before = scene.cpo.partner.asked.length;
-  t.same(await scene.pass(intervalMs - 1), { cpo: 0, emsp: 0 }, 'not before');
-  t.same(await scene.pass(1), { cpo: 1, emsp: 1 });
-  t.same(await scene.pass(intervalMs), { cpo: 1, emsp: 1 }, 'and again');
-  t.same(lines(scene.cpo.partner.asked.slice(before)), ['GET /ocpi/versions', 'GET /ocpi/versions']);
-  t.equal((await scene.shown('CPO'))?.status, 'CONNECTED');
-});
+t.test(
+  'a silent partner is asked every 60 s at the url of its credentials [interface, What the service does 5; D34, D42]',
+  async (t) => {
+    const scene = await sceneFor(t);
+    const before = scene.cpo.partner.asked.length;
+    t.same(await scene.pass(intervalMs - 1), { cpo: 0, emsp: 0 }, 'not before');
+    t.same(await scene.pass(1), { cpo: 1, emsp: 1 });
+    t.same(await scene.pass(intervalMs), { cpo: 1, emsp: 1 }, 'and again');
+    t.same(lines(scene.cpo.partner.asked.slice(before)), ['GET /ocpi/versions', 'GET /ocpi/versions']);
+    t.equal((await scene.shown('CPO'))?.status, 'CONNECTED');
+  },
+);
 
-t.test('a partner that called within the interval is not asked: any authenticated call is a sign of life [D34]', async (t) => {
-  const scene = await sceneFor(t);
-  const { partner } = scene.cpo;
-  await scene.pass(intervalMs / 2);
-  await partner.call('GET', '/versions');
-  t.same(await scene.pass(intervalMs / 2), { cpo: 0, emsp: 1 }, 'it called half an interval ago');
-  t.same(await scene.pass(intervalMs), { cpo: 1, emsp: 1 }, 'it has been silent since');
-  await partner.call('DELETE', '/2.2.1/tariffs/NL/CPO/NONE');
-  t.same(await scene.pass(intervalMs - 1), { cpo: 0, emsp: 0 });
-  await partner.call('GET', '/versions', undefined, { Authorization: 'Token bm90LW9uZQ==' });
-  t.same(await scene.pass(1), { cpo: 1, emsp: 1 }, 'a call with a wrong token is none of its');
-});
+t.test(
+  'a partner that called within the interval is not asked: any authenticated call is a sign of life [D34]',
+  async (t) => {
+    const scene = await sceneFor(t);
+    const { partner } = scene.cpo;
+    await scene.pass(intervalMs / 2);
+    await partner.call('GET', '/versions');
+    t.same(await scene.pass(intervalMs / 2), { cpo: 0, emsp: 1 }, 'it called half an interval ago');
+    t.same(await scene.pass(intervalMs), { cpo: 1, emsp: 1 }, 'it has been silent since');
+    await partner.call('DELETE', '/2.2.1/tariffs/NL/CPO/NONE');
+    t.same(await scene.pass(intervalMs - 1), { cpo: 0, emsp: 0 });
+    await partner.call('GET', '/versions', undefined, { Authorization: 'Token bm90LW9uZQ==' });
+    t.same(await scene.pass(1), { cpo: 1, emsp: 1 }, 'a call with a wrong token is none of its');
+  },
+);
 
 t.test('failing for more than 60 s makes its parties OFFLINE, the next success CONNECTED [D34]', async (t) => {
   const scene = await sceneFor(t);
@@ -178,11 +184,14 @@ t.test('OFFLINE holds back neither commands, authorize nor forwards [interface, 
   t.same([(await scene.shown('CPO'))?.status, (await scene.shown('EMS'))?.status], ['OFFLINE', 'OFFLINE']);
 });
 
-t.test('a suspended partner and one that never registered are not asked [interface, Party connection status; D34]', async (t) => {
-  const scene = await sceneFor(t);
-  await admin(scene.hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'NEW' }] });
-  await admin(scene.hub, 'POST', '/parties/NL-CPO/suspend');
-  await scene.emsp.partner.call('DELETE', '/2.2.1/credentials');
-  for (let minute = 0; minute < 4; minute++) t.same(await scene.pass(intervalMs), { cpo: 0, emsp: 0 });
-  for (const partyId of ['CPO', 'EMS'] as const) t.equal((await scene.shown(partyId))?.status, 'SUSPENDED', partyId);
-});
+t.test(
+  'a suspended partner and one that never registered are not asked [interface, Party connection status; D34]',
+  async (t) => {
+    const scene = await sceneFor(t);
+    await admin(scene.hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'NEW' }] });
+    await admin(scene.hub, 'POST', '/parties/NL-CPO/suspend');
+    await scene.emsp.partner.call('DELETE', '/2.2.1/credentials');
+    for (let minute = 0; minute < 4; minute++) t.same(await scene.pass(intervalMs), { cpo: 0, emsp: 0 });
+    for (const partyId of ['CPO', 'EMS'] as const) t.equal((await scene.shown(partyId))?.status, 'SUSPENDED', partyId);
+  },
+);

@@ -19,49 +19,63 @@ const accepting = ({ path }: Received) =>
 
 // Rates
 
-t.test('over its rate a party is refused with 429/2901 and Retry-After until its minute is over [interface, Limits; D35]', async (t) => {
-  const rates = { HUB_RATE_LISTS_PER_MIN: '3', HUB_RATE_COMMANDS_PER_MIN: '2', HUB_RATE_OTHER_PER_MIN: '20' };
-  const clock = new DayClock('2026-03-01T12:00:00Z');
-  const hub = await hubFor(t, rates, { clock });
-  const { cpo, emsp } = await routedPair(t, hub, { cpo: accepting });
-  const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH' });
-  await admin(hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
-  clock.increment(minuteMs);
+t.test(
+  'over its rate a party is refused with 429/2901 and Retry-After until its minute is over [interface, Limits; D35]',
+  async (t) => {
+    const rates = { HUB_RATE_LISTS_PER_MIN: '3', HUB_RATE_COMMANDS_PER_MIN: '2', HUB_RATE_OTHER_PER_MIN: '20' };
+    const clock = new DayClock('2026-03-01T12:00:00Z');
+    const hub = await hubFor(t, rates, { clock });
+    const { cpo, emsp } = await routedPair(t, hub, { cpo: accepting });
+    const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH' });
+    await admin(hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+    clock.increment(minuteMs);
 
-  const get = (path: string) => (partner: PlainPartner) => partner.call('GET', path);
-  const unlock = (partner: PlainPartner) =>
-    partner.call('POST', '/2.2.1/commands/UNLOCK_CONNECTOR', {
-      ...{ response_url: `${partner.url}/x`, location_id: 'LOC1', evse_uid: 'EVSE1', connector_id: '1' },
-    });
-  /** Each list endpoint has a budget of its own. `others`: who else may still ask. */
-  const budgets = [
-    { what: 'locations list', spend: get('/2.2.1/locations'), by: emsp, others: other, budget: 3 },
-    { what: 'tariffs list', spend: get('/2.2.1/tariffs'), by: emsp, others: other, budget: 3 },
-    { what: 'sessions list', spend: get(`/2.2.1/sessions?date_from=${instant(0)}`), by: emsp, others: other, budget: 3 },
-    { what: 'cdrs list', spend: get('/2.2.1/cdrs'), by: emsp, others: other, budget: 3 },
-    { what: 'tokens list', spend: get('/2.2.1/tokens'), by: cpo, others: null, budget: 3 },
-    { what: 'hub client info', spend: get('/2.2.1/hubclientinfo'), by: emsp, others: other, budget: 3 },
-    { what: 'commands', spend: unlock, by: emsp, others: other, budget: 2 },
-    { what: 'all the rest', spend: get('/2.2.1/locations/LOC1'), by: emsp, others: other, budget: 20 },
-  ];
-  for (const { what, spend, by, others, budget } of budgets) {
-    for (let times = 1; times <= budget; times++) t.equal(statusOf(await spend(by)), done, `${what}: request ${times}`);
-    const commands = callsTo(cpo, 'commands').length;
-    const refused = await spend(by);
-    t.equal(statusOf(refused), limited, `${what}: one more`);
-    t.equal(refused.json.status_message, 'Rate limited', what);
-    t.equal(refused.headers.get('retry-after'), '60', `${what}: Retry-After`);
-    t.equal(callsTo(cpo, 'commands').length, commands, `${what}: what is refused goes nowhere`);
-    if (others) t.equal(statusOf(await spend(others)), done, `${what}: another party has its own`);
-  }
-  clock.increment(20_500);
-  t.equal((await get('/2.2.1/locations')(emsp)).headers.get('retry-after'), '40', 'whole seconds until it may ask again');
-  clock.increment(39_499);
-  t.equal((await get('/2.2.1/locations')(emsp)).headers.get('retry-after'), '1');
-  clock.increment(1);
-  for (const { what, spend, by } of budgets) t.equal(statusOf(await spend(by)), done, `${what}: a new minute`);
-});
+    const get = (path: string) => (partner: PlainPartner) => partner.call('GET', path);
+    const unlock = (partner: PlainPartner) =>
+      partner.call('POST', '/2.2.1/commands/UNLOCK_CONNECTOR', {
+        ...{ response_url: `${partner.url}/x`, location_id: 'LOC1', evse_uid: 'EVSE1', connector_id: '1' },
+      });
+    /** Each list endpoint has a budget of its own. `others`: who else may still ask. */
+    const budgets = [
+      { what: 'locations list', spend: get('/2.2.1/locations'), by: emsp, others: other, budget: 3 },
+      { what: 'tariffs list', spend: get('/2.2.1/tariffs'), by: emsp, others: other, budget: 3 },
+      {
+        what: 'sessions list',
+        spend: get(`/2.2.1/sessions?date_from=${instant(0)}`),
+        by: emsp,
+        others: other,
+        budget: 3,
+      },
+      { what: 'cdrs list', spend: get('/2.2.1/cdrs'), by: emsp, others: other, budget: 3 },
+      { what: 'tokens list', spend: get('/2.2.1/tokens'), by: cpo, others: null, budget: 3 },
+      { what: 'hub client info', spend: get('/2.2.1/hubclientinfo'), by: emsp, others: other, budget: 3 },
+      { what: 'commands', spend: unlock, by: emsp, others: other, budget: 2 },
+      { what: 'all the rest', spend: get('/2.2.1/locations/LOC1'), by: emsp, others: other, budget: 20 },
+    ];
+    for (const { what, spend, by, others, budget } of budgets) {
+      for (let times = 1; times <= budget; times++)
+        t.equal(statusOf(await spend(by)), done, `${what}: request ${times}`);
+      const commands = callsTo(cpo, 'commands').length;
+      const refused = await spend(by);
+      t.equal(statusOf(refused), limited, `${what}: one more`);
+      t.equal(refused.json.status_message, 'Rate limited', what);
+      t.equal(refused.headers.get('retry-after'), '60', `${what}: Retry-After`);
+      t.equal(callsTo(cpo, 'commands').length, commands, `${what}: what is refused goes nowhere`);
+      if (others) t.equal(statusOf(await spend(others)), done, `${what}: another party has its own`);
+    }
+    clock.increment(20_500);
+    t.equal(
+      (await get('/2.2.1/locations')(emsp)).headers.get('retry-after'),
+      '40',
+      'whole seconds until it may ask again',
+    );
+    clock.increment(39_499);
+    t.equal((await get('/2.2.1/locations')(emsp)).headers.get('retry-after'), '1');
+    clock.increment(1);
+    for (const { what, spend, by } of budgets) t.equal(statusOf(await spend(by)), done, `${what}: a new minute`);
+  },
+);
 
 // Ids and envelopes, sizes
 
@@ -77,39 +91,86 @@ await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
 const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
 const unlockBody = { response_url: `${emsp.url}/x`, location_id: 'LOC1', evse_uid: 'EVSE1', connector_id: '1' };
 
-t.test('X-Request-ID and X-Correlation-ID: echoed, passed on and recorded [interface, Authentication 8; D14]', async (t) => {
-  const calls = [
-    { what: 'a push', from: cpo, at: emsp, method: 'PUT', path: sessionPath('IDS'), body: sessionBody('IDS'), tries: 1 },
-    { what: 'a push retried', from: cpo, at: emsp, method: 'PUT', path: sessionPath('IDS2'), body: sessionBody('IDS2'), tries: 3 },
-    { what: 'a token', from: emsp, at: cpo, method: 'PUT', path: '/2.2.1/tokens/NL/EMS/T1', body: tokenBody('T1'), tries: 1 },
-    { what: 'a command', from: emsp, at: cpo, method: 'POST', path: '/2.2.1/commands/UNLOCK_CONNECTOR', body: unlockBody, tries: 1 },
-    { what: 'authorize', from: cpo, at: emsp, method: 'POST', path: '/2.2.1/tokens/T1/authorize', body: undefined, tries: 1 },
-  ];
-  for (const { what, from, at, method, path, body, tries } of calls) {
-    for (const given of [true, false]) {
-      const ids = given ? { 'X-Request-ID': `req ${what}`, 'X-Correlation-ID': `cor ${what}` } : {};
-      failures = tries - 1;
-      let answer: Answer | null = null;
-      const came = await arrivals(hub, at, async () => {
-        answer = await from.call(method, path, body, { ...ids, ...to });
-      });
-      const { headers } = answer ?? t.fail('no answer') ?? { headers: new Headers() };
-      const [request, correlation] = [headers.get('x-request-id') ?? '', headers.get('x-correlation-id') ?? ''];
-      if (given) t.same([request, correlation], [`req ${what}`, `cor ${what}`], `${what}: echoed`);
-      else t.ok(request !== '' && correlation !== '' && request !== correlation, `${what}: minted when absent`);
-      const requests = came.map((call) => String(call.headers['x-request-id']));
-      t.equal(came.length, tries, `${what}: attempts`);
-      t.equal(new Set([...requests, request]).size, tries + 1, `${what}: a new request id for each attempt`);
-      t.same([...new Set(came.map((call) => call.headers['x-correlation-id']))], [correlation], `${what}: passed on`);
-      const recorded = await itemsOf(hub, `/events?correlation_id=${encodeURIComponent(correlation)}`);
-      t.ok(recorded.length > 0, `${what}: in the event log`);
+t.test(
+  'X-Request-ID and X-Correlation-ID: echoed, passed on and recorded [interface, Authentication 8; D14]',
+  async (t) => {
+    const calls = [
+      {
+        what: 'a push',
+        from: cpo,
+        at: emsp,
+        method: 'PUT',
+        path: sessionPath('IDS'),
+        body: sessionBody('IDS'),
+        tries: 1,
+      },
+      {
+        what: 'a push retried',
+        from: cpo,
+        at: emsp,
+        method: 'PUT',
+        path: sessionPath('IDS2'),
+        body: sessionBody('IDS2'),
+        tries: 3,
+      },
+      {
+        what: 'a token',
+        from: emsp,
+        at: cpo,
+        method: 'PUT',
+        path: '/2.2.1/tokens/NL/EMS/T1',
+        body: tokenBody('T1'),
+        tries: 1,
+      },
+      {
+        what: 'a command',
+        from: emsp,
+        at: cpo,
+        method: 'POST',
+        path: '/2.2.1/commands/UNLOCK_CONNECTOR',
+        body: unlockBody,
+        tries: 1,
+      },
+      {
+        what: 'authorize',
+        from: cpo,
+        at: emsp,
+        method: 'POST',
+        path: '/2.2.1/tokens/T1/authorize',
+        body: undefined,
+        tries: 1,
+      },
+    ];
+    for (const { what, from, at, method, path, body, tries } of calls) {
+      for (const given of [true, false]) {
+        const ids = given ? { 'X-Request-ID': `req ${what}`, 'X-Correlation-ID': `cor ${what}` } : {};
+        failures = tries - 1;
+        let answer: Answer | null = null;
+        const came = await arrivals(hub, at, async () => {
+          answer = await from.call(method, path, body, { ...ids, ...to });
+        });
+        if (!answer) throw new Error('no answer');
+        const { headers } = answer as Answer;
+        const [request, correlation] = [headers.get('x-request-id') ?? '', headers.get('x-correlation-id') ?? ''];
+        if (given) t.same([request, correlation], [`req ${what}`, `cor ${what}`], `${what}: echoed`);
+        else t.ok(request !== '' && correlation !== '' && request !== correlation, `${what}: minted when absent`);
+        const requests = came.map((call) => String(call.headers['x-request-id']));
+        t.equal(came.length, tries, `${what}: attempts`);
+        t.equal(new Set([...requests, request]).size, tries + 1, `${what}: a new request id for each attempt`);
+        t.same([...new Set(came.map((call) => call.headers['x-correlation-id']))], [correlation], `${what}: passed on`);
+        const events = `/events?correlation_id=${encodeURIComponent(correlation)}`;
+        await eventually(`${what}: in the event log`, async () => (await itemsOf(hub, events)).length > 0);
+      }
     }
-  }
-});
+  },
+);
 
 t.test('an id that no header can carry on is replaced [D14]', async (t) => {
   for (const sent of ['x'.repeat(129), 'caf\u00e9', ' ']) {
-    const { headers } = await cpo.call('GET', '/versions', undefined, { 'X-Request-ID': sent, 'X-Correlation-ID': sent });
+    const { headers } = await cpo.call('GET', '/versions', undefined, {
+      'X-Request-ID': sent,
+      'X-Correlation-ID': sent,
+    });
     for (const name of ['x-request-id', 'x-correlation-id']) {
       t.match(headers.get(name), /^[\x21-\x7e]{16,128}$/, `${name} for ${JSON.stringify(sent.slice(0, 8))}`);
       t.not(headers.get(name), sent);
@@ -251,63 +312,74 @@ async function pass(scene: Watched, ms: number): Promise<void> {
   await quiet(scene.hub);
 }
 
-t.test('a session that was stopped and not completed is a case after its grace, at the next sweep [interface, Orphan handling; D36]', async (t) => {
-  const scene = await watched(t);
-  const { hub, cpo, emsp } = scene;
-  await push(scene, 'S1', 'ACTIVE');
-  await stop(scene, 'S1');
-  t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'armed by the ACCEPTED stop');
-  await stop(scene, 'S1');
-  t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'once, however often it is stopped');
-  await quiet(hub);
-  const [toCpo, toEmsp] = [cpo.received.length, emsp.received.length];
-  const body = dataText(await cpo.call('GET', sessionPath('S1')));
+t.test(
+  'a session that was stopped and not completed is a case after its grace, at the next sweep [interface, Orphan handling; D36]',
+  async (t) => {
+    const scene = await watched(t);
+    const { hub, cpo, emsp } = scene;
+    await push(scene, 'S1', 'ACTIVE');
+    await stop(scene, 'S1');
+    t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'armed by the ACCEPTED stop');
+    await stop(scene, 'S1');
+    t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'once, however often it is stopped');
+    await quiet(hub);
+    const [toCpo, toEmsp] = [cpo.received.length, emsp.received.length];
+    const body = dataText(await cpo.call('GET', sessionPath('S1')));
 
-  await pass(scene, 2 * minuteMs);
-  t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'the grace alone opens nothing');
-  await pass(scene, 3 * minuteMs - 1);
-  t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'nor does the time before the sweep');
-  scene.clock.increment(1);
-  await eventually('the sweep opens it', async () => (await states(hub)).includes('NL-CPO/S1 OPEN'));
-  const [opened] = await itemsOf(hub, '/orphans?state=OPEN');
-  t.match(opened, { kind: 'stop_without_complete', cpo: 'NL-CPO', emsp: 'NL-EMS', opened_at: afterStart(5 * minuteMs) });
-  await eventually('the CPO is pulled', () => callsTo(cpo, 'sessions').length > 0);
-  for (let sweeps = 0; sweeps < 3; sweeps++) await pass(scene, 5 * minuteMs);
-  t.same(await states(hub), ['NL-CPO/S1 OPEN'], 'once');
-  const openings = await itemsOf(hub, '/events?type=orphan.opened');
-  t.equal(openings.length, 1, 'one fact in the log');
+    await pass(scene, 2 * minuteMs);
+    t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'the grace alone opens nothing');
+    await pass(scene, 3 * minuteMs - 1);
+    t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'nor does the time before the sweep');
+    scene.clock.increment(1);
+    await eventually('the sweep opens it', async () => (await states(hub)).includes('NL-CPO/S1 OPEN'));
+    const [opened] = await itemsOf(hub, '/orphans?state=OPEN');
+    t.match(opened, {
+      kind: 'stop_without_complete',
+      cpo: 'NL-CPO',
+      emsp: 'NL-EMS',
+      opened_at: afterStart(5 * minuteMs),
+    });
+    await eventually('the CPO is pulled', () => callsTo(cpo, 'sessions').length > 0);
+    for (let sweeps = 0; sweeps < 3; sweeps++) await pass(scene, 5 * minuteMs);
+    t.same(await states(hub), ['NL-CPO/S1 OPEN'], 'once');
+    const openings = await itemsOf(hub, '/events?type=orphan.opened');
+    t.equal(openings.length, 1, 'one fact in the log');
 
-  const asked = lines(cpo.received.slice(toCpo));
-  t.equal(asked.length, 1, 'the CPO gets one request, and no second stop');
-  t.match(asked[0], /^GET \/ocpi\/2\.2\.1\/sessions\?.*\bdate_from=/, 'a pull of its sessions by date');
-  const told = lines(emsp.received.slice(toEmsp)).filter((line) => !line.endsWith('/MARK'));
-  t.same(told, [], 'the eMSP is told nothing that the CPO did not say');
-  t.equal(dataText(await cpo.call('GET', sessionPath('S1'))), body, 'the session stays as the CPO left it');
-  t.equal((await emsp.call('GET', '/2.2.1/cdrs')).headers.get('x-total-count'), '0', 'there is no CDR');
+    const asked = lines(cpo.received.slice(toCpo));
+    t.equal(asked.length, 1, 'the CPO gets one request, and no second stop');
+    t.match(asked[0], /^GET \/ocpi\/2\.2\.1\/sessions\?.*\bdate_from=/, 'a pull of its sessions by date');
+    const told = lines(emsp.received.slice(toEmsp)).filter((line) => !line.endsWith('/MARK'));
+    t.same(told, [], 'the eMSP is told nothing that the CPO did not say');
+    t.equal(dataText(await cpo.call('GET', sessionPath('S1'))), body, 'the session stays as the CPO left it');
+    t.equal((await emsp.call('GET', '/2.2.1/cdrs')).headers.get('x-total-count'), '0', 'there is no CDR');
 
-  await push(scene, 'S1', 'COMPLETED');
-  await eventually('a later COMPLETED resolves it', async () => (await states(hub)).includes('NL-CPO/S1 RESOLVED'));
-  const [resolved] = await itemsOf(hub, '/orphans?state=RESOLVED');
-  t.equal(resolved?.resolved_at, afterStart(20 * minuteMs));
-});
+    await push(scene, 'S1', 'COMPLETED');
+    await eventually('a later COMPLETED resolves it', async () => (await states(hub)).includes('NL-CPO/S1 RESOLVED'));
+    const [resolved] = await itemsOf(hub, '/orphans?state=RESOLVED');
+    t.equal(resolved?.resolved_at, afterStart(20 * minuteMs));
+  },
+);
 
-t.test('what the pull of an open case brings is the CPO’s own word: stored, forwarded as a PUT, and it may resolve the case [D36, D52]', async (t) => {
-  const scene = await watched(t);
-  await push(scene, 'S1', 'ACTIVE');
-  await stop(scene, 'S1');
-  await quiet(scene.hub);
-  const before = scene.emsp.received.length;
-  const ended = sessionBody('S1', { status: 'COMPLETED', kwh: 9.5, last_updated: instant(50) });
-  scene.pulled = [ended];
-  scene.clock.increment(5 * minuteMs);
-  await eventually('the case is resolved', async () => (await states(scene.hub)).includes('NL-CPO/S1 RESOLVED'));
-  await quiet(scene.hub);
-  t.equal(callsTo(scene.cpo, 'sessions').length, 1, 'one pull');
-  const came = scene.emsp.received.slice(before);
-  t.same(lines(came), ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1']);
-  t.same(JSON.parse(came[0]?.body ?? '{}'), ended, 'as the CPO has it');
-  t.same((await scene.emsp.call('GET', sessionPath('S1'))).json.data, ended, 'and so it is stored');
-});
+t.test(
+  'what the pull of an open case brings is the CPO’s own word: stored, forwarded as a PUT, and it may resolve the case [D36, D52]',
+  async (t) => {
+    const scene = await watched(t);
+    await push(scene, 'S1', 'ACTIVE');
+    await stop(scene, 'S1');
+    await quiet(scene.hub);
+    const before = scene.emsp.received.length;
+    const ended = sessionBody('S1', { status: 'COMPLETED', kwh: 9.5, last_updated: instant(50) });
+    scene.pulled = [ended];
+    scene.clock.increment(5 * minuteMs);
+    await eventually('the case is resolved', async () => (await states(scene.hub)).includes('NL-CPO/S1 RESOLVED'));
+    await quiet(scene.hub);
+    t.equal(callsTo(scene.cpo, 'sessions').length, 1, 'one pull');
+    const came = scene.emsp.received.slice(before);
+    t.same(lines(came), ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1']);
+    t.same(JSON.parse(came[0]?.body ?? '{}'), ended, 'as the CPO has it');
+    t.same((await scene.emsp.call('GET', sessionPath('S1'))).json.data, ended, 'and so it is stored');
+  },
+);
 
 t.test('a grace that ends after a sweep waits for the next one [D36]', async (t) => {
   const scene = await watched(t);

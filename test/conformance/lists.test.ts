@@ -65,7 +65,11 @@ function pushed(module: string, partners: readonly [PlainPartner, PlainPartner],
   return {
     put: (index: number, last_updated: string) => {
       const owner = ofIndex(partners, index);
-      return owner.call('PUT', path(module, owner, `I${index}`), bodyOf(`I${index}`, { ...party(owner), last_updated }));
+      return owner.call(
+        'PUT',
+        path(module, owner, `I${index}`),
+        bodyOf(`I${index}`, { ...party(owner), last_updated }),
+      );
     },
     change: (item: Item) => {
       const owner = ofItem(partners, item);
@@ -115,8 +119,7 @@ const lists: readonly List[] = [
 
 for (const { put } of lists) for (let index = 0; index < count; index++) await put(index, instant(index));
 
-const nameOf = (item: Item) =>
-  [item.country_code, item.party_id, item.id ?? item.uid ?? item.role].join('/');
+const nameOf = (item: Item) => [item.country_code, item.party_id, item.id ?? item.uid ?? item.role].join('/');
 const itemsOf = ({ json }: Answer) => json.data as Item[];
 const namesOf = (answer: Answer) => itemsOf(answer).map(nameOf);
 const epoch = (text = '') => Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`);
@@ -152,29 +155,32 @@ function eachList(title: string, check: (t: Test, list: List) => Promise<void>):
   });
 }
 
-eachList('a page says how many there are, what was applied, and where to go on [interface, Pagination; D31, D32]', async (t, list) => {
-  const pages = await crawl(list, 'limit=5');
-  const items = pages.flatMap(itemsOf);
-  t.ok(items.length >= count, 'all of the seed is there');
-  t.equal(new Set(items.map(nameOf)).size, items.length, 'nothing twice');
-  const places = items.map((item) => [epoch(item.last_updated), nameOf(item)] as const);
-  t.same(
-    places,
-    [...places].sort(([a, x], [b, y]) => a - b || (x < y ? -1 : 1)),
-    'by last_updated, then owner and id, ascending',
-  );
-  for (const [index, page] of pages.entries()) {
-    t.equal(statusOf(page), '200/1000');
-    t.equal(page.headers.get('x-limit'), '5', 'X-Limit is the applied page size');
-    t.equal(page.headers.get('x-total-count'), String(items.length), 'X-Total-Count');
-    const relations = [...(index < pages.length - 1 ? ['next'] : []), ...(index > 0 ? ['prev'] : [])];
-    t.same([...linksOf(page).keys()], relations, `page ${index}: rel="next" stands before rel="prev"`);
-    if (index < pages.length - 1) t.equal(itemsOf(page).length, 5, `page ${index} is full`);
-    const prev = linksOf(page).get('prev');
-    const before = pages[index - 1];
-    if (prev && before) t.same(namesOf(await follow(list, prev)), namesOf(before), `page ${index}: the page before`);
-  }
-});
+eachList(
+  'a page says how many there are, what was applied, and where to go on [interface, Pagination; D31, D32]',
+  async (t, list) => {
+    const pages = await crawl(list, 'limit=5');
+    const items = pages.flatMap(itemsOf);
+    t.ok(items.length >= count, 'all of the seed is there');
+    t.equal(new Set(items.map(nameOf)).size, items.length, 'nothing twice');
+    const places = items.map((item) => [epoch(item.last_updated), nameOf(item)] as const);
+    t.same(
+      places,
+      [...places].sort(([a, x], [b, y]) => a - b || (x < y ? -1 : 1)),
+      'by last_updated, then owner and id, ascending',
+    );
+    for (const [index, page] of pages.entries()) {
+      t.equal(statusOf(page), '200/1000');
+      t.equal(page.headers.get('x-limit'), '5', 'X-Limit is the applied page size');
+      t.equal(page.headers.get('x-total-count'), String(items.length), 'X-Total-Count');
+      const relations = [...(index < pages.length - 1 ? ['next'] : []), ...(index > 0 ? ['prev'] : [])];
+      t.same([...linksOf(page).keys()], relations, `page ${index}: rel="next" stands before rel="prev"`);
+      if (index < pages.length - 1) t.equal(itemsOf(page).length, 5, `page ${index} is full`);
+      const prev = linksOf(page).get('prev');
+      const before = pages[index - 1];
+      if (prev && before) t.same(namesOf(await follow(list, prev)), namesOf(before), `page ${index}: the page before`);
+    }
+  },
+);
 
 eachList('without limit the default, above the maximum the maximum [interface, Pagination; D31]', async (t, list) => {
   const total = (await whole(list)).length;
@@ -221,7 +227,14 @@ eachList('dates are read in every form of RFC 3339 [D31]', async (t, list) => {
   const expected = String(all.filter((item) => epoch(item.last_updated) >= at).length);
   const utc = new Date(at).toISOString();
   const shifted = new Date(at + 2 * 3_600_000).toISOString().slice(0, 23);
-  const forms = [utc, utc.slice(0, -1), `${utc.slice(0, -1)}000000Z`, utc.toLowerCase(), `${shifted}%2B02:00`, `${shifted}+02:00`];
+  const forms = [
+    utc,
+    utc.slice(0, -1),
+    `${utc.slice(0, -1)}000000Z`,
+    utc.toLowerCase(),
+    `${shifted}%2B02:00`,
+    `${shifted}+02:00`,
+  ];
   for (const form of forms) {
     const page = await pageOf({ ...list, query: '' }, `date_from=${form}&limit=1`);
     t.equal(page.headers.get('x-total-count'), expected, form);
@@ -234,10 +247,9 @@ eachList('a bad value is 200/2001 and named [D1, D3, D31]', async (t, list) => {
   const cases = [
     ...['-1', '1.5', 'ten', '', '%201', '1e2', '0x1'].map((value) => ['limit', `${from}&limit=${value}`] as const),
     ...['-1', '1.5', 'x', ''].map((value) => ['offset', `${from}&offset=${value}`] as const),
-    ...['yesterday', '2026-02-30T00:00:00Z', '2026-02-01', '2026-02-01T25:00:00Z', '1767225600', ''].flatMap((value) => [
-      ['date_from', `date_from=${value}`] as const,
-      ['date_to', `${from}&date_to=${value}`] as const,
-    ]),
+    ...['yesterday', '2026-02-30T00:00:00Z', '2026-02-01', '2026-02-01T25:00:00Z', '1767225600', ''].flatMap(
+      (value) => [['date_from', `date_from=${value}`] as const, ['date_to', `${from}&date_to=${value}`] as const],
+    ),
     ['limit', `${from}&limit=1&limit=2`],
     ['date_from', `${from}&${from}`],
     ...['x', 'e30', '%00', 'bnVsbA'].map((value) => ['cursor', `${from}&cursor=${value}`] as const),
@@ -274,40 +286,47 @@ eachList('a page behind the end is empty, says the total and leads back [interfa
   t.equal(page.headers.get('link'), null, 'no links');
 });
 
-t.test('who follows rel="next" misses nothing and repeats nothing unchanged, whatever is written meanwhile [D32]', async (t) => {
-  for (const [at, list] of lists.entries()) {
-    const before = (await whole(list)).map(nameOf);
-    const all = await whole(list);
-    const changedSeen = new Set<string>();
-    const changedAhead = new Set<string>();
-    let pages = 0;
-    const crawled = await crawl(list, 'limit=4', async (page) => {
-      pages++;
-      if (pages > 3) return;
-      // Rows in front are put in and taken out, so that offsets slip both ways.
-      await list.put(100 + at * 10 + pages, earlier);
-      const [seen, alsoSeen] = itemsOf(page);
-      const ahead = all[pages * 4 + 6];
-      if (seen && ahead && list.change) {
-        for (const item of [seen, ahead]) await list.change(item);
-        changedSeen.add(nameOf(seen));
-        changedAhead.add(nameOf(ahead));
-      }
-      if (alsoSeen) await list.remove?.(alsoSeen);
-    });
-    t.ok(pages > 3, `${list.name}: it took several pages`);
-    t.equal(changedSeen.size, list.change ? 3 : 0, `${list.name}: rows changed meanwhile`);
-    const times = new Map<string, number>();
-    for (const name of crawled.flatMap(namesOf)) times.set(name, (times.get(name) ?? 0) + 1);
-    const wrong = before.filter((name) => times.get(name) !== (changedSeen.has(name) ? 2 : 1));
-    t.same(wrong, [], `${list.name}: unchanged ones once, changed ones after they changed`);
-  }
-});
+t.test(
+  'who follows rel="next" misses nothing and repeats nothing unchanged, whatever is written meanwhile [D32]',
+  async (t) => {
+    for (const [at, list] of lists.entries()) {
+      const before = (await whole(list)).map(nameOf);
+      const all = await whole(list);
+      const changedSeen = new Set<string>();
+      const changedAhead = new Set<string>();
+      let pages = 0;
+      const crawled = await crawl(list, 'limit=4', async (page) => {
+        pages++;
+        if (pages > 3) return;
+        // Rows in front are put in and taken out, so that offsets slip both ways.
+        await list.put(100 + at * 10 + pages, earlier);
+        const [seen, alsoSeen] = itemsOf(page);
+        const ahead = all[pages * 4 + 6];
+        if (seen && ahead && list.change) {
+          for (const item of [seen, ahead]) await list.change(item);
+          changedSeen.add(nameOf(seen));
+          changedAhead.add(nameOf(ahead));
+        }
+        if (alsoSeen) await list.remove?.(alsoSeen);
+      });
+      t.ok(pages > 3, `${list.name}: it took several pages`);
+      t.equal(changedSeen.size, list.change ? 3 : 0, `${list.name}: rows changed meanwhile`);
+      const times = new Map<string, number>();
+      for (const name of crawled.flatMap(namesOf)) times.set(name, (times.get(name) ?? 0) + 1);
+      const wrong = before.filter((name) => times.get(name) !== (changedSeen.has(name) ? 2 : 1));
+      t.same(wrong, [], `${list.name}: unchanged ones once, changed ones after they changed`);
+    }
+  },
+);
 
 t.test('every URL starts with the public URL, whatever the Host header says [D33]', async (t) => {
   const get = (who: PlainPartner, at: string) =>
     new Promise<string>((resolve, reject) => {
-      const headers = { Host: 'evil.example.test', Authorization: `Token ${btoa(who.hubToken)}`, 'X-Forwarded-Host': 'evil' };
+      const headers = {
+        Host: 'evil.example.test',
+        Authorization: `Token ${btoa(who.hubToken)}`,
+        'X-Forwarded-Host': 'evil',
+      };
       request(`${hub.url}/ocpi${at}`, { headers }, (response) => {
         let body = '';
         response.setEncoding('utf8').on('data', (chunk: string) => {
@@ -338,7 +357,11 @@ t.test('every URL starts with the public URL, whatever the Host header says [D33
   for (const [what, text] of emitted) {
     const urls = text.match(/https?:\/\/[^"\\<>\s]+/g) ?? [];
     t.ok(urls.length > 0, `${what}: has URLs`);
-    t.same(urls.filter((url) => !ours.test(url)), [], what);
+    t.same(
+      urls.filter((url) => !ours.test(url)),
+      [],
+      what,
+    );
     t.notMatch(text, /evil/, `${what}: nothing of the request's host`);
   }
 });

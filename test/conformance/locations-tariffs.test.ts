@@ -4,7 +4,7 @@
 import t from 'tap';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
+import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 
 const hub = await hubFor(t);
@@ -357,6 +357,5 @@ t.test('an older last_updated is stored and forwarded as it came, with a warning
   const [came] = await arrivals(hub, emsp, () => cpo.call('PUT', `${base}/OLD`, older));
   t.equal(came?.body, older);
   t.equal(dataText(await cpo.call('GET', `${base}/OLD`)), older, 'arrival decides');
-  const [, event] = await itemsOf(hub, '/events?type=object.put&object=NL-CPO/OLD');
-  t.match((event?.data as { warnings: string[] }).warnings.join(), /last_updated .* is older/);
+  t.match((await warningsAbout(hub, 'NL-CPO/OLD')).join(), /last_updated .* is older/);
 });

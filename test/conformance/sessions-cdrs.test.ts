@@ -4,7 +4,7 @@
 import t, { type Test } from 'tap';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
+import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
 
@@ -179,6 +179,30 @@ t.test(
 );
 
 t.test(
+  'an eMSP that was away when a session began gets it whole with its next update [interface, Sessions 6; D50]',
+  async (t) => {
+    const back = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'BCK' });
+    await admin(hub, 'PUT', '/routes/NL-BCK/NL-CPO', { active: true });
+    await admin(hub, 'POST', '/parties/NL-BCK/suspend');
+    await cpo.call('PUT', pathOf(cpo, 'AWAY'), sessionBody('AWAY', names('NL', 'BCK')));
+    const { initial_token } = await admin(hub, 'POST', '/parties/NL-BCK/initial-token');
+    await back.registerAgain(String(initial_token));
+    const steps = [1, 2].map((kwh) => JSON.stringify({ kwh, last_updated: instant(kwh) }));
+    const wholes: string[] = [];
+    const came = await arrivals(hub, back, async () => {
+      for (const body of steps) {
+        await cpo.call('PATCH', pathOf(cpo, 'AWAY'), body);
+        wholes.push(dataText(await back.call('GET', pathOf(cpo, 'AWAY'))));
+      }
+    });
+    t.same(
+      came.map(({ method, body }) => `${method} ${body}`),
+      [`PUT ${wholes[0]}`, `PATCH ${steps[1]}`],
+    );
+  },
+);
+
+t.test(
   'an eMSP pulls its own sessions and CDRs alone [interface, Sessions (eMSP pulls), CDRs, Authentication 9]',
   async (t) => {
     await cpo.call('PUT', pathOf(cpo, 'MINE'), sessionBody('MINE'));
@@ -224,19 +248,19 @@ t.test('a PATCH appends charging_periods, a PUT replaces them; PATCH never creat
   const periods = async () =>
     ((await emsp.call('GET', pathOf(cpo, 'PERIODS'))).json.data as Record<string, unknown>).charging_periods;
   const steps = [
-    { method: 'PUT', has: undefined, then: undefined },
-    { method: 'PATCH', has: [period(1)], then: [period(1)] },
-    { method: 'PATCH', has: [period(2), period(3)], then: [period(1), period(2), period(3)] },
-    { method: 'PATCH', has: undefined, then: [period(1), period(2), period(3)] },
-    { method: 'PATCH', has: [], then: [period(1), period(2), period(3)] },
-    { method: 'PUT', has: [period(4)], then: [period(4)] },
+    { method: 'PUT', has: undefined, becomes: undefined },
+    { method: 'PATCH', has: [period(1)], becomes: [period(1)] },
+    { method: 'PATCH', has: [period(2), period(3)], becomes: [period(1), period(2), period(3)] },
+    { method: 'PATCH', has: undefined, becomes: [period(1), period(2), period(3)] },
+    { method: 'PATCH', has: [], becomes: [period(1), period(2), period(3)] },
+    { method: 'PUT', has: [period(4)], becomes: [period(4)] },
   ];
-  for (const { method, has, then } of steps) {
+  for (const { method, has, becomes } of steps) {
     const fields = { charging_periods: has, last_updated: instant(5) };
     const body = JSON.stringify(method === 'PUT' ? sessionBody('PERIODS', fields) : fields);
     const [came] = await arrivals(hub, emsp, () => cpo.call(method, pathOf(cpo, 'PERIODS'), body));
     t.equal(came?.body, body, `${method}: the fragment is forwarded as it came`);
-    t.same(await periods(), then, `${method} of ${has?.length ?? 'no'} periods`);
+    t.same(await periods(), becomes, `${method} of ${has?.length ?? 'no'} periods`);
   }
   t.equal(statusOf(await cpo.call('PATCH', pathOf(cpo, 'NEVER'), { last_updated: instant(1) })), notFound);
   t.equal(statusOf(await cpo.call('GET', pathOf(cpo, 'NEVER'))), notFound);
@@ -251,8 +275,7 @@ t.test(
     t.equal(came.at(-1)?.body, older);
     const stored = (await emsp.call('GET', pathOf(cpo, 'OLD'))).json.data;
     t.match(stored, { status: 'COMPLETED', last_updated: instant(10) }, 'arrival decides');
-    const [event] = await itemsOf(hub, '/events?type=object.patched&object=NL-CPO/OLD');
-    t.match((event?.data as { warnings: string[] }).warnings.join(), /last_updated .* is older/);
+    t.match((await warningsAbout(hub, 'NL-CPO/OLD')).join(), /last_updated .* is older/);
   },
 );
 

@@ -20,40 +20,43 @@ const done = '200/1000';
 const notFound = '404/2003';
 const instant = (minute: number) => `2026-02-01T10:${String(minute).padStart(2, '0')}:00Z`;
 
-t.test('a token push goes to every routed CPO with the same method, path, type and bytes [interface, Events; D15, D17, D24]', async (t) => {
-  const whole = `{ "x_own": [1.0, 1e2],${JSON.stringify(tokenBody('CARD 1')).slice(1)}`;
-  const steps = [
-    { method: 'PUT', query: '', body: whole, type: 'RFID' },
-    { method: 'PATCH', query: '', body: `{"valid" : false, "last_updated":"${instant(1)}"}`, type: 'RFID' },
-    { method: 'PUT', query: '?type=RFID', body: whole, type: 'RFID' },
-    {
-      method: 'PUT',
-      query: '?type=APP_USER',
-      body: JSON.stringify(tokenBody('CARD 1', { type: 'APP_USER' })),
-      type: 'APP_USER',
-    },
-  ];
-  for (const { method, query, body, type } of steps) {
-    const before = [secondCpo, stranger].map(({ received }) => received.length);
-    const [came, ...more] = await arrivals(hub, cpo, async () => {
-      t.equal(statusOf(await emsp.call(method, `${base}/CARD%201${query}`, body)), done, method);
-    });
-    t.equal(`${came?.method} ${came?.path}`, `${method} /ocpi${base}/CARD%201?type=${type}`);
-    t.equal(came?.body, body, `${method}: bytes`);
-    t.same(
-      ['from-country-code', 'from-party-id', 'to-country-code', 'to-party-id'].map((n) => came?.headers[`ocpi-${n}`]),
-      ['NL', 'EMS', 'NL', 'CPO'],
-      `${method}: routing headers`,
-    );
-    t.same(more, [], `${method}: once`);
-    t.equal(secondCpo.received.at(-1)?.body, body, `${method}: the other routed CPO has it too`);
-    t.same(
-      [secondCpo, stranger].map(({ received }, index) => received.length - (before[index] ?? 0)),
-      [1, 0],
-      `${method}: a CPO without a rule does not`,
-    );
-  }
-});
+t.test(
+  'a token push goes to every routed CPO with the same method, path, type and bytes [interface, Events; D15, D17, D24]',
+  async (t) => {
+    const whole = `{ "x_own": [1.0, 1e2],${JSON.stringify(tokenBody('CARD 1')).slice(1)}`;
+    const steps = [
+      { method: 'PUT', query: '', body: whole, type: 'RFID' },
+      { method: 'PATCH', query: '', body: `{"valid" : false, "last_updated":"${instant(1)}"}`, type: 'RFID' },
+      { method: 'PUT', query: '?type=RFID', body: whole, type: 'RFID' },
+      {
+        method: 'PUT',
+        query: '?type=APP_USER',
+        body: JSON.stringify(tokenBody('CARD 1', { type: 'APP_USER' })),
+        type: 'APP_USER',
+      },
+    ];
+    for (const { method, query, body, type } of steps) {
+      const before = [secondCpo, stranger].map(({ received }) => received.length);
+      const [came, ...more] = await arrivals(hub, cpo, async () => {
+        t.equal(statusOf(await emsp.call(method, `${base}/CARD%201${query}`, body)), done, method);
+      });
+      t.equal(`${came?.method} ${came?.path}`, `${method} /ocpi${base}/CARD%201?type=${type}`);
+      t.equal(came?.body, body, `${method}: bytes`);
+      t.same(
+        ['from-country-code', 'from-party-id', 'to-country-code', 'to-party-id'].map((n) => came?.headers[`ocpi-${n}`]),
+        ['NL', 'EMS', 'NL', 'CPO'],
+        `${method}: routing headers`,
+      );
+      t.same(more, [], `${method}: once`);
+      t.equal(secondCpo.received.at(-1)?.body, body, `${method}: the other routed CPO has it too`);
+      t.same(
+        [secondCpo, stranger].map(({ received }, index) => received.length - (before[index] ?? 0)),
+        [1, 0],
+        `${method}: a CPO without a rule does not`,
+      );
+    }
+  },
+);
 
 t.test('the type is part of the key: RFID unless the query or the body says otherwise [D24, D48]', async (t) => {
   const contractOf = async (query: string) => {
@@ -75,34 +78,41 @@ t.test('the type is part of the key: RFID unless the query or the body says othe
   const change = { contract_id: 'C-NEW', last_updated: instant(1) };
   t.equal(statusOf(await emsp.call('PATCH', `${base}/KEYED?type=APP_USER`, change)), done);
   t.same(await Promise.all(['?type=RFID', '?type=APP_USER'].map(contractOf)), ['C-RFID', 'C-NEW']);
-  t.equal(statusOf(await emsp.call('PATCH', `${base}/KEYED?type=AD_HOC_USER`, change)), notFound, 'PATCH creates nothing [D4]');
+  t.equal(
+    statusOf(await emsp.call('PATCH', `${base}/KEYED?type=AD_HOC_USER`, change)),
+    notFound,
+    'PATCH creates nothing [D4]',
+  );
   t.equal(await contractOf('?type=app_user'), 'C-NEW', 'whatever the case [D12]');
 });
 
-t.test('a push that contradicts itself or lacks what it needs is 200/2001 and changes nothing [D3, D18, D48]', async (t) => {
-  await emsp.call('PUT', `${base}/REFUSE`, tokenBody('REFUSE'));
-  await quiet(hub);
-  const before = dataText(await emsp.call('GET', `${base}/REFUSE`));
-  const cases = [
-    ['PUT', '?type=APP_USER', tokenBody('REFUSE'), 'type'],
-    ['PATCH', '?type=RFID', { type: 'OTHER', last_updated: instant(1) }, 'type'],
-    ['PUT', '', tokenBody('OTHER'), 'uid'],
-    ['PUT', '', tokenBody('REFUSE', { party_id: 'CPO' }), 'party_id'],
-    ['PUT', '', tokenBody('REFUSE', { last_updated: undefined }), 'last_updated'],
-    ['PATCH', '', { valid: false }, 'last_updated'],
-    ['PUT', '', tokenBody('REFUSE', { valid: 'no' }), 'valid'],
-    ['PUT', '?type=RF%20ID', tokenBody('REFUSE'), 'type'],
-  ] as const;
-  const came = await arrivals(hub, cpo, async () => {
-    for (const [method, query, body, field] of cases) {
-      const answer = await emsp.call(method, `${base}/REFUSE${query}`, body);
-      t.equal(statusOf(answer), '200/2001', `${method} ${query} ${field}`);
-      t.equal(answer.json.status_message?.split(':')[0], field, `${method} ${query}: names ${field}`);
-    }
-  });
-  t.same(came, [], 'nothing was forwarded');
-  t.equal(dataText(await emsp.call('GET', `${base}/REFUSE`)), before, 'nothing was stored');
-});
+t.test(
+  'a push that contradicts itself or lacks what it needs is 200/2001 and changes nothing [D3, D18, D48]',
+  async (t) => {
+    await emsp.call('PUT', `${base}/REFUSE`, tokenBody('REFUSE'));
+    await quiet(hub);
+    const before = dataText(await emsp.call('GET', `${base}/REFUSE`));
+    const cases = [
+      ['PUT', '?type=APP_USER', tokenBody('REFUSE'), 'type'],
+      ['PATCH', '?type=RFID', { type: 'OTHER', last_updated: instant(1) }, 'type'],
+      ['PUT', '', tokenBody('OTHER'), 'uid'],
+      ['PUT', '', tokenBody('REFUSE', { party_id: 'CPO' }), 'party_id'],
+      ['PUT', '', tokenBody('REFUSE', { last_updated: undefined }), 'last_updated'],
+      ['PATCH', '', { valid: false }, 'last_updated'],
+      ['PUT', '', tokenBody('REFUSE', { valid: 'no' }), 'valid'],
+      ['PUT', '?type=RF%20ID', tokenBody('REFUSE'), 'type'],
+    ] as const;
+    const came = await arrivals(hub, cpo, async () => {
+      for (const [method, query, body, field] of cases) {
+        const answer = await emsp.call(method, `${base}/REFUSE${query}`, body);
+        t.equal(statusOf(answer), '200/2001', `${method} ${query} ${field}`);
+        t.equal(answer.json.status_message?.split(':')[0], field, `${method} ${query}: names ${field}`);
+      }
+    });
+    t.same(came, [], 'nothing was forwarded');
+    t.equal(dataText(await emsp.call('GET', `${base}/REFUSE`)), before, 'nothing was stored');
+  },
+);
 
 t.test('a token is read by its owner and by routed CPOs, and pushed by its owner alone [D7, D20]', async (t) => {
   await emsp.call('PUT', `${base}/READ`, tokenBody('READ'));

@@ -114,6 +114,7 @@ t.test('an endpoint set by the operator wins over a discovered one and survives 
     ],
     ['set before', [set(ours), exchange('registered', 'h1', found('d1'))], 'https://ours', 'd1/s'],
     ['set after', [exchange('registered', 'h1', found('d1')), set(ours)], 'https://ours', 'd1/s'],
+    ['withdrawn', [exchange('registered', 'h1', found('d1')), set(ours), set()], 'd1', 'd1/s'],
     [
       'set, then rotated',
       [exchange('registered', 'h1', found('d1')), set(ours), exchange('rotated', 'h2', found('d2'))],
@@ -128,8 +129,8 @@ t.test('an endpoint set by the operator wins over a discovered one and survives 
     t.equal(endpointOf(partner, 'cdrs', 'RECEIVER')?.url, receiver, `${title}: RECEIVER`);
     t.equal(endpointOf(partner, 'cdrs', 'SENDER')?.url, sender, `${title}: SENDER`);
     t.equal(endpointOf(partner, 'tokens', 'RECEIVER'), undefined, `${title}: another module`);
-    const both = partner.endpoints.map(({ identifier, role }) => `${identifier} ${role}`);
-    t.equal(new Set(both).size, both.length, `${title}: each once`);
+    const all = partner.endpoints.map(({ identifier, role, source }) => `${identifier} ${role} ${source}`);
+    t.equal(new Set(all).size, all.length, `${title}: each once from each source`);
   }
 });
 

@@ -67,3 +67,9 @@ export function linksOf({ headers }: Pick<Answer, 'headers'>): Map<string, strin
   const found = (headers.get('link') ?? '').matchAll(/<([^>]*)>;\s*rel="([^"]*)"/g);
   return new Map([...found].map(([, url = '', rel = '']) => [rel, url]));
 }
+
+/** Warnings noted about the pushes of an object (`{cc}-{pid}/{id}`), oldest first, all in one list. */
+export async function warningsAbout(hub: HubAddress, object: string): Promise<string[]> {
+  const events = await itemsOf(hub, `/events?type=object&object=${object}`);
+  return events.flatMap(({ data }) => (data as { warnings: string[] }).warnings);
+}

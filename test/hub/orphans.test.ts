@@ -1,0 +1,306 @@
+/** Sessions that do not end as they should: the watch, the case, what the CPO says when it is asked. [D36, D52] */
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { type Lists, lists, pagesAsked } from '../support/lists.ts';
+import { itemsOf, lines, quiet } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+
+const minute = 60_000;
+const now = '2026-05-01T10:01:00.000Z';
+const modules = [
+  ['commands', 'RECEIVER'],
+  ['sessions', 'SENDER'],
+  ['cdrs', 'SENDER'],
+] as const;
+
+interface Scene {
+  readonly hub: Awaited<ReturnType<typeof hubFor>>;
+  readonly clock: DayClock;
+  readonly served: Lists;
+  readonly cpo: PlainPartner;
+  readonly emsp: PlainPartner;
+  readonly dataDir: string;
+}
+
+async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> {
+  const clock = new DayClock(now);
+  const dataDir = t.testdir();
+  const hub = await hubFor(t, env, { clock }, dataDir);
+  const served = lists();
+  Object.assign(served.texts, { sessions: [], cdrs: [] });
+  const cpo = await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules },
+    answer: (received) =>
+      received.method === 'POST' ? { body: { result: 'ACCEPTED', timeout: 30 } } : served.answer(received),
+  });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  return { hub, clock, served, cpo, emsp, dataDir };
+}
+
+const session = (id: string, status: string, fields: object = {}) =>
+  JSON.stringify(sessionBody(id, { status, last_updated: '2026-05-01T09:59:00Z', ...fields }));
+
+/** An active session that the eMSP stopped. */
+async function stopped({ cpo, emsp, hub }: Scene, id = 'S1'): Promise<void> {
+  await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, session(id, 'ACTIVE'));
+  const command = { response_url: `${emsp.url}/ocpi/result`, session_id: id };
+  const { json } = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', command);
+  if ((json.data as { result: string }).result !== 'ACCEPTED') throw new Error(JSON.stringify(json));
+  await quiet(hub);
+  cpo.received.splice(0);
+  emsp.received.splice(0);
+}
+
+const cases = (hub: Scene['hub']) => itemsOf(hub, '/orphans');
+
+/** Moves the clock over grace and sweep, and gives the case once the CPO was asked for it. */
+async function opened({ hub, clock }: Scene, spanMs = 5 * minute): Promise<Record<string, unknown>> {
+  clock.increment(spanMs);
+  let found: Record<string, unknown> | undefined;
+  await eventually('the CPO was asked for the case', async () => {
+    [found] = await cases(hub);
+    return found?.pulled_at != null || found?.state === 'RESOLVED';
+  });
+  return found ?? {};
+}
+
+t.test('the next sweep after the grace opens a case, and the CPO is asked once by date [D36]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, served, cpo, emsp } = scenery;
+  await stopped(scenery);
+  t.match(await cases(hub), [{ state: 'GRACE', kind: 'stop_without_complete', session: 'NL-CPO/S1', opened_at: null }]);
+  clock.increment(3 * minute);
+  t.match(await cases(hub), [{ state: 'GRACE' }], 'the grace is over, the sweep is not due');
+  served.texts.sessions = [session('S0', 'COMPLETED'), session('S2', 'ACTIVE'), session('s1', 'ACTIVE')];
+  const found = await opened(scenery, minute);
+  t.match(found, { state: 'OPEN', opened_at: '2026-05-01T10:05:00.000Z', cpo: 'NL-CPO', emsp: 'NL-EMS' });
+  t.equal(found.note, 'pulled: the CPO reports ACTIVE');
+  const [first, second, ...more] = pagesAsked(cpo.received, 'sessions');
+  t.equal(first?.get('date_from'), '2026-05-01T08:59:00.000Z', 'from around its last change');
+  t.equal(first?.get('date_to'), '2026-05-01T11:05:00.000Z');
+  t.equal(second?.get('offset'), '2', 'it stood on the second page');
+  t.same(more, []);
+  clock.increment(20 * minute);
+  await eventually('sweeps came and went', async () => (await cases(hub)).length === 1);
+  t.equal(pagesAsked(cpo.received, 'sessions').length, 2, 'once');
+  t.same(lines(cpo.received.filter(({ method }) => method !== 'GET')), [], 'and no second stop');
+  t.same(
+    lines(emsp.received),
+    ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1'],
+    'what the CPO has is stored and forwarded, other sessions are not',
+  );
+});
+
+t.test('a COMPLETED that is pulled is stored, forwarded byte for byte, and resolves the case [D52]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, served, emsp } = scenery;
+  await stopped(scenery);
+  const text = session('S1', 'COMPLETED', { kwh: 4.5, last_updated: '2026-05-01T10:02:00Z' }).replace('4.5', '4.500');
+  served.texts.sessions = [text];
+  const found = await opened(scenery);
+  await eventually('the case is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
+  t.match(found, { kind: 'stop_without_complete' });
+  t.match(await cases(hub), [
+    { state: 'RESOLVED', note: 'the CPO reported COMPLETED', resolved_at: /^2026-05-01T10:0/ },
+  ]);
+  await eventually('the eMSP has it', () => emsp.received.length === 1);
+  t.match(emsp.received, [{ method: 'PUT', path: '/ocpi/2.2.1/sessions/NL/CPO/S1', body: text }]);
+  const { text: stored } = await emsp.call('GET', '/2.2.1/sessions/NL/CPO/S1');
+  t.ok(stored.includes(text));
+  t.same(await itemsOf(hub, '/stored-not-forwarded'), []);
+});
+
+t.test('what the CPO still says unchanged is neither stored nor forwarded again', async (t) => {
+  const scenery = await scene(t);
+  const { hub, served, emsp } = scenery;
+  await stopped(scenery);
+  served.texts.sessions = [session('S1', 'ACTIVE')];
+  const found = await opened(scenery);
+  t.match(found, { state: 'OPEN', note: 'pulled: the CPO reports ACTIVE, which was known' });
+  await quiet(hub);
+  t.same(emsp.received, []);
+});
+
+t.test('a push that comes while the CPO is asked is not undone by the older answer', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, served, cpo, emsp } = scenery;
+  await stopped(scenery);
+  const completed = session('S1', 'COMPLETED', { last_updated: '2026-05-01T10:03:00Z' });
+  served.instead = async ({ method }) => {
+    if (method !== 'GET') return {};
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', completed);
+    return { body: [JSON.parse(session('S1', 'ACTIVE', { kwh: 2 }))] };
+  };
+  clock.increment(5 * minute);
+  await eventually('the case is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
+  await quiet(hub);
+  t.match(emsp.received, [{ body: completed }]);
+  t.equal(emsp.received.length, 1);
+});
+
+t.test('a pull that fails is noted on the case, and can be asked for again', async (t) => {
+  const scenery = await scene(t);
+  const { hub, served, emsp } = scenery;
+  await stopped(scenery);
+  served.instead = () => ({ status: 500, text: '' });
+  const found = await opened(scenery);
+  t.match(found, { state: 'OPEN', note: /^could not be pulled: page 1: unavailable: / });
+  const path = `/orphans/${String(found.id)}/pull`;
+  const noteOf = async () => (await cases(hub))[0]?.note;
+  for (const [texts, note] of [
+    [[], /^pulled: the CPO's list does not have the session$/],
+    [[session('S1', 'COMPLETED', { kwh: 'much' })], /cannot be used: kwh: expected number/],
+  ] as const) {
+    served.instead = () => undefined;
+    served.texts.sessions = [...texts];
+    t.match(await admin(hub, 'POST', path), { id: found.id, state: 'OPEN' });
+    await eventually('its note says what came', async () => note.test(String(await noteOf())));
+  }
+  const { circuits } = await admin(hub, 'GET', '/parties/NL-CPO');
+  t.match(circuits, [{ circuit: 'sync', failures: 0 }, { circuit: 'async' }], 'no circuit heard of it');
+  await quiet(hub);
+  t.same(emsp.received, [], 'nothing was invented');
+  served.texts.sessions = [session('S1', 'INVALID')];
+  await admin(hub, 'POST', path);
+  await eventually('it is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
+  t.equal(await noteOf(), 'the CPO reported INVALID');
+});
+
+t.test('an operator closes a case by hand, with a note or without; what is not open is refused', async (t) => {
+  const scenery = await scene(t, { HUB_VIEWER_TOKEN: 'viewer' });
+  const { hub, clock, served, emsp } = scenery;
+  await stopped(scenery);
+  const refusal = (path: string, body: object = {}, adminToken = hub.adminToken) =>
+    admin({ url: hub.url, adminToken }, 'POST', path, body).then(String, (error: Error) => error.message);
+  const [inGrace] = await cases(hub);
+  t.match(await refusal(`/orphans/${String(inGrace?.id)}/resolve`), /409 .*not open/, 'a watch is no case yet');
+  const { id } = await opened(scenery);
+  t.match(await refusal(`/orphans/${String(id)}/resolve`, {}, 'viewer'), /403/);
+  t.match(await refusal(`/orphans/${String(id)}/resolve`, { remark: 'x' }), /422/);
+  t.match(await refusal('/orphans/none/resolve'), /404/);
+  t.match(await refusal('/orphans/none/pull'), /404/);
+  const closed = await admin(hub, 'POST', `/orphans/${String(id)}/resolve`, { note: 'the CPO phoned' });
+  t.match(closed, { id, state: 'RESOLVED', note: 'the CPO phoned', resolved_at: /^2026/ });
+  t.match(await refusal(`/orphans/${String(id)}/resolve`), /409/);
+  t.match(await refusal(`/orphans/${String(id)}/pull`), /409/);
+  t.same(hub.created.core.supervisor.has('orphan-stop:NL-CPO/s1'), false, 'its actor is gone');
+
+  await stopped(scenery);
+  served.texts.sessions = [];
+  clock.increment(10 * minute);
+  await eventually(
+    'a second stop is a second case',
+    async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 1,
+  );
+  const [second] = await itemsOf(hub, '/orphans?state=OPEN');
+  t.match(await admin(hub, 'POST', `/orphans/${String(second?.id)}/resolve`), { note: 'closed by an operator' });
+  t.equal((await cases(hub)).length, 2);
+  await quiet(hub);
+  const { text } = await emsp.call('GET', '/2.2.1/sessions/NL/CPO/S1');
+  t.match(text, /"status":"ACTIVE"/, 'the session is as the CPO last said');
+});
+
+t.test('a COMPLETED session without its CDR becomes a case where that is set up, and the CDR ends it', async (t) => {
+  const scenery = await scene(t, { HUB_ORPHAN_CDR_AFTER_S: '600' });
+  const { hub, clock, served, cpo, emsp } = scenery;
+  const kindsOf = async () =>
+    (await cases(hub)).map(({ session, state }) => `${String(session)} ${String(state)}`).sort();
+  for (const id of ['S1', 'S2', 'S3', 'S4']) {
+    if (id === 'S2') await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C2', { session_id: 's2' }));
+    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, session(id, 'COMPLETED'));
+  }
+  const unowned = { cdr_token: { country_code: 'XX', party_id: 'XXX', uid: 'U', type: 'RFID', contract_id: 'C' } };
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S5', session('S5', 'COMPLETED', unowned));
+  await eventually('three are watched', async () => (await cases(hub)).length === 3);
+  t.same(
+    await kindsOf(),
+    ['NL-CPO/S1 GRACE', 'NL-CPO/S3 GRACE', 'NL-CPO/S4 GRACE'],
+    'not those billed before, or of nobody',
+  );
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C3', { session_id: 'S3' }));
+  await eventually('one was billed in time', async () => (await cases(hub)).length === 2);
+  await quiet(hub);
+  cpo.received.splice(0);
+  emsp.received.splice(0);
+
+  const cdr = JSON.stringify(cdrBody('C4', { session_id: 'S4', last_updated: '2026-05-01T10:20:00Z' }));
+  served.texts.cdrs = [JSON.stringify(cdrBody('C9', { session_id: 'S9', last_updated: '2026-05-01T10:20:00Z' })), cdr];
+  clock.increment(15 * minute);
+  await eventually('the CPO was asked for both', async () =>
+    (await cases(hub)).every(({ state, pulled_at }) => state === 'RESOLVED' || pulled_at !== null),
+  );
+  t.same(await kindsOf(), ['NL-CPO/S1 OPEN', 'NL-CPO/S4 RESOLVED']);
+  const [open] = await itemsOf(hub, '/orphans?state=OPEN');
+  t.match(open, { kind: 'complete_without_cdr', note: "pulled: the CPO's list does not have a CDR of the session" });
+  await eventually('the CDR that the CPO had was forwarded', () => emsp.received.length === 1);
+  t.match(emsp.received, [{ method: 'POST', path: '/ocpi/2.2.1/cdrs', body: cdr }]);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', session('S1', 'COMPLETED', { kwh: 7 }));
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { session_id: 's1' }));
+  await eventually(
+    'the late CDR resolved the case',
+    async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 0,
+  );
+  t.ok((await cases(hub)).some(({ note }) => note === 'the CDR C1 came'));
+});
+
+t.test('without that setting a missing CDR is no case', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, cpo } = scenery;
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', session('S1', 'COMPLETED'));
+  clock.increment(24 * 60 * minute);
+  await stopped(scenery, 'S2');
+  t.match(await cases(hub), [{ session: 'NL-CPO/S2' }], 'a watch that came later is there, so the other would be');
+  t.equal((await cases(hub)).length, 1);
+});
+
+t.test('a restart keeps running graces and open cases, and asks the CPO where it was not asked [N2, U1]', async (t) => {
+  const scenery = await scene(t, { HUB_PROBE_INTERVAL_S: '1000000' });
+  const { hub, clock, served, cpo, emsp, dataDir } = scenery;
+  await stopped(scenery, 'S1');
+  served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
+  clock.increment(5 * minute);
+  await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
+  t.match(await cases(hub), [{ state: 'OPEN', pulled_at: null }]);
+  await stopped(scenery, 'S2');
+
+  // The directory as a power cut would leave it: everything acknowledged is in it.
+  const copy = join(t.testdir({}), 'copy');
+  cpSync(dataDir, copy, { recursive: true });
+  await hub.close();
+  served.instead = () => undefined;
+  served.texts.sessions = [session('S1', 'COMPLETED'), session('S2', 'COMPLETED')];
+  const later = new DayClock(new Date(clock.now()).toISOString());
+  const again = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1000000' }, { clock: later }, copy);
+  await eventually('the open case is resolved by what the CPO says', async () =>
+    (await itemsOf(again, '/orphans?state=RESOLVED')).some(({ session }) => session === 'NL-CPO/S1'),
+  );
+  t.match(await itemsOf(again, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S2' }], 'the other grace runs on');
+  later.increment(5 * minute);
+  await eventually('its case was opened and resolved in time', async () =>
+    (await itemsOf(again, '/orphans?state=RESOLVED')).some(({ session }) => session === 'NL-CPO/S2'),
+  );
+  await eventually('both reached the eMSP', () =>
+    ['S1', 'S2'].every((id) => emsp.received.some(({ path, body }) => path.endsWith(id) && body.includes('COMPLETED'))),
+  );
+});
+
+t.test('a hub that closes while a CPO is asked asks again at its next start [U1]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, served, cpo, dataDir } = scenery;
+  await stopped(scenery);
+  served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
+  clock.increment(5 * minute);
+  await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
+  await hub.close();
+  served.instead = () => undefined;
+  const again = await hubFor(t, {}, { clock }, dataDir);
+  await eventually('it was asked again', async () => (await itemsOf(again, '/orphans'))[0]?.pulled_at !== null);
+  t.match(await itemsOf(again, '/orphans'), [
+    { state: 'OPEN', note: "pulled: the CPO's list does not have the session" },
+  ]);
+});
