@@ -23,6 +23,50 @@ const verbs: Readonly<Record<string, Verb>> = {
     summary: 'run one simulated partner against any hub',
     load: async () => (await import('../src/cli/partner.ts')).partnerCommand(),
   },
+  status: {
+    summary: 'show a running hub at a glance',
+    load: async () => (await import('../src/cli/status.ts')).statusCommand(),
+  },
+  parties: {
+    summary: 'partners: status, onboarding, endpoints, pulls',
+    load: async () => (await import('../src/cli/parties.ts')).partiesCommand(),
+  },
+  routes: {
+    summary: 'which eMSP and CPO may exchange traffic, and why something is not delivered',
+    load: async () => (await import('../src/cli/routes.ts')).routesCommand(),
+  },
+  events: {
+    summary: 'the log: every fact that the hub recorded',
+    load: async () => (await import('../src/cli/events.ts')).eventsCommand(),
+  },
+  trace: {
+    summary: 'the story of an object or a request',
+    load: async () => (await import('../src/cli/trace.ts')).traceCommand(),
+  },
+  deliveries: {
+    summary: 'what is and was owed to receivers, and every attempt',
+    load: async () => (await import('../src/cli/deliveries.ts')).deliveriesCommand(),
+  },
+  redrive: {
+    summary: 'put dead letters back, one or all that a filter finds',
+    load: async () => (await import('../src/cli/redrive.ts')).redriveCommand(),
+  },
+  replay: {
+    summary: 'owe again what a stretch of the log owed',
+    load: async () => (await import('../src/cli/replay.ts')).replayCommand(),
+  },
+  jobs: {
+    summary: 're-drives, replays and resyncs',
+    load: async () => (await import('../src/cli/jobs.ts')).jobsCommand(),
+  },
+  commands: {
+    summary: 'commands of eMSPs and how far each has come',
+    load: async () => (await import('../src/cli/commands.ts')).commandsCommand(),
+  },
+  orphans: {
+    summary: 'sessions that did not end as they should',
+    load: async () => (await import('../src/cli/orphans.ts')).orphansCommand(),
+  },
 };
 
 // Whoever reads the output may go away (`| head`); that is no failure.

@@ -15,6 +15,7 @@ import { HubError } from './domain/errors.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import type { Clock } from './hub/ports.ts';
 import { createLog } from './log.ts';
+import { createMetrics } from './metrics.ts';
 import { createHttpServer } from './ocpi/http-server.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { partnerClient } from './partners/client.ts';
@@ -42,7 +43,7 @@ export interface Replaced {
 const inFlightGraceMs = 10_000;
 /** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
 const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
-const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
+const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 const systemClock: Clock = {
   now: () => Date.now(),
@@ -60,7 +61,9 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   });
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
-    store.onHealth(({ state, reason }) => log.warn({ state, reason }, 'the store changed its state'));
+    store.onHealth(({ state, reason }) => {
+      log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
+    });
     const keys = await hubKeys(config, log);
     const egress = egressGuard(config.egressAllow);
     const client = partnerClient({ egress, closeGraceMs: 0 });
@@ -72,8 +75,9 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
       get: () => config.publicUrl ?? listenUrl(config, port),
     });
     const secrets = createSecrets(keys.secretKey);
+    const metrics = createMetrics(version);
     const ports = {
-      ...{ clock, random: replaced.random ?? Math.random, client, secrets, log },
+      ...{ clock, random: replaced.random ?? Math.random, client, secrets, log, meter: metrics.meter },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
@@ -88,6 +92,10 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
       if (!ready && !unguarded.has(request.url.split('?', 1)[0] ?? ''))
         throw new HubError('unavailable', { retryAfterS: 1 });
     });
+    app.addHook('onResponse', async ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }) => {
+      const ocpiStatus = ocpi?.ocpiStatus ?? null;
+      metrics.answered({ route: routeOptions.url, method, httpStatus, ocpiStatus, seconds: elapsedTime / 1000 });
+    });
     await app.register(
       ocpiServer(created.hub, {
         log,
@@ -101,7 +109,8 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
       }),
     );
     const tokens = { adminToken: keys.adminToken, viewerToken: config.viewerToken, log };
-    await app.register(adminServer(created.hub, tokens));
+    const { operations } = created.hub;
+    await app.register(adminServer(created.hub, { ...tokens, metrics: () => metrics.exposition(operations) }));
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
     closing.unshift(() => app.close());

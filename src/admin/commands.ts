@@ -3,7 +3,7 @@
  */
 import { z } from 'zod';
 import { commandNames } from '../domain/events.ts';
-import type { Operations } from '../hub/hub.ts';
+import type { Operations } from '../hub/operator.ts';
 import { anyId, listOf, pageQuery } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 

@@ -3,7 +3,7 @@
  * no part of it but a page is ever in memory.
  */
 import { z } from 'zod';
-import type { EventFilter, EventView, Operations } from '../hub/hub.ts';
+import type { EventFilter, EventView, Operations } from '../hub/operator.ts';
 import { filter, listOf } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 

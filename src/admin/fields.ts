@@ -39,3 +39,31 @@ export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);
 export function listOf<T extends z.ZodType>(item: T) {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
 }
+
+export const deliveryState = z.enum(['PENDING', 'DELIVERED', 'DEAD']);
+
+/** A delivery with every attempt. */
+export const delivery = z.object({
+  id: z.string(),
+  state: deliveryState,
+  receiver: z.string(),
+  sender: z.string(),
+  module: z.string(),
+  object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  method: z.string(),
+  seq: z.number(),
+  correlation_id: z.string().nullable(),
+  accepted_at: z.string(),
+  due_at: z.string().nullable(),
+  reason: z.string().nullable(),
+  attempts: z.array(
+    z.object({
+      at: z.string(),
+      duration_ms: z.number(),
+      http_status: z.number().nullable(),
+      ocpi_status: z.number().nullable(),
+      class: z.string(),
+      excerpt: z.string(),
+    }),
+  ),
+});

@@ -2,78 +2,168 @@
  * OpenAPI 3.1 of the admin API, from the very tables that are served: what is described is what is checked.
  */
 import { z } from 'zod';
+import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
+import { answered, asked, type JsonSchema, type NamedSchemas, namedSchemas, ofQuery } from './openapi-schemas.ts';
 import type { AdminRoute } from './route.ts';
 
-interface JsonSchema {
-  readonly [key: string]: unknown;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly required?: readonly string[];
-}
+/** What a noun is, for people; it groups the operations. */
+const nouns: Readonly<Record<string, string>> = {
+  parties: 'Partners with their parties: onboarding, settings, endpoints, suspension',
+  routes: 'Routing rules of eMSP–CPO pairs',
+  deliveries: 'What is and was owed to receivers, with every attempt',
+  redrive: 'Putting deliveries back',
+  redrives: 'Re-drives and resyncs under way',
+  trace: 'The story of an object or a correlation id',
+  events: 'The event log',
+  commands: 'Commands of eMSPs and how far each has come',
+  pulls: "Pulls of CPOs' own lists",
+  quarantine: 'What pulls refused',
+  orphans: 'Sessions that did not end as they should',
+  'stored-not-forwarded': 'Sessions and CDRs without a usable cdr_token',
+  status: 'The hub at a glance',
+};
 
 const problem: JsonSchema = {
   type: 'object',
-  description: 'RFC 9457',
+  description: 'Problem details, RFC 9457',
   properties: {
-    type: { type: 'string' },
+    type: { type: 'string', description: 'urn:ocpi-hub:problem:…, one for each status' },
     title: { type: 'string' },
     status: { type: 'integer' },
-    detail: { type: 'string' },
-    instance: { type: 'string' },
+    detail: { type: 'string', description: 'what is wrong with this request' },
+    instance: { type: 'string', description: 'the path that was asked for' },
     errors: {
       type: 'array',
-      items: { type: 'object', properties: { field: { type: 'string' }, message: { type: 'string' } } },
+      description: 'each field that was refused',
+      items: {
+        type: 'object',
+        properties: {
+          field: { type: 'string', description: 'body, query or path, then the field: body.roles[0].party_id' },
+          message: { type: 'string' },
+        },
+        required: ['field', 'message'],
+      },
     },
   },
   required: ['type', 'title', 'status', 'detail', 'instance'],
 };
 
+interface Refusal {
+  readonly name: string;
+  readonly description: string;
+  readonly header?: 'WWW-Authenticate' | 'Retry-After';
+  readonly when: (route: AdminRoute) => boolean;
+}
+
+const changes = ({ method }: AdminRoute) => method !== 'GET';
+
+/** Which route may be refused with what. */
+const refusals: Readonly<Record<number, Refusal>> = {
+  400: { name: 'Unreadable', description: 'The body is not JSON', when: changes },
+  401: { name: 'TokenRequired', description: 'No valid token', header: 'WWW-Authenticate', when: () => true },
+  403: { name: 'NotPermitted', description: 'The viewer token only reads', when: ({ role }) => role === 'admin' },
+  404: { name: 'NotFound', description: 'No such thing under this id', when: ({ path }) => path.includes('{') },
+  409: { name: 'Conflict', description: 'Not in its present state', when: changes },
+  413: { name: 'TooLarge', description: 'The body is too large', when: changes },
+  415: { name: 'JsonRequired', description: 'The body is not sent as application/json', when: changes },
+  422: { name: 'Invalid', description: 'A field is not known or not valid; errors names each', when: () => true },
+  503: { name: 'Unavailable', description: 'Not now', header: 'Retry-After', when: () => true },
+};
+
 export function openApi(routes: readonly AdminRoute[], publicUrl: string): object {
+  const named = namedSchemas(routes);
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
-    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(route) };
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(route, named) };
   }
+  const tags = [...new Set(routes.map(tagOf))].map((name) => ({ name, ...described(nouns[name]) }));
   return {
     openapi: '3.1.0',
-    info: { title: 'ocpi-hub admin API', version: 'v1' },
+    info: {
+      title: 'ocpi-hub admin API',
+      version: 'v1',
+      summary: 'Onboarding, routing, deliveries and their repair',
+      description:
+        'JSON over HTTP. Lists answer `{items, next_cursor}`: send `next_cursor` as `cursor` for the next page; null means ' +
+        'that there is none. What a schema does not name is refused in requests; answers may grow fields.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
     servers: [{ url: `${publicUrl}/admin/v1` }],
     security: [{ bearer: [] }],
+    tags,
     paths,
     components: {
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'admin or viewer token' } },
-      schemas: { problem },
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'The admin token, or to read alone the viewer token' },
+      },
+      schemas: { Problem: problem, ...named.schemas },
       responses: {
-        problem: {
-          description: 'Refused',
-          content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/problem' } } },
-        },
+        Problem: refused({ description: 'Refused for another reason' }),
+        ...Object.fromEntries(Object.values(refusals).map((refusal) => [refusal.name, refused(refusal)])),
+      },
+      headers: {
+        RequestId: { description: 'As sent, or minted', schema: { type: 'string' } },
+        CorrelationId: { description: 'As sent, or minted; log lines and events carry it', schema: { type: 'string' } },
+      },
+      parameters: {
+        RequestId: traceParameter(requestIdHeader, 'names this request'),
+        CorrelationId: traceParameter(correlationIdHeader, 'joins all that follows from one thing'),
       },
     },
   };
 }
 
-function operation(route: AdminRoute): object {
-  const body = asked(route.body);
+const echoed = {
+  [requestIdHeader]: { $ref: '#/components/headers/RequestId' },
+  [correlationIdHeader]: { $ref: '#/components/headers/CorrelationId' },
+};
+
+function traceParameter(name: string, description: string): object {
+  return { name, in: 'header', required: false, description, schema: { type: 'string' } };
+}
+
+function refused({ description, header }: Pick<Refusal, 'description' | 'header'>): object {
+  const own = header ? { [header]: { schema: { type: 'string' } } } : {};
   return {
+    description,
+    headers: { ...echoed, ...own },
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+  };
+}
+
+function operation(route: AdminRoute, named: NamedSchemas): object {
+  return {
+    tags: [tagOf(route)],
     summary: route.summary,
     operationId: operationId(route),
     description: route.role === 'admin' ? 'Needs the admin token.' : 'The viewer token suffices.',
-    parameters: [...parameters('path', asked(route.params)), ...parameters('query', asked(route.query))],
-    ...(hasFields(body) ? { requestBody: { required: true, content: { 'application/json': { schema: body } } } } : {}),
-    responses: { [route.status]: answer(route), default: { $ref: '#/components/responses/problem' } },
+    security: [{ bearer: [route.role] }],
+    parameters: [
+      ...parameters('path', asked(route.params)),
+      ...parameters('query', asked(route.query)),
+      { $ref: '#/components/parameters/RequestId' },
+      { $ref: '#/components/parameters/CorrelationId' },
+    ],
+    ...requestBody(route),
+    responses: { ...answers(route, named), ...problems(route) },
   };
 }
+
+const described = (description: string | undefined) => (description === undefined ? {} : { description });
+
+/** `/parties/{id}/suspend` → `parties`. */
+const tagOf = ({ path }: AdminRoute) => path.split('/')[1] ?? '';
 
 /** `POST /parties/{id}/suspend` → `post-parties-id-suspend`. */
 function operationId({ method, path }: AdminRoute): string {
   return (method.toLowerCase() + path).replaceAll(/[{}]/g, '').replaceAll('/', '-');
 }
 
-function asked(schema: z.ZodType): JsonSchema {
-  return z.toJSONSchema(schema, { io: 'input' }) as JsonSchema;
-}
-
-function hasFields(schema: JsonSchema): boolean {
-  return Object.keys(schema.properties ?? {}).length > 0;
+function requestBody({ body }: AdminRoute): object {
+  const schema = asked(body);
+  if (Object.keys(schema.properties ?? {}).length === 0) return {};
+  const required = !body.safeParse(undefined).success;
+  return { requestBody: { required, content: { 'application/json': { schema } } } };
 }
 
 function parameters(place: 'path' | 'query', { properties = {}, required = [] }: JsonSchema): object[] {
@@ -81,14 +171,39 @@ function parameters(place: 'path' | 'query', { properties = {}, required = [] }:
     name,
     in: place,
     required: required.includes(name),
-    ...(description === undefined ? {} : { description }),
-    schema,
+    ...described(description),
+    schema: place === 'query' ? ofQuery(schema) : schema,
   }));
 }
 
-function answer({ status, answer, lines }: AdminRoute): object {
-  if (status === 204) return { description: 'Done' };
-  const schema = z.toJSONSchema(answer);
-  const streamed = lines ? { 'application/x-ndjson': { schema: { description: 'items, one a line' } } } : {};
-  return { description: 'Done', content: { 'application/json': { schema }, ...streamed } };
+/** One answer, or one for each status where a route answers in two ways. */
+function answers(route: AdminRoute, named: NamedSchemas): Record<string, object> {
+  const { status, statusOf, answer, lines } = route;
+  if (status === 204) return { 204: { description: 'Done', headers: echoed } };
+  const options = statusOf && answer instanceof z.ZodUnion ? answer.options : [answer];
+  const found: Record<string, object> = {};
+  for (const option of options) {
+    const schema = answered(option as z.ZodType);
+    // The route itself says under which status it answers a shape.
+    const shape = Object.fromEntries(Object.keys(schema.properties ?? {}).map((key) => [key, null]));
+    const streamed = lines && { 'application/x-ndjson': { schema: lineOf(named.refer(schema)) } };
+    found[statusOf?.(shape) ?? status] = {
+      description: descriptions[statusOf?.(shape) ?? status] ?? 'Done',
+      headers: echoed,
+      content: { 'application/json': { schema: named.refer(schema) }, ...streamed },
+    };
+  }
+  return found;
+}
+
+const descriptions: Readonly<Record<number, string>> = { 201: 'Made', 202: 'Begun' };
+
+function lineOf({ properties }: JsonSchema): object {
+  return { ...properties?.items?.items, description: 'one a line' };
+}
+
+function problems(route: AdminRoute): Record<string, object> {
+  const found = Object.entries(refusals).filter(([, refusal]) => refusal.when(route));
+  const named = found.map(([status, { name }]) => [status, { $ref: `#/components/responses/${name}` }]);
+  return { ...Object.fromEntries(named), default: { $ref: '#/components/responses/Problem' } };
 }

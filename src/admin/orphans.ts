@@ -2,7 +2,7 @@
  * `/orphans`: sessions that did not end as they should, and their timers. [D36]
  */
 import { z } from 'zod';
-import type { Operations, OrphanView } from '../hub/hub.ts';
+import type { Operations, OrphanView } from '../hub/operator.ts';
 import { anyId, listOf, pageQuery } from './fields.ts';
 import { type AdminRoute, pageOf, route } from './route.ts';
 

@@ -3,7 +3,7 @@
  */
 import { z } from 'zod';
 import { defaultSettings } from '../domain/party.ts';
-import type { Operations, PartyView } from '../hub/hub.ts';
+import type { Operations, PartyView } from '../hub/operator.ts';
 import { instant, interfaceRole, listOf, pageQuery, partnerId, role } from './fields.ts';
 import { type AdminRoute, pageOf, route } from './route.ts';
 

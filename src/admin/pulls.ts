@@ -3,7 +3,7 @@
  * [interface, Admin pulls; D51]
  */
 import { z } from 'zod';
-import type { Operations } from '../hub/hub.ts';
+import type { Operations } from '../hub/operator.ts';
 import { anyId, listOf, pageQuery, partnerId } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 

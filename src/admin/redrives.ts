@@ -2,9 +2,8 @@
  * Putting deliveries back: one, or all that a filter finds, with a dry run first; and sending a receiver the present objects anew.
  */
 import { z } from 'zod';
-import type { Operations } from '../hub/hub.ts';
-import { delivery } from './deliveries.ts';
-import { anyId, bound, filter, instant, partnerId, partyId } from './fields.ts';
+import type { Operations } from '../hub/operator.ts';
+import { anyId, bound, delivery, filter, instant, partnerId, partyId } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 
 const sequence = z.int().min(1);

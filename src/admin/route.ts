@@ -5,7 +5,8 @@
  * A1  What is not in a schema is refused: an operator's typo must not pass as "no filter" or "no change".
  */
 import { z } from 'zod';
-import type { Page, PageRequest, Trace } from '../hub/hub.ts';
+import type { Trace } from '../domain/trace.ts';
+import type { Page, PageRequest } from '../hub/operator.ts';
 import { Problem } from './problem.ts';
 
 export type AdminRole = 'admin' | 'viewer';

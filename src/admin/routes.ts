@@ -2,7 +2,7 @@
  * `/routes`: routing rules of eMSP–CPO pairs.
  */
 import { z } from 'zod';
-import type { Operations } from '../hub/hub.ts';
+import type { Operations } from '../hub/operator.ts';
 import { listOf, pageQuery, partyId } from './fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from './route.ts';
 

@@ -6,10 +6,13 @@
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import type { Hub, Operations, Trace } from '../hub/hub.ts';
+import type { Trace } from '../domain/trace.ts';
+import type { Hub } from '../hub/hub.ts';
+import type { Operations } from '../hub/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { commands } from './commands.ts';
 import { deliveries } from './deliveries.ts';
+import { docs } from './docs.ts';
 import { events } from './events.ts';
 import { openApi } from './openapi.ts';
 import { orphans } from './orphans.ts';
@@ -44,18 +47,48 @@ interface AdminLog {
 
 export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
+  /** What `/metrics` answers. */
+  readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
-/** Registers `/admin/v1`, `/healthz` and `/readyz`; no prefix needed. */
+/** Registers `/admin/v1`, `/admin/docs`, `/healthz`, `/readyz` and `/metrics`; no prefix needed. */
 export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync {
   return async (app) => {
     await app.register(health(hub.operations));
-    await app.register(async (admin) => serve(admin, hub, options), { prefix: '/admin/v1' });
+    const table = adminRoutes(hub.operations);
+    // Nobody needs a token for it, so it is worked out once; where the hub is reached is known only when it is asked for.
+    let known: object | undefined;
+    const describe = () => {
+      known ??= openApi(table, hub.publicUrl);
+      return known;
+    };
+    await app.register(docs(describe));
+    await app.register(async (scope) => measures(scope, options));
+    await app.register(async (admin) => serve(admin, table, describe, options), { prefix: '/admin/v1' });
   };
 }
 
-async function serve(admin: FastifyInstance, hub: Hub, options: AdminOptions): Promise<void> {
-  const table = adminRoutes(hub.operations);
+/** `/metrics`, for whoever may read the admin API. */
+async function measures(scope: FastifyInstance, { metrics, log, ...tokens }: AdminOptions): Promise<void> {
+  if (!metrics) return;
+  const allow = gate(tokens);
+  answerProblems(scope, log);
+  scope.get('/metrics', {
+    exposeHeadRoute: true,
+    onRequest: async ({ headers }) => allow(headers.authorization, 'viewer'),
+    handler: async (_request, reply) => {
+      const { contentType, text } = await metrics();
+      return reply.type(contentType).send(text);
+    },
+  });
+}
+
+async function serve(
+  admin: FastifyInstance,
+  table: readonly AdminRoute[],
+  describe: () => object,
+  options: AdminOptions,
+): Promise<void> {
   acceptJsonAlone(admin);
   answerProblems(admin, options.log);
   admin.addHook('onRequest', async (request, reply) => {
@@ -67,7 +100,7 @@ async function serve(admin: FastifyInstance, hub: Hub, options: AdminOptions): P
     const line = { method, path: pathOf(request), status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) };
     options.log?.info({ ...line, ...traceOf(request) }, 'admin request');
   });
-  admin.get('/openapi.json', { exposeHeadRoute: true }, async () => openApi(table, hub.publicUrl));
+  admin.get('/openapi.json', { exposeHeadRoute: true }, async () => describe());
   await admin.register(async (guarded) => guard(guarded, table, gate(options)));
 }
 

@@ -3,7 +3,7 @@
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
-import type { Operations } from '../hub/hub.ts';
+import type { Operations } from '../hub/operator.ts';
 import { type AdminRoute, route } from './route.ts';
 
 const hubStatus = z.object({

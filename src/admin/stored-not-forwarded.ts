@@ -2,7 +2,7 @@
  * `/stored-not-forwarded`: sessions and CDRs that reached nobody, with the reason. [D23]
  */
 import { z } from 'zod';
-import type { Operations } from '../hub/hub.ts';
+import type { Operations } from '../hub/operator.ts';
 import { listOf, pageQuery } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 

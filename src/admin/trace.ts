@@ -2,9 +2,8 @@
  * `/trace` and `/routes/explain`: what happened and why, or would happen.
  */
 import { z } from 'zod';
-import type { Operations } from '../hub/hub.ts';
-import { delivery } from './deliveries.ts';
-import { anyId, partyId } from './fields.ts';
+import type { Operations } from '../hub/operator.ts';
+import { anyId, delivery, partyId } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 
 const story = z.object({

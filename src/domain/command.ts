@@ -36,7 +36,9 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
       return { ...record, state, result: event.data.result };
     }
     case 'command.failed':
-      return record.state === 'forwarding' ? { ...record, state: 'rejected', reason: event.data.reason } : record;
+      return record.state === 'forwarding'
+        ? { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason }
+        : record;
     case 'command.resultReceived':
       return { ...record, state: 'relaying', result: event.data.result };
     case 'command.relayed':

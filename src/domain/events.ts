@@ -4,7 +4,7 @@
 import type { Outcome, OutcomeClass } from './errors.ts';
 import type { ObjectFacts, ObjectModule, PushMethod } from './object.ts';
 import type { PartnerEvent, PartyId } from './party.ts';
-import type { PullCounts, PulledModule, QuarantineRecord } from './pull.ts';
+import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Route } from './routing.ts';
 
 /** The request as it will be sent to each receiver: what is below the receiver's module URL, and which bytes. */
@@ -81,23 +81,6 @@ export type OrphanEvent =
   /** The CPO was asked; `note` says what came of it. */
   | { type: 'orphan.pulled'; data: { note: string } }
   | { type: 'orphan.resolved'; data: { note: string } };
-
-export type PullEvent =
-  | {
-      type: 'pull.started';
-      data: {
-        id: string;
-        party: PartyId;
-        module: PulledModule;
-        full: boolean;
-        forward: boolean;
-        dateFrom: string | null;
-      };
-    }
-  | { type: 'pull.progressed'; data: PullCounts }
-  | { type: 'pull.done'; data: PullCounts & { note: string | null } }
-  /** Without counts when nobody knows them: a restart cut it off. */
-  | { type: 'pull.failed'; data: Partial<PullCounts> & { error: string } };
 
 export type HubEvent =
   | { type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent'; data: ObjectEventData }

@@ -1,5 +1,4 @@
 /** The record of a pull, folded from its facts. [interface, Admin pulls; D51] */
-import type { PullEvent } from './events.ts';
 import type { PartyId } from './party.ts';
 
 export type PulledModule = 'locations' | 'tariffs';
@@ -46,6 +45,24 @@ export interface QuarantineRecord {
   readonly object: string | null;
   readonly reason: string;
 }
+
+/** The facts of a pull as the log has them. */
+export type PullEvent =
+  | {
+      type: 'pull.started';
+      data: {
+        id: string;
+        party: PartyId;
+        module: PulledModule;
+        full: boolean;
+        forward: boolean;
+        dateFrom: string | null;
+      };
+    }
+  | { type: 'pull.progressed'; data: PullCounts }
+  | { type: 'pull.done'; data: PullCounts & { note: string | null } }
+  /** Without counts when nobody knows them: a restart cut it off. */
+  | { type: 'pull.failed'; data: Partial<PullCounts> & { error: string } };
 
 export function applyToPull(record: PullRecord | null, event: PullEvent, at: string): PullRecord {
   if (event.type === 'pull.started') {

@@ -6,6 +6,7 @@ import { endpointOf, type PartyId, partyKey } from '../domain/party.ts';
 import { below, callPartner, type Failure, failureOf, type SyncCall } from './calls.ts';
 import type { Core } from './core.ts';
 import type { AuthorizeRequest, Caller } from './hub.ts';
+import { measured } from './measured.ts';
 import type { HeaderParty } from './ports.ts';
 
 /** Which way an authorize goes, and what differs between the two. */
@@ -35,7 +36,7 @@ export function addressee(core: Core, caller: Caller, to: HeaderParty | null): P
 }
 
 export function authorize(core: Core) {
-  const { state, recorder, settings } = core;
+  const { state, recorder, settings, ports } = core;
 
   /** The receiver; null when there is no routing rule or it is unknown, which is an answer and not an error. */
   function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): PartyId | null {
@@ -106,8 +107,12 @@ export function authorize(core: Core) {
     });
   }
 
-  return {
-    authorizeAtEmsp: (caller: Caller, request: AuthorizeRequest) => forward('toEmsp', caller, request),
-    authorizeAtCpo: (caller: Caller, request: AuthorizeRequest) => forward('toCpo', caller, request),
-  };
+  const counted = (direction: Direction) => (caller: Caller, request: AuthorizeRequest) =>
+    measured(
+      () => forward(direction, caller, request),
+      (info) => String((info as { allowed: unknown }).allowed),
+      (outcome, seconds) => ports.meter.forwarded('authorize', direction, outcome, seconds),
+    );
+
+  return { authorizeAtEmsp: counted('toEmsp'), authorizeAtCpo: counted('toCpo') };
 }

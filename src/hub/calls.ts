@@ -5,8 +5,8 @@
 import { partnerMachine } from '../../machines/partner.ts';
 import { circuitSign, type Outcome, type OutcomeClass } from '../domain/errors.ts';
 import type { Partner } from '../domain/party.ts';
+import type { Trace } from '../domain/trace.ts';
 import type { Core } from './core.ts';
-import type { Trace } from './hub.ts';
 import { partnerStream } from './partners.ts';
 import type { OutboundCall } from './ports.ts';
 

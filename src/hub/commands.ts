@@ -12,13 +12,16 @@ import type { Put } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../domain/command.ts';
 import { type ErrorCode, HubError, type Outcome } from '../domain/errors.ts';
 import type { CommandEvent } from '../domain/events.ts';
+import type { HubObject } from '../domain/object.ts';
 import { endpointOf, type PartyId } from '../domain/party.ts';
+import type { Trace } from '../domain/trace.ts';
 import { addressee } from './authorize.ts';
 import { below, callPartner, type Failure, failureOf } from './calls.ts';
 import { findCpo } from './command-target.ts';
 import { type Core, heard, rowData } from './core.ts';
-import type { Caller, CommandAnswer, CommandRequest, Credential, Trace } from './hub.ts';
+import type { Caller, CommandAnswer, CommandRequest, Credential } from './hub.ts';
 import { startRows } from './initiators.ts';
+import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
 
 const actorId = (id: string) => `command:${id}`;
@@ -31,6 +34,9 @@ const refusals: Record<Failure, ErrorCode> = {
   rejected: 'commandRejected',
   unusable: 'commandFailed',
 };
+
+/** Of `CommandResponse`; whatever else a CPO answers is measured as one. */
+const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION']);
 
 /** Longest wait for a result that a CPO may ask for, seconds. */
 const timeoutMaxS = 86_400;
@@ -50,7 +56,26 @@ export class Commands {
     this.#orphans = orphans;
   }
 
-  async command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
+  command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
+    const { meter } = this.#core.ports;
+    return measured(
+      () => this.#command(caller, request),
+      ({ result }) => (knownResults.has(result) ? result : 'other'),
+      (outcome, seconds) => meter.forwarded('command', request.command, outcome, seconds),
+    );
+  }
+
+  /** The CPO's asynchronous result, relayed to the eMSP. It may come early, late and more than once. [D29] */
+  callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
+    const { meter } = this.#core.ports;
+    return measured(
+      () => this.#callback(credential, id, body, result, trace),
+      () => 'relayed',
+      (outcome, seconds) => meter.forwarded('command result', '', outcome, seconds),
+    );
+  }
+
+  async #command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
     const { state, ports } = this.#core;
     const { cpo, session } = await findCpo(this.#core, caller, request, addressee(this.#core, caller, request.to));
     if (!state.isRouted(caller.id, cpo)) throw new HubError('notRouted');
@@ -66,12 +91,11 @@ export class Commands {
     });
     this.#core.supervisor.start(this.#spec(record));
     const answer = await answered.finally(() => this.#forwards.delete(id));
-    if (session && answer.result === 'ACCEPTED') await this.#orphans.arm(session, caller.id, caller.trace);
+    if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller);
     return answer;
   }
 
-  /** The CPO's asynchronous result, relayed to the eMSP. It may come early, late and more than once. [D29] */
-  async callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
+  async #callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
     const { state, settings } = this.#core;
     const known = await this.#read(id);
     if (!known || state.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
@@ -100,6 +124,16 @@ export class Commands {
     const reason = `${outcome.class}: ${outcome.message}`;
     await this.#recordEnd(id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
+  }
+
+  /** The CPO's answer stands, whatever becomes of the watch; a restart finds what could not be recorded. */
+  async #watch(session: HubObject, caller: Caller): Promise<void> {
+    const { clock, log } = this.#core.ports;
+    try {
+      await this.#orphans.arm(session, caller.id, clock.now(), caller.trace);
+    } catch (error) {
+      log.error({ err: error, objectKey: `${session.owner}/${session.id}` }, 'could not watch a stopped session');
+    }
   }
 
   /** Brings back every command that still waits for something. [K2] */

@@ -121,12 +121,15 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
 }
 
 function coreOf(store: Store, ports: HubPorts, settings: HubSettings): Core {
-  const { clock, log, secrets } = ports;
-  const recorder = new Recorder(store, clock, log, secrets.newId);
+  const { clock, log, secrets, meter } = ports;
+  const recorder = new Recorder(store, clock, log, secrets.newId, meter);
   const supervisor = new Supervisor(clock, {
-    failed: ({ id, restarts }, error) =>
-      log.error({ err: error, actor: id, restarts }, 'an actor failed; restarting it'),
-    quarantined: ({ id }, error) => {
+    failed: ({ id, kind, restarts }, error) => {
+      meter.actorFailed(kind, 'restarted');
+      log.error({ err: error, actor: id, restarts }, 'an actor failed; restarting it');
+    },
+    quarantined: ({ id, kind }, error) => {
+      meter.actorFailed(kind, 'quarantined');
       log.error({ err: error, actor: id }, 'an actor keeps failing and was quarantined');
       const data = { actor: id, error: error instanceof Error ? error.message : String(error) };
       const facts = [{ stream: `quarantine:${id}`, event: { type: 'actor.quarantined' as const, data }, party: null }];

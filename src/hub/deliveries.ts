@@ -23,10 +23,10 @@ const inFlightMax = 256;
 /** A CDR waits at most this long for its session's undelivered updates. */
 const behindMs = 10_000;
 /** Bodies of fresh events that wait in memory, UTF-16 code units; beyond it they are read again from the log. */
-/** Re-driven deliveries get at most one in so many of a partner's slots. */
-const redriveShare = 4;
 const freshMax = 32 * 1024 * 1024;
 const hourMs = 3_600_000;
+/** A lane that met a fault of ours twice is left alone for so long. */
+const faultMs = 60_000;
 
 const signEvents = { failure: 'async.failed', reachable: 'async.reached', neutral: 'async.neutral' } as const;
 
@@ -89,6 +89,18 @@ export class Deliveries {
     return { depth: queue?.lanes.size ?? 0, oldestAt, dead: queue?.dead ?? 0 };
   }
 
+  /**
+   * Lanes whose head should have gone before an instant (epoch ms), though neither circuit nor operator holds it back: a fault
+   * of ours, or more than the partner takes. A log that is not read on although memory is empty counts as one.
+   */
+  overdue(partnerId: PartyId, before: number): number {
+    const queue = this.#queues.get(partnerId);
+    const courier = this.#core.supervisor.snapshot(courierMachine, courierActor(partnerId))?.value;
+    if (!queue || courier?.hold === 'paused' || (courier && courier.circuit !== 'closed')) return 0;
+    const isStarved = queue.lanes.size === 0 && queue.progress.some(({ behind }) => behind);
+    return queue.lanes.countDueBefore(before) + (isStarved ? 1 : 0);
+  }
+
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
     return this.#intake.isPending(receiver, shard, seq);
@@ -144,7 +156,7 @@ export class Deliveries {
       loadedAt: this.#core.ports.clock.now(),
       behind: owed?.behind ?? null,
       event: isFresh ? event : null,
-      isRedriven: memory?.redriven ?? false,
+      isRedriven: memory?.redriven ?? event.type === 'object.resent',
       tries: memory?.tries ?? 0,
       attempts: memory?.attempts ?? [],
     });
@@ -161,8 +173,7 @@ export class Deliveries {
       this.#turns.delete(queue);
       const courier = this.#core.supervisor.snapshot(courierMachine, courierActor(queue.partnerId));
       if (!courier || queue.lanes.busy >= allowance(courier)) continue;
-      const slots = allowance(courier);
-      const lane = queue.lanes.take(Math.max(1, Math.floor(slots / redriveShare)));
+      const lane = queue.lanes.take(allowance(courier));
       if (!lane) continue;
       this.#turns.add(queue);
       if (!this.#waitsForSession(queue, lane)) this.#launch(queue, lane);
@@ -187,6 +198,13 @@ export class Deliveries {
         this.#core.ports.log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
         const [item] = lane.items;
         if (item && lane.state === 'busy') this.#settle(queue, lane, item, faultOf(error));
+      })
+      .catch((error: unknown) => {
+        // Not even that could be noted: its row stays as it was, and it is taken up again after a while.
+        this.#core.ports.log.error({ err: error, lane: lane.key }, 'the end of a delivery could not be noted');
+        if (lane.state !== 'busy') return;
+        queue.lanes.hold(lane);
+        this.#releaseAt(queue, lane, this.#core.ports.clock.now() + faultMs);
       })
       .finally(() => {
         this.#flights.delete(flight);
@@ -214,9 +232,10 @@ export class Deliveries {
     const event = item.event ?? (await store.event(item.shard, item.seq));
     if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
     const outcome = await this.#send(partner, endpoint.url, item, event);
+    this.#settle(queue, lane, item, outcome);
+    // After it, so that the success that closes a circuit is not also the first that widens it.
     const sign = signEvents[circuitSign(outcome)];
     supervisor.send(partnerStream(queue.partnerId), { type: sign, at: ports.clock.now() });
-    this.#settle(queue, lane, item, outcome);
   }
 
   async #send(partner: Partner, moduleUrl: string, item: Item, event: StoredEvent): Promise<Outcome> {
@@ -257,6 +276,7 @@ export class Deliveries {
     const tried = { ...item, attempts, tries: item.tries + 1 };
     const { module, since } = item;
     const partner = this.#core.state.partnerOf(item.receiver);
+    ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     const next = verdict(this.#rules, { module, outcome, attempts: tried.tries, since, at, random: ports.random() });
     if (next.kind === 'retry' && partner && isSuspendedSince(partner, item)) {
       this.#bury(queue, lane, tried, 'auth_error', suspended);
@@ -267,8 +287,11 @@ export class Deliveries {
       this.#releaseAt(queue, lane, next.dueAt);
     } else if (next.kind === 'delivered') {
       this.#remember(tried, 'DELIVERED', { due: null, reason: null });
+      ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
       this.#finish(queue, lane, item);
       supervisor.send(courierActor(queue.partnerId), { type: 'delivered' });
+    } else if (next.class === 'expired') {
+      this.#bury(queue, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
     } else this.#bury(queue, lane, tried, next.class, outcome.message);
   }
 
@@ -278,9 +301,10 @@ export class Deliveries {
   }
 
   #recordDead(queue: Queue, item: Item, outcomeClass: OutcomeClass, reason: string): void {
-    const { recorder } = this.#core;
+    const { recorder, ports } = this.#core;
     this.#remember(item, 'DEAD', { due: null, reason });
     queue.dead++;
+    ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
     // That a partner was suspended stands in the log already; its rows say the rest.
     if (reason === suspended) return;
     const delivery = deliveryId(item.receiver, item.seq);
@@ -296,6 +320,7 @@ export class Deliveries {
   #finish(queue: Queue, lane: Lane, item: Item): void {
     this.#letGo(item);
     queue.lanes.done(lane);
+    lane.dueAt = this.#core.ports.clock.now();
     if (queue.lanes.laneOf(item.receiver, item.stream)) return;
     for (const other of queue.lanes.waitingBehind(item.receiver, item.stream)) queue.lanes.release(other);
   }
@@ -316,6 +341,7 @@ export class Deliveries {
   }
 
   #releaseAt(queue: Queue, lane: Lane, dueAt: number): void {
+    lane.dueAt = dueAt;
     this.#core.timers.arm(`lane:${lane.key}`, dueAt, () => {
       queue.lanes.release(lane);
       this.pump(queue.partnerId);

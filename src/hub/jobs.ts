@@ -7,8 +7,9 @@
 import type { Put } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
+import type { Trace } from '../domain/trace.ts';
 import { type Core, rowData } from './core.ts';
-import type { JobView, Trace } from './hub.ts';
+import type { JobView } from './operator.ts';
 
 export type StepResult = 'queued' | 'stale' | 'pending';
 
@@ -20,13 +21,22 @@ export interface JobPlan {
   readonly steps: AsyncIterable<(job: string) => Promise<StepResult>>;
 }
 
+interface Run {
+  view: JobView;
+  /** How it ends before its last step; null while nobody wants that. */
+  stopped: 'CANCELED' | 'INTERRUPTED' | null;
+  /** Ends the pause between two steps. */
+  wake: () => void;
+  done: Promise<void>;
+}
+
 const counters = { queued: 'queued', stale: 'skipped_stale', pending: 'skipped_pending' } as const;
 /** Progress is written every so many steps. */
 const writeEvery = 500;
 
 export class Jobs {
   readonly #core: Core;
-  readonly #running = new Map<string, { view: JobView; canceled: boolean; done: Promise<void> }>();
+  readonly #running = new Map<string, Run>();
 
   constructor(core: Core) {
     this.#core = core;
@@ -39,7 +49,7 @@ export class Jobs {
       ...{ skipped_stale: 0, skipped_pending: 0, started_at: recorder.instant(), ended_at: null, error: null },
     };
     await this.#write(view, plan, trace);
-    const run = { view, canceled: false, done: Promise.resolve() };
+    const run: Run = { view, stopped: null, wake: () => {}, done: Promise.resolve() };
     this.#running.set(view.id, run);
     run.done = this.#run(run, plan, trace).finally(() => this.#running.delete(view.id));
     return view;
@@ -54,19 +64,21 @@ export class Jobs {
 
   async cancel(id: string): Promise<JobView> {
     const run = this.#running.get(id);
-    if (run) {
-      run.canceled = true;
-      await run.done;
-    }
+    if (run) await this.#stop(run, 'CANCELED');
     return this.view(id);
   }
 
   async close(): Promise<void> {
-    for (const run of this.#running.values()) run.canceled = true;
-    await Promise.all([...this.#running.values()].map(({ done }) => done));
+    await Promise.all([...this.#running.values()].map((run) => this.#stop(run, 'INTERRUPTED')));
   }
 
-  async #run(run: { view: JobView; canceled: boolean }, plan: JobPlan, trace: Trace): Promise<void> {
+  #stop(run: Run, state: 'CANCELED' | 'INTERRUPTED'): Promise<void> {
+    run.stopped ??= state;
+    run.wake();
+    return run.done;
+  }
+
+  async #run(run: Run, plan: JobPlan, trace: Trace): Promise<void> {
     const { ports, recorder } = this.#core;
     const count = (field: 'matched' | (typeof counters)[StepResult]) => {
       run.view = { ...run.view, [field]: run.view[field] + 1 };
@@ -74,13 +86,13 @@ export class Jobs {
     let ended: Pick<JobView, 'state' | 'error'> = { state: 'DONE', error: null };
     try {
       for await (const step of plan.steps) {
-        if (run.canceled) break;
+        if (run.stopped) break;
         count('matched');
         count(counters[await step(run.view.id)]);
         if (run.view.matched % writeEvery === 0) await this.#write(run.view, plan, trace);
-        await this.#pause(1000 / plan.ratePerS);
+        if (!run.stopped) await this.#pause(run, 1000 / plan.ratePerS);
       }
-      if (run.canceled) ended = { state: 'CANCELED', error: null };
+      if (run.stopped) ended = { state: run.stopped, error: null };
     } catch (error) {
       ports.log.error({ err: error, job: run.view.id }, 'a job failed');
       ended = { state: 'FAILED', error: error instanceof Error ? error.message : String(error) };
@@ -91,8 +103,14 @@ export class Jobs {
     );
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => this.#core.ports.clock.setTimeout(() => resolve(), ms));
+  async #pause(run: Run, ms: number): Promise<void> {
+    const { clock } = this.#core.ports;
+    let timer: unknown;
+    await new Promise<void>((resolve) => {
+      run.wake = resolve;
+      timer = clock.setTimeout(() => resolve(), ms);
+    });
+    clock.clearTimeout(timer);
   }
 
   async #write(view: JobView, { shardOf }: JobPlan, trace: Trace): Promise<void> {

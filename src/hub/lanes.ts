@@ -26,7 +26,7 @@ export interface Item {
   readonly correlationId: string | null;
   /** Kept while it is fresh and memory allows; read again from the log otherwise. */
   readonly event: StoredEvent | null;
-  /** Put back by an operator: such deliveries share a part of the partner's slots. */
+  /** Put back or sent anew by an operator: such deliveries share a part of the partner's slots. */
   readonly isRedriven: boolean;
   /** Attempts in this window. */
   readonly tries: number;
@@ -38,7 +38,14 @@ export interface Lane {
   readonly key: string;
   readonly items: Item[];
   state: 'ready' | 'busy' | 'held';
+  /** From when on its head may go, epoch ms. Order does not follow it; it tells what has waited for too long. */
+  dueAt: number;
+  /** Key of the lane that its head waits for, while it does. */
+  behind: string | null;
 }
+
+/** Re-driven deliveries get at most one in so many of a partner's slots, and of its turns while others wait. */
+const redriveShare = 4;
 
 const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
@@ -52,6 +59,8 @@ export class Lanes {
   #size = 0;
   #busy = 0;
   #busyAgain = 0;
+  /** Takes since a re-driven head had its turn. */
+  #takenSince = 0;
 
   /** Deliveries in memory. */
   get size(): number {
@@ -67,7 +76,7 @@ export class Lanes {
     const key = laneKey(item.receiver, item.stream);
     let lane = this.#lanes.get(key);
     if (!lane) {
-      lane = { key, items: [], state: 'ready' };
+      lane = { key, items: [], state: 'ready', dueAt: item.loadedAt, behind: null };
       this.#lanes.set(key, lane);
       (item.isRedriven ? this.#readyAgain : this.#ready).add(lane);
     }
@@ -76,12 +85,14 @@ export class Lanes {
     return lane;
   }
 
-  /** The lane whose turn it is, now busy; undefined when none may go. Of re-driven ones at most `shareMax` are in flight. */
-  take(shareMax: number): Lane | undefined {
+  /** The lane whose turn it is, now busy; undefined when none may go. `slots`: how many may be in flight. [L3] */
+  take(slots: number): Lane | undefined {
+    const shareMax = Math.max(1, Math.floor(slots / redriveShare));
     const [again] = this.#busyAgain < shareMax ? this.#readyAgain : [];
     const [fresh] = this.#ready;
-    const lane = again ?? fresh;
+    const lane = this.#takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);
     if (!lane) return undefined;
+    this.#takenSince = lane === again ? 0 : this.#takenSince + 1;
     this.#unready(lane);
     lane.state = 'busy';
     this.#busy++;
@@ -123,8 +134,7 @@ export class Lanes {
 
   /** Held lanes whose head waits for this object's updates. */
   *waitingBehind(receiver: PartyId, stream: string): Iterable<Lane> {
-    for (const lane of this.#followers.get(laneKey(receiver, stream)) ?? []) yield lane;
-    this.#followers.delete(laneKey(receiver, stream));
+    yield* [...(this.#followers.get(laneKey(receiver, stream)) ?? [])];
   }
 
   /** The head of a busy lane waits for another object's updates. */
@@ -133,6 +143,7 @@ export class Lanes {
     const key = laneKey(receiver, stream);
     const followers = this.#followers.get(key) ?? new Set<Lane>();
     this.#followers.set(key, followers.add(lane));
+    lane.behind = key;
   }
 
   /** Nothing waits any more. */
@@ -140,13 +151,30 @@ export class Lanes {
     for (const lane of this.#lanes.values()) this.release(lane);
   }
 
+  /** Lanes whose head may go since before an instant, in flight or not. */
+  countDueBefore(at: number): number {
+    let due = 0;
+    for (const lane of this.#lanes.values()) if (lane.dueAt < at) due++;
+    return due;
+  }
+
   *items(): Iterable<Item> {
     for (const lane of this.#lanes.values()) yield* lane.items;
   }
 
   #makeReady(lane: Lane): void {
+    this.#unfollow(lane);
     lane.state = 'ready';
     (lane.items[0]?.isRedriven ? this.#readyAgain : this.#ready).add(lane);
+  }
+
+  /** It waits for no other lane any more, so that one's end is no word for it to go. */
+  #unfollow(lane: Lane): void {
+    if (lane.behind === null) return;
+    const followers = this.#followers.get(lane.behind);
+    followers?.delete(lane);
+    if (followers?.size === 0) this.#followers.delete(lane.behind);
+    lane.behind = null;
   }
 
   #unready(lane: Lane): void {

@@ -13,9 +13,10 @@ import {
   type PartyRole,
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
+import type { Trace } from '../domain/trace.ts';
 import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
-import type { HubStatus, Operations, PartyView, Trace } from './hub.ts';
+import type { HubStatus, Operations, PartyView, Vitals } from './operator.ts';
 import type { Orphans } from './orphans.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
@@ -44,6 +45,9 @@ type Verbs = Omit<
   | 'trace'
   | 'explain'
 >;
+
+/** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
+const overdueAfterMs = 60_000;
 
 /** Note of a case that an operator closed without a word. */
 const byHand = 'closed by an operator';
@@ -218,6 +222,12 @@ export function operations(parts: OperationsParts): Verbs {
     };
   }
 
+  function vitals(): Vitals {
+    const before = ports.clock.now() - overdueAfterMs;
+    const overdue = [...state.partners()].map(({ id }) => [id, deliveries.overdue(id, before)] as const);
+    return { overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: core.timers.size };
+  }
+
   return {
     addParty,
     parties: () => [...state.partners()].map(view),
@@ -227,7 +237,7 @@ export function operations(parts: OperationsParts): Verbs {
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
     ...{ changeParty, issueInitialToken, setEndpoints, suspend },
-    ...{ routes: () => state.routes(), setRoute, removeRoute, status },
+    ...{ routes: () => state.routes(), setRoute, removeRoute, status, vitals },
   };
 }
 

@@ -7,8 +7,8 @@
 import type { ObjectModule } from '../domain/object.ts';
 import { sortableDate } from '../domain/object.ts';
 import type { OrphanRecord } from '../domain/orphan.ts';
+import type { Trace } from '../domain/trace.ts';
 import { type Core, readObject } from './core.ts';
-import type { Trace } from './hub.ts';
 import { type ListOf, nameIn, type SenderLists } from './sender-lists.ts';
 
 /** Around the session's last known change: clocks of CPOs differ, and filters cut sharply. */

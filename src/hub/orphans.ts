@@ -8,20 +8,24 @@
  */
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
-import type { Put } from '../../storage/contract.ts';
+import type { Put, StoredEvent } from '../../storage/contract.ts';
+import type { CommandRecord } from '../domain/command.ts';
 import { HubError } from '../domain/errors.ts';
-import type { OrphanEvent, OrphanKind } from '../domain/events.ts';
+import type { ObjectEventData, OrphanEvent, OrphanKind } from '../domain/events.ts';
 import type { HubObject } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import type { PartyId } from '../domain/party.ts';
-import { billedKey, type Core, heard, readObject } from './core.ts';
-import type { Trace } from './hub.ts';
+import type { Trace } from '../domain/trace.ts';
+import { billedKey, type Core, heard, readObject, rowData } from './core.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
 const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
 /** A session may be watched more than once in its life; each watch is a stream of its own. */
 const streamOf = (id: string) => `orphan:${id}`;
 const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
+
+/** Follow-ups of a fact are recorded within moments of it: only the last events can lack theirs. */
+const tailEvents = 1_000;
 
 /** Asks the CPO what became of the session of a case; resolves with one sentence for the case. */
 export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
@@ -40,13 +44,11 @@ export class Orphans {
     this.#ask = ask;
   }
 
-  /** A STOP_SESSION was accepted: the session is watched from now on, once. */
-  async arm(session: HubObject, emsp: PartyId, trace: Trace): Promise<void> {
-    const { store, settings } = this.#core;
-    await this.#arm('stop_without_complete', session, emsp, settings.orphanGraceS, trace, async () => {
-      const present = await readObject(store, 'sessions', session.owner, session.key);
-      return present !== null && !ended.has(present.facts.status);
-    });
+  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once. */
+  async arm(session: HubObject, emsp: PartyId, at: number, trace: Trace): Promise<void> {
+    const graceEndsAt = at + this.#core.settings.orphanGraceS * 1000;
+    const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
+    await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
   }
 
   /** Every stored session passes here: one that has ended needs no watch for its end any more, and its CDR may be watched for. */
@@ -62,7 +64,8 @@ export class Orphans {
     // A session of nobody has a CDR of nobody: operators see it among what was stored and not forwarded.
     if (!isNews || viewer === null || afterS === 0) return;
     const isAwaited = async () => (await store.get(billedKey(owner, key))) === null;
-    this.#arm('complete_without_cdr', session, viewer, afterS, trace, isAwaited).catch((error: unknown) =>
+    const graceEndsAt = ports.clock.now() + afterS * 1000;
+    this.#arm('complete_without_cdr', session, viewer, graceEndsAt, trace, isAwaited).catch((error: unknown) =>
       ports.log.error({ err: error, objectKey: `${owner}/${key}` }, 'could not watch for the CDR of a session'),
     );
   }
@@ -112,10 +115,56 @@ export class Orphans {
       await this.#core.supervisor.revive(this.#spec(actor, record));
     }
     if (!mayWrite) return;
+    await this.#catchUp();
     for (const [actor, record] of this.#records) {
       if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, this.#newTrace());
     }
     this.scheduleSweep();
+  }
+
+  /**
+   * A kill may have come between a fact and the watch that follows from it, or the end of one: what the last events of the log
+   * ask for is done now. Doing it again changes nothing.
+   */
+  async #catchUp(): Promise<void> {
+    const { store } = this.#core;
+    for (const [shard, head] of Object.entries(store.health().heads)) {
+      const tail = { shard: Number(shard), after: Math.max(0, head - tailEvents), limit: tailEvents };
+      for (const event of await store.read(tail)) await this.#followUp(event);
+    }
+  }
+
+  async #followUp(event: StoredEvent): Promise<void> {
+    const { store } = this.#core;
+    const trace = { requestId: '', correlationId: event.correlationId ?? '' };
+    if (event.type === 'command.answered' && (event.data as { result: string }).result === 'ACCEPTED') {
+      const id = event.stream.slice('command:'.length);
+      const command = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
+      if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
+      const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
+      const isResolved = session && (await this.#wasWatchedSince(session, event.at));
+      if (session && !isResolved) await this.arm(session, command.emsp, Date.parse(event.at), trace);
+    } else if (event.type.startsWith('object.')) {
+      const { module, owner, id } = event.data as ObjectEventData;
+      const object =
+        module === 'sessions' || module === 'cdrs' ? await readObject(store, module, owner, id.toLowerCase()) : null;
+      if (object?.module === 'sessions') this.sessionStored(null, object, trace);
+      if (object?.module === 'cdrs') this.cdrStored(object, trace);
+    }
+  }
+
+  /** Whether a watch that began at or after an instant has ended as a case that an operator or the CPO resolved. */
+  async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
+    for await (const row of this.#core.store.scan('orphans', session.owner)) {
+      const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
+      if (state === 'RESOLVED' && id === session.id && graceEndsAt > at) return true;
+    }
+    return false;
+  }
+
+  async #hasEnded(cpo: PartyId, sessionKey: string): Promise<boolean> {
+    const session = await readObject(this.#core.store, 'sessions', cpo, sessionKey);
+    return session === null || ended.has(session.facts.status);
   }
 
   /** Nothing is asked any more; resolves when what is under way has ended, for which the lists must be closed. */
@@ -128,7 +177,7 @@ export class Orphans {
     kind: OrphanKind,
     session: HubObject,
     emsp: PartyId,
-    graceS: number,
+    graceEnds: number,
     trace: Trace,
     isNeeded: () => Promise<boolean>,
   ): Promise<void> {
@@ -139,7 +188,7 @@ export class Orphans {
     try {
       await recorder.inTurn(actor, async () => {
         if (!(await isNeeded())) return;
-        const graceEndsAt = new Date(ports.clock.now() + graceS * 1000).toISOString();
+        const graceEndsAt = new Date(graceEnds).toISOString();
         const watched = { kind, cpo: session.owner, emsp, session: session.id, graceEndsAt };
         const data = { id: ports.secrets.newId(), ...watched };
         const record = await this.#record(actor, { type: 'orphan.armed', data }, trace);
@@ -232,7 +281,13 @@ export class Orphans {
     const { recorder, ports } = this.#core;
     recorder
       .inTurn(actor, async () => {
-        if (this.#records.get(actor)?.state !== 'GRACE') return;
+        const record = this.#records.get(actor);
+        if (record?.state !== 'GRACE') return;
+        const isStop = record.kind === 'stop_without_complete';
+        if (isStop && (await this.#hasEnded(record.cpo, record.session.toLowerCase()))) {
+          await this.#record(actor, { type: 'orphan.disarmed', data: { reason: 'the session has ended' } }, null);
+          return;
+        }
         await this.#record(actor, { type: 'orphan.opened', data: {} }, null);
         ports.log.warn({ actor }, 'a session did not end as it should: case opened');
       })

@@ -71,6 +71,8 @@ export class OutboxWriter {
   #flying: ReadonlyMap<string, DeliveryRow> = new Map();
   #touched = new Set<Progress>();
   #writing: Promise<void> | null = null;
+  /** Who waits for the next write. */
+  #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   #closed = false;
 
   constructor(store: Store, clock: Clock, log: Log, dispatchedTo: (shard: Shard) => Seq) {
@@ -85,9 +87,11 @@ export class OutboxWriter {
     this.touch(progress);
   }
 
-  /** Writes what waits; resolves when it is safe from a kill. */
-  async flushed(): Promise<void> {
-    await this.#writing;
+  /** Resolves when what was remembered before this call is safe from a kill, whatever else is remembered meanwhile. */
+  flushed(): Promise<void> {
+    const written = new Promise<void>((resolve, reject) => this.#waiting.push({ resolve, reject }));
+    this.#writing ??= this.#drain();
+    return written;
   }
 
   /** A row that the store does not have yet. */
@@ -116,20 +120,27 @@ export class OutboxWriter {
   async #drain(): Promise<void> {
     // What else is settled in this turn of the event loop goes into the same write.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#rows.size > 0 || this.#touched.size > 0) {
+    while (this.#rows.size > 0 || this.#touched.size > 0 || this.#waiting.length > 0) {
       const rows = this.#rows;
       const touched = [...this.#touched];
+      const waiting = this.#waiting;
       this.#flying = rows;
       this.#rows = new Map();
       this.#touched = new Set();
+      this.#waiting = [];
       try {
         await this.#write([...rows.values()], touched);
         this.#flying = new Map();
+        for (const { resolve } of waiting) resolve();
       } catch (error) {
         this.#log.error({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
         this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
-        if (this.#closed) break;
+        this.#waiting.unshift(...waiting);
+        if (this.#closed) {
+          for (const { reject } of this.#waiting.splice(0)) reject(error);
+          break;
+        }
         await new Promise<void>((resolve) => this.#clock.setTimeout(() => resolve(), retryWriteMs));
       }
     }

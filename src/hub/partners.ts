@@ -8,7 +8,7 @@ import type { StoredEvent } from '../../storage/contract.ts';
 import type { HubEvent } from '../domain/events.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import { type Core, heard } from './core.ts';
-import type { CircuitView } from './hub.ts';
+import type { CircuitView } from './operator.ts';
 
 export const partnerStream = (id: PartyId) => `partner:${id}`;
 export const courierActor = (id: PartyId) => `courier:${id}`;

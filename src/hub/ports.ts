@@ -1,7 +1,7 @@
 /**
  * What the hub needs from outside, declared where it is used. `main.ts` plugs the real ones in; tests plug in a simulated clock.
  */
-import type { Outcome } from '../domain/errors.ts';
+import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import type { ObjectFacts, ObjectModule } from '../domain/object.ts';
 import type { Endpoint, TokenEncoding } from '../domain/party.ts';
 
@@ -105,6 +105,40 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
+/** Calls that somebody waits for, by what they carry. `name` is the direction of an authorize, or the command. */
+export type ForwardKind = 'authorize' | 'command' | 'command result';
+
+/**
+ * Where the hub tells what it measured. Every text is one of a known, short list: never an id of an object, never what a partner
+ * made up. Called on the way of every request, so it must be cheap and must not throw.
+ */
+export interface Meter {
+  /** A change came to its end: `created`, `updated`, `deleted`, `duplicate`, `unchanged`, or the code of its refusal. */
+  ingested(source: 'push' | 'pull', module: string, method: string, result: string): void;
+  /** It was stored and is owed to nobody. */
+  notForwarded(module: string, reason: string): void;
+  /** One durable write: how long it took, and how many waited for the disk when it began, itself included. */
+  committed(seconds: number, waiting: number): void;
+  /** One try at a delivery. */
+  attempted(module: string, outcome: OutcomeClass, seconds: number): void;
+  /** A delivery ended: seconds since its acceptance (or since an operator put it back), and how. */
+  deliveryEnded(module: string, outcome: OutcomeClass, seconds: number): void;
+  /** A call ended as `outcome` says: what was answered, or the code of the refusal. */
+  forwarded(kind: ForwardKind, name: string, outcome: string, seconds: number): void;
+  actorFailed(kind: string, end: 'restarted' | 'quarantined'): void;
+}
+
+/** Measures nothing. */
+export const noMeter: Meter = {
+  ingested: () => {},
+  notForwarded: () => {},
+  committed: () => {},
+  attempted: () => {},
+  deliveryEnded: () => {},
+  forwarded: () => {},
+  actorFailed: () => {},
+};
+
 /** Settings the hub itself obeys; `config.ts` says unit, source and consequence of each. */
 export interface HubSettings {
   readonly publicUrl: string;
@@ -143,4 +177,5 @@ export interface HubPorts {
   readonly reader: ObjectReader;
   readonly secrets: Secrets;
   readonly log: Log;
+  readonly meter: Meter;
 }

@@ -11,29 +11,24 @@
  */
 import type { Put } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
-import type { PullEvent } from '../domain/events.ts';
 import { objectKey } from '../domain/object.ts';
 import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
 import {
   applyToPull,
   noCounts,
   type PullCounts,
+  type PullEvent,
   type PulledModule,
   type PullRecord,
-  type QuarantineRecord,
 } from '../domain/pull.ts';
+import type { Trace } from '../domain/trace.ts';
 import { type Core, rowData } from './core.ts';
-import type { Trace } from './hub.ts';
 import type { AcceptPulled } from './pushes.ts';
-import type { Fact } from './recorder.ts';
+import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
 import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
 
 /** Objects of one page that are stored side by side: they share a synced write. */
 const batch = 50;
-/** Of one pull so many refused objects are kept; the rest is only counted. */
-const keptMax = 1000;
-/** Characters of a refused object that are kept. */
-const keptChars = 65_536;
 
 /** One pull as it runs. */
 interface Run {
@@ -46,9 +41,7 @@ interface Run {
   nameless: boolean;
   total: number | null;
   asOf: ReadPage['asOf'] | null;
-  /** Ids of this partner's quarantine. */
-  readonly quarantined: Set<string>;
-  kept: number;
+  readonly quarantine: Quarantine;
 }
 
 export class Pulls {
@@ -115,8 +108,8 @@ export class Pulls {
   async #run(record: PullRecord, list: ListOf): Promise<void> {
     const { ports } = this.#core;
     const run: Run = {
-      ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null, kept: 0 },
-      quarantined: new Set(),
+      ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null },
+      quarantine: new Quarantine(this.#core, record, list.trace),
     };
     let end: PullEvent;
     try {
@@ -134,8 +127,8 @@ export class Pulls {
   async #readAll(run: Run): Promise<PullEvent> {
     const { partner } = run.list;
     const pages = this.#lists.read(run.list);
-    const { store, state } = this.#core;
-    for await (const { id } of store.scan('quarantine', partner.id)) run.quarantined.add(id);
+    const { state } = this.#core;
+    await run.quarantine.load();
     for (let page = await pages.next(); page !== null; page = await pages.next()) {
       if (page.kind === 'failed') return { type: 'pull.failed', data: { ...run.counts, error: page.reason } };
       if (state.partner(partner.id)?.partnerToken == null) {
@@ -150,57 +143,31 @@ export class Pulls {
 
   async #takePage(run: Run, page: ReadPage, texts: readonly string[]): Promise<void> {
     run.asOf ??= page.asOf;
-    const good: Put[] = [];
-    const counts = { ...run.counts, pages: run.counts.pages + 1, received: run.counts.received + texts.length };
+    const { pages, received } = run.counts;
+    const counts = { ...run.counts, pages: pages + 1, received: received + texts.length };
+    const released: Put[] = [];
     for (let from = 0; from < texts.length; from += batch) {
-      const some = texts.slice(from, from + batch);
-      const taken = await Promise.all(some.map((text) => this.#lists.take(run.list, text, page, run.record.forward)));
-      const refused: Refusal[] = [];
-      for (const [index, outcome] of taken.entries()) {
-        const text = some[index] ?? '';
-        const name = nameIn(text);
-        const id = quarantineId(run.record, name, run.counts.received + from + index);
-        if (name) run.listed.add(listedName(name.owner, name.id));
+      const objects = texts.slice(from, from + batch).map((text, index): Listed => {
+        return { text, name: nameIn(text), place: received + from + index };
+      });
+      const taken = await Promise.all(
+        objects.map(async (object) => {
+          return { object, outcome: await this.#lists.take(run.list, object.text, page, run.record.forward) };
+        }),
+      );
+      const refused: RefusedObject[] = [];
+      for (const { object, outcome } of taken) {
+        if (object.name) run.listed.add(listedName(object.name.owner, object.name.id));
         else run.nameless = true;
-        if (outcome.result === 'refused') {
-          counts.invalid++;
-          refused.push({ id, text, reason: outcome.reason, object: name?.name ?? null });
-          continue;
-        }
-        if (outcome.result === 'unchanged') counts.unchanged++;
-        else counts.stored++;
-        if (run.quarantined.delete(id)) good.push({ ...quarantineKey(run.record.party, id), gone: true });
+        const { result } = outcome;
+        counts[result === 'refused' ? 'invalid' : result === 'unchanged' ? 'unchanged' : 'stored']++;
+        if (outcome.result === 'refused') refused.push({ ...object, reason: outcome.reason });
+        else released.push(...[run.quarantine.released(object)].filter((put) => put !== null));
       }
-      await this.#quarantine(run, refused);
+      await run.quarantine.keep(refused);
     }
     run.counts = counts;
-    run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, good);
-  }
-
-  /** Keeps what was refused, where operators see it. [L2] */
-  async #quarantine(run: Run, refused: readonly Refusal[]): Promise<void> {
-    const { recorder } = this.#core;
-    const kept = refused.slice(0, Math.max(0, keptMax - run.kept));
-    if (kept.length === 0) return;
-    run.kept += kept.length;
-    const { id: pull, party, module } = run.record;
-    const at = recorder.instant();
-    const facts: Fact[] = [];
-    const puts: Put[] = [];
-    for (const { id, text, object, reason } of kept) {
-      const data: QuarantineRecord = { pull, party, module, object, reason };
-      const body = cut(text);
-      facts.push({
-        stream: quarantineStream(party, id),
-        event: { type: 'pull.objectRefused', data },
-        ...{ party, body },
-      });
-      puts.push(quarantineRow(id, data, body, at));
-      run.quarantined.add(id);
-    }
-    // Of two of one name on a page the later one stands.
-    const rows = [...new Map(puts.map((put) => [put.id, put])).values()];
-    await recorder.record({ shardOf: party, facts, puts: rows, trace: run.list.trace, at });
+    run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, released);
   }
 
   /** Makes the catalogue what the list says it is; resolves with why not, when not. [L5] */
@@ -252,13 +219,6 @@ export class Pulls {
   }
 }
 
-interface Refusal {
-  readonly id: string;
-  readonly text: string;
-  readonly object: string | null;
-  readonly reason: string;
-}
-
 interface LastRun {
   /** Of the last successful pull, RFC 3339. */
   readonly startedAt: string;
@@ -276,23 +236,4 @@ const lastPut = (party: PartyId, module: PulledModule, data: LastRun): Put => ({
 
 export function pullRow(record: PullRecord): Put {
   return { kind: 'pulls', owner: '', id: record.id, shelf: 'pulls', upd: record.startedAt, data: record, body: null };
-}
-
-/** One row per object that says which one it is: the last refusal stands. Others by their place in the list. */
-function quarantineId(record: PullRecord, name: ReturnType<typeof nameIn>, place: number): string {
-  return `${record.module}/${name ? listedName(name.owner, name.id) : `#${place}`}`;
-}
-
-const quarantineKey = (party: PartyId, id: string) => ({ kind: 'quarantine', owner: party, id });
-
-export const quarantineStream = (party: PartyId, id: string): string => `quarantine:${party}/${id}`;
-
-export function quarantineRow(id: string, data: QuarantineRecord, body: string, at: string): Put {
-  return { ...quarantineKey(data.party, id), shelf: 'quarantine', upd: at, data, body };
-}
-
-/** Never between the halves of a surrogate pair: the store takes whole characters. */
-function cut(text: string): string {
-  const isSplit = (text.charCodeAt(keptChars - 1) & 0xfc00) === 0xd800;
-  return text.slice(0, isSplit ? keptChars - 1 : keptChars);
 }

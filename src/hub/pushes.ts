@@ -26,6 +26,7 @@ import { type Audience, catalogueAudience, type Directory } from '../domain/rout
 import { billedKey, billedPut, type Core, objectFromRow, objectPut, ownerPut, readObject } from './core.ts';
 import type { Accepted, Caller } from './hub.ts';
 import { initiatorOf } from './initiators.ts';
+import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
 import type { Fact } from './recorder.ts';
 
@@ -66,6 +67,7 @@ const notForwarded = 'pulled without forward';
 
 export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdrStored'>) {
   const { store, state, recorder } = core;
+  const { meter } = core.ports;
 
   async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
     refuseDotSegments(change);
@@ -118,6 +120,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
     await record(caller, { stream, event: { type: eventTypes[change.method], data }, to }, change, before, after);
+    if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
     if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
     return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
@@ -140,7 +143,20 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     return recorder.record({ shardOf: owner, facts, puts, trace, at: recorder.instant() });
   }
 
-  return { accept, acceptPulled };
+  /** Tells how each change ends. */
+  function counted<T extends Taken, Rest extends unknown[]>(
+    source: 'push' | 'pull',
+    take: (caller: Caller, change: ObjectChange, ...rest: Rest) => Promise<T>,
+  ) {
+    return (caller: Caller, change: ObjectChange, ...rest: Rest) =>
+      measured(
+        () => take(caller, change, ...rest),
+        ({ result }) => result,
+        (result) => meter.ingested(source, change.module, change.method, result),
+      );
+  }
+
+  return { accept: counted('push', accept), acceptPulled: counted('pull', acceptPulled) };
 }
 
 const withheld = ({ data }: Decision): Decision => ({

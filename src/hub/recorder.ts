@@ -9,8 +9,8 @@ import type { Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
-import type { Trace } from './hub.ts';
-import type { Clock, Log } from './ports.ts';
+import type { Trace } from '../domain/trace.ts';
+import { type Clock, type Log, type Meter, noMeter } from './ports.ts';
 
 export interface Fact {
   readonly stream: string;
@@ -40,17 +40,21 @@ export class Recorder {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #newId: () => string;
+  readonly #meter: Meter;
+  /** Writes under way. */
+  #writing = 0;
   readonly #turns = new Map<string, Promise<unknown>>();
   /** Sequence up to which events were dispatched, and those that came before a gap was filled. */
   readonly #dispatched = new Map<Shard, Seq>();
   readonly #early = new Map<Shard, Map<Seq, StoredEvent>>();
   #listener: (event: StoredEvent) => void = () => {};
 
-  constructor(store: Store, clock: Clock, log: Log, newId: () => string) {
+  constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
     this.#newId = newId;
+    this.#meter = meter;
   }
 
   /** Called with every committed event, in order. Must not throw. */
@@ -87,7 +91,7 @@ export class Recorder {
       data: fact.event.data,
       body: fact.body ?? null,
     }));
-    const { first, last } = await this.#append({ fence, idem: this.#newId(), events, ...rest(recording) });
+    const { first, last } = await this.#measured({ fence, idem: this.#newId(), events, ...rest(recording) });
     for (const [index, event] of events.entries()) this.#committed({ ...event, shard, seq: first + index });
     return last;
   }
@@ -108,6 +112,18 @@ export class Recorder {
       return await mine;
     } finally {
       if (this.#turns.get(key) === mine) this.#turns.delete(key);
+    }
+  }
+
+  async #measured(commit: Parameters<Store['append']>[0]) {
+    const waiting = ++this.#writing;
+    const begun = performance.now();
+    try {
+      const written = await this.#append(commit);
+      this.#meter.committed((performance.now() - begun) / 1000, waiting);
+      return written;
+    } finally {
+      this.#writing--;
     }
   }
 

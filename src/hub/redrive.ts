@@ -11,10 +11,11 @@ import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { type HubObject, type ObjectModule, objectName, sortableDate, streamOf } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
+import type { Trace } from '../domain/trace.ts';
 import { type Core, objectFromRow, readObject } from './core.ts';
 import { type Deliveries, deliveryId } from './deliveries.ts';
-import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan, Trace } from './hub.ts';
 import type { Jobs, StepResult } from './jobs.ts';
+import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from './operator.ts';
 import { type DeliveryMemory, rowsOf } from './outbox.ts';
 import { owedWhole } from './pushes.ts';
 
@@ -99,7 +100,15 @@ export class Redrive {
     return this.#jobs.start({ kind: 'resync', shardOf: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
   }
 
-  async #again(
+  /** In turn, so that two who ask for the same delivery at once put it back once. [S3] */
+  #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
+    return this.#core.recorder.inTurn(`redrive:${deliveryId(receiver, event.seq)}`, async () => {
+      const row = await this.#deliveries.row(receiver, shard, event.seq);
+      return this.#putBack({ event, receiver, row }, force, job, trace);
+    });
+  }
+
+  async #putBack(
     { event, receiver, row }: Candidate,
     force: boolean,
     job: string | null,
@@ -197,7 +206,10 @@ export class Redrive {
         limit: readBatch,
         ...(after && { after }),
       });
-      for (const row of rows) yield objectFromRow(row);
+      for (const object of rows.map(objectFromRow)) {
+        // A session or CDR stands on its eMSP's shelf for good; it flows only as long as a rule lets it.
+        if (!isOwned || state.isRouted(receiver, object.owner)) yield object;
+      }
       after = rows.at(-1);
       if (rows.length < readBatch) return;
     }

@@ -15,8 +15,9 @@ import {
   type PartyId,
   type PartyRole,
 } from '../domain/party.ts';
+import type { Trace } from '../domain/trace.ts';
 import { type Core, partnerPut } from './core.ts';
-import type { Credential, CredentialsBody, IssuedCredentials, Trace } from './hub.ts';
+import type { Credential, CredentialsBody, IssuedCredentials } from './hub.ts';
 import { type PartnerActors, partnerStream } from './partners.ts';
 
 export class Registration {

@@ -4,18 +4,19 @@
  */
 import type { Put, RowKey, StoredEvent } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../domain/command.ts';
-import type { CommandEvent, ObjectEventData, OrphanEvent, PullEvent } from '../domain/events.ts';
+import type { CommandEvent, ObjectEventData, OrphanEvent } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
 import { type HubObject, type ObjectModule, streamOf } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../domain/party.ts';
-import { applyToPull, type PullRecord, type QuarantineRecord } from '../domain/pull.ts';
+import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../domain/pull.ts';
 import type { Route } from '../domain/routing.ts';
 import { commandRow, foundAgainBy } from './commands.ts';
 import { billedPut, type Core, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
 import { orphanRow } from './orphans.ts';
 import { partnerStream } from './partners.ts';
-import { pullRow, quarantineRow, quarantineStream } from './pulls.ts';
+import { pullRow } from './pulls.ts';
+import { quarantineRow, quarantineStream } from './quarantine.ts';
 
 type History = (stream: string) => Promise<StoredEvent[]>;
 /** The row as it should be; gone when the log says that it was removed; null when the log cannot tell. */

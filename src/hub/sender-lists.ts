@@ -9,9 +9,10 @@ import type { Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import { type ObjectModule, objectName } from '../domain/object.ts';
 import { endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../domain/party.ts';
+import type { Trace } from '../domain/trace.ts';
 import { below } from './calls.ts';
 import type { Core } from './core.ts';
-import type { Caller, Trace } from './hub.ts';
+import type { Caller } from './hub.ts';
 import type { PartnerPage } from './ports.ts';
 import type { AcceptPulled, Taken } from './pushes.ts';
 
@@ -132,8 +133,15 @@ export function cpoCaller(partner: Partner, owner: PartyId, trace: Trace): Calle
   return party ? { partner, party, id: owner, trace } : null;
 }
 
+export interface Named {
+  readonly owner: PartyId;
+  readonly id: string;
+  /** `{cc}-{pid}/{id}`. */
+  readonly name: string;
+}
+
 /** Whose an object says that it is, and its id, however wrong the rest may be; null when it does not say. */
-export function nameIn(text: string): { readonly owner: PartyId; readonly id: string; readonly name: string } | null {
+export function nameIn(text: string): Named | null {
   const value: unknown = JSON.parse(text);
   if (typeof value !== 'object' || value === null) return null;
   const { country_code, party_id, id } = value as Record<string, unknown>;

@@ -8,7 +8,7 @@ import type { CommandEvent, HubEvent, ObjectEventData } from '../domain/events.t
 import { type ObjectModule, objectKey, objectName, streamOf } from '../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
-import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from './hub.ts';
+import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from './operator.ts';
 
 const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
 const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
@@ -23,7 +23,7 @@ const reasons: Readonly<Record<string, string>> = {
   'unknown eMSP': 'its cdr_token names a party that is not an eMSP of this hub',
   'not routed': 'its cdr_token names an eMSP that has no active routing rule with this CPO',
   'receiver not registered': 'the eMSP that owns it is not registered at the moment',
-  'not forwarded': 'it was stored without being forwarded, as the operator asked',
+  'pulled without forward': 'it was stored without being forwarded, as the operator asked',
 };
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;

@@ -23,7 +23,7 @@ import type {
   PageRequest,
   PullView,
   QuarantineView,
-} from './hub.ts';
+} from './operator.ts';
 import type { DeliveryMemory } from './outbox.ts';
 
 /** Events looked at in one step back through the log. */

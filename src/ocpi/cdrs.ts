@@ -46,7 +46,7 @@ const signedData = object({
   encoding_method_version: may(number),
   public_key: may(text(512)),
   signed_values: should(
-    list(object({ nature: should(ciString(32)), plain_data: should(text(512)), signed_data: should(text(5000)) })),
+    list(object({ nature: should(ciString(32)), plain_data: should(text(5000)), signed_data: should(text(5000)) })),
   ),
   url: may(text(512)),
 });

@@ -10,7 +10,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { HubError } from '../domain/errors.ts';
-import type { Caller, Credential, Hub, Trace } from '../hub/hub.ts';
+import type { Trace } from '../domain/trace.ts';
+import type { Caller, Credential, Hub } from '../hub/hub.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';

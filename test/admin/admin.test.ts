@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { adminRoutes } from '../../src/admin/server.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
-import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/hub.ts';
+import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/operator.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 
 const tokens = { admin: 'admin-of-the-tests', viewer: 'viewer-of-the-tests', wrong: 'admin-of-the-test', none: null };

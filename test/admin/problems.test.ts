@@ -6,7 +6,8 @@ import fastify, { type FastifyInstance } from 'fastify';
 import t, { type Test } from 'tap';
 import { adminServer } from '../../src/admin/server.ts';
 import { HubError } from '../../src/domain/errors.ts';
-import type { Hub, Operations } from '../../src/hub/hub.ts';
+import type { Hub } from '../../src/hub/hub.ts';
+import type { Operations } from '../../src/hub/operator.ts';
 
 async function refusing(
   t: Test,

@@ -157,10 +157,11 @@ t.test('a success in between begins the count anew [D34]', async (t) => {
 t.test('a call of an OFFLINE partner is no proof that it can be reached [D34]', async (t) => {
   const scene = await sceneFor(t);
   await scene.loseSight(scene.cpo, 'CPO');
+  await scene.pass(intervalMs / 2);
   t.equal((await scene.cpo.partner.call('GET', '/versions')).status, 200, 'it may call');
   t.equal((await scene.shown('CPO'))?.status, 'OFFLINE', 'and stays OFFLINE');
   scene.cpo.unwell = undefined;
-  t.equal((await scene.pass(intervalMs)).cpo, 1, 'it is asked, though it called within the interval');
+  t.equal((await scene.pass(intervalMs / 2)).cpo, 1, 'it is asked, though it called within the interval');
   await scene.becomes('CPO', 'CONNECTED');
 });
 
@@ -195,3 +196,21 @@ t.test(
     for (const partyId of ['CPO', 'EMS'] as const) t.equal((await scene.shown(partyId))?.status, 'SUSPENDED', partyId);
   },
 );
+
+t.test('an operator has a partner asked now: POST /admin/v1/parties/{id}/probe [D34, D42]', async (t) => {
+  const scene = await sceneFor(t);
+  const probe = () => admin(scene.hub, 'POST', '/parties/NL-CPO/probe');
+  const before = scene.cpo.partner.asked.length;
+  const { status, latency_ms } = await probe();
+  t.same([status, typeof latency_ms], ['reachable', 'number'], 'whoever called a moment ago');
+  t.same(lines(scene.cpo.partner.asked.slice(before)), ['GET /ocpi/versions']);
+  scene.cpo.unwell = { status: 500 };
+  t.match(await probe(), { status: 'unreachable', error: /\S/ }, 'with what was met');
+  t.equal((await scene.shown('CPO'))?.status, 'CONNECTED', 'one failure makes nobody OFFLINE');
+  await scene.loseSight(scene.cpo, 'CPO');
+  scene.cpo.unwell = undefined;
+  t.match(await probe(), { status: 'reachable' });
+  await scene.becomes('CPO', 'CONNECTED');
+  await admin(scene.hub, 'POST', '/parties/NL-CPO/suspend');
+  await t.rejects(probe(), /409/, 'of a suspended partner there is nothing to ask');
+});

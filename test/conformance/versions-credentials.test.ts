@@ -431,15 +431,20 @@ t.test('an endpoint set by the operator wins and survives a rotation [interface,
   const rotation = { token: emsp.hubToken, body: emsp.body };
   granted(t, await ocpi(hub, 'PUT', credentials, rotation), 'PUT');
   await push('S2');
+  const elsewhere = (id: string) => `/elsewhere/sessions/NL/${cpo.id.slice(3)}/${id}`;
   t.same(
     emsp.partner.received.map(({ path }) => path),
-    ['S1', 'S2'].map((id) => `/elsewhere/sessions/NL/${cpo.id.slice(3)}/${id}`),
+    [elsewhere('S1'), elsewhere('S2')],
   );
-  const { endpoints } = (await party(emsp.id)) as { endpoints: { identifier: string; source: string }[] };
-  t.same(
-    endpoints.filter(({ identifier }) => identifier === 'sessions').map(({ source }) => source),
-    ['operator'],
+  const { endpoints } = (await party(emsp.id)) as { endpoints: { url: string; source: string }[] };
+  t.match(
+    endpoints.filter((endpoint) => endpoint.url === url),
+    [{ source: 'operator' }],
   );
+  await admin(hub, 'PUT', `/parties/${emsp.id}/endpoints`, { endpoints: [] });
+  await push('S3');
+  const discovered = `/ocpi/2.2.1/sessions/NL/${cpo.id.slice(3)}/S3`;
+  t.equal(emsp.partner.received.at(-1)?.path, discovered, 'taken away, the discovered one counts again');
 });
 
 // Roles

@@ -246,13 +246,14 @@ const locations: Record<string, Door> = {
 };
 
 /** What reads and pushes of a CPO's object have in common. */
-const cposObject = (path: string, foreignPath: string): Door => ({
-  ...{ path, by: 'cpo', wrongRole: ['emsp', cpoOnly] },
-  foreign: [
+function cposObject(path: string, foreignPath: string): Door {
+  const foreign = [
     ['outsideCpo', path, notFound],
     ['cpo', foreignPath, notFound],
-  ],
-});
+  ] as const;
+  return { path, by: 'cpo', wrongRole: ['emsp', cpoOnly], foreign };
+}
+
 const readOf = (path: string, missing: string): Door => ({
   ...{ path, by: 'cpo', paths: [[missing, notFound]] },
   foreign: [

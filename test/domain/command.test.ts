@@ -35,7 +35,7 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
     [['accepted'], 'awaiting', 'ACCEPTED', null],
     [['refused'], 'rejected', 'REJECTED', null],
     [['unsupported'], 'rejected', 'NOT_SUPPORTED', null],
-    [['failed'], 'rejected', null, 'timeout'],
+    [['failed'], 'rejected', 'REJECTED', 'timeout'],
     [['accepted', 'silent'], 'silent', 'ACCEPTED', null],
     [['accepted', 'came'], 'relaying', 'EVSE_OCCUPIED', null],
     [['accepted', 'came', 'told'], 'relayed', 'EVSE_OCCUPIED', null],

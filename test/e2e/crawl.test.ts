@@ -128,6 +128,9 @@ function timesComment(t: Test, what: string, times: readonly number[]): void {
   t.comment(`${what}, page by page: ${times.map((ms) => ms.toFixed(0)).join(' ')}`);
 }
 
+// A minute on an idle machine, several on one that runs other tests beside it.
+t.setTimeout(900_000);
+
 t.test('a crawl of 100,000 objects that are written to meanwhile misses none [D32]', async (t) => {
   const env = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
   const hub = await startChildHub({ dataDir: t.testdir(), port: await freePort(), env });

@@ -2,11 +2,13 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { Put } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
 
 const minute = 60_000;
@@ -28,7 +30,7 @@ interface Scene {
 
 async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> {
   const clock = new DayClock(now);
-  const dataDir = t.testdir();
+  const dataDir = join(t.testdir(), 'data');
   const hub = await hubFor(t, env, { clock }, dataDir);
   const served = lists();
   Object.assign(served.texts, { sessions: [], cdrs: [] });
@@ -230,7 +232,8 @@ t.test('a COMPLETED session without its CDR becomes a case where that is set up,
 
   const cdr = JSON.stringify(cdrBody('C4', { session_id: 'S4', last_updated: '2026-05-01T10:20:00Z' }));
   served.texts.cdrs = [JSON.stringify(cdrBody('C9', { session_id: 'S9', last_updated: '2026-05-01T10:20:00Z' })), cdr];
-  clock.increment(15 * minute);
+  clock.increment(10 * minute);
+  clock.increment(5 * minute);
   await eventually('the CPO was asked for both', async () =>
     (await cases(hub)).every(({ state, pulled_at }) => state === 'RESOLVED' || pulled_at !== null),
   );
@@ -269,7 +272,7 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
   await stopped(scenery, 'S2');
 
   // The directory as a power cut would leave it: everything acknowledged is in it.
-  const copy = join(t.testdir({}), 'copy');
+  const copy = join(dataDir, '..', 'copy');
   cpSync(dataDir, copy, { recursive: true });
   await hub.close();
   served.instead = () => undefined;
@@ -304,3 +307,43 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
     { state: 'OPEN', note: "pulled: the CPO's list does not have the session" },
   ]);
 });
+
+t.test(
+  'a watch that a kill came before is armed at the next start, from the instant of the answer [D36]',
+  async (t) => {
+    const dataDir = t.testdir();
+    const clock = new DayClock('2026-01-02T03:00:00Z');
+    const first = await hubFor(t, {}, { clock }, dataDir);
+    const cpoAnswers = (received: Received) =>
+      received.path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 30 } } : {};
+    const { cpo, emsp } = await routedPair(t, first, { cpo: cpoAnswers });
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+    const stop = { response_url: `${emsp.url}/ocpi/2.2.1/results`, session_id: 'S1' };
+    t.match(await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop), { json: { data: { result: 'ACCEPTED' } } });
+    await first.close();
+    // As the kill would have left it: the answer is in the log, the watch is not.
+    const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
+    const fence = store.held(0);
+    if (!fence) throw new Error('the store is not ours');
+    const event = {
+      stream: 'test',
+      type: 'test.forgot',
+      at: '2026-01-02T03:00:01.000Z',
+      party: null,
+      correlationId: null,
+    };
+    const puts: Put[] = [];
+    for await (const { kind, owner, id } of store.scan('orphans')) puts.push({ kind, owner, id, gone: true });
+    t.equal(puts.length, 1, 'there was a watch');
+    await store.append({ fence, idem: 'forgot', events: [{ ...event, to: [], data: null, body: null }], puts });
+    await store.close();
+    clock.increment(60_000);
+    const second = await hubFor(t, {}, { clock }, dataDir);
+    t.match(await admin(second, 'GET', '/orphans'), {
+      items: [{ kind: 'stop_without_complete', state: 'GRACE', session: 'NL-CPO/S1' }],
+    });
+    await second.close();
+    const third = await hubFor(t, {}, { clock }, dataDir);
+    t.equal(((await admin(third, 'GET', '/orphans')).items as unknown[]).length, 1, 'once');
+  },
+);

@@ -37,9 +37,7 @@ async function recording(t: Test) {
   const record = (name: string) =>
     recorder.record({
       shardOf: 'NL-CPO',
-      facts: [
-        { stream: name, event: { type: 'row.rebuilt', data: { kind: 'k', owner: 'o', id: name } }, party: null },
-      ],
+      facts: [{ stream: name, event: { type: 'row.rebuilt', data: { kind: 'k', owner: 'o', id: name } }, party: null }],
       trace: null,
       at: recorder.instant(),
     });
@@ -54,29 +52,32 @@ async function recording(t: Test) {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-t.test('a write in doubt is asked for again until it is known, and is dispatched once, in order [R1, R3]', async (t) => {
-  const { clock, dispatched, record, level, fault } = await recording(t);
-  await record('first');
-  let asked = 0;
-  fault({
-    before: async () => {
-      if (++asked > 1 && asked < 4) throw new StoreUnavailable('mending');
-    },
-    after: async () => {
-      if (asked === 1) throw new OutcomeUnknown('connection lost');
-    },
-  });
-  const doubtful = record('second');
-  await eventually('it was asked for often enough', () => {
-    clock.increment(200);
-    return asked === 4;
-  });
-  t.equal(await doubtful, 2);
-  fault({});
-  t.equal(await record('third'), 3);
-  t.same(dispatched, [1, 2, 3]);
-  t.equal(level.head(0), 3, 'and stands once in the log');
-});
+t.test(
+  'a write in doubt is asked for again until it is known, and is dispatched once, in order [R1, R3]',
+  async (t) => {
+    const { clock, dispatched, record, level, fault } = await recording(t);
+    await record('first');
+    let asked = 0;
+    fault({
+      before: async () => {
+        if (++asked > 1 && asked < 4) throw new StoreUnavailable('mending');
+      },
+      after: async () => {
+        if (asked === 1) throw new OutcomeUnknown('connection lost');
+      },
+    });
+    const doubtful = record('second');
+    await eventually('it was asked for often enough', () => {
+      clock.increment(200);
+      return asked === 4;
+    });
+    t.equal(await doubtful, 2);
+    fault({});
+    t.equal(await record('third'), 3);
+    t.same(dispatched, [1, 2, 3]);
+    t.equal(level.head(0), 3, 'and stands once in the log');
+  },
+);
 
 t.test('a write that the store refuses is refused at once, and nothing is dispatched', async (t) => {
   const { dispatched, record, fault } = await recording(t);

@@ -6,7 +6,8 @@ import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
 
 const kwhOf = ({ body }: Received) => (JSON.parse(body) as { kwh?: number }).kwh;
-const put = (id: string, fields: object = {}) => ['PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields)] as const;
+const put = (id: string, fields: object = {}) =>
+  ['PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields)] as const;
 
 t.test('what waited while a partner was paused goes out at once when it is resumed', async (t) => {
   const hub = await hubFor(t);
@@ -36,12 +37,19 @@ t.test('a pause outlasts a suspension', async (t) => {
 t.test('a half-open circuit tries the next lane, though the failed ones are not due for long', async (t) => {
   const clock = new DayClock('2026-01-02T03:00:00Z');
   let ill = true;
-  const env = { HUB_CIRCUIT_FAILURES: '5', HUB_CIRCUIT_OPEN_MS: '5000', HUB_RETRY_SCHEDULE_S: '3600', HUB_RETRY_JITTER: '0' };
+  const env = {
+    HUB_CIRCUIT_FAILURES: '5',
+    HUB_CIRCUIT_OPEN_MS: '5000',
+    HUB_RETRY_SCHEDULE_S: '3600',
+    HUB_RETRY_JITTER: '0',
+  };
   const hub = await hubFor(t, env, { clock });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
   for (let n = 1; n <= 20; n++) await cpo.call(...put(`S${n}`));
   const circuit = async () => {
-    const { circuits } = (await admin(hub, 'GET', '/parties/NL-EMS')) as { circuits: { circuit: string; state: string }[] };
+    const { circuits } = (await admin(hub, 'GET', '/parties/NL-EMS')) as {
+      circuits: { circuit: string; state: string }[];
+    };
     return circuits.find(({ circuit: name }) => name === 'async')?.state;
   };
   await eventually('the circuit is open', async () => (await circuit()) === 'open');

@@ -5,30 +5,28 @@
 import t, { type Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { type Answer, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import {
-  authorizations,
-  cdrs,
-  commandBodies,
-  commandResponses,
-  commandResults,
+  type Answer,
+  admin,
+  eventually,
+  type PlainPartner,
+  type Received,
+  type Reply,
+} from '../support/plain-partner.ts';
+import { cdrs, sessions } from './fixtures/charges.ts';
+import { commandBodies, commandResponses, commandResults } from './fixtures/commands.ts';
+import type { Fixture } from './fixtures/fixture.ts';
+import {
   connectorFragments,
-  connectors,
-  dated,
   evseFragments,
-  evses,
-  type Fixture,
   type Fragment,
   locationFragments,
-  locationReferences,
-  locations,
   sessionFragments,
-  sessions,
-  tariffs,
   tokenFragments,
-  tokens,
-  unpublishedLocations,
-} from './fixtures.ts';
+} from './fixtures/fragments.ts';
+import { connectors, evses, locations, unpublishedLocations } from './fixtures/locations.ts';
+import { dated, tariffs } from './fixtures/tariffs.ts';
+import { authorizations, locationReferences, tokens } from './fixtures/tokens.ts';
 import { type ClassName, collectCovered, everythingBelow, fieldsOf, fragmentProblems, problemsOf } from './model.ts';
 
 type Pair = Awaited<ReturnType<typeof routedPair>>;
@@ -109,6 +107,13 @@ async function allListed(t: Test, partner: PlainPartner, path: string, fixtures:
   t.same(changed, [], 'each is listed byte for byte');
 }
 
+/** What the hub noted about pushes of correct objects, with the object it noted it about. */
+async function noted(hub: RunningHub): Promise<string[]> {
+  const { items } = await admin(hub, 'GET', '/events?type=object&limit=1000');
+  const events = items as { object: string; data: { warnings: string[] } }[];
+  return events.flatMap(({ object, data }) => data.warnings.map((warning) => `${object}: ${warning}`));
+}
+
 interface Route {
   readonly module: string;
   readonly fixtures: readonly Fixture[];
@@ -139,7 +144,8 @@ const rates = { HUB_RATE_LISTS_PER_MIN: '100000', HUB_RATE_COMMANDS_PER_MIN: '10
 
 for (const { module, fixtures, from, to, path, list } of routes) {
   t.test(`${module}: each arrives and comes back byte for byte [D17]`, async (t) => {
-    const pair = await routedPair(t, await hubFor(t, rates));
+    const hub = await hubFor(t, rates);
+    const pair = await routedPair(t, hub);
     const [sender, receiver] = [from(pair), to(pair)];
     for (const fixture of fixtures) {
       const at = `/2.2.1/${module}${path(fixture)}`;
@@ -152,11 +158,13 @@ for (const { module, fixtures, from, to, path, list } of routes) {
       await comesBack(t, receiver, at, fixture.text, `${fixture.title}, for its receiver`);
     }
     await allListed(t, receiver, `/2.2.1/${module}${list}`, fixtures);
+    t.same(await noted(hub), [], 'nothing is noted about a correct object');
   });
 }
 
 t.test('CDRs: each arrives and comes back byte for byte, also from its Location [D17, D22]', async (t) => {
-  const { cpo, emsp } = await routedPair(t, await hubFor(t, rates));
+  const hub = await hubFor(t, rates);
+  const { cpo, emsp } = await routedPair(t, hub);
   for (const { title, id, text } of cdrs) {
     const { status, headers } = await accepted(t, title, cpo.call('POST', '/2.2.1/cdrs', text));
     t.equal(status, 201, `${title}: it is created`);
@@ -168,6 +176,7 @@ t.test('CDRs: each arrives and comes back byte for byte, also from its Location 
     await comesBack(t, emsp, path, text, `${title}, for its receiver`);
   }
   await allListed(t, emsp, '/2.2.1/cdrs?limit=1000', cdrs);
+  t.same(await noted(hub), [], 'nothing is noted about a correct CDR');
 });
 
 t.test('unpublished locations come back byte for byte to their owner alone [interface, Locations]', async (t) => {

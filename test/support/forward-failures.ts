@@ -8,7 +8,7 @@ import { admin, type Reply } from './plain-partner.ts';
 export type Meaning = 'unauthorized' | 'notFound' | 'rejected' | 'timeout' | 'unavailable' | 'unusable';
 
 /** How the partner behaves; `nobody` and `noTls`: the call ends before a request arrives. */
-export type Behaviour = Reply | 'hangs' | 'nobody' | 'noTls';
+type Behaviour = Reply | 'hangs' | 'nobody' | 'noTls';
 
 export interface Failure {
   readonly name: string;

@@ -15,7 +15,14 @@ const cpoRole: PartyRole = { role: 'CPO', country_code: 'NL', party_id: 'CPO' };
 const emspRole: PartyRole = { role: 'EMSP', country_code: 'NL', party_id: 'EMS' };
 
 function partner(roles: PartyRole[], hubTokenDigest: string | null): Partner {
-  const unused = { initialTokenDigest: null, spentDigests: [], partnerToken: null, suspendedAt: null, endpoints: [], url: null };
+  const unused = {
+    initialTokenDigest: null,
+    spentDigests: [],
+    partnerToken: null,
+    suspendedAt: null,
+    endpoints: [],
+    url: null,
+  };
   const id = roles.map((role) => `${role.country_code}-${role.party_id}`)[0] ?? '';
   const lastUpdated = '2024-05-01T00:00:00Z';
   return { ...unused, id, roles, status: 'CONNECTED', settings: defaultSettings, hubTokenDigest, lastUpdated };

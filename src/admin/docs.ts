@@ -1,0 +1,41 @@
+/**
+ * `/admin/docs`: the admin API for people, in one page that needs no other host and no token.
+ */
+import { createHash } from 'node:crypto';
+import type { FastifyPluginAsync } from 'fastify';
+import { script, style } from './docs-look.ts';
+import { type Described, docsPage } from './docs-page.ts';
+
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+/** The page's own style and script, and nothing else from anywhere. */
+const policy = [
+  "default-src 'none'",
+  `style-src ${hashOf(style)}`,
+  `script-src ${hashOf(script)}`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** `described` gives the OpenAPI document; it is made into a page once. */
+export function docs(described: () => object): FastifyPluginAsync {
+  let page: string | undefined;
+  return async (app) => {
+    for (const path of ['/admin/docs', '/admin/docs/']) {
+      app.get(path, { exposeHeadRoute: true }, async (_request, reply) => {
+        if (path.endsWith('/')) return reply.redirect('../docs', 308);
+        page ??= docsPage(described() as Described);
+        return reply
+          .headers({
+            'content-security-policy': policy,
+            'x-content-type-options': 'nosniff',
+            'referrer-policy': 'no-referrer',
+            'cache-control': 'no-cache',
+          })
+          .type('text/html; charset=utf-8')
+          .send(page);
+      });
+    }
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * A running hub, reached through its admin API. Whatever goes wrong on the way becomes one line that says what to do about it.
+ *
+ * K1  The token is in a header and nowhere else: no message and no output shows it.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from './answers.ts';
+
+/** A refusal or failure, told in one line. Exit code 2 for wrong usage, else 1. */
+export class Failure extends Error {
+  override readonly name = 'Failure';
+  readonly exitCode: 1 | 2;
+  /** HTTP status of the hub's answer, where there was one. */
+  readonly status: number | null;
+
+  constructor(message: string, { exitCode = 1, status = null }: { exitCode?: 1 | 2; status?: number | null } = {}) {
+    super(message);
+    this.exitCode = exitCode;
+    this.status = status;
+  }
+}
+
+export interface Connection {
+  readonly url?: string;
+  readonly token?: string;
+  readonly dataDir?: string;
+}
+
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+const defaultUrl = 'http://127.0.0.1:8080';
+/** The hub gives no more at once. */
+const pageMax = 1000;
+
+export class HubClient {
+  readonly url: string;
+  readonly #token: string | null;
+
+  constructor(flags: Connection, env: Readonly<Record<string, string | undefined>>) {
+    this.url = baseOf(flags.url ?? (env.HUB_URL || defaultUrl));
+    this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
+  }
+
+  get<T>(path: string, query: Query = {}): Promise<T> {
+    return this.send<T>('GET', withQuery(path, query));
+  }
+
+  async send<T>(method: Method, path: string, body?: object): Promise<T> {
+    const response = await this.#fetch(method, path, { accept: 'application/json', body });
+    const text = await response.text().catch((error: unknown) => {
+      throw this.#unreachable(error);
+    });
+    return (text === '' ? {} : parsed(text, this.url)) as T;
+  }
+
+  /** Up to `limit` items of a list, over as many pages as it takes. */
+  async list<T>(path: string, query: Query, limit: number): Promise<Page<T>> {
+    const items: T[] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const room = Math.min(limit - items.length, pageMax);
+      const page = await this.get<Page<T>>(path, { ...query, limit: room, cursor });
+      items.push(...page.items);
+      if (page.next_cursor === null || items.length >= limit) return { items, next_cursor: page.next_cursor };
+      cursor = page.next_cursor;
+    }
+  }
+
+  /** Items of a stream, one by one, to its present end. */
+  async *lines<T>(path: string, query: Query, signal?: AbortSignal): AsyncGenerator<T> {
+    const response = await this.#fetch('GET', withQuery(path, query), {
+      accept: 'application/x-ndjson',
+      ...(signal && { signal }),
+    });
+    let rest = '';
+    const decoder = new TextDecoder();
+    try {
+      for await (const chunk of response.body ?? []) {
+        const lines = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n');
+        rest = lines.pop() ?? '';
+        for (const line of lines) if (line !== '') yield parsed(line, this.url) as T;
+      }
+    } catch (error) {
+      if (error instanceof Failure || signal?.aborted) throw error;
+      throw this.#unreachable(error);
+    }
+  }
+
+  async #fetch(
+    method: Method,
+    path: string,
+    { accept, body, signal }: { accept: string; body?: object | undefined; signal?: AbortSignal },
+  ): Promise<Response> {
+    const response = await fetch(`${this.url}/admin/v1${path}`, {
+      method,
+      headers: {
+        accept,
+        ...(this.#token !== null && { authorization: `Bearer ${this.#token}` }),
+        ...(body && { 'content-type': 'application/json' }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    }).catch((error: unknown) => {
+      if (signal?.aborted) throw error;
+      throw this.#unreachable(error);
+    });
+    if (response.ok) return response;
+    throw await this.#refused(response);
+  }
+
+  #unreachable(error: unknown): Failure {
+    const cause = (error as { cause?: { code?: string; message?: string } }).cause;
+    const why = cause?.code ?? cause?.message ?? (error as Error).message;
+    return new Failure(
+      `the hub at ${this.url} cannot be reached (${why}): does it run there? --url or HUB_URL names another`,
+    );
+  }
+
+  async #refused(response: Response): Promise<Failure> {
+    const { status } = response;
+    const text = await response.text().catch(() => '');
+    const detail = detailOf(text);
+    if (detail === null) return new Failure(`${this.url} answers ${status} and is no hub's admin API`, { status });
+    const own = this.#token === null ? withoutToken : refusals[status];
+    if (status === 401) return new Failure(own ?? detail, { status });
+    if (status === 403) return new Failure(refusals[403] ?? detail, { status });
+    return new Failure(`the hub refuses: ${detail}`, { status, exitCode: status === 422 ? 2 : 1 });
+  }
+}
+
+const withoutToken =
+  'the hub wants a token: give --token or HUB_ADMIN_TOKEN, or --data-dir with the data directory that holds admin-token';
+
+const refusals: Readonly<Record<number, string>> = {
+  401: 'the hub does not know this token: --token or HUB_ADMIN_TOKEN must be what its data directory has in admin-token',
+  403: 'this changes something, and the token is a viewer token that may only read: use the admin token',
+};
+
+function baseOf(url: string): string {
+  if (!URL.canParse(url) || !/^https?:/.test(url)) {
+    throw new Failure(`--url is "${url}": expected an http or https URL such as ${defaultUrl}`, { exitCode: 2 });
+  }
+  return url.replace(/\/+$/, '').replace(/\/admin(\/v1)?$/, '');
+}
+
+/** The token that a hub on this machine keeps beside its data. */
+function keptToken(dataDir: string): string | null {
+  try {
+    return readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() || null;
+  } catch {
+    return null;
+  }
+}
+
+function withQuery(path: string, query: Query): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) given.set(name, String(value));
+  return given.size === 0 ? path : `${path}?${given}`;
+}
+
+function parsed(text: string, url: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Failure(`${url} answers something that is not JSON: is it a hub?`);
+  }
+}
+
+function detailOf(text: string): string | null {
+  try {
+    const { detail } = JSON.parse(text) as { detail?: unknown };
+    return typeof detail === 'string' ? detail : null;
+  } catch {
+    return null;
+  }
+}

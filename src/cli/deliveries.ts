@@ -1,0 +1,120 @@
+/**
+ * `ocpi-hub deliveries`: what is and was owed to receivers, and every attempt.
+ */
+import type { Command } from 'commander';
+import type { Attempt, Delivery } from './answers.ts';
+import { complete, kinds } from './complete.ts';
+import { type Colour, type Column, fields, type Page, plain, table, when } from './table.ts';
+import { count, instant, noun, oneOf, verb } from './verb.ts';
+
+interface ListFlags {
+  readonly state?: string;
+  readonly receiver?: string;
+  readonly module?: string;
+  readonly object?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: number;
+}
+
+const stateColours: Readonly<Record<Delivery['state'], Colour>> = {
+  PENDING: 'yellow',
+  DELIVERED: 'green',
+  DEAD: 'red',
+};
+const stateColour = ({ state }: Delivery) => stateColours[state];
+
+const columns: readonly Column<Delivery>[] = [
+  { title: 'id', of: ({ id }) => id },
+  { title: 'state', of: ({ state }) => state, colour: stateColour },
+  { title: 'receiver', of: ({ receiver }) => receiver },
+  { title: 'what', of: ({ method, module }) => `${method} ${module}` },
+  { title: 'object', of: ({ object }) => object, shrinksTo: 16 },
+  { title: 'tries', of: ({ attempts }) => attempts.length, align: 'right' },
+  { title: 'accepted', of: ({ accepted_at }, now) => when(accepted_at, now), shrinksTo: 20 },
+  { title: 'next or why', of: whatNext, shrinksTo: 12 },
+];
+
+const attemptColumns: readonly Column<Attempt>[] = [
+  { title: 'at', of: ({ at }, now) => when(at, now) },
+  { title: 'took', of: ({ duration_ms }) => `${duration_ms} ms`, align: 'right' },
+  { title: 'http', of: ({ http_status }) => http_status, align: 'right' },
+  { title: 'ocpi', of: ({ ocpi_status }) => ocpi_status, align: 'right' },
+  { title: 'class', of: (attempt) => attempt.class },
+  { title: 'answer', of: ({ excerpt }) => excerpt, shrinksTo: 12 },
+];
+
+export function deliveriesCommand(): Command {
+  return noun('deliveries', 'what is and was owed to receivers, and every attempt', [
+    verb<ListFlags>({
+      usage: 'list',
+      summary: 'list deliveries, newest first',
+      options: [
+        ['--state <state>', 'PENDING, DELIVERED or DEAD', oneOf('PENDING', 'DELIVERED', 'DEAD')],
+        ['--receiver <party>', 'owed to this party, for example NL-EMS'],
+        ['--module <module>', 'locations, tariffs, sessions, cdrs or tokens'],
+        ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
+        [
+          '--from <instant>',
+          'accepted from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago',
+          instant,
+        ],
+        ['--to <instant>', 'accepted before then', instant],
+        ['--limit <count>', 'how many (default: 50)', count],
+      ],
+      examples: [
+        'deliveries',
+        'deliveries list --state DEAD --receiver NL-EMS --from 2h',
+        'deliveries --json --limit 500',
+      ],
+      run: async ({ hub, screen }, _args, { state, receiver, module, object, from, to, limit = 50 }) => {
+        const found = await hub.list<Delivery>('/deliveries', { state, receiver, module, object, from, to }, limit);
+        screen.list(found, columns, noneOf(state));
+      },
+    }),
+    verb({
+      usage: 'show <id>',
+      summary: 'show a delivery with every attempt; the beginning of its id suffices',
+      examples: ['deliveries show 42-NL-EMS', 'deliveries show 42', 'deliveries show 42 --json'],
+      run: async ({ hub, screen }, [given = '']) => {
+        const id = await complete(hub, kinds.delivery, given);
+        screen.answer(await hub.get<Delivery>(`/deliveries/${encodeURIComponent(id)}`), delivery);
+      },
+    }),
+  ]);
+}
+
+export function delivery(item: Delivery, page: Page): string[] {
+  const { now, paint } = page;
+  const about = fields(
+    [
+      ['delivery', paint('bold', item.id)],
+      ['state', paint(stateColour(item), item.state)],
+      ['what', `${item.method} ${item.module} ${plain(item.object)}`],
+      ['from, to', `${item.sender} → ${item.receiver}`],
+      ['accepted', when(item.accepted_at, now)],
+      ['next attempt', item.state === 'PENDING' ? (when(item.due_at, now) ?? 'in its turn') : null],
+      ['reason', item.reason && plain(item.reason)],
+      ['correlation id', item.correlation_id],
+    ],
+    page,
+  );
+  const hint = item.state === 'DEAD' ? ['', `ocpi-hub redrive ${item.id} puts it back.`] : [];
+  return [...about, '', ...attempts(item, page), ...hint];
+}
+
+function attempts({ attempts, state }: Delivery, page: Page): string[] {
+  if (attempts.length > 0) return table(attemptColumns, attempts, page);
+  return [state === 'DELIVERED' ? 'It arrived at the first attempt, which is not kept.' : 'There was no attempt yet.'];
+}
+
+function whatNext({ state, reason, due_at }: Delivery, now: number): string {
+  if (state === 'DELIVERED') return '';
+  if (state === 'DEAD') return reason ?? '';
+  return due_at === null ? 'waits for its turn' : `again ${when(due_at, now)?.replace(/^.*\((.*)\)$/, '$1') ?? ''}`;
+}
+
+function noneOf(state: string | undefined): string {
+  const what = state === undefined ? 'delivery' : `${state} delivery`;
+  return `No ${what} fits. ocpi-hub trace {object} says why one was not made, ocpi-hub routes list who is joined.`;
+}

@@ -1,0 +1,156 @@
+/**
+ * `ocpi-hub events`: the log of the hub, its end or from a sequence on, and followed as it grows.
+ */
+import type { Command } from 'commander';
+import type { EventItem, Status } from './answers.ts';
+import type { Query } from './client.ts';
+import { type Column, plain, table, when } from './table.ts';
+import { type Context, count, noun, sequence, verb } from './verb.ts';
+
+interface ListFlags {
+  readonly follow?: boolean;
+  readonly type?: string;
+  readonly party?: string;
+  readonly object?: string;
+  readonly correlationId?: string;
+  readonly after?: number;
+  readonly limit?: number;
+}
+
+const columns: readonly Column<EventItem>[] = [
+  { title: 'seq', of: ({ seq }) => seq, align: 'right' },
+  { title: 'at', of: ({ at }, now) => when(at, now) },
+  { title: 'type', of: ({ type }) => type },
+  { title: 'party', of: ({ party }) => party },
+  { title: 'about', of: about, shrinksTo: 20 },
+  { title: 'correlation id', of: ({ correlation_id }) => correlation_id, shrinksTo: 8 },
+];
+
+const shownBefore = 10;
+const pauseMs = 1000;
+
+export function eventsCommand(): Command {
+  return noun('events', 'the log: every fact that the hub recorded', [
+    verb<ListFlags>({
+      usage: 'list',
+      summary: 'list the newest events, or those behind a sequence; oldest first',
+      options: [
+        ['-f, --follow', 'go on as the log grows, until Ctrl-C; NDJSON unless on a terminal'],
+        ['--type <type>', 'of this type or group, for example delivery.dead or command'],
+        ['--party <party>', 'caused by this party, for example NL-CPO'],
+        ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
+        ['--correlation-id <id>', 'of this request and all that came of it'],
+        ['--after <sequence>', 'the first ones behind this sequence instead of the newest', sequence],
+        ['--limit <count>', 'how many (default: 50; with --follow: 10 to begin with)', count],
+      ],
+      examples: [
+        'events',
+        'events list --type delivery.dead --limit 100',
+        'events list --follow --party NL-CPO',
+        'events list --after 1200 --json',
+      ],
+      run: (context, _args, flags) => (flags.follow ? follow(context, flags) : list(context, flags)),
+    }),
+  ]);
+}
+
+function filterOf({ type, party, object, correlationId: correlation_id }: ListFlags): Query {
+  return { type, party: party?.toUpperCase(), object, correlation_id };
+}
+
+async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
+  const { after, limit = 50 } = flags;
+  const found =
+    after === undefined
+      ? { items: await newest({ hub, screen }, flags, limit), next_cursor: null }
+      : await hub.list<EventItem>('/events', { ...filterOf(flags), after }, limit);
+  screen.list(found, columns, 'No event fits. Without filters, ocpi-hub events list shows the newest.');
+}
+
+/** The log is read forwards, so what is filtered is read from its beginning; never more than `limit` is kept. */
+async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventItem[]> {
+  const filter = filterOf(flags);
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const after = isFiltered ? 0 : Math.max(0, (await hub.get<Status>('/status')).sequence - limit);
+  const kept: EventItem[] = [];
+  for await (const item of hub.lines<EventItem>('/events', { ...filter, after })) {
+    kept.push(item);
+    if (kept.length > limit) kept.shift();
+  }
+  return kept;
+}
+
+/** The hub's stream ends where the log ends, so it is taken up again from there. */
+async function follow(context: Context, flags: ListFlags): Promise<void> {
+  const { hub } = context;
+  const stop = new AbortController();
+  process.once('SIGINT', () => stop.abort()).once('SIGTERM', () => stop.abort());
+  // Whoever read the output has gone away.
+  process.stdout.once('error', () => stop.abort());
+  const write = writer(context);
+  try {
+    let { after } = flags;
+    if (after === undefined) {
+      const { sequence } = await hub.get<Status>('/status');
+      for (const item of await newest(context, flags, flags.limit ?? shownBefore)) write(item);
+      after = sequence;
+    }
+    while (!stop.signal.aborted) {
+      const { sequence } = await hub.get<Status>('/status');
+      for await (const item of hub.lines<EventItem>('/events', { ...filterOf(flags), after }, stop.signal)) {
+        write(item);
+        after = item.seq;
+      }
+      after = Math.max(after, sequence);
+      await pause(stop.signal);
+    }
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  }
+}
+
+/** Each once, though the beginning and the first round may overlap. */
+function writer({ screen }: Context): (item: EventItem) => void {
+  let last = 0;
+  let isFirst = true;
+  return (item) => {
+    if (item.seq <= last) return;
+    last = item.seq;
+    if (screen.isJson || !process.stdout.isTTY) return screen.json(item);
+    const [titles = '', line = ''] = table(columns, [item], screen.page);
+    screen.lines(isFirst ? [titles, line] : [line]);
+    isFirst = false;
+  };
+}
+
+function pause(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, pauseMs);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+const telling = [
+  'command',
+  'result',
+  'delivery',
+  'reason',
+  'class',
+  'session',
+  'emsp',
+  'cpo',
+  'circuit',
+  'state',
+  'note',
+];
+
+/** The object, or what else the data says in short. */
+function about({ object, data }: EventItem): string {
+  const words = (data ?? {}) as Record<string, unknown>;
+  if (object !== null) return [words.method, words.module, object].filter(Boolean).join(' ');
+  const said = telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []));
+  return plain(said.join(' ') || (typeof words.id === 'string' ? words.id : ''));
+}

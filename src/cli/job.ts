@@ -1,0 +1,47 @@
+/**
+ * Watching a job of the hub until it ends: a bar on a terminal, lines elsewhere; Ctrl-C asks the hub to cancel it.
+ */
+import type { Job } from './answers.ts';
+import { Failure } from './client.ts';
+import type { Context } from './verb.ts';
+
+const lookEveryMs = 300;
+
+/** `total` is what the dry run found, 0 when there was none. Fails when the job did. */
+export async function watchJob({ hub, screen }: Context, started: Job, total: number): Promise<void> {
+  const path = `/redrives/${encodeURIComponent(started.id)}`;
+  const progress = screen.progress();
+  let job = started;
+  let canceling = false;
+  const cancel = () => {
+    canceling = true;
+  };
+  process.on('SIGINT', cancel);
+  try {
+    for (; job.state === 'RUNNING'; job = canceling ? await hub.send<Job>('DELETE', path) : await hub.get<Job>(path)) {
+      progress.show(job.matched, total, wordsOf(job, total));
+      if (!canceling) await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    }
+    progress.show(job.matched, Math.max(total, job.matched), wordsOf(job, total));
+  } finally {
+    progress.end();
+    process.off('SIGINT', cancel);
+  }
+  screen.answer(job, ended);
+  if (job.state !== 'DONE')
+    throw new Failure(`the job ${job.id} ended ${job.state}${job.error ? `: ${job.error}` : ''}`);
+}
+
+function wordsOf({ matched }: Job, total: number): string {
+  return total > 0 ? `${matched} of ${total}` : `${matched} so far`;
+}
+
+function ended({ id, queued, skipped_stale, skipped_pending }: Job): string[] {
+  const skipped = [
+    ...(skipped_stale > 0
+      ? [`${skipped_stale} skipped: the receiver has a newer version (--force sends it all the same)`]
+      : []),
+    ...(skipped_pending > 0 ? [`${skipped_pending} skipped: on their way already`] : []),
+  ];
+  return [`${queued} put back by job ${id}; ocpi-hub deliveries list shows how they go`, ...skipped];
+}

@@ -1,0 +1,73 @@
+/**
+ * `ocpi-hub jobs`: re-drives, replays and resyncs, as they run and as they ended.
+ */
+import type { Command } from 'commander';
+import type { Job } from './answers.ts';
+import { complete, jobIds, kinds } from './complete.ts';
+import { type Column, fields, type Page, when } from './table.ts';
+import { count, noun, verb } from './verb.ts';
+
+const columns: readonly Column<Job>[] = [
+  { title: 'id', of: ({ id }) => id },
+  { title: 'kind', of: ({ kind }) => kind },
+  { title: 'state', of: ({ state }) => state, colour: ({ state }) => (state === 'DONE' ? 'green' : 'yellow') },
+  { title: 'put back', of: ({ queued }) => queued, align: 'right' },
+  { title: 'skipped', of: ({ skipped_stale, skipped_pending }) => skipped_stale + skipped_pending, align: 'right' },
+  { title: 'started', of: ({ started_at }, now) => when(started_at, now), shrinksTo: 20 },
+  { title: 'ended', of: ({ ended_at }, now) => when(ended_at, now), shrinksTo: 20 },
+];
+
+export function jobsCommand(): Command {
+  return noun('jobs', 're-drives, replays and resyncs', [
+    verb<{ limit?: number }>({
+      usage: 'list',
+      summary: 'list jobs, newest first',
+      options: [['--limit <count>', 'how many (default: 20)', count]],
+      examples: ['jobs', 'jobs list --limit 5'],
+      run: async ({ hub, screen }, _args, { limit = 20 }) => {
+        const ids = (await jobIds(hub)).reverse().slice(0, limit);
+        const items = await Promise.all(ids.map((id) => hub.get<Job>(`/redrives/${encodeURIComponent(id)}`)));
+        screen.list(
+          { items, next_cursor: null },
+          columns,
+          'No job yet. ocpi-hub redrive --help says how to start one.',
+        );
+      },
+    }),
+    verb({
+      usage: 'show <id>',
+      summary: 'show how a job goes; the beginning of its id suffices',
+      examples: ['jobs show 7f3a'],
+      run: async ({ hub, screen }, [given = '']) => {
+        const id = await complete(hub, kinds.job, given);
+        screen.answer(await hub.get<Job>(`/redrives/${encodeURIComponent(id)}`), job);
+      },
+    }),
+    verb({
+      usage: 'cancel <id>',
+      summary: 'end a job; what it has put back stays put back',
+      examples: ['jobs cancel 7f3a'],
+      run: async ({ hub, screen }, [given = '']) => {
+        const id = await complete(hub, kinds.job, given);
+        screen.answer(await hub.send<Job>('DELETE', `/redrives/${encodeURIComponent(id)}`), job);
+      },
+    }),
+  ]);
+}
+
+function job(item: Job, page: Page): string[] {
+  const { paint, now } = page;
+  return fields(
+    [
+      ['job', paint('bold', item.id)],
+      ['kind', item.kind],
+      ['state', item.state],
+      ['put back', String(item.queued)],
+      ['skipped', `${item.skipped_stale} stale, ${item.skipped_pending} on their way`],
+      ['started', when(item.started_at, now)],
+      ['ended', when(item.ended_at, now)],
+      ['error', item.error],
+    ],
+    page,
+  );
+}

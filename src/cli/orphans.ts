@@ -1,0 +1,79 @@
+/**
+ * `ocpi-hub orphans`: sessions that were stopped and never completed, or completed and never billed.
+ */
+import type { Command } from 'commander';
+import type { Orphan } from './answers.ts';
+import { complete, kinds } from './complete.ts';
+import { type Colour, type Column, fields, type Page, when } from './table.ts';
+import { count, noun, oneOf, verb } from './verb.ts';
+
+const colours: Readonly<Record<Orphan['state'], Colour>> = { GRACE: 'yellow', OPEN: 'red', RESOLVED: 'green' };
+
+const columns: readonly Column<Orphan>[] = [
+  { title: 'id', of: ({ id }) => id },
+  { title: 'state', of: ({ state }) => state, colour: ({ state }) => colours[state] },
+  { title: 'kind', of: ({ kind }) => kind },
+  { title: 'session', of: ({ session }) => session, shrinksTo: 16 },
+  { title: 'eMSP', of: ({ emsp }) => emsp },
+  { title: 'opened', of: ({ opened_at }, now) => when(opened_at, now), shrinksTo: 20 },
+  { title: 'note', of: ({ note }) => note, shrinksTo: 12 },
+];
+
+export function orphansCommand(): Command {
+  return noun('orphans', 'sessions that did not end as they should', [
+    verb<{ state?: string; limit?: number }>({
+      usage: 'list',
+      summary: 'list orphan cases, oldest first, and the sessions still in their grace',
+      options: [
+        ['--state <state>', 'GRACE, OPEN or RESOLVED', oneOf('GRACE', 'OPEN', 'RESOLVED')],
+        ['--limit <count>', 'how many (default: 100)', count],
+      ],
+      examples: ['orphans', 'orphans list --state OPEN'],
+      run: async ({ hub, screen }, _args, { state, limit = 100 }) => {
+        const none = 'No orphan case: every session that was stopped has ended, so far.';
+        screen.list(await hub.list<Orphan>('/orphans', { state }, limit), columns, none);
+      },
+    }),
+    verb({
+      usage: 'pull <id>',
+      summary: 'ask the CPO of an open case for the true state again',
+      examples: ['orphans pull 7f3a'],
+      run: async ({ hub, screen }, [given = '']) => {
+        const id = await complete(hub, kinds.orphan, given);
+        const found = await hub.send<Orphan>('POST', `/orphans/${encodeURIComponent(id)}/pull`);
+        screen.answer(found, ({ cpo, session }) => [
+          `${cpo} is being asked about ${session}: ocpi-hub orphans list shows what came of it`,
+        ]);
+      },
+    }),
+    verb<{ note?: string }>({
+      usage: 'resolve <id>',
+      summary: 'close an open case by hand; changes no session',
+      options: [['--note <text>', 'why it may be closed']],
+      examples: ['orphans resolve 7f3a --note "settled with the CPO by telephone"'],
+      run: async ({ hub, screen }, [given = ''], { note }) => {
+        const id = await complete(hub, kinds.orphan, given);
+        const body = note === undefined ? {} : { note };
+        screen.answer(await hub.send<Orphan>('POST', `/orphans/${encodeURIComponent(id)}/resolve`, body), orphan);
+      },
+    }),
+  ]);
+}
+
+function orphan(item: Orphan, page: Page): string[] {
+  const { paint, now } = page;
+  return fields(
+    [
+      ['case', paint('bold', item.id)],
+      ['state', paint(colours[item.state], item.state)],
+      ['kind', item.kind],
+      ['session', item.session],
+      ['CPO, eMSP', `${item.cpo}, ${item.emsp}`],
+      ['opened', when(item.opened_at, now)],
+      ['CPO asked', when(item.pulled_at, now)],
+      ['resolved', when(item.resolved_at, now)],
+      ['note', item.note],
+    ],
+    page,
+  );
+}

@@ -1,0 +1,80 @@
+/**
+ * `ocpi-hub parties endpoints`: where a partner's modules are, and the operator's word that wins over what was discovered. [D13]
+ */
+import type { Command } from 'commander';
+import type { Endpoint, Party } from './answers.ts';
+import { Failure } from './client.ts';
+import { complete, kinds } from './complete.ts';
+import { type Column, type Page, table } from './table.ts';
+import { repeated, verb } from './verb.ts';
+
+interface EndpointFlags {
+  readonly set?: readonly string[];
+  readonly unset?: readonly string[];
+}
+
+type Wanted = Omit<Endpoint, 'source'>;
+
+const columns: readonly Column<Endpoint>[] = [
+  { title: 'module', of: ({ identifier }) => identifier },
+  { title: 'role', of: ({ role }) => role },
+  { title: 'url', of: ({ url }) => url, shrinksTo: 24 },
+  { title: 'source', of: ({ source }) => source, colour: ({ source }) => (source === 'operator' ? 'cyan' : null) },
+];
+
+export function endpointTable(endpoints: readonly Endpoint[], page: Page): string[] {
+  return table(columns, endpoints, page);
+}
+
+export function endpointsVerb(): Command {
+  return verb<EndpointFlags>({
+    usage: 'endpoints <id>',
+    summary: "list a partner's endpoints; --set and --unset change those that operators set, which win",
+    options: [
+      ['--set <module=url>', 'set an endpoint, RECEIVER unless SENDER: stands before the module; repeatable', repeated],
+      ['--unset <module>', 'withdraw one that was set; the discovered one counts again; repeatable', repeated],
+    ],
+    examples: [
+      'parties endpoints NL-EMS',
+      'parties endpoints NL-EMS --set sessions=https://emsp.example/ocpi/2.2.1/sessions',
+      'parties endpoints NL-CPO --set SENDER:locations=https://cpo.example/ocpi/2.2.1/locations',
+      'parties endpoints NL-EMS --unset sessions',
+    ],
+    run: async ({ hub, screen }, [given = ''], { set = [], unset = [] }) => {
+      const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+      let party = await hub.get<Party>(path);
+      if (set.length + unset.length > 0) {
+        party = await hub.send<Party>('PUT', `${path}/endpoints`, { endpoints: changed(party, set, unset) });
+      }
+      if (screen.isJson) return screen.json(party.endpoints);
+      if (party.endpoints.length > 0) return screen.lines(endpointTable(party.endpoints, screen.page));
+      screen.say(`${party.id} has no endpoints. It tells them when it registers, or --set module=url sets one.`);
+    },
+  });
+}
+
+/** The hub takes all that operators set at once, so what stays is sent along. */
+function changed({ endpoints }: Party, set: readonly string[], unset: readonly string[]): Wanted[] {
+  const operators = endpoints.filter(({ source }) => source === 'operator');
+  const own = new Map(
+    operators.map(({ identifier, role, url }) => [`${role}:${identifier}`, { identifier, role, url }]),
+  );
+  for (const text of unset) {
+    const { identifier, role } = moduleOf(text);
+    if (!own.delete(`${role}:${identifier}`)) {
+      throw new Failure(`no operator has set ${role} ${identifier}, so there is nothing to withdraw`);
+    }
+  }
+  for (const text of set) {
+    const [, named = '', url = ''] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+    if (url === '') throw new Failure(`--set is "${text}": expected module=url`, { exitCode: 2 });
+    const { identifier, role } = moduleOf(named);
+    own.set(`${role}:${identifier}`, { identifier, role, url });
+  }
+  return [...own.values()];
+}
+
+function moduleOf(text: string): Omit<Wanted, 'url'> {
+  const [, role, identifier = ''] = /^(?:(SENDER|RECEIVER):)?(.+)$/i.exec(text) ?? [];
+  return { identifier, role: role?.toUpperCase() === 'SENDER' ? 'SENDER' : 'RECEIVER' };
+}

@@ -1,0 +1,85 @@
+/**
+ * `ocpi-hub parties add` and `initial-token`: how a partner comes in, and comes in again.
+ */
+import type { Command } from 'commander';
+import type { Party } from './answers.ts';
+import { Failure } from './client.ts';
+import { complete, kinds } from './complete.ts';
+import { oneOf, repeated, verb } from './verb.ts';
+
+interface AddFlags {
+  readonly role?: readonly string[];
+  readonly also?: readonly string[];
+  readonly name?: string;
+  readonly tokenEncoding?: string;
+  readonly identityMode?: string;
+  readonly compatibilityUntil?: string;
+}
+
+export function addVerb(): Command {
+  return verb<AddFlags>({
+    usage: 'add <party>',
+    summary: 'add a partner and show its initial token, this once',
+    options: [
+      ['--role <role>', 'CPO or EMSP; repeatable', repeated],
+      ['--also <role:party>', 'another party of the same partner, for example EMSP:NL-XYZ; repeatable', repeated],
+      ['--name <name>', 'of the business'],
+      ['--token-encoding <encoding>', 'base64 or plain', oneOf('base64', 'plain')],
+      ['--identity-mode <mode>', 'COMPATIBILITY or COMPLIANT', oneOf('COMPATIBILITY', 'COMPLIANT')],
+      ['--compatibility-until <instant>', 'end of the grace period of COMPATIBILITY, RFC 3339'],
+    ],
+    examples: ['parties add NL-TNM --role CPO --name "The New Motion"', 'parties add DE-ABC --role CPO --role EMSP'],
+    run: async ({ hub, screen }, [party = ''], flags) => {
+      const { role = [], also = [], name, tokenEncoding, identityMode, compatibilityUntil } = flags;
+      if (role.length === 0) throw new Failure('--role is missing: CPO or EMSP', { exitCode: 2 });
+      const roles = [...role.map((each) => `${each}:${party}`), ...also].map((text) => roleOf(text, name));
+      const body = {
+        roles,
+        ...(tokenEncoding !== undefined && { token_encoding: tokenEncoding }),
+        ...(identityMode !== undefined && { identity_mode: identityMode }),
+        ...(compatibilityUntil !== undefined && { compatibility_until: compatibilityUntil }),
+      };
+      const added = await hub.send<Party & { initial_token: string }>('POST', '/parties', body);
+      screen.answer(added, ({ id, initial_token }) => issued(id, initial_token, hub.url));
+    },
+  });
+}
+
+export function initialTokenVerb(): Command {
+  return verb({
+    usage: 'initial-token <id>',
+    summary: 'issue a new initial token, to register after an unregister or when the first one was lost',
+    examples: ['parties initial-token NL-TNM'],
+    run: async ({ hub, screen }, [given = '']) => {
+      const id = await complete(hub, kinds.party, given);
+      const path = `/parties/${encodeURIComponent(id)}/initial-token`;
+      screen.answer(await hub.send<{ initial_token: string }>('POST', path), ({ initial_token }) =>
+        issued(id, initial_token, hub.url),
+      );
+    },
+  });
+}
+
+function issued(id: string, token: string, url: string): string[] {
+  return [
+    `initial token of ${id}, shown this once:`,
+    '',
+    `  ${token}`,
+    '',
+    `With it the partner calls POST /ocpi/2.2.1/credentials (versions at ${url}/ocpi/versions, unless a public URL is set).`,
+  ];
+}
+
+function roleOf(text: string, name: string | undefined): object {
+  const [, role = '', country_code = '', party_id = ''] =
+    /^(CPO|EMSP):([A-Za-z]{2})-([A-Za-z0-9]{1,3})$/i.exec(text) ?? [];
+  if (role === '') {
+    throw new Failure(`"${text.replace(':', ' ')}": expected CPO or EMSP and a party such as NL-TNM`, { exitCode: 2 });
+  }
+  const party = {
+    role: role.toUpperCase(),
+    country_code: country_code.toUpperCase(),
+    party_id: party_id.toUpperCase(),
+  };
+  return { ...party, ...(name !== undefined && { business_details: { name } }) };
+}

@@ -1,0 +1,53 @@
+/**
+ * `ocpi-hub parties pull`: reads a CPO's own list and shows how far it has come, until it ends.
+ */
+import type { Command } from 'commander';
+import type { Pull } from './answers.ts';
+import { Failure } from './client.ts';
+import { complete, kinds } from './complete.ts';
+import { verb } from './verb.ts';
+
+interface PullFlags {
+  readonly full?: boolean;
+  readonly forward?: boolean;
+}
+
+const lookEveryMs = 300;
+const modules = ['locations', 'tariffs'];
+
+export function pullVerb(): Command {
+  return verb<PullFlags>({
+    usage: 'pull <id> <module>',
+    summary: 'pull the locations or tariffs that a CPO lists',
+    options: [
+      ['--full', 'the whole list, not what changed since the last successful pull'],
+      ['--forward', 'send what is new to the routed eMSPs'],
+    ],
+    examples: ['parties pull NL-CPO locations', 'parties pull NL-CPO tariffs --full --forward'],
+    run: async ({ hub, screen }, [given = '', module = ''], { full = false, forward = false }) => {
+      if (!modules.includes(module)) {
+        throw new Failure(`"${module}" is not pulled: expected locations or tariffs`, { exitCode: 2 });
+      }
+      const id = await complete(hub, kinds.party, given);
+      const path = `/parties/${encodeURIComponent(id)}/pull/${module}`;
+      const started = await hub.send<{ id: string }>('POST', path, { full, forward });
+      const progress = screen.progress();
+      const look = () => hub.get<Pull>(`/pulls/${encodeURIComponent(started.id)}`);
+      let pull = await look();
+      for (; pull.state === 'RUNNING'; pull = await look()) {
+        progress.show(0, 0, `${pull.pages} pages, ${pull.received} received`);
+        await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+      }
+      progress.end();
+      screen.answer(pull, told);
+      if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'nobody knows why'}`);
+    },
+  });
+}
+
+function told({ pages, received, stored, unchanged, invalid, deleted, note, id }: Pull): string[] {
+  return [
+    `${received} received in ${pages} pages: ${stored} stored, ${unchanged} unchanged, ${invalid} invalid, ${deleted} deleted (pull ${id})`,
+    ...(note === null ? [] : [note]),
+  ];
+}

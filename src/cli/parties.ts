@@ -1,0 +1,150 @@
+/**
+ * `ocpi-hub parties`: partners and what operators do with them.
+ */
+import type { Command } from 'commander';
+import type { Party } from './answers.ts';
+import { Failure, type HubClient } from './client.ts';
+import { complete, kinds } from './complete.ts';
+import { watchJob } from './job.ts';
+import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
+import { addVerb, initialTokenVerb } from './parties-onboarding.ts';
+import { pullVerb } from './parties-pull.ts';
+import { age, type Colour, type Column, fields, type Page, span, when } from './table.ts';
+import { count, noun, verb } from './verb.ts';
+
+const colours: Readonly<Record<Party['status'], Colour>> = {
+  REGISTERED: 'yellow',
+  CONNECTED: 'green',
+  OFFLINE: 'red',
+  SUSPENDED: 'red',
+};
+
+const columns: readonly Column<Party>[] = [
+  { title: 'id', of: ({ id }) => id },
+  { title: 'status', of: ({ status }) => status, colour: ({ status }) => colours[status] },
+  { title: 'roles', of: rolesOf, shrinksTo: 12 },
+  { title: 'waiting', of: ({ queue }) => queue.depth, align: 'right' },
+  { title: 'oldest', of: ({ queue }) => (queue.oldest_age_s === null ? '' : span(queue.oldest_age_s)) },
+  { title: 'dead', of: ({ queue }) => queue.dead, align: 'right' },
+  { title: 'circuits', of: troubles },
+  { title: 'last contact', of: ({ last_contact }, now) => (last_contact === null ? 'never' : age(last_contact, now)) },
+];
+
+/** The path of the partner that is meant. */
+export async function partyPath(hub: HubClient, given: string): Promise<string> {
+  return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+}
+
+export function partiesCommand(): Command {
+  return noun('parties', 'partners: status, onboarding, endpoints, pulls', [
+    verb<{ limit?: number }>({
+      usage: 'list',
+      summary: 'list partners with status, backlog and circuits',
+      options: [['--limit <count>', 'how many (default: 200)', count]],
+      examples: ['parties', 'parties list --json'],
+      run: async ({ hub, screen }, _args, { limit = 200 }) => {
+        const none = 'No partner yet. ocpi-hub parties add NL-TNM --role CPO adds one and issues its initial token.';
+        screen.list(await hub.list<Party>('/parties', {}, limit), columns, none);
+      },
+    }),
+    verb({
+      usage: 'show <id>',
+      summary: 'show a partner with endpoints, settings and circuits',
+      examples: ['parties show NL-CPO', 'parties show NL-CPO --json'],
+      run: async ({ hub, screen }, [given = '']) => {
+        screen.answer(await hub.get<Party>(await partyPath(hub, given)), party);
+      },
+    }),
+    addVerb(),
+    initialTokenVerb(),
+    verb<{ yes?: boolean }>({
+      usage: 'suspend <id>',
+      summary: 'suspend a partner as its own DELETE of the credentials does: tokens end, what it is owed becomes DEAD',
+      options: [['-y, --yes', 'do not ask (without a terminal nobody is asked)']],
+      examples: ['parties suspend NL-CPO'],
+      run: async ({ hub, screen }, [given = ''], { yes = false }) => {
+        const path = await partyPath(hub, given);
+        const { id, queue } = await hub.get<Party>(path);
+        const question = `Suspend ${id}, to which ${queue.depth} deliveries are owed?`;
+        if (!yes && screen.isAnswerable && !(await screen.ask(question))) throw new Failure('nobody was suspended');
+        screen.answer(await hub.send<Party>('POST', `${path}/suspend`), (suspended) => [
+          `${suspended.id} is ${suspended.status}; ocpi-hub parties initial-token ${suspended.id} lets it register again`,
+        ]);
+      },
+    }),
+    verb({
+      usage: 'probe <id>',
+      summary: 'ask a partner for its versions now; exit 1 when it cannot be reached',
+      examples: ['parties probe NL-CPO'],
+      run: async ({ hub, screen }, [given = '']) => {
+        const path = await partyPath(hub, given);
+        const answer = await hub.send<{ status: string; latency_ms: number; error?: string }>('POST', `${path}/probe`);
+        const { status, latency_ms, error } = answer;
+        const took = `${Math.round(latency_ms)} ms`;
+        screen.answer(answer, () => [`${status} after ${took}${error === undefined ? '' : `: ${error}`}`]);
+        if (status !== 'reachable') throw new Failure('the partner does not answer as it should');
+      },
+    }),
+    pullVerb(),
+    verb({
+      usage: 'resync <id> <module>',
+      summary: 'send a partner the present objects of a module (locations, tariffs, sessions, cdrs, tokens)',
+      examples: ['parties resync NL-EMS locations'],
+      run: async (context, [given = '', module = '']) => {
+        const path = await partyPath(context.hub, given);
+        await watchJob(context, await context.hub.send('POST', `${path}/resync`, { module }), 0);
+      },
+    }),
+    pausing('pause', true, 'hold back deliveries to a partner; they wait and nothing is lost', 'hold back: they wait'),
+    pausing('resume', false, 'let deliveries to a paused partner flow again', 'flow'),
+    endpointsVerb(),
+  ]);
+}
+
+function pausing(name: string, paused: boolean, summary: string, words: string): Command {
+  return verb({
+    usage: `${name} <id>`,
+    summary,
+    examples: [`parties ${name} NL-EMS`],
+    run: async ({ hub, screen }, [given = '']) => {
+      const changed = await hub.send<Party>('PATCH', await partyPath(hub, given), { paused });
+      screen.answer(changed, ({ id, queue }) => [`deliveries to ${id} ${words} (${queue.depth} now)`]);
+    },
+  });
+}
+
+function rolesOf({ roles }: Party): string {
+  return roles.map(({ role, country_code, party_id }) => `${role} ${country_code}-${party_id}`).join(', ');
+}
+
+/** Circuits that are not closed, and a pause. */
+function troubles({ circuits, settings }: Party): string {
+  const open = circuits.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
+  return [...open, ...(settings.paused === true ? ['paused'] : [])].join(', ');
+}
+
+function party(item: Party, page: Page): string[] {
+  const { paint, now } = page;
+  const { queue } = item;
+  const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;
+  const settings = Object.entries(item.settings).map(([name, value]) => `${name} ${value ?? 'none'}`);
+  const circuits = item.circuits.map(({ circuit, state, failures, until }) => {
+    const next = until === null ? '' : `, tried again ${age(until, now)}`;
+    return `${circuit} ${state}${failures > 0 ? ` after ${failures} failures` : ''}${next}`;
+  });
+  const about = fields(
+    [
+      ['partner', paint('bold', item.id)],
+      ['status', paint(colours[item.status], item.status)],
+      ['roles', rolesOf(item)],
+      ['url', item.url],
+      ['last contact', when(item.last_contact, now) ?? 'never'],
+      ['deliveries', `${queue.depth} wait${oldest}; ${queue.dead} dead`],
+      ['circuits', circuits.join('; ')],
+      ['settings', settings.join(', ')],
+    ],
+    page,
+  );
+  if (item.endpoints.length === 0) return [...about, '', 'It has no endpoints yet.'];
+  return [...about, '', ...endpointTable(item.endpoints, page)];
+}

@@ -1,0 +1,88 @@
+/**
+ * `ocpi-hub redrive`: puts one delivery back into its lane, or all that a filter finds.
+ */
+import { type Command, InvalidArgumentError } from 'commander';
+import type { Delivery } from './answers.ts';
+import { Failure } from './client.ts';
+import { complete, kinds } from './complete.ts';
+import { type PutBackFlags, putBack } from './put-back.ts';
+import { count, instant, oneOf, verb } from './verb.ts';
+
+export interface FilterFlags {
+  readonly receiver?: string;
+  readonly module?: string;
+  readonly object?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly fromSeq?: number;
+  readonly toSeq?: number;
+}
+
+interface RedriveFlags extends FilterFlags, PutBackFlags {
+  readonly state?: string;
+}
+
+export const filterOptions = [
+  ['--receiver <party>', 'owed to this party, for example NL-EMS'],
+  ['--module <module>', 'locations, tariffs, sessions, cdrs or tokens'],
+  ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
+  ['--from <instant>', 'accepted from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago', instant],
+  ['--to <instant>', 'accepted before then', instant],
+  ['--from-seq <sequence>', 'from this sequence of the log on', count],
+  ['--to-seq <sequence>', 'up to this sequence, inclusive', count],
+] as const;
+
+export const putBackOptions = [
+  ['--dry-run', 'only count what would be put back'],
+  ['--rate <per second>', 'how many are put back each second at most (default: 50)', rate],
+  ['--force', 'also where the receiver has a newer version of the object'],
+  ['-y, --yes', 'do not ask'],
+] as const;
+
+export function redriveCommand(): Command {
+  return verb<RedriveFlags>({
+    usage: 'redrive [delivery]',
+    summary: 'put one delivery back into its lane, or all that a filter finds (counted first, then asked)',
+    options: [
+      ['--state <state>', 'DEAD (default), DELIVERED or ANY', oneOf('DEAD', 'DELIVERED', 'ANY')],
+      ...filterOptions,
+      ...putBackOptions,
+    ],
+    examples: [
+      'redrive 42-NL-EMS',
+      'redrive --receiver NL-EMS --from 2h --dry-run',
+      'redrive --receiver NL-EMS --module cdrs --yes',
+    ],
+    run: async (context, [given], flags) => {
+      const filter = { ...(flags.state !== undefined && { state: flags.state }), ...filterOf(flags) };
+      const isFiltered = Object.keys(filter).length > 0;
+      if (given === undefined && !isFiltered) {
+        throw new Failure('say which: a delivery id, or a filter; --state DEAD means every dead letter', {
+          exitCode: 2,
+        });
+      }
+      if (given === undefined) return putBack(context, filter, flags);
+      if (isFiltered || flags.dryRun) {
+        throw new Failure('a delivery id stands alone: filters and --dry-run are for many', { exitCode: 2 });
+      }
+      const { hub, screen } = context;
+      const id = await complete(hub, kinds.delivery, given);
+      const force = flags.force === true;
+      screen.answer(
+        await hub.send<Delivery>('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force }),
+        (item) => [`${item.id} was put back: ocpi-hub deliveries show ${item.id} shows how it goes`],
+      );
+    },
+  });
+}
+
+export function filterOf({ receiver, module, object, from, to, fromSeq, toSeq }: FilterFlags): object {
+  const all = { receiver, module, object, from, to, from_seq: fromSeq, to_seq: toSeq };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+function rate(text: string): number {
+  const number = Number(text);
+  if (!(number >= 0.1 && number <= 1000)) throw new InvalidArgumentError('expected a number from 0.1 to 1000');
+  return number;
+}

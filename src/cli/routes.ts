@@ -1,0 +1,74 @@
+/**
+ * `ocpi-hub routes`: which eMSP and CPO may exchange traffic, and who gets what and why.
+ */
+import type { Command } from 'commander';
+import type { Explanation, Route } from './answers.ts';
+import type { Column, Page } from './table.ts';
+import { count, noun, verb } from './verb.ts';
+
+const columns: readonly Column<Route>[] = [
+  { title: 'eMSP', of: ({ emsp }) => emsp },
+  { title: 'CPO', of: ({ cpo }) => cpo },
+  {
+    title: 'active',
+    of: ({ active }) => (active ? 'yes' : 'no'),
+    colour: ({ active }) => (active ? 'green' : 'yellow'),
+  },
+];
+
+const pathOf = (emsp: string, cpo: string) => `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`;
+
+export function routesCommand(): Command {
+  return noun('routes', 'which eMSP and CPO may exchange traffic', [
+    verb<{ limit?: number }>({
+      usage: 'list',
+      summary: 'list routing rules',
+      options: [['--limit <count>', 'how many (default: 200)', count]],
+      examples: ['routes', 'routes list --json'],
+      run: async ({ hub, screen }, _args, { limit = 200 }) => {
+        const none = 'No routing rule, so nothing is forwarded. ocpi-hub routes set {emsp} {cpo} joins two parties.';
+        screen.list(await hub.list<Route>('/routes', {}, limit), columns, none);
+      },
+    }),
+    verb<{ inactive?: boolean }>({
+      usage: 'set <emsp> <cpo>',
+      summary: 'let traffic pass between two parties; pushes nothing by itself',
+      options: [['--inactive', 'keep the rule but let nothing pass']],
+      examples: ['routes set NL-EMS NL-CPO', 'routes set NL-EMS NL-CPO --inactive'],
+      run: async ({ hub, screen }, [emsp = '', cpo = ''], { inactive = false }) => {
+        screen.answer(await hub.send<Route>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
+          rule.active
+            ? `${rule.emsp} and ${rule.cpo} are joined; ocpi-hub parties resync {id} {module} sends what there is already`
+            : `the rule of ${rule.emsp} and ${rule.cpo} lets nothing pass`,
+        ]);
+      },
+    }),
+    verb({
+      usage: 'remove <emsp> <cpo>',
+      summary: 'remove the routing rule of two parties',
+      examples: ['routes remove NL-EMS NL-CPO'],
+      run: async ({ hub, screen }, [emsp = '', cpo = '']) => {
+        const answer = await hub.send<object>('DELETE', pathOf(emsp, cpo));
+        screen.answer(answer, () => [`${emsp.toUpperCase()} and ${cpo.toUpperCase()} are not joined any more`]);
+      },
+    }),
+    verb({
+      usage: 'explain <from> <to> <module>',
+      summary: 'say whether one party gets a module of another, and why or why not',
+      examples: ['routes explain NL-CPO NL-EMS sessions', 'routes explain NL-EMS NL-CPO tokens'],
+      run: async ({ hub, screen }, [from = '', to = '', module = '']) => {
+        screen.answer(await hub.get<Explanation>('/routes/explain', { from, to, module }), explained);
+      },
+    }),
+  ]);
+}
+
+function explained({ from, to, module, delivers, conditions }: Explanation, { paint }: Page): string[] {
+  const verdict = delivers ? paint('green', 'are delivered') : paint('red', 'are not delivered');
+  return [
+    `${module} of ${from} to ${to} ${verdict}:`,
+    ...conditions.map(({ holds, because }) =>
+      holds ? `  ${paint('green', 'yes')}  ${because}` : `  ${paint('red', 'NO')}   ${because}`,
+    ),
+  ];
+}

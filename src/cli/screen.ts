@@ -1,0 +1,111 @@
+/**
+ * Where verbs write: answers to stdout, everything said beside them to stderr, so that output can be piped on.
+ *
+ * W1  Colour and cutting are for terminals alone, and colour not under NO_COLOR.
+ */
+import { createInterface } from 'node:readline/promises';
+import { type Column, type Page, type Paint, table } from './table.ts';
+
+const codes = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+} as const;
+
+const painted: Paint = (colour, text) => {
+  if (colour === null) return text;
+  const [on, off] = codes[colour];
+  return `\u001b[${on}m${text}\u001b[${off}m`;
+};
+const unpainted: Paint = (_colour, text) => text;
+
+export class Screen {
+  readonly isJson: boolean;
+  readonly paint: Paint;
+
+  constructor(isJson: boolean) {
+    this.isJson = isJson;
+    this.paint = process.stdout.isTTY && !process.env.NO_COLOR ? painted : unpainted;
+  }
+
+  get page(): Page {
+    const width = process.stdout.columns || Number(process.env.COLUMNS) || Infinity;
+    return { width, paint: this.paint, now: Date.now() };
+  }
+
+  lines(lines: readonly string[]): void {
+    if (lines.length > 0) process.stdout.write(`${lines.join('\n')}\n`);
+  }
+
+  /** One JSON document. */
+  json(answer: unknown): void {
+    process.stdout.write(`${JSON.stringify(answer)}\n`);
+  }
+
+  /** Said beside the answer. */
+  say(line: string): void {
+    process.stderr.write(`${line}\n`);
+  }
+
+  /** The answer as it is under --json, else the lines made of it. */
+  answer<T>(answer: T, lines: (answer: T, page: Page) => readonly string[]): void {
+    if (this.isJson) this.json(answer);
+    else this.lines(lines(answer, this.page));
+  }
+
+  /** A list as a table; when it is empty, what to do next; when there is more, how to see it. */
+  list<T>(
+    found: { items: readonly T[]; next_cursor: string | null },
+    columns: readonly Column<T>[],
+    whenEmpty: string,
+  ): void {
+    if (this.isJson) this.json(found);
+    else if (found.items.length > 0) this.lines(table(columns, found.items, this.page));
+    if (found.items.length === 0) this.say(whenEmpty);
+    else if (found.next_cursor !== null && !this.isJson) this.say('There are more: --limit shows more of them.');
+  }
+
+  /** Whether somebody is there who can be asked. */
+  get isAnswerable(): boolean {
+    return process.stdin.isTTY === true && process.stderr.isTTY === true;
+  }
+
+  /** Anything but yes is no. */
+  async ask(question: string): Promise<boolean> {
+    const dialog = createInterface({ input: process.stdin, output: process.stderr });
+    try {
+      return /^y(es)?$/i.test((await dialog.question(`${question} [y/N] `)).trim());
+    } catch {
+      return false;
+    } finally {
+      dialog.close();
+    }
+  }
+
+  /** A line that is drawn over on a terminal and written once per change elsewhere. */
+  progress(): { show(done: number, total: number, words: string): void; end(): void } {
+    const isTerminal = process.stderr.isTTY === true;
+    let last = '';
+    return {
+      show: (done, total, words) => {
+        const line = isTerminal ? `${bar(done, total)} ${words}` : words;
+        if (line === last) return;
+        last = line;
+        process.stderr.write(isTerminal ? `\r\u001b[K${line}` : `${line}\n`);
+      },
+      end: () => {
+        if (isTerminal && last !== '') process.stderr.write('\n');
+      },
+    };
+  }
+}
+
+const barWidth = 30;
+
+function bar(done: number, total: number): string {
+  const filled = total > 0 ? Math.min(barWidth, Math.round((done / total) * barWidth)) : barWidth;
+  return `[${'█'.repeat(filled)}${'·'.repeat(barWidth - filled)}]`;
+}

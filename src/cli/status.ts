@@ -1,0 +1,58 @@
+/**
+ * `ocpi-hub status`: the hub at a glance, and what it stored without forwarding it.
+ */
+import type { Command } from 'commander';
+import type { Status, StoredNotForwarded } from './answers.ts';
+import { type Column, fields, type Page, span, when } from './table.ts';
+import { count, noun, verb } from './verb.ts';
+
+const columns: readonly Column<StoredNotForwarded>[] = [
+  { title: 'object', of: ({ module, object }) => `${module} ${object}`, shrinksTo: 20 },
+  { title: 'CPO', of: ({ cpo }) => cpo },
+  { title: 'reason', of: ({ reason }) => reason, shrinksTo: 16 },
+  { title: 'at', of: ({ at }, now) => when(at, now) },
+];
+
+export function statusCommand(): Command {
+  return noun('status', 'the hub at a glance', [
+    verb({
+      usage: 'show',
+      summary: 'show version, store, backlog and actors',
+      examples: ['status', 'status --json'],
+      run: async ({ hub, screen }) => screen.answer(await hub.get<Status>('/status'), status),
+    }),
+    verb<{ limit?: number }>({
+      usage: 'not-forwarded',
+      summary: 'list sessions and CDRs that reached nobody, with the reason',
+      options: [['--limit <count>', 'how many (default: 50)', count]],
+      examples: ['status not-forwarded'],
+      run: async ({ hub, screen }, _args, { limit = 50 }) => {
+        const none = 'Every stored session and CDR has an eMSP that it belongs to.';
+        screen.list(await hub.list<StoredNotForwarded>('/stored-not-forwarded', {}, limit), columns, none);
+      },
+    }),
+  ]);
+}
+
+function status({ version, uptime_s, ready, store, sequence, backlog, actors }: Status, page: Page): string[] {
+  const { paint } = page;
+  const oldest = backlog.oldest_age_s === null ? '' : `, the oldest for ${span(backlog.oldest_age_s)}`;
+  const isWell = ready && store.state === 'open';
+  return fields(
+    [
+      ['hub', `${version}, up for ${span(uptime_s)}`],
+      ['takes work', paint(isWell ? 'green' : 'red', ready ? 'yes' : 'no')],
+      ['store', [store.state, store.reason].filter(Boolean).join(': ')],
+      ['sequence', String(sequence)],
+      ['backlog', `${backlog.depth} deliveries wait${oldest}`],
+      ...Object.entries(actors).map(([kind, states]) => [kind, countsOf(states)] as const),
+    ],
+    page,
+  );
+}
+
+function countsOf(states: Readonly<Record<string, number>>): string {
+  return Object.entries(states)
+    .map(([state, number]) => `${number} ${state}`)
+    .join(', ');
+}

@@ -1,0 +1,118 @@
+/**
+ * Tables and blocks of fields for people: aligned, as wide as the terminal, with ages beside instants. Pure: text out of items.
+ *
+ * T1  What is not written to a terminal is never cut, so that ids and URLs can be found in it.
+ */
+
+export type Colour = 'dim' | 'bold' | 'green' | 'red' | 'yellow' | 'cyan';
+export type Paint = (colour: Colour | null, text: string) => string;
+
+export interface Column<T> {
+  readonly title: string;
+  readonly of: (item: T, now: number) => string | number | null;
+  readonly align?: 'right';
+  /** Gives way first when the terminal is narrow, down to this many characters. */
+  readonly shrinksTo?: number;
+  readonly colour?: (item: T) => Colour | null;
+}
+
+export interface Page {
+  /** Columns of the terminal; Infinity when it is none. */
+  readonly width: number;
+  readonly paint: Paint;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+const gap = '  ';
+
+/** Lines of a table with its titles. */
+export function table<T>(columns: readonly Column<T>[], items: readonly T[], { width, paint, now }: Page): string[] {
+  const cells = items.map((item) => columns.map((column) => plain(column.of(item, now))));
+  const wanted = columns.map(({ title }, index) =>
+    Math.max(title.length, ...cells.map((row) => lengthOf(row[index] ?? ''))),
+  );
+  const widths = fitted(columns, wanted, width - gap.length * (columns.length - 1));
+  const line = (row: readonly string[], colourOf: (column: Column<T>) => Colour | null) =>
+    columns
+      .map((column, index) => {
+        const room = widths[index] ?? 0;
+        const text = shortened(row[index] ?? '', room);
+        const blank = ' '.repeat(Math.max(0, room - lengthOf(text)));
+        const painted = paint(colourOf(column), text);
+        return column.align === 'right' ? blank + painted : painted + blank;
+      })
+      .join(gap)
+      .trimEnd();
+  return [
+    line(
+      columns.map(({ title }) => title.toUpperCase()),
+      () => 'dim',
+    ),
+    ...items.map((item, index) => line(cells[index] ?? [], (column) => column.colour?.(item) ?? null)),
+  ];
+}
+
+/** Lines `name  value`; a field without a value is left out. */
+export function fields(pairs: readonly (readonly [name: string, value: string | null])[], { paint }: Page): string[] {
+  const given = pairs.filter(([, value]) => value !== null && value !== '');
+  const room = Math.max(0, ...given.map(([name]) => name.length));
+  return given.map(([name, value]) => `${paint('dim', name.padEnd(room))}${gap}${value}`);
+}
+
+/** Takes the excess from the columns that may shrink, always from the widest of them. */
+function fitted<T>(columns: readonly Column<T>[], wanted: readonly number[], room: number): number[] {
+  const widths = [...wanted];
+  for (let excess = widths.reduce((sum, width) => sum + width, 0) - room; excess > 0; excess--) {
+    const widest = columns
+      .map(({ shrinksTo = Infinity }, index) => ({ index, spare: (widths[index] ?? 0) - shrinksTo }))
+      .filter(({ spare }) => spare > 0)
+      .sort((a, b) => (widths[b.index] ?? 0) - (widths[a.index] ?? 0))[0];
+    if (!widest) break;
+    widths[widest.index] = (widths[widest.index] ?? 0) - 1;
+  }
+  return widths;
+}
+
+export function shortened(text: string, room: number): string {
+  return lengthOf(text) <= room ? text : `${[...text].slice(0, Math.max(0, room - 1)).join('')}…`;
+}
+
+/** What partners send must not move the cursor or break a line. */
+export function plain(value: string | number | null): string {
+  return value === null ? '–' : String(value).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ');
+}
+
+function lengthOf(text: string): number {
+  return [...text].length;
+}
+
+const units = [
+  ['day', 86_400],
+  ['h', 3600],
+  ['min', 60],
+] as const;
+
+/** `3 min`, `2 days`, `now` below a second. */
+export function span(seconds: number): string {
+  const s = Math.abs(seconds);
+  for (const [unit, size] of units) {
+    if (s < size) continue;
+    const count = Math.floor(s / size);
+    return `${count} ${unit === 'day' && count > 1 ? 'days' : unit}`;
+  }
+  return s < 1 ? 'now' : `${Math.floor(s)} s`;
+}
+
+/** `3 min ago`, `in 20 s`, `now`. */
+export function age(at: string, now: number): string {
+  const seconds = (now - Date.parse(at)) / 1000;
+  const text = span(seconds);
+  if (text === 'now') return text;
+  return seconds < 0 ? `in ${text}` : `${text} ago`;
+}
+
+/** `2026-01-02T03:04:05Z (3 min ago)`: to be read, and to be copied into --from and --to. */
+export function when(at: string | null, now: number): string | null {
+  return at === null ? null : `${at.replace(/\.\d+Z$/, 'Z')} (${age(at, now)})`;
+}

@@ -1,0 +1,128 @@
+/**
+ * The form of a verb of support: how it is called, examples, and what it does with a hub and a screen. Nouns gather verbs; a bare
+ * noun does its first one.
+ */
+import { Command, InvalidArgumentError } from 'commander';
+import { type Connection, Failure, HubClient } from './client.ts';
+import { Screen } from './screen.ts';
+
+export interface Context {
+  readonly hub: HubClient;
+  readonly screen: Screen;
+}
+
+type Option = readonly [flags: string, description: string, parse?: (text: string, before?: unknown) => unknown];
+
+interface VerbSpec<Flags> {
+  /** With its arguments: `show <id>`. */
+  readonly usage: string;
+  readonly summary: string;
+  readonly options?: readonly Option[];
+  /** Without `ocpi-hub`. */
+  readonly examples: readonly string[];
+  readonly run: (context: Context, args: readonly string[], flags: Flags) => Promise<void>;
+}
+
+interface CommonFlags extends Connection {
+  readonly json?: boolean;
+}
+
+const common: readonly Option[] = [
+  ['--url <url>', 'address of the hub [HUB_URL, default: http://127.0.0.1:8080]'],
+  ['--token <token>', 'admin or viewer token [HUB_ADMIN_TOKEN]'],
+  ['--data-dir <directory>', 'where admin-token is when no token is given [HUB_DATA_DIR, default: ./data]'],
+  ['--json', "the hub's answer as it is"],
+];
+
+export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Command {
+  const [name = '', ...args] = spec.usage.split(' ');
+  const command = new Command(name).description(spec.summary).addHelpText('after', examplesOf(spec.examples));
+  for (const arg of args) command.argument(arg);
+  addOptions(command, [...(spec.options ?? []), ...common]);
+  return command.action(async () => {
+    // A noun knows the common options too, so that they may stand before the verb.
+    const flags = command.optsWithGlobals<CommonFlags & Flags>();
+    try {
+      await spec.run(
+        { hub: new HubClient(flags, process.env), screen: new Screen(flags.json === true) },
+        command.args,
+        flags,
+      );
+    } catch (error) {
+      if (error instanceof Failure && error.exitCode === 2)
+        command.error(`ocpi-hub: ${error.message}`, { exitCode: 2 });
+      throw error;
+    }
+  });
+}
+
+/** The first verb is what the bare noun does. */
+export function noun(name: string, summary: string, verbs: readonly [Command, ...Command[]]): Command {
+  const command = new Command(name).description(summary);
+  addOptions(command, common);
+  const [bare, ...others] = verbs;
+  const names = verbs.map((each) => each.name()).join(', ');
+  const act = `${name} takes ${names}`;
+  bare.allowExcessArguments().hook('preAction', () => {
+    const [word] = bare.args.slice(bare.registeredArguments.length);
+    if (word !== undefined) bare.error(`ocpi-hub: unknown word "${word}": ${act}`, { exitCode: 2 });
+  });
+  command.addCommand(bare, { isDefault: true });
+  for (const other of others) command.addCommand(other);
+  return command.addHelpText('after', `\nA bare "ocpi-hub ${name}" is "ocpi-hub ${name} ${bare.name()}".`);
+}
+
+function addOptions(command: Command, options: readonly Option[]): void {
+  for (const [flags, description, parse] of options) {
+    if (parse) command.option(flags, description, parse);
+    else command.option(flags, description);
+  }
+}
+
+function examplesOf(examples: readonly string[]): string {
+  return ['', 'Examples:', ...examples.map((example) => `  $ ocpi-hub ${example}`)].join('\n');
+}
+
+/** A count from 1. */
+export function count(text: string): number {
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || number < 1 || !Number.isSafeInteger(number)) {
+    throw new InvalidArgumentError('expected a whole number from 1');
+  }
+  return number;
+}
+
+/** A position in the log, from 0. */
+export function sequence(text: string): number {
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number)) throw new InvalidArgumentError('expected a whole number');
+  return number;
+}
+
+const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** RFC 3339, a date (its midnight UTC), or a span before now such as `90s`, `15m`, `2h`, `1d`. */
+export function instant(text: string): string {
+  const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  const isDate = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
+  const at = amount ? Date.now() - Number(amount) * (unitMs[unit] ?? 0) : isDate ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(at)) {
+    throw new InvalidArgumentError('expected 2026-01-31T12:00:00Z, 2026-01-31, or a span before now such as 15m or 2h');
+  }
+  return new Date(at).toISOString();
+}
+
+/** One of some words, in any case. */
+export const oneOf =
+  (...words: readonly string[]) =>
+  (text: string): string => {
+    const word = words.find((each) => each.toLowerCase() === text.toLowerCase());
+    if (word === undefined) throw new InvalidArgumentError(`expected one of ${words.join(', ')}`);
+    return word;
+  };
+
+/** An option that may be given more than once. */
+export const repeated = (text: string, before: unknown): readonly string[] => [
+  ...((before as readonly string[] | undefined) ?? []),
+  text,
+];

@@ -1,0 +1,5 @@
+/** Ids that follow one request through log lines, events and forwards. [D14] */
+export interface Trace {
+  readonly requestId: string;
+  readonly correlationId: string;
+}

@@ -1,0 +1,203 @@
+/**
+ * What the hub measures, as Prometheus reads it. docs/METRICS.md lists it with what each one means.
+ *
+ * M1  No label value comes from an object or from what a partner made up: partners, modules, classes, reasons, codes.
+ * M2  What happens is counted where it happens; what stands is read from the operators' views when it is asked for.
+ * M3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
+ */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Operations } from './hub/operator.ts';
+import type { Meter } from './hub/ports.ts';
+
+/** One HTTP answer of the hub. */
+export interface Answered {
+  /** Pattern of the route, never the path that was asked for; undefined when there is none. */
+  readonly route: string | undefined;
+  readonly method: string;
+  readonly httpStatus: number;
+  /** Null where there is no envelope. */
+  readonly ocpiStatus: number | null;
+  readonly seconds: number;
+}
+
+export interface Exposition {
+  readonly contentType: string;
+  readonly text: string;
+}
+
+export interface Metrics {
+  readonly meter: Meter;
+  answered(answer: Answered): void;
+  /** `operations` are asked for what stands; never kept between two readings. */
+  exposition(operations: Operations): Promise<Exposition>;
+}
+
+/** Seconds that a caller waits; the middle is where an SSD and a partner nearby answer. */
+const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30];
+/** Seconds to a receiver: the target (5) is a bound, and what is retried takes hours. */
+const deliveryBuckets = [
+  0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 43200, 86400,
+];
+const commitBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
+const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384];
+
+/** Why a session or CDR is nobody's: an alert tells of the first one already. [M3] */
+const ownedModules = ['sessions', 'cdrs'];
+const ownershipReasons = ['cdr_token missing', 'names the hub', 'unknown eMSP', 'not routed', 'receiver not registered'];
+const actorKinds = ['partner', 'courier', 'command', 'orphan-stop', 'orphan-cdr'];
+const circuitStates = ['closed', 'open', 'halfOpen'] as const;
+const partnerStatuses = ['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED'] as const;
+const storeStates = ['open', 'failed', 'quarantined', 'closed'];
+
+export function createMetrics(version: string): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
+    new Counter({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers });
+  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
+    new Gauge({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers });
+  const histogram = <L extends string>(name: string, help: string, buckets: number[], labelNames: readonly L[] = []) =>
+    new Histogram({ name: `ocpi_hub_${name}`, help, buckets, labelNames: [...labelNames], registers });
+  const make = { counter, gauge, histogram };
+  gauge('info', 'Always 1; the version as a label', ['version']).set({ version }, 1);
+  const read = standing(make);
+  return {
+    ...happening(make),
+    async exposition(operations) {
+      read(operations);
+      const all = Registry.merge([registry, processRegistry()]);
+      return { contentType: all.contentType, text: await all.metrics() };
+    },
+  };
+}
+
+interface Make {
+  counter<L extends string>(name: string, help: string, labels?: readonly L[]): Counter<L>;
+  gauge<L extends string>(name: string, help: string, labels?: readonly L[]): Gauge<L>;
+  histogram<L extends string>(name: string, help: string, buckets: number[], labels?: readonly L[]): Histogram<L>;
+}
+
+/** What is counted where it happens. [M2] */
+function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answered'> {
+  const requests = counter('http_requests_total', 'Answers to HTTP requests; module of OCPI, or admin', [
+    ...(['module', 'method', 'http_status', 'ocpi_status'] as const),
+  ]);
+  const requestSeconds = histogram('http_request_duration_seconds', 'Request to answer', answerBuckets, ['module']);
+  const ingest = counter('ingest_total', 'Changes of objects by how they ended: a result, or the code of a refusal', [
+    ...(['source', 'module', 'method', 'result'] as const),
+  ]);
+  const notForwarded = counter('not_forwarded_total', 'Stored and owed to nobody, by reason', ['module', 'reason']);
+  const commitSeconds = histogram('commit_duration_seconds', 'One durable write, its waiting included', commitBuckets);
+  const commitWaiting = histogram('commit_waiting', 'Writes under way when one began, itself included', waitingBuckets);
+  const attempts = counter('attempts_total', 'Tries at deliveries by the class of their end', ['module', 'class']);
+  const attemptSeconds = histogram('attempt_duration_seconds', 'One try at a delivery', answerBuckets, ['module']);
+  const deliveries = counter('deliveries_total', 'Deliveries that ended: delivered, or dead by class', [
+    ...(['module', 'class'] as const),
+  ]);
+  const latency = histogram('delivery_latency_seconds', 'Acceptance (or re-drive) to 2xx', deliveryBuckets, ['module']);
+  const authorize = histogram(
+    'authorize_duration_seconds',
+    'Authorize by what was answered or why not',
+    answerBuckets,
+    [...(['direction', 'outcome'] as const)],
+  );
+  const command = histogram('command_duration_seconds', 'Command by what was answered or why not', answerBuckets, [
+    ...(['command', 'outcome'] as const),
+  ]);
+  const result = histogram('command_result_duration_seconds', 'Relay of an asynchronous result', answerBuckets, [
+    'outcome',
+  ]);
+  const restarts = counter('actor_restarts_total', 'Actors that threw and were brought back', ['kind']);
+  const quarantines = counter('actor_quarantines_total', 'Actors that kept throwing and were given up', ['kind']);
+  for (const module of ownedModules) for (const reason of ownershipReasons) notForwarded.inc({ module, reason }, 0);
+  for (const kind of actorKinds) for (const one of [restarts, quarantines]) one.inc({ kind }, 0);
+  return {
+    answered({ route, method, httpStatus, ocpiStatus, seconds }) {
+      const module = moduleOf(route);
+      requests.inc({ module, method, http_status: httpStatus, ocpi_status: ocpiStatus ?? '' });
+      requestSeconds.observe({ module }, seconds);
+    },
+    meter: {
+      ingested: (source, module, method, ended) => ingest.inc({ source, module, method, result: ended }),
+      notForwarded: (module, reason) => notForwarded.inc({ module, reason }),
+      committed(seconds, waiting) {
+        commitSeconds.observe(seconds);
+        commitWaiting.observe(waiting);
+      },
+      attempted(module, outcome, seconds) {
+        attempts.inc({ module, class: outcome });
+        attemptSeconds.observe({ module }, seconds);
+      },
+      deliveryEnded(module, outcome, seconds) {
+        deliveries.inc({ module, class: outcome });
+        if (outcome === 'delivered') latency.observe({ module }, seconds);
+      },
+      forwarded(kind, name, outcome, seconds) {
+        if (kind === 'authorize') authorize.observe({ direction: name, outcome }, seconds);
+        else if (kind === 'command') command.observe({ command: name, outcome }, seconds);
+        else result.observe({ outcome }, seconds);
+      },
+      actorFailed: (kind, end) => (end === 'restarted' ? restarts : quarantines).inc({ kind }),
+    },
+  };
+}
+
+/** What is read when it is asked for: the function sets all of it anew. [M2] */
+function standing({ counter, gauge }: Make): (operations: Operations) => void {
+  const ready = gauge('ready', '1 when the hub takes work');
+  const store = gauge('store_state', '1 for the state in which the store is', ['state']);
+  const events = counter('events_total', 'Events in the log since its beginning');
+  const actors = gauge('actors', 'Running actors by kind and state of their machine', ['kind', 'state']);
+  const deadlines = gauge('deadlines', 'Waits that are armed');
+  const lost = counter('lost_sends_total', 'Sends to actors that were not there');
+  const status = gauge('partner_status', '1 for the connection status of the partner', ['partner', 'status']);
+  const circuit = gauge('circuit_state', '1 for the state of the circuit', ['partner', 'circuit', 'state']);
+  const depth = gauge('backlog_deliveries', 'Deliveries that wait in memory, of a partner at most 10,000', ['partner']);
+  const oldest = gauge('backlog_oldest_age_seconds', 'Age of the oldest that waits; 0 when none does', ['partner']);
+  const overdue = gauge('overdue_deliveries', 'May go since a minute or more and have not ended', ['partner']);
+  const dead = gauge('dead_letters', 'Deliveries that will not be tried again by themselves', ['partner']);
+  const byName = [actors, status, circuit, depth, oldest, overdue, dead, lost, events];
+
+  return (operations) => {
+    const now = operations.status();
+    const vitals = operations.vitals();
+    // A partner or a state that is gone must not go on as it was last seen.
+    for (const metric of byName) metric.reset();
+    ready.set(now.ready ? 1 : 0);
+    for (const state of storeStates) store.set({ state }, now.store.state === state ? 1 : 0);
+    events.inc(now.sequence);
+    for (const [kind, states] of Object.entries(now.actors)) {
+      for (const [state, count] of Object.entries(states)) actors.set({ kind, state }, count);
+    }
+    deadlines.set(vitals.deadlines);
+    lost.inc(vitals.lost_sends);
+    for (const { id: partner, status: connection, circuits, queue } of operations.parties()) {
+      for (const one of partnerStatuses) status.set({ partner, status: one }, one === connection ? 1 : 0);
+      for (const { circuit: name, state } of circuits) {
+        for (const one of circuitStates) circuit.set({ partner, circuit: name, state: one }, one === state ? 1 : 0);
+      }
+      depth.set({ partner }, queue.depth);
+      oldest.set({ partner }, queue.oldest_age_s ?? 0);
+      overdue.set({ partner }, vitals.overdue[partner] ?? 0);
+      dead.set({ partner }, queue.dead);
+    }
+  };
+}
+
+/** `/ocpi/2.2.1/sessions/:country_code/…` → `sessions`. */
+function moduleOf(route: string | undefined): string {
+  const [, door, ...rest] = route?.split(/[/?]/) ?? [];
+  if (door !== 'ocpi') return door === 'admin' ? door : 'other';
+  return rest[0] === 'versions' ? 'versions' : rest[1] || 'versions';
+}
+
+let ofProcess: Registry | undefined;
+
+/** Event loop, memory and garbage of the process, measured once however many hubs it holds. */
+function processRegistry(): Registry {
+  if (!ofProcess) {
+    ofProcess = new Registry();
+    collectDefaultMetrics({ register: ofProcess });
+  }
+  return ofProcess;
+}

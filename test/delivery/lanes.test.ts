@@ -1,0 +1,558 @@
+/**
+ * Lanes: what waits for what, how many go at a time, and when a failed delivery is tried again. Time is a simulated clock wherever it
+ * matters; sockets and disk are real. [D39, D50]
+ */
+import t from 'tap';
+import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
+import { freePort } from '../support/child-hub.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { callsTo, quiet } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, lull } from './watched.ts';
+
+const start = '2026-01-02T03:00:00Z';
+/** No circuit opens and no wait varies. */
+const plain = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000' };
+
+async function putSession(cpo: PlainPartner, id: string, fields: object = {}): Promise<void> {
+  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields));
+  if (json.status_code !== 1000) throw new Error(text);
+}
+
+async function postCdr(cpo: PlainPartner, id: string, session_id: string): Promise<void> {
+  const { json, text } = await cpo.call('POST', '/2.2.1/cdrs', cdrBody(id, { session_id }));
+  if (json.status_code !== 1000) throw new Error(text);
+}
+
+const pause = (hub: Parameters<typeof admin>[0], id: string, paused: boolean) =>
+  admin(hub, 'PATCH', `/parties/${id}`, { paused });
+
+t.test('one object is delivered in order and one at a time, while other objects go beside it', async (t) => {
+  const hub = await hubFor(t, plain);
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let kwh = 1; kwh <= 5; kwh++) for (const id of ['A', 'B', 'C']) await putSession(cpo, id, { kwh });
+  for (let kwh = 1; kwh <= 5; kwh++) {
+    await eventually('the heads of the three lanes are in flight', () => holding.held.length === 3);
+    await lull(hub);
+    t.same(holding.held.map(({ received }) => [idOf(received), kwhOf(received)]).sort(), [
+      ...[
+        ['A', kwh],
+        ['B', kwh],
+        ['C', kwh],
+      ],
+    ]);
+    for (let n = 0; n < 3; n++) holding.releaseOne();
+  }
+  await quiet(hub);
+  t.equal(emsp.received.length, 15);
+});
+
+t.test('a transient failure holds its lane alone', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
+  let ill = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (ill && idOf(received) === 'A' ? { status: 500 } : {}),
+  });
+  for (let kwh = 1; kwh <= 3; kwh++) for (const id of ['A', 'B']) await putSession(cpo, id, { kwh });
+  await eventually('all of the other object arrived', () => emsp.received.length === 4);
+  await lull(hub);
+  t.same(emsp.received.filter((call) => idOf(call) === 'A').map(kwhOf), [1], 'nothing overtakes what failed');
+  ill = false;
+  clock.increment(60_000);
+  await quiet(hub);
+  t.same(emsp.received.filter((call) => idOf(call) === 'A').map(kwhOf), [1, 1, 2, 3]);
+});
+
+t.test('a final failure frees its lane at once', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, plain, { clock });
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (kwhOf(received) === 1 ? { status: 400, text: '{}' } : {}),
+  });
+  await putSession(cpo, 'A', { kwh: 1 });
+  await putSession(cpo, 'A', { kwh: 2 });
+  await eventually('the next one arrived, without any time passing', () => emsp.received.length === 2);
+  await quiet(hub);
+  t.match(await deliveriesOf(hub), [
+    { state: 'DELIVERED', reason: null },
+    { state: 'DEAD', due_at: null, reason: /HTTP 400/ },
+  ]);
+});
+
+t.test('updates of an EVSE and of a connector share the lane of their location', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '5' }, { clock });
+  let ill = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (ill && received.path.includes('/LOC1') ? { status: 503 } : {}),
+  });
+  const at = '2026-01-02T04:00:00Z';
+  const [evse] = locationBody('LOC1').evses as { connectors: object[] }[];
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  await cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1/EVSE1', { status: 'CHARGING', last_updated: at });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1/EVSE1/1', { ...evse?.connectors[0], last_updated: at });
+  await cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', { name: 'Neu', last_updated: at });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC2', locationBody('LOC2'));
+  await eventually('the other location arrived', () => emsp.received.some((call) => idOf(call) === 'LOC2'));
+  await lull(hub);
+  t.equal(emsp.received.length, 2, 'parts of the first wait with it');
+  ill = false;
+  clock.increment(5_000);
+  await quiet(hub);
+  const paths = emsp.received.map(({ method, path }) => `${method} ${path.split('/locations')[1]}`);
+  t.same(
+    paths.filter((path) => path.includes('LOC1')),
+    [
+      'PUT /NL/CPO/LOC1',
+      'PUT /NL/CPO/LOC1',
+      'PATCH /NL/CPO/LOC1/EVSE1',
+      'PUT /NL/CPO/LOC1/EVSE1/1',
+      'PATCH /NL/CPO/LOC1',
+    ],
+  );
+});
+
+t.test('a CDR goes after the undelivered updates of its session', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, plain, { clock });
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  await putSession(cpo, 'S1', { kwh: 1 });
+  await putSession(cpo, 'S1', { kwh: 2, status: 'COMPLETED' });
+  await postCdr(cpo, 'C1', 'S1');
+  await postCdr(cpo, 'C2', 'S2');
+  await eventually('the CDR of another session is in flight', () => callsTo(emsp, 'cdrs').length === 1);
+  await lull(hub);
+  t.equal(holding.held.length, 2);
+  holding.releaseOne();
+  await eventually('the second update is in flight', () => callsTo(emsp, 'sessions').length === 2);
+  await lull(hub);
+  t.equal(callsTo(emsp, 'cdrs').length, 1, 'one update is still not delivered');
+  holding.releaseAll();
+  await eventually('the CDR follows, without any time passing', () => callsTo(emsp, 'cdrs').length === 2);
+});
+
+t.test('a CDR waits no longer than 10 s for its session', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '3600' }, { clock });
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: ({ path }) => (path.includes('/sessions') ? { status: 500 } : {}),
+  });
+  await putSession(cpo, 'S1');
+  await eventually('the update failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  await postCdr(cpo, 'C1', 'S1');
+  clock.increment(9_999);
+  await lull(hub);
+  t.equal(callsTo(emsp, 'cdrs').length, 0);
+  clock.increment(1);
+  await eventually('the CDR goes alone', () => callsTo(emsp, 'cdrs').length === 1);
+  t.match(await deliveriesOf(hub, '?module=sessions'), [{ state: 'PENDING' }]);
+});
+
+t.test('a CDR that was tried and failed keeps its due time when its session is done', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '30' }, { clock });
+  let sessionsIll = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: ({ path }): Reply => {
+      if (path.includes('/cdrs')) return { status: 503, headers: { 'Retry-After': '600' } };
+      return sessionsIll ? { status: 500 } : {};
+    },
+  });
+  await putSession(cpo, 'S1');
+  await eventually('the update failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  await postCdr(cpo, 'C1', 'S1');
+  clock.increment(10_000);
+  const cdr = async () => (await deliveriesOf(hub, '?module=cdrs'))[0];
+  await eventually('the CDR was tried', async () => (await cdr())?.attempts.length === 1);
+  const due = (await cdr())?.due_at;
+  sessionsIll = false;
+  clock.increment(20_000);
+  await eventually('the session is done', async () => {
+    return (await deliveriesOf(hub, '?module=sessions'))[0]?.state === 'DELIVERED';
+  });
+  await lull(hub);
+  t.equal(callsTo(emsp, 'cdrs').length, 1, 'the receiver asked for ten minutes');
+  t.equal((await cdr())?.due_at, due);
+});
+
+t.test('no more than 8 are in flight to one partner', async (t) => {
+  const hub = await hubFor(t, plain);
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 30; n++) await putSession(cpo, `S${n}`);
+  for (let n = 0; n < 22; n++) {
+    await eventually('eight are in flight', () => holding.held.length === 8);
+    holding.releaseOne();
+  }
+  await eventually('the last eight', () => emsp.received.length === 30);
+  await lull(hub);
+  holding.releaseAll();
+  await quiet(hub);
+  t.equal(holding.most, 8);
+});
+
+t.test('no more than 256 are in flight to all partners together', async (t) => {
+  const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '60', HUB_DELIVERY_TIMEOUT_MS: '60000' });
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const holding = new Holding();
+  const emsps: PlainPartner[] = [];
+  for (let n = 1; n <= 5; n++) {
+    const emsp = { role: 'EMSP', countryCode: 'NL', partyId: `E0${n}`, answer: holding.answer } as const;
+    emsps.push(await partnerFor(t, hub, emsp));
+    await admin(hub, 'PUT', `/routes/NL-E0${n}/NL-CPO`, { active: true });
+  }
+  for (let n = 1; n <= 60; n++) await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
+  await eventually('as many as may be are in flight', () => holding.held.length === 256);
+  await lull(hub);
+  t.equal(holding.held.length, 256);
+  holding.releaseAll();
+  await quiet(hub);
+  t.same(
+    emsps.map(({ received }) => received.length),
+    [60, 60, 60, 60, 60],
+  );
+});
+
+t.test('partners take turns: the backlog of one delays no other', async (t) => {
+  const hub = await hubFor(t, plain);
+  const arrivals: string[] = [];
+  let isOpen = false;
+  const gate = new Holding();
+  const names = { countryCode: 'NL', role: 'EMSP' } as const;
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const answer = (who: string) => async (received: Received) => {
+    arrivals.push(who);
+    return isOpen ? {} : gate.answer(received);
+  };
+  for (const who of ['BIG', 'SML']) {
+    await partnerFor(t, hub, { ...names, partyId: who, answer: answer(who) });
+    await admin(hub, 'PUT', `/routes/NL-${who}/NL-CPO`, { active: true });
+    await pause(hub, `NL-${who}`, true);
+  }
+  const token = (party_id: string) => ({ cdr_token: { ...(sessionBody('').cdr_token as object), party_id } });
+  for (let n = 1; n <= 400; n++) await putSession(cpo, `B${n}`, token('BIG'));
+  for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`, token('SML'));
+  await pause(hub, 'NL-BIG', false);
+  await eventually('its slots are full', () => arrivals.length === 8);
+  await pause(hub, 'NL-SML', false);
+  await eventually('the other has slots of its own', () => arrivals.length === 16);
+  isOpen = true;
+  gate.releaseAll();
+  await quiet(hub);
+  t.equal(arrivals.length, 420);
+  const before = arrivals.slice(0, arrivals.lastIndexOf('SML'));
+  const overtaken = before.filter((who) => who === 'BIG').length;
+  t.ok(overtaken < 120, `${overtaken} of 400 arrived before the last of 20`);
+});
+
+t.test('a receiver that hangs keeps nobody else from anything', async (t) => {
+  const hub = await hubFor(t, plain);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const hanging = new Holding();
+  const ids = ['HNG', 'E01', 'E02', 'E03'];
+  const partners: PlainPartner[] = [];
+  for (const partyId of ids) {
+    const answer = partyId === 'HNG' ? { answer: hanging.answer } : {};
+    partners.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, ...answer }));
+    await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+  }
+  for (let n = 1; n <= 50; n++) await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
+  await eventually('all of the others arrived', () =>
+    partners.slice(1).every(({ received }) => received.length === 50),
+  );
+  t.equal(partners[0]?.received.length, 8, 'meanwhile the first eight hang');
+  hanging.releaseAll();
+  await quiet(hub);
+  t.equal(partners[0]?.received.length, 50);
+});
+
+t.test('Retry-After moves the next attempt of its lane, and of no other', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '1' }, { clock });
+  const replies: Reply[] = [{ status: 429, headers: { 'Retry-After': '90' } }];
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? {} });
+  await putSession(cpo, 'A');
+  await eventually('it was put off', async () => (await deliveriesOf(hub))[0]?.due_at === '2026-01-02T03:01:30.000Z');
+  await putSession(cpo, 'B');
+  await eventually('the other lane flows', () => emsp.received.length === 2);
+  clock.increment(89_999);
+  await lull(hub);
+  t.equal(emsp.received.length, 2);
+  clock.increment(1);
+  await eventually('now it is sent', () => emsp.received.length === 3);
+});
+
+const hours = (count: number) => Array.from({ length: count }, () => 3600);
+const ladder = [1, 2, 5, 15, 30, 60, 120, 300, 600, 1200, 1800];
+
+for (const [module, waits] of [
+  ['sessions', [...ladder, ...hours(22)]],
+  ['cdrs', [...ladder, ...hours(70)]],
+] as const) {
+  t.test(`${module}: the schedule is 1, 2, 5, 15, 30 s, 1 to 30 min, then hourly, and its end is by age`, async (t) => {
+    const clock = new DayClock(start);
+    const hub = await hubFor(t, plain, { clock });
+    const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+    await (module === 'cdrs' ? postCdr(cpo, 'C1', 'other') : putSession(cpo, 'S1'));
+    const found = async () => (await deliveriesOf(hub))[0];
+    const waited: number[] = [];
+    for (;;) {
+      const attempts = waited.length + 1;
+      await eventually(`attempt ${attempts}`, async () => (await found())?.attempts.length === attempts);
+      const { due_at, attempts: made } = (await found()) ?? {};
+      if (!due_at) break;
+      const due = Date.parse(due_at);
+      waited.push((due - Date.parse(made?.at(-1)?.at ?? '')) / 1000);
+      clock.increment(due - 1 - clock.now());
+      if (attempts <= ladder.length) await lull(hub);
+      t.equal(
+        (await found())?.attempts.length,
+        attempts,
+        `nothing a millisecond before attempt ${attempts + 1} is due`,
+      );
+      clock.increment(1);
+    }
+    t.same(waited, waits);
+    t.match(await found(), { state: 'DEAD', due_at: null, reason: /time is over.*HTTP 500/ });
+    t.match(await admin(hub, 'GET', '/events?type=delivery.dead'), { items: [{ data: { class: 'expired' } }] });
+  });
+}
+
+t.test('each wait varies by a fifth both ways', async (t) => {
+  for (const [random, waitMs] of [
+    [0, 800],
+    [0.5, 1_000],
+    [1, 1_200],
+  ] as const) {
+    const clock = new DayClock(start);
+    const hub = await hubFor(t, {}, { clock, random: () => random }, t.testdir());
+    const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+    await putSession(cpo, 'S1');
+    const due = new Date(Date.parse(start) + waitMs).toISOString();
+    await eventually(`due at ${due}`, async () => (await deliveriesOf(hub))[0]?.due_at === due);
+    await hub.close();
+  }
+  t.pass('the three waits are 0.8, 1 and 1.2 s');
+});
+
+t.test('what expired while nothing could be sent is dead without an attempt', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, plain, { clock });
+  const { cpo, emsp } = await routedPair(t, hub);
+  await pause(hub, 'NL-EMS', true);
+  await putSession(cpo, 'S1');
+  await postCdr(cpo, 'C1', 'other');
+  clock.increment(24 * 3_600_000 + 1);
+  await putSession(cpo, 'S2');
+  await pause(hub, 'NL-EMS', false);
+  await quiet(hub);
+  t.same(emsp.received.map(({ path }) => path).sort(), ['/ocpi/2.2.1/cdrs', '/ocpi/2.2.1/sessions/NL/CPO/S2']);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ object: 'NL-CPO/S1', attempts: [], reason: /time was over/ }]);
+});
+
+t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 8', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '36000' }, { clock });
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 40; n++) await putSession(cpo, `S${n}`);
+  await eventually('eight are in flight', () => holding.held.length === 8);
+  const state = () => asyncCircuit(hub, 'NL-EMS');
+  for (let n = 1; n <= 5; n++) {
+    t.equal(await state(), 'closed', `${n - 1} failures in a row`);
+    holding.releaseOne({ status: 500 });
+    if (n < 5) await eventually('the next one takes its place', () => emsp.received.length === 8 + n);
+  }
+  await eventually('five failures in a row open it', async () => (await state()) === 'open');
+  // Seven were under way; how they end changes nothing.
+  for (let n = 0; n < 7; n++) holding.releaseOne({ status: 500 });
+  await lull(hub);
+  t.equal(emsp.received.length, 12, 'nothing is sent while it is open');
+  clock.increment(4_999);
+  await lull(hub);
+  t.equal(emsp.received.length, 12);
+  clock.increment(1);
+  await eventually('one is let through', () => holding.held.length === 1);
+  await lull(hub);
+  t.equal(holding.held.length, 1);
+  t.equal(await state(), 'halfOpen');
+  holding.releaseOne({ status: 500 });
+  await eventually('it opens again', async () => (await state()) === 'open');
+  clock.increment(9_999);
+  await lull(hub);
+  t.equal(emsp.received.length, 13, 'for twice as long');
+  clock.increment(1);
+  for (const [inFlight, circuit] of [
+    [1, 'halfOpen'],
+    [1, 'halfOpen'],
+    [1, 'closed'],
+    [2, 'closed'],
+    [4, 'closed'],
+    [8, 'closed'],
+  ] as const) {
+    await eventually(`${inFlight} in flight`, () => holding.held.length === inFlight);
+    await lull(hub);
+    t.equal(holding.held.length, inFlight);
+    t.equal(await state(), circuit);
+    holding.releaseOne();
+  }
+  holding.releaseAll();
+  await eventually('all but those that failed arrived', async () => {
+    return (await deliveriesOf(hub, '?state=DELIVERED')).length === 40 - 13;
+  });
+});
+
+t.test('half of ten calls within 30 s open a circuit too', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '36000' }, { clock });
+  const { cpo } = await routedPair(t, hub, { emsp: (received) => (kwhOf(received) % 2 ? { status: 500 } : {}) });
+  for (let kwh = 1; kwh <= 9; kwh++) {
+    await putSession(cpo, `S${kwh}`, { kwh });
+    await eventually('it was tried', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  }
+  t.equal(await asyncCircuit(hub, 'NL-EMS'), 'closed');
+  await putSession(cpo, 'S11', { kwh: 11 });
+  await eventually('the tenth opens it', async () => (await asyncCircuit(hub, 'NL-EMS')) === 'open');
+});
+
+t.test('what comes due while a circuit is open or a partner paused waits, without costing an attempt', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock });
+  let ill = true;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
+  await putSession(cpo, 'S1');
+  await eventually('it failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  await pause(hub, 'NL-EMS', true);
+  clock.increment(60_000);
+  await lull(hub);
+  t.equal(emsp.received.length, 1);
+  t.match(await deliveriesOf(hub), [{ state: 'PENDING', attempts: [{}] }]);
+  ill = false;
+  await pause(hub, 'NL-EMS', false);
+  await eventually('it goes out', () => emsp.received.length === 2);
+});
+
+t.test('due times survive a restart', async (t) => {
+  const dir = t.testdir();
+  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60', HUB_PORT: String(await freePort()) };
+  const first = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:00Z') }, dir);
+  let ill = true;
+  const { cpo, emsp } = await routedPair(t, first, { emsp: () => (ill ? { status: 500 } : {}) });
+  await putSession(cpo, 'S1', { kwh: 1 });
+  await putSession(cpo, 'S1', { kwh: 2 });
+  await eventually('it failed', async () => (await deliveriesOf(first))[1]?.attempts.length === 1);
+  const due_at = '2026-01-02T03:01:00.000Z';
+  t.match(await deliveriesOf(first), [{ due_at: null }, { due_at }]);
+  await first.close();
+  ill = false;
+  const clock = new DayClock('2026-01-02T03:00:30Z');
+  const second = await hubFor(t, env, { clock }, dir);
+  t.match(await deliveriesOf(second), [
+    { state: 'PENDING', due_at: null },
+    { state: 'PENDING', due_at },
+  ]);
+  clock.increment(29_999);
+  await lull(second);
+  t.equal(emsp.received.length, 1, 'not a millisecond early');
+  clock.increment(1);
+  await quiet(second);
+  t.same(emsp.received.map(kwhOf), [1, 1, 2]);
+  t.match(await deliveriesOf(second), [
+    { attempts: [{}] },
+    { attempts: [{ class: 'unavailable' }, { class: 'delivered' }] },
+  ]);
+});
+
+t.test('what fell due while the hub was down is sent at its start', async (t) => {
+  const dir = t.testdir();
+  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60', HUB_PORT: String(await freePort()) };
+  const first = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:00Z') }, dir);
+  let ill = true;
+  const { cpo, emsp } = await routedPair(t, first, { emsp: () => (ill ? { status: 500 } : {}) });
+  await putSession(cpo, 'S1');
+  await eventually('it failed', async () => (await deliveriesOf(first))[0]?.attempts.length === 1);
+  await first.close();
+  ill = false;
+  const clock = new DayClock('2026-01-02T03:02:00Z');
+  const second = await hubFor(t, env, { clock }, dir);
+  // A simulated clock fires nothing by itself, not even what is due already.
+  clock.increment(0);
+  await quiet(second);
+  t.equal(emsp.received.length, 2);
+});
+
+t.test('an open circuit starts half-open after a restart, and a pause stays a pause', async (t) => {
+  const dir = t.testdir();
+  const env = { HUB_RETRY_SCHEDULE_S: '36000', HUB_PORT: String(await freePort()) };
+  const first = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:00Z') }, dir);
+  let ill = true;
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, first, {
+    emsp: (received) => (ill ? { status: 500 } : holding.answer(received)),
+  });
+  for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`);
+  await eventually('the circuit is open', async () => (await asyncCircuit(first, 'NL-EMS')) === 'open');
+  await eventually('what was under way has ended', async () => {
+    const tried = (await deliveriesOf(first)).filter(({ attempts }) => attempts.length > 0);
+    return tried.length === emsp.received.length;
+  });
+  const tried = emsp.received.length;
+  await pause(first, 'NL-EMS', true);
+  await first.close();
+  ill = false;
+  const second = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:01Z') }, dir);
+  t.equal(await asyncCircuit(second, 'NL-EMS'), 'halfOpen');
+  await lull(second);
+  t.equal(emsp.received.length, tried, 'the pause outlasts the restart');
+  await pause(second, 'NL-EMS', false);
+  await eventually('one is let through', () => holding.held.length === 1);
+  await lull(second);
+  t.equal(holding.held.length, 1);
+  holding.releaseAll();
+  await eventually('the rest follows', () => emsp.received.length === 20);
+});
+
+t.test('a receiver without the endpoint: dead at once, and a re-drive repairs it [D50]', async (t) => {
+  const hub = await hubFor(t, plain);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const modules = [['locations', 'RECEIVER']] as const;
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS', modules });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  const [dead] = await deliveriesOf(hub);
+  t.match(dead, { state: 'DEAD', reason: 'no receiver endpoint', attempts: [], due_at: null });
+  t.match(await admin(hub, 'GET', '/events?type=delivery.dead'), { items: [{ data: { class: 'not_found' } }] });
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 1 } });
+  const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url: `${emsp.url}/mine/` }];
+  await admin(hub, 'PUT', '/parties/NL-EMS/endpoints', { endpoints });
+  await admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`);
+  await quiet(hub);
+  t.same(
+    emsp.received.map(({ path }) => path),
+    ['/mine/NL/CPO/S1'],
+  );
+  t.match(await deliveriesOf(hub), [{ id: dead?.id, state: 'DELIVERED', reason: null }]);
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 0 } });
+});
+
+t.test('what a suspended partner was owed is dead, and nothing more is owed to it [D50]', async (t) => {
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '3600' });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+  await putSession(cpo, 'S1', { kwh: 1 });
+  await putSession(cpo, 'S1', { kwh: 2 });
+  await postCdr(cpo, 'C1', 'S1');
+  await eventually('one was tried', () => emsp.received.length === 1);
+  await eventually('and failed', async () => (await deliveriesOf(hub)).at(-1)?.attempts.length === 1);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await quiet(hub);
+  const suspended = { state: 'DEAD', reason: 'suspended', due_at: null };
+  t.match(await deliveriesOf(hub), [suspended, suspended, suspended]);
+  await putSession(cpo, 'S2');
+  t.equal((await deliveriesOf(hub)).length, 3);
+  t.equal(emsp.received.length, 1);
+});

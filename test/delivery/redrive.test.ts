@@ -1,0 +1,506 @@
+/**
+ * Putting deliveries back, by the admin API as an operator does it: one, by a filter, a range of the log, a module anew; what is skipped
+ * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
+ */
+import t from 'tap';
+import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { freePort, startChildHub } from '../support/child-hub.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { callsTo, quiet } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+import { deliveriesOf, type HubAddress, Holding, idOf, kwhOf, lull } from './watched.ts';
+
+interface Job {
+  readonly id: string;
+  readonly state: string;
+  readonly matched: number;
+  readonly queued: number;
+  readonly skipped_stale: number;
+  readonly skipped_pending: number;
+}
+
+const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
+
+async function putSession(cpo: PlainPartner, id: string, fields: object = {}, headers = {}): Promise<void> {
+  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields), headers);
+  if (json.status_code !== 1000) throw new Error(text);
+}
+
+/** Status and body of an admin call that may be refused. */
+async function asked(hub: HubAddress, path: string, body: object = {}) {
+  const response = await fetch(`${hub.url}/admin/v1${path}`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${hub.adminToken}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+const redrive = async (hub: HubAddress, request: object) => (await admin(hub, 'POST', '/redrive', request)) as unknown as Job;
+
+async function ended(hub: HubAddress, { id }: Pick<Job, 'id'>): Promise<Job> {
+  let job = (await admin(hub, 'GET', `/redrives/${id}`)) as unknown as Job;
+  await eventually('the job ended', async () => {
+    job = (await admin(hub, 'GET', `/redrives/${id}`)) as unknown as Job;
+    return job.state !== 'RUNNING';
+  });
+  return job;
+}
+
+t.test('a re-driven delivery keeps its id and correlation id, has a new request id, and goes where the partner is now', async (t) => {
+  const hub = await hubFor(t);
+  let reply: Reply = { status: 404 };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => reply });
+  await putSession(cpo, 'S1', {}, { 'X-Correlation-ID': 'story-1' });
+  await quiet(hub);
+  const [dead] = await deliveriesOf(hub);
+  reply = {};
+  const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url: `${emsp.url}/moved` }];
+  await admin(hub, 'PUT', '/parties/NL-EMS/endpoints', { endpoints });
+  const { status } = await asked(hub, `/deliveries/${dead?.id}/redrive`);
+  t.equal(status, 202);
+  await quiet(hub);
+  const [first, second] = emsp.received;
+  t.equal(second?.path, '/moved/NL/CPO/S1');
+  t.same([first, second].map((call) => call?.headers['x-correlation-id']), ['story-1', 'story-1']);
+  t.not(first?.headers['x-request-id'], second?.headers['x-request-id']);
+  t.equal(second?.body, first?.body, 'the same bytes');
+  t.match(await deliveriesOf(hub), [
+    { id: dead?.id, state: 'DELIVERED', reason: null, attempts: [{ class: 'not_found' }, { class: 'delivered' }] },
+  ]);
+  const { steps } = (await admin(hub, 'GET', '/trace/story-1')) as { steps: { type: string }[] };
+  t.same(steps.map(({ type }) => type), ['object.put', 'delivery.dead', 'delivery.redriven']);
+});
+
+t.test('its retry window starts anew', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '7200', HUB_RETRY_WINDOW_H: '1' };
+  const hub = await hubFor(t, env, { clock });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+  await putSession(cpo, 'S1');
+  const state = async () => (await deliveriesOf(hub))[0];
+  await eventually('it is dead', async () => (await state())?.state === 'DEAD');
+  clock.increment(5 * 3_600_000);
+  await admin(hub, 'POST', `/deliveries/${(await state())?.id}/redrive`);
+  await eventually('it was tried again, and is dead again', async () => {
+    const delivery = await state();
+    return delivery?.state === 'DEAD' && delivery.attempts.length === 2;
+  });
+});
+
+t.test('what is on its way is left alone; what nobody knows is not found', async (t) => {
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
+  const holding = new Holding();
+  const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
+  await putSession(cpo, 'S1', { kwh: 1 });
+  await putSession(cpo, 'S1', { kwh: 2 });
+  await eventually('the first is in flight', () => holding.held.length === 1);
+  const found = await deliveriesOf(hub);
+  for (const { id } of found) t.equal((await asked(hub, `/deliveries/${id}/redrive`)).status, 409);
+  holding.releaseOne({ status: 500 });
+  await eventually('the first waits for another attempt', async () => (await deliveriesOf(hub))[1]?.due_at !== null);
+  for (const { id } of found) t.equal((await asked(hub, `/deliveries/${id}/redrive`, { force: true })).status, 409);
+  for (const id of ['999999-NL-EMS', '1-NL-EMS', 'nonsense']) {
+    t.equal((await asked(hub, `/deliveries/${id}/redrive`)).status, 404, id);
+  }
+});
+
+t.test('two operators who re-drive the same delivery at the same time send it once', async (t) => {
+  const hub = await hubFor(t);
+  const holding = new Holding();
+  holding.open = { status: 404 };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  const [dead] = await deliveriesOf(hub);
+  holding.open = null;
+  const statuses = await Promise.all([1, 2, 3, 4].map(() => asked(hub, `/deliveries/${dead?.id}/redrive`)));
+  t.same(statuses.map(({ status }) => status).sort(), [202, 409, 409, 409]);
+  holding.releaseAll();
+  await quiet(hub);
+  t.equal(emsp.received.length, 2);
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 0 } });
+});
+
+t.test('a newer version that has arrived since is not overwritten, unless forced [D53]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => ([1, 2].includes(kwhOf(received)) && isIll ? { status: 400 } : {}),
+  });
+  let isIll = true;
+  await putSession(cpo, 'S1', { kwh: 1, last_updated: at(1) });
+  await putSession(cpo, 'S1', { kwh: 3, last_updated: at(3) });
+  await putSession(cpo, 'S2', { kwh: 2, last_updated: at(2) });
+  await quiet(hub);
+  isIll = false;
+  const [, stale] = await deliveriesOf(hub, '?state=DEAD');
+  t.equal((await asked(hub, `/deliveries/${stale?.id}/redrive`)).status, 409);
+  const plan = await admin(hub, 'POST', '/redrive', { filter: { receiver: 'nl-ems' }, dry_run: true });
+  t.match(plan, { matched: 2, stale: 1, by_receiver: { 'NL-EMS': 2 }, sample: [{ object: 'NL-CPO/S1' }, { object: 'NL-CPO/S2' }] });
+  t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 2, 'a dry run changes nothing');
+  const job = await ended(hub, await redrive(hub, { filter: {}, rate_per_s: 1000 }));
+  t.match(job, { state: 'DONE', matched: 2, queued: 1, skipped_stale: 1, skipped_pending: 0 });
+  await quiet(hub);
+  t.same(emsp.received.map(kwhOf).slice(-1), [2]);
+  const forced = await ended(hub, await redrive(hub, { filter: { object: 'NL-CPO/s1' }, force: true, rate_per_s: 1000 }));
+  t.match(forced, { matched: 1, queued: 1 });
+  await quiet(hub);
+  t.equal(emsp.received.map(kwhOf).at(-1), 1);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), []);
+});
+
+t.test('a filter chooses by receiver, module, object, time and sequence', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, {}, { clock });
+  const refusing = { answer: () => ({ status: 404 }) };
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  for (const partyId of ['EMS', 'EM2']) {
+    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, ...refusing });
+    await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+  }
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  clock.increment(60_000);
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  clock.increment(60_000);
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq);
+  const [sessionSeq = 0, tariffSeq = 0] = [seqs[0], seqs[1]];
+  for (const [filter, matched] of [
+    [{}, 5],
+    [{ receiver: 'NL-EM2' }, 2],
+    [{ module: 'locations' }, 2],
+    [{ object: 'nl-cpo/t1' }, 2],
+    [{ from: '2026-01-02T03:01:00Z' }, 3],
+    [{ to: '2026-01-02T04:01:00+01:00' }, 2],
+    [{ from_seq: tariffSeq }, 3],
+    [{ to_seq: tariffSeq }, 4],
+    [{ from_seq: tariffSeq, to_seq: tariffSeq, receiver: 'NL-EMS' }, 1],
+    [{ from_seq: sessionSeq + 100 }, 0],
+    [{ state: 'DELIVERED' }, 0],
+    [{ state: 'ANY', module: 'sessions' }, 1],
+  ] as const) {
+    t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true }), { matched }, JSON.stringify(filter));
+  }
+  t.equal((await asked(hub, '/redrive', { filter: { state: 'PENDING' } })).status, 422);
+  t.equal((await asked(hub, '/redrive', { filter: { nonsense: 1 } })).status, 422);
+});
+
+t.test('no more are put back per second than was asked for, and a cancel takes effect before the next one', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, {}, { clock });
+  let isIll = true;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
+  for (let n = 1; n <= 6; n++) await putSession(cpo, `S${n}`);
+  await quiet(hub);
+  isIll = false;
+  const { id } = await redrive(hub, { filter: {}, rate_per_s: 0.5 });
+  for (let n = 1; n <= 3; n++) {
+    await eventually(`number ${n} arrived`, () => emsp.received.length === 6 + n);
+    clock.increment(1_999);
+    await lull(hub);
+    t.equal(emsp.received.length, 6 + n, 'two seconds between two');
+    clock.increment(1);
+  }
+  await eventually('number 4 arrived', () => emsp.received.length === 10);
+  const canceled = (await admin(hub, 'DELETE', `/redrives/${id}`)) as unknown as Job;
+  t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
+  clock.increment(60_000);
+  await quiet(hub);
+  t.equal(emsp.received.length, 10);
+  t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 2, 'what was not put back is as it was');
+  t.match(await admin(hub, 'GET', `/redrives/${id}`), { state: 'CANCELED', kind: 'redrive' });
+});
+
+t.test('a job that a stop of the hub cut off says so, and can be asked for again', async (t) => {
+  const dir = t.testdir();
+  const env = { HUB_PORT: String(await freePort()) };
+  const first = await hubFor(t, env, {}, dir);
+  let isIll = true;
+  const { cpo, emsp } = await routedPair(t, first, { emsp: () => (isIll ? { status: 404 } : {}) });
+  for (let n = 1; n <= 5; n++) await putSession(cpo, `S${n}`);
+  await quiet(first);
+  isIll = false;
+  const { id } = await redrive(first, { filter: {}, rate_per_s: 0.1 });
+  await eventually('one was put back', () => emsp.received.length === 6);
+  await first.close();
+  const second = await hubFor(t, env, {}, dir);
+  t.match(await admin(second, 'GET', `/redrives/${id}`), { state: 'INTERRUPTED', queued: 1 });
+  t.match(await ended(second, await redrive(second, { filter: {}, rate_per_s: 1000 })), { state: 'DONE', queued: 4 });
+  await quiet(second);
+  t.equal(emsp.received.length, 10);
+});
+
+t.test('a replay sends a range of the log again, each object in order', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  for (let kwh = 1; kwh <= 3; kwh++) for (const id of ['A', 'B']) await putSession(cpo, id, { kwh, last_updated: at(kwh) });
+  await quiet(hub);
+  const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq).reverse();
+  const range = { from_seq: seqs[2], to_seq: seqs[5] };
+  t.match(await admin(hub, 'POST', '/redrive', { filter: range, dry_run: true }), { matched: 0 }, 'nothing is dead');
+  const wanted = { filter: { ...range, state: 'DELIVERED' }, rate_per_s: 1000 };
+  t.match(await admin(hub, 'POST', '/redrive', { ...wanted, dry_run: true }), { matched: 4, stale: 2 });
+  emsp.received.length = 0;
+  t.match(await ended(hub, await redrive(hub, wanted)), { matched: 4, queued: 2, skipped_stale: 2 });
+  await quiet(hub);
+  t.same(emsp.received.map(kwhOf), [3, 3], 'what is newer already is not undone');
+  emsp.received.length = 0;
+  t.match(await ended(hub, await redrive(hub, { ...wanted, force: true })), { matched: 4, queued: 4 });
+  await quiet(hub);
+  for (const id of ['A', 'B']) t.same(emsp.received.filter((call) => idOf(call) === id).map(kwhOf), [2, 3]);
+});
+
+t.test('a replay goes to the receivers of then, or to those of them that are routed now', async (t) => {
+  const hub = await hubFor(t);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const emsps: PlainPartner[] = [];
+  for (const partyId of ['E01', 'E02', 'E03']) {
+    emsps.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId }));
+    if (partyId !== 'E03') await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+  }
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await quiet(hub);
+  await admin(hub, 'DELETE', '/routes/NL-E01/NL-CPO');
+  await admin(hub, 'PUT', '/routes/NL-E03/NL-CPO', { active: true });
+  const counts = () => emsps.map(({ received }) => received.length);
+  t.same(counts(), [1, 1, 0]);
+  const filter = { state: 'ANY', module: 'locations' };
+  t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true, routing: 'now' }), { by_receiver: { 'NL-E02': 1 } });
+  await ended(hub, await redrive(hub, { filter, routing: 'now', rate_per_s: 1000 }));
+  await quiet(hub);
+  t.same(counts(), [1, 2, 0]);
+  await ended(hub, await redrive(hub, { filter, routing: 'then', rate_per_s: 1000 }));
+  await quiet(hub);
+  t.same(counts(), [2, 3, 0]);
+});
+
+t.test('a resync sends the present objects that a receiver is entitled to, of each module', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CP2' });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.call('PATCH', '/2.2.1/locations/NL/CPO/L1', { name: 'Neu', last_updated: at(1) });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2', { publish: false }));
+  await other.call('PUT', '/2.2.1/locations/NL/CP2/L3', locationBody('L3', { party_id: 'CP2' }));
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T2', tariffBody('T2'));
+  await cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/T2');
+  await putSession(cpo, 'S1', { kwh: 4 });
+  await putSession(cpo, 'S2', { cdr_token: null });
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', tokenBody('CARD1'));
+  await quiet(hub);
+  for (const [id, partner, module, expected] of [
+    ['NL-EMS', emsp, 'locations', ['PUT /NL/CPO/L1']],
+    ['NL-EMS', emsp, 'tariffs', ['PUT /NL/CPO/T1']],
+    ['NL-EMS', emsp, 'sessions', ['PUT /NL/CPO/S1']],
+    ['NL-EMS', emsp, 'cdrs', ['POST ']],
+    ['NL-EMS', emsp, 'tokens', []],
+    ['NL-CPO', cpo, 'tokens', ['PUT /NL/EMS/CARD1?type=RFID']],
+    ['NL-CPO', cpo, 'locations', []],
+    ['NL-CP2', other, 'tokens', []],
+  ] as const) {
+    partner.received.length = 0;
+    const job = (await admin(hub, 'POST', `/parties/${id}/resync`, { module })) as unknown as Job;
+    t.match(await ended(hub, job), { kind: 'resync', state: 'DONE', queued: expected.length }, `${id} ${module}`);
+    await quiet(hub);
+    const got = partner.received.map(({ method, path }) => `${method} ${path.split(`/${module}`)[1]}`);
+    t.same(got, expected, `${id} ${module}`);
+    if (module === 'locations' && id === 'NL-EMS') t.match(JSON.parse(partner.received[0]?.body ?? ''), { name: 'Neu' });
+  }
+  await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
+  emsp.received.length = 0;
+  for (const module of ['locations', 'tariffs', 'sessions', 'cdrs']) {
+    const job = (await admin(hub, 'POST', '/parties/NL-EMS/resync', { module })) as unknown as Job;
+    t.match(await ended(hub, job), { queued: 0 }, `${module}: without a routing rule nothing flows`);
+  }
+  await quiet(hub);
+  t.same(emsp.received, []);
+});
+
+t.test('re-driven deliveries take a quarter of the slots at most, and leave the rest to what is new', async (t) => {
+  const hub = await hubFor(t);
+  const holding = new Holding();
+  holding.open = { status: 404 };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 20; n++) await putSession(cpo, `OLD${n}`);
+  await quiet(hub);
+  emsp.received.length = 0;
+  holding.open = null;
+  await ended(hub, await redrive(hub, { filter: {}, rate_per_s: 1000 }));
+  await eventually('two of eight slots', () => holding.held.length === 2);
+  await lull(hub);
+  t.equal(holding.held.length, 2);
+  for (let n = 1; n <= 20; n++) await putSession(cpo, `NEW${n}`);
+  await eventually('new ones have the rest', () => holding.held.length === 8);
+  t.equal(holding.held.filter(({ received }) => idOf(received).startsWith('NEW')).length, 6);
+  holding.releaseAll();
+  await quiet(hub);
+  t.equal(emsp.received.length, 40);
+});
+
+t.test('a resync takes a quarter of the slots at most too', async (t) => {
+  const hub = await hubFor(t);
+  const holding = new Holding();
+  holding.open = {};
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 20; n++) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/T${n}`, tariffBody(`T${n}`));
+  await quiet(hub);
+  holding.open = null;
+  await ended(hub, (await admin(hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' })) as unknown as Job);
+  await eventually('two of eight slots', () => holding.held.length >= 2);
+  await lull(hub);
+  t.equal(holding.held.length, 2);
+  await putSession(cpo, 'NEW');
+  await eventually('what is new goes at once', () => callsTo(emsp, 'sessions').length === 1);
+  holding.releaseAll();
+  await quiet(hub);
+});
+
+t.test('with a single slot, a replay and what is new take turns', async (t) => {
+  const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '1' });
+  const holding = new Holding();
+  holding.open = { status: 404 };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 20; n++) await putSession(cpo, `OLD${n}`);
+  await quiet(hub);
+  emsp.received.length = 0;
+  holding.open = null;
+  await ended(hub, await redrive(hub, { filter: {}, rate_per_s: 1000 }));
+  for (let n = 1; n <= 12; n++) await putSession(cpo, `NEW${n}`);
+  holding.releaseAll();
+  await quiet(hub);
+  const kinds = emsp.received.map((call) => idOf(call).slice(0, 3));
+  const lastNew = kinds.lastIndexOf('NEW');
+  const oldBefore = kinds.slice(0, lastNew).filter((kind) => kind === 'OLD').length;
+  t.ok(oldBefore >= 3 && oldBefore <= 6, `${oldBefore} of 20 old ones came before the last of 12 new ones`);
+});
+
+t.test('a re-drive is acknowledged while other deliveries go on and on', async (t) => {
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' });
+  let isIll = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (isIll && idOf(received) === 'DEAD' ? { status: 404 } : {}),
+  });
+  await putSession(cpo, 'DEAD');
+  await quiet(hub);
+  const [dead] = await deliveriesOf(hub);
+  isIll = false;
+  let pushing = true;
+  let pushes = 0;
+  const load = Promise.all(
+    Array.from({ length: 16 }, async (_, worker) => {
+      for (; pushing; pushes++) await putSession(cpo, `S${worker}`, { kwh: pushes });
+    }),
+  );
+  await eventually('it is under load', () => pushes > 100);
+  const before = pushes;
+  await admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`);
+  const during = pushes - before;
+  pushing = false;
+  await load;
+  await quiet(hub);
+  t.ok(during < 1000, `${during} pushes while it was acknowledged`);
+  t.equal(emsp.received.filter((call) => idOf(call) === 'DEAD').length, 2);
+});
+
+t.test('an acknowledged re-drive survives a kill', async (t) => {
+  const dataDir = t.testdir();
+  const port = await freePort();
+  let hub = await startChildHub({ dataDir, port });
+  t.teardown(() => hub.kill());
+  const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  let reply: Reply = { status: 404 };
+  const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', answer: () => reply });
+  t.teardown(() => Promise.all([cpo.close(), emsp.close()]));
+  await cpo.register(hub);
+  await emsp.register(hub);
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  for (let n = 1; n <= 5; n++) await putSession(cpo, `S${n}`);
+  await quiet(hub);
+  // Nothing goes out before the kill, so that what arrives afterwards was remembered.
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  const dead = await deliveriesOf(hub, '?state=DEAD');
+  await Promise.all(dead.map(({ id }) => admin(hub, 'POST', `/deliveries/${id}/redrive`)));
+  await hub.kill();
+  reply = {};
+  hub = await startChildHub({ dataDir, port });
+  t.match(await deliveriesOf(hub, '?state=PENDING'), dead.map(({ id }) => ({ id })));
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 5, dead: 0 } });
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
+  await quiet(hub);
+  t.same(emsp.received.slice(5).map(idOf).sort(), ['S1', 'S2', 'S3', 'S4', 'S5']);
+  t.equal(await hub.stop(), 0);
+});
+
+t.test('a trace tells of an object and of a request, and why nothing was forwarded', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const ems = sessionBody('').cdr_token as object;
+  const unrouted = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'FAR' });
+  const lonely = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'ALO' });
+  await putSession(cpo, 'S0', {}, { 'X-Correlation-ID': 'c-0' });
+  await putSession(cpo, 'S1', { cdr_token: null });
+  await putSession(cpo, 'S2', { cdr_token: { ...ems, country_code: 'XX', party_id: 'HUB' } });
+  await putSession(cpo, 'S3', { cdr_token: { ...ems, party_id: 'WHO' } });
+  await putSession(cpo, 'S4', { cdr_token: { ...ems, party_id: 'FAR' } });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { publish: false }));
+  await lonely.call('PUT', '/2.2.1/tariffs/NL/ALO/T1', tariffBody('T1', { party_id: 'ALO' }));
+  await quiet(hub);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await putSession(cpo, 'S5');
+  const because = async (key: string) => {
+    const { steps } = (await admin(hub, 'GET', `/trace/${encodeURIComponent(key)}`)) as {
+      steps: { not_forwarded: string | null; deliveries: unknown[] }[];
+    };
+    const last = steps.at(-1);
+    t.same(last?.deliveries.length, last?.not_forwarded === null ? 1 : 0, `${key}: either forwarded or a reason`);
+    return last?.not_forwarded ?? null;
+  };
+  t.equal(await because('NL-CPO/S0'), null);
+  t.match(await because('NL-CPO/S1'), /no usable cdr_token/);
+  t.match(await because('nl-cpo/S2'), /names the hub/);
+  t.match(await because('NL-CPO/S3'), /not an eMSP of this hub/);
+  t.match(await because('NL-CPO/S4'), /no active routing rule/);
+  t.match(await because('NL-CPO/S5'), /not registered/);
+  t.match(await because('NL-CPO/L1'), /publish: false/);
+  t.match(await because('NL-ALO/T1'), /no active routing rule/);
+  t.match(await admin(hub, 'GET', '/trace/c-0'), {
+    kind: 'correlation',
+    steps: [
+      {
+        ...{ type: 'object.put', party: 'NL-CPO', object: 'NL-CPO/S0', not_forwarded: null },
+        summary: /NL-CPO sent PUT sessions S0: stored, owed to NL-EMS/,
+        deliveries: [{ receiver: 'NL-EMS', state: 'DELIVERED', attempts: [{ class: 'delivered' }] }],
+      },
+    ],
+  });
+  await t.rejects(admin(hub, 'GET', '/trace/never-seen'), /404/);
+  t.equal(unrouted.received.length + emsp.received.length, 1);
+});
+
+t.test('explain tells every condition of a delivery, and which one fails', async (t) => {
+  const hub = await hubFor(t);
+  const { emsp } = await routedPair(t, hub);
+  const explained = async (query: string) => {
+    const answer = (await admin(hub, 'GET', `/routes/explain?${query}`)) as {
+      delivers: boolean;
+      conditions: { holds: boolean; because: string }[];
+    };
+    return [answer.delivers, ...answer.conditions.flatMap(({ holds, because }) => (holds ? [] : [because]))];
+  };
+  t.same(await explained('from=nl-cpo&to=NL-EMS&module=sessions'), [true]);
+  t.same(await explained('from=NL-EMS&to=NL-CPO&module=tokens'), [true]);
+  t.match(await explained('from=NL-EMS&to=NL-CPO&module=sessions'), [false, /not known as CPO/, /not known as EMSP/]);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  t.match(await explained('from=NL-CPO&to=NL-EMS&module=cdrs'), [false, /paused/]);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
+  t.match(await explained('from=NL-CPO&to=NL-EMS&module=cdrs'), [false, /no active routing rule/]);
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  t.match(await explained('from=NL-CPO&to=NL-EMS&module=cdrs'), [false, /not exchanged credentials/]);
+  t.equal(emsp.received.length, 0);
+});

@@ -1,0 +1,76 @@
+/**
+ * What tests of deliveries look at: a receiver that holds its answers until it is told, and deliveries as operators see them.
+ */
+import { itemsOf } from '../support/observed.ts';
+import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+
+export interface HubAddress {
+  readonly url: string;
+  readonly adminToken: string;
+}
+
+export interface DeliveryItem {
+  readonly id: string;
+  readonly state: 'PENDING' | 'DELIVERED' | 'DEAD';
+  readonly receiver: string;
+  readonly module: string;
+  readonly object: string;
+  readonly method: string;
+  readonly seq: number;
+  readonly correlation_id: string | null;
+  readonly due_at: string | null;
+  readonly reason: string | null;
+  readonly attempts: readonly { readonly at: string; readonly class: string }[];
+}
+
+/** Deliveries that match, newest first. */
+export async function deliveriesOf(hub: HubAddress, query = ''): Promise<DeliveryItem[]> {
+  return (await itemsOf(hub, `/deliveries${query}`)) as unknown as DeliveryItem[];
+}
+
+/** Gives whatever is wrongly under way the time of several requests to show itself. */
+export async function lull(hub: HubAddress): Promise<void> {
+  for (let n = 0; n < 5; n++) await admin(hub, 'GET', '/status');
+}
+
+/** Holds every call until it is released; `answer` of a release goes back to the hub. */
+export class Holding {
+  readonly held: { readonly received: Received; readonly release: (reply: Reply) => void }[] = [];
+  /** Most calls that were held at the same time. */
+  most = 0;
+  /** Answers at once when set. */
+  open: Reply | null = null;
+
+  readonly answer = (received: Received): Reply | Promise<Reply> => {
+    if (this.open) return this.open;
+    return new Promise((resolve) => {
+      this.held.push({ received, release: resolve });
+      this.most = Math.max(this.most, this.held.length);
+    });
+  };
+
+  /** Answers the call that came first. */
+  releaseOne(reply: Reply = {}): void {
+    this.held.shift()?.release(reply);
+  }
+
+  /** Answers all that is held and all that will come. */
+  releaseAll(reply: Reply = {}): void {
+    this.open = reply;
+    for (const { release } of this.held.splice(0)) release(reply);
+  }
+}
+
+/** `kwh` of a session, PUT or PATCH. */
+export const kwhOf = ({ body }: Pick<Received, 'body'>): number => (JSON.parse(body) as { kwh: number }).kwh;
+
+/** Last segment of the path, without the query. */
+export const idOf = ({ path }: Pick<Received, 'path'>): string => path.split('?')[0]?.split('/').at(-1) ?? '';
+
+/** State of the circuit that deliveries pass. */
+export async function asyncCircuit(hub: HubAddress, id: string): Promise<string> {
+  const { circuits } = (await admin(hub, 'GET', `/parties/${id}`)) as {
+    circuits: { circuit: string; state: string }[];
+  };
+  return circuits.find(({ circuit }) => circuit === 'async')?.state ?? '';
+}

@@ -1,0 +1,158 @@
+/** What a pull is when other things happen at the same time: pushes, restarts, suspension, rotation. [D51] */
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { nextLink } from '../../src/partners/pull.ts';
+import { locationBody, tariffBody } from '../support/bodies.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { lists } from '../support/lists.ts';
+import { idsOf, itemsOf } from '../support/observed.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+
+const modules = [
+  ['locations', 'SENDER'],
+  ['tariffs', 'SENDER'],
+] as const;
+
+const at = (minute: number) => ({ last_updated: `2026-05-01T10:0${minute}:00Z` });
+const location = (id: string, minute: number, fields: object = {}) =>
+  JSON.stringify(locationBody(id, { ...at(minute), ...fields }));
+const tariff = (id: string, minute: number) => JSON.stringify(tariffBody(id, at(minute)));
+
+interface HubAddress {
+  readonly url: string;
+  readonly adminToken: string;
+}
+
+const start = async (hub: HubAddress, module: string, body?: object) =>
+  String((await admin(hub, 'POST', `/parties/NL-CPO/pull/${module}`, body)).id);
+
+async function ended(hub: HubAddress, id: string): Promise<Record<string, unknown>> {
+  let found: Record<string, unknown> = {};
+  await eventually('the pull ended', async () => {
+    found = await admin(hub, 'GET', `/pulls/${id}`);
+    return found.state !== 'RUNNING';
+  });
+  return found;
+}
+
+async function scene(t: Test) {
+  const dataDir = join(t.testdir(), 'data');
+  const hub = await hubFor(t, {}, {}, dataDir);
+  const served = lists();
+  const cpo = await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules },
+    answer: served.answer,
+  });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  return { hub, served, cpo, emsp, dataDir };
+}
+
+t.test('what is pushed while its page is on the way stays, unless the page is newer', async (t) => {
+  const { hub, served, cpo } = await scene(t);
+  const textOf = async (id: string) => (await cpo.call('GET', `/2.2.1/locations/NL/CPO/${id}`)).text;
+  const pushed = [location('L1', 5, { name: 'pushed' }), location('L2', 1, { name: 'pushed' })];
+  const page = [location('L1', 4, { name: 'paged' }), location('L2', 3, { name: 'paged' })];
+  served.instead = async () => {
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', pushed[0]);
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', pushed[1]);
+    return { body: page.map((text) => JSON.parse(text) as object) };
+  };
+  t.match(await ended(hub, await start(hub, 'locations')), { received: 2, stored: 1, unchanged: 1 });
+  t.match(await textOf('L1'), '"name":"pushed"');
+  t.match(await textOf('L2'), '"name":"paged"');
+
+  served.instead = () => ({ body: [JSON.parse(page[0] ?? '') as object] });
+  t.match(
+    await ended(hub, await start(hub, 'locations', { full: true })),
+    { stored: 1 },
+    'later, arrival decides [D46]',
+  );
+  t.match(await textOf('L1'), '"name":"paged"');
+});
+
+t.test('a tariff that is pushed or deleted while the list is read is left as it then is', async (t) => {
+  const { hub, served, cpo, emsp } = await scene(t);
+  for (const id of ['GONE', 'OLD']) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariff(id, 1));
+  served.instead = async ({ path }) => {
+    if (path.includes('page=2')) return { body: [JSON.parse(tariff('T2', 2)) as object] };
+    await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/NEW', tariff('NEW', 1));
+    await cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/GONE');
+    return { body: [JSON.parse(tariff('T1', 1)) as object], headers: { Link: '<?page=2>; rel="next"' } };
+  };
+  t.match(await ended(hub, await start(hub, 'tariffs')), { state: 'DONE', stored: 2, deleted: 1 });
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['NEW', 'T1', 'T2']);
+});
+
+t.test('a pull that a restart cut off is FAILED with what it had stored, and may run again', async (t) => {
+  const { hub, served, cpo, emsp, dataDir } = await scene(t);
+  served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
+  served.instead = ({ path }) => (path.includes('offset=2') ? new Promise(() => {}) : undefined);
+  const id = await start(hub, 'locations');
+  await eventually('the first page was taken', async () => (await admin(hub, 'GET', `/pulls/${id}`)).pages === 1);
+
+  // The directory as a power cut would leave it: everything acknowledged is in it.
+  const copy = join(dataDir, '..', 'copy');
+  cpSync(dataDir, copy, { recursive: true });
+  await hub.close();
+  served.instead = () => undefined;
+
+  const cut = await hubFor(t, {}, {}, copy);
+  const found = await admin(cut, 'GET', `/pulls/${id}`);
+  t.match(found, { state: 'FAILED', error: 'the hub was restarted meanwhile', pages: 1, received: 2, stored: 2 });
+  await cut.close();
+
+  const again = await hubFor(t, {}, {}, dataDir);
+  t.match(await admin(again, 'GET', `/pulls/${id}`), {
+    state: 'FAILED',
+    error: 'the hub was shut down meanwhile',
+    pages: 1,
+  });
+  t.match(await ended(again, await start(again, 'locations')), { state: 'DONE', full: true, stored: 1, unchanged: 2 });
+  const stored = await fetch(`${again.url}/ocpi/2.2.1/locations`, {
+    headers: { Authorization: `Token ${Buffer.from(emsp.hubToken).toString('base64')}` },
+  });
+  t.equal(((await stored.json()) as { data: unknown[] }).data.length, 3);
+  t.equal(cpo.received.length, 4);
+});
+
+t.test('a partner that is suspended while it is pulled gives nothing more', async (t) => {
+  const { hub, served } = await scene(t);
+  served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
+  served.instead = ({ path }) =>
+    path.includes('offset=2')
+      ? admin(hub, 'POST', '/parties/NL-CPO/suspend').then(() => ({ body: [JSON.parse(location('L3', 3)) as object] }))
+      : undefined;
+  const found = await ended(hub, await start(hub, 'locations'));
+  t.match(found, { state: 'FAILED', error: /suspended/, stored: 2 });
+  t.same(
+    (await itemsOf(hub, '/events?type=object.put')).map(({ object }) => object),
+    ['NL-CPO/L1', 'NL-CPO/L2'],
+  );
+});
+
+t.test('a page of many objects is stored whole, refused ones too', async (t) => {
+  const { hub, served, emsp } = await scene(t);
+  served.pageSize = 1000;
+  const ids = Array.from({ length: 320 }, (_, n) => `L${n}`);
+  served.texts.locations = ids.map((id, n) => location(id, n % 9, n % 4 === 0 ? { publish: 'no' } : {}));
+  t.match(await ended(hub, await start(hub, 'locations')), { pages: 1, received: 320, stored: 240, invalid: 80 });
+  t.equal((await emsp.call('GET', '/2.2.1/locations?limit=1')).headers.get('x-total-count'), '240');
+  t.equal((await itemsOf(hub, '/quarantine?limit=30')).length, 80, 'page by page');
+});
+
+t.test('the next link is found wherever it stands in the header', async (t) => {
+  const table: [header: string, link: string | null][] = [
+    ['', null],
+    ['<https://a/b?offset=2>; rel="next"', 'https://a/b?offset=2'],
+    ['<https://a/b>; rel=next', 'https://a/b'],
+    ['<https://a/p>; rel="prev", <https://a/n>; rel="next"', 'https://a/n'],
+    ['<https://a/1,2>; title="x, y"; rel="last next"', 'https://a/1,2'],
+    ['<https://a/b>; REL="NEXT"', 'https://a/b'],
+    ['<https://a/p>; rel="prev"', null],
+    ['<https://a/p>', null],
+    ['<https://a/p>; rel="nextish"', null],
+  ];
+  for (const [header, link] of table) t.equal(nextLink(header), link, header);
+});

@@ -1,0 +1,328 @@
+/**
+ * `/metrics` of a hub with real partners, and that the ready-made dashboard and alerts ask for nothing that it does not say.
+ */
+import { readFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import type { RunningHub } from '../src/main.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody } from './support/bodies.ts';
+import { hubFor, partnerFor, routedPair } from './support/hub-in-process.ts';
+import { admin, eventually, type Received } from './support/plain-partner.ts';
+import { DayClock } from './support/simulated-clock.ts';
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Sample {
+  readonly name: string;
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+const viewerToken = 'viewer-of-the-metrics';
+
+async function scraped(hub: RunningHub): Promise<string> {
+  const response = await fetch(`${hub.url}/metrics`, { headers: { authorization: `Bearer ${hub.adminToken}` } });
+  if (response.status !== 200) throw new Error(`/metrics answered ${response.status}`);
+  return response.text();
+}
+
+/** Read by the text format's own rules: one sample a line, label values quoted. */
+function samplesOf(text: string): Sample[] {
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return lines.map((line) => {
+    const [, name = '', inside = '', value = ''] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+    if (name === '') throw new Error(`not a sample: ${line}`);
+    const labels = [...inside.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = '', text = '']) => [key, text]);
+    return { name, labels: Object.fromEntries(labels) as Labels, value: Number(value) };
+  });
+}
+
+/** Sum of the samples that have these labels; null when there is none. */
+function sumOf(samples: readonly Sample[], name: string, labels: Labels = {}): number | null {
+  const found = samples.filter(
+    (one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value),
+  );
+  return found.length === 0 ? null : found.reduce((sum, { value }) => sum + value, 0);
+}
+
+async function measured(hub: RunningHub, name: string, labels: Labels = {}): Promise<number | null> {
+  return sumOf(samplesOf(await scraped(hub)), `ocpi_hub_${name}`, labels);
+}
+
+const isAuthorize = ({ path }: Received) => path.includes('/authorize');
+const isCommand = ({ path }: Received) => path.includes('/commands/');
+const session = (id: string) => `/2.2.1/sessions/NL/CPO/${id}`;
+
+/** One of everything: delivered, dead, owed to nobody, refused, authorized, commanded with its result. */
+async function traffic(t: Test, hub: RunningHub): Promise<void> {
+  const results: string[] = [];
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: (received) => {
+      if (!isCommand(received)) return { body: { allowed: 'ALLOWED' } };
+      results.push(new URL((JSON.parse(received.body) as { response_url: string }).response_url).pathname);
+      return { body: { result: 'ACCEPTED', timeout: 30 } };
+    },
+    emsp: (received) => {
+      if (isAuthorize(received)) return { body: { allowed: 'BLOCKED' } };
+      return received.path.includes('/tariffs/') ? { status: 404, text: '{}' } : {};
+    },
+  });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await cpo.call('PUT', session('S1'), sessionBody('S1'));
+  await cpo.call('PUT', session('S2'), sessionBody('S2', { cdr_token: undefined }));
+  await cpo.call('PATCH', session('NONE'), { kwh: 2, last_updated: '2026-01-02T03:04:05Z' });
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  const toEmsp = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+  await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', undefined, toEmsp);
+  await emsp.call('POST', '/2.2.1/commands/START_SESSION', {
+    response_url: `${emsp.url}/results/1`,
+    token: { uid: 'CARD1', type: 'RFID', contract_id: 'NL-EMS-C1' },
+    location_id: 'LOC1',
+  });
+  const [callback = ''] = results;
+  await cpo.call('POST', callback.replace(/^\/ocpi/, ''), { result: 'ACCEPTED' });
+  await eventually('all that is owed has ended', async () => {
+    const ended = await measured(hub, 'deliveries_total');
+    return ended !== null && ended >= 4;
+  });
+}
+
+t.test('/metrics is for those who may read the admin API [contract, 3]', async (t) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const asked = (headers: Record<string, string>) => fetch(`${hub.url}/metrics`, { headers });
+  const refused = await asked({});
+  t.equal(refused.status, 401);
+  t.match(refused.headers.get('content-type'), /^application\/problem\+json/);
+  t.match(refused.headers.get('www-authenticate'), /^Bearer/);
+  t.match(await refused.json(), { status: 401, title: /./, instance: '/metrics' });
+  t.equal((await asked({ authorization: 'Bearer wrong' })).status, 401);
+  t.equal((await asked({ authorization: `Token ${hub.adminToken}` })).status, 401);
+  for (const token of [hub.adminToken, viewerToken]) {
+    const answer = await asked({ authorization: `Bearer ${token}` });
+    t.equal(answer.status, 200);
+    t.match(answer.headers.get('content-type'), /^text\/plain; version=0\.0\.4/);
+    t.ok(samplesOf(await answer.text()).length > 50, 'samples');
+  }
+  t.notMatch(await scraped(hub), hub.adminToken, 'the token is not among them');
+});
+
+t.test('what happens on the way from acceptance to delivery is counted once', async (t) => {
+  const hub = await hubFor(t);
+  await traffic(t, hub);
+  const samples = samplesOf(await scraped(hub));
+  const value = (name: string, labels: Labels = {}) => sumOf(samples, `ocpi_hub_${name}`, labels);
+  const push = { source: 'push' };
+  t.equal(value('ingest_total', { ...push, module: 'sessions', method: 'PUT', result: 'created' }), 2);
+  t.equal(value('ingest_total', { ...push, module: 'sessions', method: 'PATCH', result: 'notFound' }), 1);
+  t.equal(value('ingest_total', { ...push, module: 'cdrs', method: 'POST', result: 'created' }), 1);
+  t.equal(value('ingest_total', { ...push, module: 'cdrs', method: 'POST', result: 'duplicate' }), 1);
+  t.equal(value('not_forwarded_total', { module: 'sessions', reason: 'cdr_token missing' }), 1);
+  t.equal(value('not_forwarded_total', { module: 'sessions', reason: 'not routed' }), 0, 'known reasons begin at zero');
+
+  for (const module of ['locations', 'sessions', 'cdrs']) {
+    t.equal(value('attempts_total', { module, class: 'delivered' }), 1, `${module} attempted`);
+    t.equal(value('delivery_latency_seconds_count', { module }), 1, `${module} delivered`);
+    t.equal(value('delivery_latency_seconds_bucket', { module, le: '+Inf' }), 1);
+  }
+  t.equal(value('attempts_total', { module: 'tariffs', class: 'not_found' }), 1);
+  t.equal(value('deliveries_total', { module: 'tariffs', class: 'not_found' }), 1);
+  t.equal(value('delivery_latency_seconds_count', { module: 'tariffs' }), null, 'what is dead was not delivered');
+  t.equal(value('dead_letters', { partner: 'NL-EMS' }), 1);
+  t.equal(value('dead_letters', { partner: 'NL-CPO' }), 0);
+
+  t.equal(value('authorize_duration_seconds_count', { direction: 'toEmsp', outcome: 'BLOCKED' }), 1);
+  t.equal(value('command_duration_seconds_count', { command: 'START_SESSION', outcome: 'ACCEPTED' }), 1);
+  t.equal(value('command_result_duration_seconds_count', { outcome: 'relayed' }), 1);
+
+  t.ok((value('commit_duration_seconds_count') ?? 0) > 5, 'every write is measured');
+  t.equal(value('commit_duration_seconds_count'), value('commit_waiting_count'));
+  t.equal(value('http_requests_total', { module: 'cdrs', http_status: '201', ocpi_status: '1000' }), 1);
+  t.equal(value('http_requests_total', { module: 'sessions', http_status: '404', ocpi_status: '2003' }), 1);
+  t.equal(value('http_request_duration_seconds_count', { module: 'cdrs' }), 2);
+});
+
+t.test('what stands is read when it is asked for: partners, circuits, actors, store', async (t) => {
+  const hub = await hubFor(t);
+  await routedPair(t, hub);
+  const samples = samplesOf(await scraped(hub));
+  const value = (name: string, labels: Labels = {}) => sumOf(samples, `ocpi_hub_${name}`, labels);
+  for (const partner of ['NL-CPO', 'NL-EMS']) {
+    t.equal(value('partner_status', { partner, status: 'CONNECTED' }), 1);
+    t.equal(value('partner_status', { partner }), 1, 'one status at a time');
+    for (const circuit of ['sync', 'async']) {
+      t.equal(value('circuit_state', { partner, circuit, state: 'closed' }), 1);
+      t.equal(value('circuit_state', { partner, circuit }), 1, 'one state at a time');
+    }
+    for (const name of ['backlog_deliveries', 'backlog_oldest_age_seconds', 'overdue_deliveries', 'dead_letters']) {
+      t.equal(value(name, { partner }), 0, `${name} of ${partner}`);
+    }
+  }
+  t.equal(value('actors', { kind: 'partner', state: 'connected' }), 2);
+  t.equal(value('actor_restarts_total', { kind: 'courier' }), 0, 'counters of alerts begin at zero');
+  t.equal(value('ready'), 1);
+  t.equal(value('store_state', { state: 'open' }), 1);
+  t.equal(value('store_state'), 1);
+  const status = await admin(hub, 'GET', '/status');
+  t.equal(value('events_total'), status.sequence);
+  t.ok((sumOf(samples, 'nodejs_eventloop_lag_p99_seconds') ?? 0) > 0, 'event loop lag');
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  t.equal(await measured(hub, 'partner_status', { partner: 'NL-EMS', status: 'SUSPENDED' }), 1);
+  t.equal(await measured(hub, 'partner_status', { partner: 'NL-EMS', status: 'CONNECTED' }), 0);
+});
+
+t.test(
+  'a partner that fails shows as backlog, age and open circuit, and is overdue only when nothing holds it back',
+  async (t) => {
+    const clock = new DayClock('2026-01-02T03:04:05Z');
+    const env = { HUB_CIRCUIT_FAILURES: '3', HUB_CIRCUIT_OPEN_MS: '300000', HUB_RETRY_SCHEDULE_S: '30' };
+    const hub = await hubFor(t, env, { clock });
+    let isIll = true;
+    const { cpo } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 503, text: '{}' } : {}) });
+    const partner = 'NL-EMS';
+    const circuit = { partner, circuit: 'async' };
+    for (const id of ['S1', 'S2', 'S3']) await cpo.call('PUT', session(id), sessionBody(id));
+    const isOpen = async () => (await measured(hub, 'circuit_state', { ...circuit, state: 'open' })) === 1;
+    await eventually('its circuit opens', isOpen);
+    t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'closed' }), 0);
+    t.equal(await measured(hub, 'circuit_state', { partner, circuit: 'sync', state: 'closed' }), 1);
+    t.equal(await measured(hub, 'backlog_deliveries', { partner }), 3);
+    t.equal(await measured(hub, 'deliveries_total', { module: 'sessions' }), null, 'nothing has ended');
+    clock.increment(200_000);
+    t.equal(await measured(hub, 'backlog_oldest_age_seconds', { partner }), 200);
+    t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'its circuit is open');
+
+    isIll = false;
+    await admin(hub, 'PATCH', `/parties/${partner}`, { paused: true });
+    clock.increment(200_000);
+    t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'an operator holds it back');
+    await admin(hub, 'PATCH', `/parties/${partner}`, { paused: false });
+    await eventually('all is delivered', async () => {
+      return (await measured(hub, 'deliveries_total', { module: 'sessions', class: 'delivered' })) === 3;
+    });
+    t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
+    t.equal(await measured(hub, 'backlog_deliveries', { partner }), 0);
+    t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'open' }), 0);
+    const under = await measured(hub, 'delivery_latency_seconds_bucket', { module: 'sessions', le: '300' });
+    t.equal(under, 0, 'their time counts from acceptance');
+  },
+);
+
+t.test('a delivery that may go and does not end is overdue after a minute', async (t) => {
+  const clock = new DayClock('2026-01-02T03:04:05Z');
+  const hub = await hubFor(t, {}, { clock });
+  let answer = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  t.teardown(() => answer());
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => held.then(() => ({})) });
+  const partner = 'NL-EMS';
+  await cpo.call('PUT', session('S1'), sessionBody('S1'));
+  await eventually('it is in flight', () => emsp.received.length === 1);
+  clock.increment(59_000);
+  t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
+  clock.increment(2_000);
+  t.equal(await measured(hub, 'overdue_deliveries', { partner }), 1);
+  answer();
+  await eventually('it ends', async () => (await measured(hub, 'overdue_deliveries', { partner })) === 0);
+});
+
+t.test('an actor that throws is counted, given up after a while, and what is sent to it then is lost', async (t) => {
+  const hub = await hubFor(t);
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const { supervisor } = hub.created.core;
+  const kind = 'partner';
+  const poison = {
+    type: 'sync.failed',
+    get at(): number {
+      throw new Error('poisoned on purpose');
+    },
+  };
+  for (let restarts = 1; restarts <= 5; restarts++) {
+    supervisor.send('partner:NL-CPO', poison);
+    t.equal(await measured(hub, 'actor_restarts_total', { kind }), restarts);
+    await eventually('it is up again', async () => (await measured(hub, 'actors', { kind, state: 'connected' })) === 1);
+  }
+  t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 0);
+  supervisor.send('partner:NL-CPO', poison);
+  t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 1);
+  t.equal(await measured(hub, 'actor_restarts_total', { kind }), 5);
+  t.equal(await measured(hub, 'actors', { kind, state: 'quarantined' }), 1);
+  t.equal(await measured(hub, 'actors', { kind, state: 'connected' }), null, 'it is not shown twice');
+  const lost = (await measured(hub, 'lost_sends_total')) ?? 0;
+  supervisor.send('partner:NL-CPO', { type: 'sync.reached', at: 0 });
+  t.equal(await measured(hub, 'lost_sends_total'), lost + 1);
+});
+
+t.test('no label comes from an object or from what a partner made up (M1)', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: (received) => (isCommand(received) ? { body: { result: 'FANTASY' } } : {}),
+    emsp: () => ({ body: { allowed: 'FANTASY' } }),
+  });
+  await cpo.call('PUT', session('FANTASY'), sessionBody('FANTASY'));
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/FANTASY', locationBody('FANTASY'));
+  await cpo.call('GET', '/2.2.1/FANTASY');
+  await fetch(`${hub.url}/FANTASY`);
+  await fetch(`${hub.url}/admin/v1/FANTASY`);
+  const toEmsp = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+  await cpo.call('POST', '/2.2.1/tokens/FANTASY/authorize', undefined, toEmsp);
+  await emsp.call('POST', '/2.2.1/commands/UNLOCK_CONNECTOR', {
+    ...{ response_url: `${emsp.url}/FANTASY`, location_id: 'FANTASY', evse_uid: 'EVSE1', connector_id: '1' },
+  });
+  await emsp.call('POST', '/2.2.1/commands/FANTASY', { response_url: `${emsp.url}/x` });
+  const text = await scraped(hub);
+  t.notMatch(text, /fantasy/i);
+  const samples = samplesOf(text);
+  t.equal(sumOf(samples, 'ocpi_hub_command_duration_seconds_count', { outcome: 'other' }), 1);
+  t.equal(sumOf(samples, 'ocpi_hub_authorize_duration_seconds_count', { outcome: 'authorizeIncomplete' }), 1);
+});
+
+t.test('a hub that recovers or has failed is still measured', async (t) => {
+  const hub = await hubFor(t);
+  await hub.created.core.store.close();
+  t.equal((await fetch(`${hub.url}/readyz`)).status, 503);
+  t.equal(await measured(hub, 'ready'), 0);
+  t.equal(await measured(hub, 'store_state', { state: 'closed' }), 1);
+});
+
+/** Every metric that a text asks for, with the labels that its selectors name. */
+function askedFor(text: string): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const [, name = '', selector = ''] of text.matchAll(/\b((?:ocpi_hub|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)) {
+    const labels = found.get(name) ?? new Set<string>();
+    for (const [, label = ''] of selector.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g)) labels.add(label);
+    found.set(name, labels);
+  }
+  return found;
+}
+
+t.test('dashboard and alerts ask only for metrics and labels that a hub with traffic has', async (t) => {
+  const hub = await hubFor(t);
+  await traffic(t, hub);
+  const labelsOf = new Map<string, Set<string>>();
+  for (const { name, labels } of samplesOf(await scraped(hub))) {
+    labelsOf.set(name, new Set([...(labelsOf.get(name) ?? []), ...Object.keys(labels)]));
+  }
+  const dashboard = JSON.parse(readFileSync('docs/grafana/ocpi-hub.json', 'utf8')) as {
+    panels: { title: string; targets?: { expr: string }[] }[];
+  };
+  const queries = dashboard.panels.flatMap(({ targets }) => targets?.map(({ expr }) => expr) ?? []);
+  t.ok(queries.length > 30, `${queries.length} queries on the dashboard`);
+  const alerts = readFileSync('docs/alerts.yml', 'utf8');
+  t.ok((alerts.match(/- alert: /g) ?? []).length > 10, 'alerts');
+  for (const [name, labels] of [...askedFor(queries.join('\n')), ...askedFor(alerts)]) {
+    t.ok(labelsOf.has(name), `${name} is there`);
+    // `instance` is the scraper's own.
+    for (const label of labels) t.ok(label === 'instance' || labelsOf.get(name)?.has(label), `${name} has ${label}`);
+  }
+});
+
+t.test('docs/METRICS.md lists what there is: every metric of the hub, and no other', async (t) => {
+  const hub = await hubFor(t);
+  const told = new Set((await scraped(hub)).match(/(?<=^# TYPE )ocpi_hub_\w+/gm));
+  t.ok(told.size > 25, `${told.size} metrics`);
+  const listed = readFileSync('docs/METRICS.md', 'utf8').match(/(?<=^\| `)ocpi_hub_\w+/gm) ?? [];
+  t.strictSame([...listed].sort(), [...told].sort());
+});
