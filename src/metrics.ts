@@ -43,7 +43,13 @@ const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384
 
 /** Why a session or CDR is nobody's: an alert tells of the first one already. [M3] */
 const ownedModules = ['sessions', 'cdrs'];
-const ownershipReasons = ['cdr_token missing', 'names the hub', 'unknown eMSP', 'not routed', 'receiver not registered'];
+const ownershipReasons = [
+  'cdr_token missing',
+  'names the hub',
+  'unknown eMSP',
+  'not routed',
+  'receiver not registered',
+];
 const actorKinds = ['partner', 'courier', 'command', 'orphan-stop', 'orphan-cdr'];
 const circuitStates = ['closed', 'open', 'halfOpen'] as const;
 const partnerStatuses = ['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED'] as const;

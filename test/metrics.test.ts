@@ -172,7 +172,7 @@ t.test('what stands is read when it is asked for: partners, circuits, actors, st
 });
 
 t.test(
-  'a partner that fails shows as backlog, age and open circuit, and is overdue only when nothing holds it back',
+  'a partner that fails shows as backlog, age and open circuit, and is not overdue while its circuit is open',
   async (t) => {
     const clock = new DayClock('2026-01-02T03:04:05Z');
     const env = { HUB_CIRCUIT_FAILURES: '3', HUB_CIRCUIT_OPEN_MS: '300000', HUB_RETRY_SCHEDULE_S: '30' };
@@ -193,10 +193,7 @@ t.test(
     t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'its circuit is open');
 
     isIll = false;
-    await admin(hub, 'PATCH', `/parties/${partner}`, { paused: true });
     clock.increment(200_000);
-    t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'an operator holds it back');
-    await admin(hub, 'PATCH', `/parties/${partner}`, { paused: false });
     await eventually('all is delivered', async () => {
       return (await measured(hub, 'deliveries_total', { module: 'sessions', class: 'delivered' })) === 3;
     });
@@ -207,6 +204,21 @@ t.test(
     t.equal(under, 0, 'their time counts from acceptance');
   },
 );
+
+t.test('what an operator holds back is backlog and not overdue', async (t) => {
+  const clock = new DayClock('2026-01-02T03:04:05Z');
+  const hub = await hubFor(t, {}, { clock });
+  const { cpo, emsp } = await routedPair(t, hub);
+  const partner = 'NL-EMS';
+  await admin(hub, 'PATCH', `/parties/${partner}`, { paused: true });
+  await cpo.call('PUT', session('S1'), sessionBody('S1'));
+  clock.increment(600_000);
+  t.equal(await measured(hub, 'backlog_oldest_age_seconds', { partner }), 600);
+  t.equal(await measured(hub, 'backlog_deliveries', { partner }), 1);
+  t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
+  await admin(hub, 'PATCH', `/parties/${partner}`, { paused: false });
+  await eventually('it arrives', () => emsp.received.length === 1);
+});
 
 t.test('a delivery that may go and does not end is overdue after a minute', async (t) => {
   const clock = new DayClock('2026-01-02T03:04:05Z');
@@ -312,6 +324,13 @@ t.test('dashboard and alerts ask only for metrics and labels that a hub with tra
   t.ok(queries.length > 30, `${queries.length} queries on the dashboard`);
   const alerts = readFileSync('docs/alerts.yml', 'utf8');
   t.ok((alerts.match(/- alert: /g) ?? []).length > 10, 'alerts');
+  const rules = [...alerts.matchAll(/expr: (?:>-\n)?((?:.*\n)+?) {8}(?:for|labels):/g)].map(([, expr = '']) => expr);
+  t.equal(rules.length, alerts.match(/- alert: /g)?.length, 'an expression for each');
+  for (const expr of [...queries, ...rules]) {
+    const known = new Set([...askedFor(expr).keys()].flatMap((name) => [...(labelsOf.get(name) ?? [])]));
+    const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/,\s*/));
+    for (const label of grouped) t.ok(known.has(label), `${label} in ${expr.trim()}`);
+  }
   for (const [name, labels] of [...askedFor(queries.join('\n')), ...askedFor(alerts)]) {
     t.ok(labelsOf.has(name), `${name} is there`);
     // `instance` is the scraper's own.

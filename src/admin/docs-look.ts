@@ -72,7 +72,10 @@ addEventListener('hashchange', openTarget);
 openTarget();
 const copied = async (block) => {
   // The clipboard is there only over https or on the machine itself; elsewhere the text is selected and copied the old way.
-  if (navigator.clipboard) return navigator.clipboard.writeText(block.textContent);
+  try {
+    await navigator.clipboard.writeText(block.textContent);
+    return;
+  } catch {}
   getSelection().selectAllChildren(block);
   if (!document.execCommand('copy')) throw new Error('not copied');
 };

@@ -4,19 +4,12 @@
  * D1  Whatever stands in the description is escaped; the page holds no script but its own.
  * D2  The page holds no data and no token: a command line names the variable that has it.
  */
+import { curl, type Parameter } from './docs-curl.ts';
 import { script, style } from './docs-look.ts';
 import type { JsonSchema } from './openapi-schemas.ts';
 
 interface Reference {
   readonly $ref: string;
-}
-
-interface Parameter {
-  readonly name: string;
-  readonly in: string;
-  readonly required: boolean;
-  readonly description?: string;
-  readonly schema: JsonSchema;
 }
 
 type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
@@ -52,7 +45,7 @@ export interface Described {
 
 export function docsPage(described: Described): string {
   const { info, tags, components } = described;
-  const links = tags.map(({ name }) => `<li><a href="#${name}">${escaped(name)}</a></li>`).join('');
+  const links = tags.map(({ name }) => `<li><a href="#${escaped(name)}">${escaped(name)}</a></li>`).join('');
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -90,7 +83,7 @@ function noun(described: Described, { name, description }: Described['tags'][num
       .map(([method, operation]) => operationBlock(described, method, path, operation)),
   );
   const about = description === undefined ? '' : `<p class="quiet">${escaped(description)}</p>`;
-  return `<section class="noun" id="${name}"><h2>${escaped(name)}</h2>${about}\n${found.join('\n')}\n</section>`;
+  return `<section class="noun" id="${escaped(name)}"><h2>${escaped(name)}</h2>${about}\n${found.join('\n')}\n</section>`;
 }
 
 function operationBlock(described: Described, method: string, path: string, operation: Operation): string {
@@ -99,21 +92,26 @@ function operationBlock(described: Described, method: string, path: string, oper
     '$ref' in one ? resolved(described.components.parameters, one) : one,
   );
   const asked = parameters.map((one) =>
-    field(`${one.name} <span class="quiet">${one.in}</span>`, { ...one.schema, ...about(one) }, one.required),
+    field(
+      `${escaped(one.name)} <span class="quiet">${escaped(one.in)}</span>`,
+      { ...one.schema, ...about(one) },
+      one.required,
+      'asked',
+    ),
   );
   const body = requestBody?.content['application/json']?.schema;
   const bodyTitle = requestBody?.required ? 'Body' : 'Body, may be left out';
-  return `<details class="operation" id="${operationId}">
+  return `<details class="operation" id="${escaped(operationId)}">
 <summary><span class="role">${escaped(operation.security[0]?.bearer.join() ?? '')}</span>
 <span class="method ${method}">${method.toUpperCase()}</span> <code>${escaped(path)}</code>
 <span class="what">${escaped(summary)}</span></summary>
 <div class="inside">
 <p class="quiet">${escaped(description)}</p>
 <h3>Parameters</h3><ul class="fields">${asked.join('')}</ul>
-${body ? `<h3>${bodyTitle}</h3>${shape(body)}` : ''}
+${body ? `<h3>${bodyTitle}</h3>${shape(body, 'asked')}` : ''}
 ${Object.entries(responses).map(answerOf(described)).join('\n')}
 <h3>Try it</h3>
-<div class="curl"><pre>${escaped(curl(described, method, path, parameters, body))}</pre>
+<div class="curl"><pre>${escaped(curl(described.servers[0]?.url ?? '', method, path, parameters, body))}</pre>
 <button type="button" hidden>Copy as curl</button></div>
 </div>
 </details>`;
@@ -128,7 +126,7 @@ function answerOf(described: Described) {
     const says = `<code class="name">${status}</code> ${escaped(response.description)}`;
     if ('$ref' in given) return `<div>${says} <a href="#schema-Problem">Problem</a></div>`;
     const schema = response.content?.['application/json']?.schema;
-    return `<h3>${says}</h3>${schema ? shape(schema) : ''}`;
+    return `<h3>${says}</h3>${schema ? shape(schema, 'answered') : ''}`;
   };
 }
 
@@ -142,35 +140,42 @@ const lastOf = (reference: string) => reference.slice(reference.lastIndexOf('/')
 
 function namedSchema([name, schema]: [string, JsonSchema]): string {
   const says = schema.description === undefined ? '' : `<span class="what">${escaped(schema.description)}</span>`;
-  return `<details id="schema-${name}"><summary><code class="name">${escaped(name)}</code>${says}</summary>
-<div class="inside">${shape(schema)}</div></details>`;
+  return `<details id="schema-${escaped(name)}"><summary><code class="name">${escaped(name)}</code>${says}</summary>
+<div class="inside">${shape(schema, 'answered')}</div></details>`;
 }
 
-function shape(schema: JsonSchema): string {
-  const fields = fieldsOf(schema);
+/** Of what is asked it matters what must be there, of what is answered what may be missing. */
+type Side = 'asked' | 'answered';
+
+function shape(schema: JsonSchema, side: Side): string {
+  const fields = fieldsOf(schema, side);
   return fields === '' ? `<p>${typeText(schema)}</p>` : fields;
 }
 
 /** The fields of an object, or of the objects of a list; empty when there is none or they stand elsewhere. */
-function fieldsOf(schema: JsonSchema): string {
-  const { properties, required = [], items, anyOf } = schema;
-  if (items) return fieldsOf(items);
-  if (anyOf) return anyOf.map(fieldsOf).join('');
-  const shown = Object.entries(properties ?? {}).map(([name, inner]) => field(name, inner, required.includes(name)));
+function fieldsOf(schema: JsonSchema, side: Side): string {
+  const { properties = {}, required = [], items, anyOf } = schema;
+  if (items) return fieldsOf(items, side);
+  if (anyOf) return anyOf.map((one) => fieldsOf(one, side)).join('');
+  const shown = Object.entries(properties).map(([name, inner]) =>
+    field(escaped(name), inner, required.includes(name), side),
+  );
   return shown.length === 0 ? '' : `<ul class="fields">${shown.join('')}</ul>`;
 }
 
 /** `name` is HTML. */
-function field(name: string, schema: JsonSchema, isRequired: boolean): string {
-  const must = isRequired ? ' <span class="must">required</span>' : '';
+function field(name: string, schema: JsonSchema, isRequired: boolean, side: Side): string {
+  const asked = isRequired ? ' <span class="must">required</span>' : '';
+  const answered = isRequired ? '' : ' <span class="quiet">may be absent</span>';
   const says = schema.description === undefined ? '' : ` – ${escaped(schema.description)}`;
-  return `<li><code class="name">${name}</code> ${typeText(schema)}${must}${says}${fieldsOf(schema)}</li>`;
+  const mark = side === 'asked' ? asked : answered;
+  return `<li><code class="name">${name}</code> ${typeText(schema)}${mark}${says}${fieldsOf(schema, side)}</li>`;
 }
 
 /** As HTML: what a value may be, in words. */
 function typeText(schema: JsonSchema): string {
   const { $ref, type, items, anyOf, enum: values, format, minimum, maximum, default: preset } = schema;
-  if (typeof $ref === 'string') return `<a href="#schema-${lastOf($ref)}">${escaped(lastOf($ref))}</a>`;
+  if (typeof $ref === 'string') return `<a href="#schema-${escaped(lastOf($ref))}">${escaped(lastOf($ref))}</a>`;
   if (anyOf) return anyOf.map(typeText).join(' or ');
   if (items) return `list of ${typeText(items)}`;
   const base = Array.isArray(values)
@@ -181,57 +186,6 @@ function typeText(schema: JsonSchema): string {
   const given = preset === undefined ? '' : `, ${JSON.stringify(preset)} unless given`;
   return `<span class="quiet">${escaped(`${base}${format === undefined ? '' : ` (${String(format)})`}${range}${given}`)}</span>`;
 }
-
-/** A command line for a POSIX shell; the token comes from a variable. [D2] */
-function curl(
-  { servers }: Described,
-  method: string,
-  path: string,
-  parameters: readonly Parameter[],
-  body: JsonSchema | undefined,
-): string {
-  const query = parameters
-    .filter((one) => one.in === 'query' && one.required)
-    .map(({ name }) => `${name}=${name.toUpperCase()}`);
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => name.toUpperCase());
-  const url = `${servers[0]?.url ?? ''}${filled}${query.length > 0 ? `?${query.join('&')}` : ''}`;
-  const lines = [
-    `curl -X ${method.toUpperCase()} ${quoted(url)}`,
-    '-H "Authorization: Bearer $HUB_ADMIN_TOKEN"',
-    ...(body ? ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(exampleOf(body)))}`] : []),
-  ];
-  return lines.join(' \\\n  ');
-}
-
-const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
-
-/** A small value of the shape: what is required, and of the rest nothing, unless nothing is required. */
-function exampleOf(schema: JsonSchema): unknown {
-  const { properties = {}, required = [], type, items, anyOf, enum: values, default: preset, format } = schema;
-  if (preset !== undefined && preset !== null && typeof preset !== 'object') return preset;
-  if (Array.isArray(values)) return values[0];
-  if (anyOf) return exampleOf(anyOf[0] ?? {});
-  if (items) return [exampleOf(items)];
-  if (format === 'date-time') return '2026-01-31T12:00:00Z';
-  if (format === 'uri') return 'https://example.com/ocpi/2.2.1/sessions';
-  if (type === 'object') {
-    const shown = Object.entries(properties).filter(([name]) => required.length === 0 || required.includes(name));
-    return Object.fromEntries(shown.map(([name, inner]) => [name, examples[name] ?? exampleOf(inner)]));
-  }
-  if (type === 'boolean') return true;
-  return type === 'integer' || type === 'number' ? 1 : 'text';
-}
-
-/** Where a pattern asks for more than any text. */
-const examples: Readonly<Record<string, string>> = {
-  country_code: 'NL',
-  party_id: 'TNM',
-  receiver: 'NL-TNM',
-  identifier: 'sessions',
-  url: 'https://example.com/ocpi/2.2.1/sessions',
-  module: 'locations',
-  object: 'NL-TNM/101',
-};
 
 const entities: Readonly<Record<string, string>> = {
   '&': '&amp;',

@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import type { Attempt, Delivery } from './answers.ts';
 import { complete, kinds } from './complete.ts';
-import { type Colour, type Column, fields, type Page, plain, table, when } from './table.ts';
+import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { count, instant, noun, oneOf, verb } from './verb.ts';
 
 interface ListFlags {
@@ -93,7 +93,7 @@ export function delivery(item: Delivery, page: Page): string[] {
       ['what', `${item.method} ${item.module} ${plain(item.object)}`],
       ['from, to', `${item.sender} → ${item.receiver}`],
       ['accepted', when(item.accepted_at, now)],
-      ['next attempt', item.state === 'PENDING' ? (when(item.due_at, now) ?? 'in its turn') : null],
+      ['next attempt', item.state === 'PENDING' ? nextOf(item, now) : null],
       ['reason', item.reason && plain(item.reason)],
       ['correlation id', item.correlation_id],
     ],
@@ -105,13 +105,22 @@ export function delivery(item: Delivery, page: Page): string[] {
 
 function attempts({ attempts, state }: Delivery, page: Page): string[] {
   if (attempts.length > 0) return table(attemptColumns, attempts, page);
-  return [state === 'DELIVERED' ? 'It arrived at the first attempt, which is not kept.' : 'There was no attempt yet.'];
+  return [state === 'DELIVERED' ? 'It arrived; its attempts are not kept any more.' : 'There was no attempt yet.'];
 }
 
 function whatNext({ state, reason, due_at }: Delivery, now: number): string {
   if (state === 'DELIVERED') return '';
   if (state === 'DEAD') return reason ?? '';
-  return due_at === null ? 'waits for its turn' : `again ${when(due_at, now)?.replace(/^.*\((.*)\)$/, '$1') ?? ''}`;
+  if (due_at === null) return 'waits for its turn';
+  return Date.parse(due_at) < now
+    ? `due for ${span((now - Date.parse(due_at)) / 1000)}`
+    : `again ${age(due_at, now)}`;
+}
+
+function nextOf({ due_at }: Delivery, now: number): string {
+  if (due_at === null) return 'in its turn';
+  const isHeld = Date.parse(due_at) < now;
+  return `${when(due_at, now)}${isHeld ? ', held back while the circuit is open or the partner paused' : ''}`;
 }
 
 function noneOf(state: string | undefined): string {

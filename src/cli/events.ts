@@ -143,6 +143,7 @@ const telling = [
   'emsp',
   'cpo',
   'circuit',
+  'kind',
   'state',
   'note',
 ];

@@ -28,7 +28,7 @@ export function addVerb(): Command {
       ['--identity-mode <mode>', 'COMPATIBILITY or COMPLIANT', oneOf('COMPATIBILITY', 'COMPLIANT')],
       ['--compatibility-until <instant>', 'end of the grace period of COMPATIBILITY, RFC 3339'],
     ],
-    examples: ['parties add NL-TNM --role CPO --name "The New Motion"', 'parties add DE-ABC --role CPO --role EMSP'],
+    examples: ['parties add NL-TNM --role CPO --name "Example Charging"', 'parties add DE-ABC --role CPO --role EMSP'],
     run: async ({ hub, screen }, [party = ''], flags) => {
       const { role = [], also = [], name, tokenEncoding, identityMode, compatibilityUntil } = flags;
       if (role.length === 0) throw new Failure('--role is missing: CPO or EMSP', { exitCode: 2 });

@@ -95,8 +95,8 @@ export function partiesCommand(): Command {
         await watchJob(context, await context.hub.send('POST', `${path}/resync`, { module }), 0);
       },
     }),
-    pausing('pause', true, 'hold back deliveries to a partner; they wait and nothing is lost', 'hold back: they wait'),
-    pausing('resume', false, 'let deliveries to a paused partner flow again', 'flow'),
+    pausing('pause', true, 'hold back deliveries to a partner; they wait and nothing is lost', 'wait from now on'),
+    pausing('resume', false, 'let deliveries to a paused partner flow again', 'flow again'),
     endpointsVerb(),
   ]);
 }
@@ -108,7 +108,7 @@ function pausing(name: string, paused: boolean, summary: string, words: string):
     examples: [`parties ${name} NL-EMS`],
     run: async ({ hub, screen }, [given = '']) => {
       const changed = await hub.send<Party>('PATCH', await partyPath(hub, given), { paused });
-      screen.answer(changed, ({ id, queue }) => [`deliveries to ${id} ${words} (${queue.depth} now)`]);
+      screen.answer(changed, ({ id, queue }) => [`deliveries to ${id} ${words} (${queue.depth} waiting)`]);
     },
   });
 }

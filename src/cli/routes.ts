@@ -3,6 +3,7 @@
  */
 import type { Command } from 'commander';
 import type { Explanation, Route } from './answers.ts';
+import { Failure } from './client.ts';
 import type { Column, Page } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
@@ -48,8 +49,12 @@ export function routesCommand(): Command {
       summary: 'remove the routing rule of two parties',
       examples: ['routes remove NL-EMS NL-CPO'],
       run: async ({ hub, screen }, [emsp = '', cpo = '']) => {
-        const answer = await hub.send<object>('DELETE', pathOf(emsp, cpo));
-        screen.answer(answer, () => [`${emsp.toUpperCase()} and ${cpo.toUpperCase()} are not joined any more`]);
+        const pair = `${emsp.toUpperCase()} and ${cpo.toUpperCase()}`;
+        const answer = await hub.send<object>('DELETE', pathOf(emsp, cpo)).catch((error: unknown) => {
+          const isUnknown = error instanceof Failure && error.status === 404;
+          throw isUnknown ? new Failure(`no rule joins ${pair}: ocpi-hub routes list shows those there are`) : error;
+        });
+        screen.answer(answer, () => [`${pair} are not joined any more`]);
       },
     }),
     verb({

@@ -106,7 +106,7 @@ export function span(seconds: number): string {
 
 /** `3 min ago`, `in 20 s`, `now`. */
 export function age(at: string, now: number): string {
-  const seconds = (now - Date.parse(at)) / 1000;
+  const seconds = (now - Date.parse(inUtc(at))) / 1000;
   const text = span(seconds);
   if (text === 'now') return text;
   return seconds < 0 ? `in ${text}` : `${text} ago`;
@@ -114,5 +114,10 @@ export function age(at: string, now: number): string {
 
 /** `2026-01-02T03:04:05Z (3 min ago)`: to be read, and to be copied into --from and --to. */
 export function when(at: string | null, now: number): string | null {
-  return at === null ? null : `${at.replace(/\.\d+Z$/, 'Z')} (${age(at, now)})`;
+  return at === null ? null : `${inUtc(at)} (${age(at, now)})`;
+}
+
+/** To the second; the hub's instants are UTC even where they do not say so. */
+function inUtc(at: string): string {
+  return at.replace(/(\.\d+)?Z?$/, 'Z');
 }

@@ -57,9 +57,8 @@ function owed(delivery: Delivery, page: Page): string[] {
   const { receiver, state, id, attempts, reason, due_at } = delivery;
   const next = state === 'PENDING' && due_at !== null ? `, next attempt ${when(due_at, page.now)}` : '';
   const why = state === 'DEAD' && reason !== null ? `, ${plain(reason)}` : '';
-  const many = attempts.length === 0 && state === 'DELIVERED' ? ', at the first attempt' : '';
   return [
-    `→ ${receiver}  ${page.paint(colours[state], state)}${many}${next}${why}  ${page.paint('dim', id)}`,
+    `→ ${receiver}  ${page.paint(colours[state], state)}${next}${why}  ${page.paint('dim', id)}`,
     ...attempts.map((attempt, index) => `    ${index + 1}. ${tried(attempt, page)}`),
   ];
 }

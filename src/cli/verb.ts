@@ -2,7 +2,7 @@
  * The form of a verb of support: how it is called, examples, and what it does with a hub and a screen. Nouns gather verbs; a bare
  * noun does its first one.
  */
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { type Connection, Failure, HubClient } from './client.ts';
 import { Screen } from './screen.ts';
 
@@ -34,9 +34,13 @@ const common: readonly Option[] = [
   ['--json', "the hub's answer as it is"],
 ];
 
+/** A noun's help shows one of each of its verbs. */
+const examplesByVerb = new WeakMap<Command, readonly string[]>();
+
 export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Command {
   const [name = '', ...args] = spec.usage.split(' ');
   const command = new Command(name).description(spec.summary).addHelpText('after', examplesOf(spec.examples));
+  examplesByVerb.set(command, spec.examples);
   for (const arg of args) command.argument(arg);
   addOptions(command, [...(spec.options ?? []), ...common]);
   return command.action(async () => {
@@ -49,8 +53,10 @@ export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Comm
         flags,
       );
     } catch (error) {
-      if (error instanceof Failure && error.exitCode === 2)
-        command.error(`ocpi-hub: ${error.message}`, { exitCode: 2 });
+      if (error instanceof Failure && error.exitCode === 2) {
+        process.stderr.write(`ocpi-hub: ${error.message}\n`);
+        throw new CommanderError(2, 'ocpi-hub.usage', error.message);
+      }
       throw error;
     }
   });
@@ -61,15 +67,17 @@ export function noun(name: string, summary: string, verbs: readonly [Command, ..
   const command = new Command(name).description(summary);
   addOptions(command, common);
   const [bare, ...others] = verbs;
-  const names = verbs.map((each) => each.name()).join(', ');
-  const act = `${name} takes ${names}`;
-  bare.allowExcessArguments().hook('preAction', () => {
-    const [word] = bare.args.slice(bare.registeredArguments.length);
-    if (word !== undefined) bare.error(`ocpi-hub: unknown word "${word}": ${act}`, { exitCode: 2 });
+  const names = verbs.map((each) => each.name());
+  command.hook('preSubcommand', () => {
+    const [word = '-'] = command.args;
+    if (word.startsWith('-') || names.includes(word)) return;
+    command.error(`ocpi-hub: unknown word "${word}": ${name} takes ${names.join(', ')}`, { exitCode: 2 });
   });
   command.addCommand(bare, { isDefault: true });
   for (const other of others) command.addCommand(other);
-  return command.addHelpText('after', `\nA bare "ocpi-hub ${name}" is "ocpi-hub ${name} ${bare.name()}".`);
+  const examples = verbs.flatMap((each) => examplesByVerb.get(each)?.slice(0, 1) ?? []);
+  command.addHelpText('after', `\nA bare "ocpi-hub ${name}" is "ocpi-hub ${name} ${bare.name()}".`);
+  return command.addHelpText('after', examplesOf(examples));
 }
 
 function addOptions(command: Command, options: readonly Option[]): void {

@@ -13,7 +13,7 @@ import { type Attempt, attemptOf, type ObjectEventData } from '../domain/events.
 import { endpointOf, type Partner, type PartyId } from '../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../domain/retry.ts';
 import type { Core } from './core.ts';
-import { Intake, type Queue, type Taker } from './intake.ts';
+import { Intake, type Queue, type Taker, windowMax } from './intake.ts';
 import { type Item, type Lane, Lanes } from './lanes.ts';
 import { type DeliveryMemory, OutboxWriter } from './outbox.ts';
 import { courierActor, partnerStream } from './partners.ts';
@@ -104,6 +104,11 @@ export class Deliveries {
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
     return this.#intake.isPending(receiver, shard, seq);
+  }
+
+  /** Whether as much waits for the partner of a party as memory holds. */
+  isFull(receiver: PartyId): boolean {
+    return (this.#queueOf(receiver)?.lanes.size ?? 0) >= windowMax;
   }
 
   /** Puts a delivery at the tail of its lane, as if it had just been accepted; safe from a kill when it resolves. */
@@ -220,14 +225,11 @@ export class Deliveries {
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
     const partner = state.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
-    if (!partner || isSuspendedSince(partner, item)) {
-      // Many may end at once: others get their turn between them.
-      await new Promise((resolve) => setImmediate(resolve));
-      return this.#bury(queue, lane, item, 'auth_error', suspended);
-    }
-    if (!endpoint) return this.#bury(queue, lane, item, 'not_found', 'no receiver endpoint');
+    if (!partner || isSuspendedSince(partner, item))
+      return this.#buryUnsent(queue, lane, item, 'auth_error', suspended);
+    if (!endpoint) return this.#buryUnsent(queue, lane, item, 'not_found', 'no receiver endpoint');
     if (isExpired(this.#rules, { ...item, at: ports.clock.now() })) {
-      return this.#bury(queue, lane, item, 'expired', 'its time was over before it could be sent');
+      return this.#buryUnsent(queue, lane, item, 'expired', 'its time was over before it could be sent');
     }
     const event = item.event ?? (await store.event(item.shard, item.seq));
     if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
@@ -293,6 +295,12 @@ export class Deliveries {
     } else if (next.class === 'expired') {
       this.#bury(queue, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
     } else this.#bury(queue, lane, tried, next.class, outcome.message);
+  }
+
+  /** Many may end at once: others get their turn between them. */
+  async #buryUnsent(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#bury(queue, lane, item, outcomeClass, reason);
   }
 
   #bury(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {

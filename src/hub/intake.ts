@@ -27,7 +27,7 @@ export interface Taker {
 }
 
 /** Deliveries of one partner in memory; the rest stays in the log. */
-const windowMax = 10_000;
+export const windowMax = 10_000;
 const readBatch = 500;
 const readAgainMs = 1_000;
 /** A floor that moved without anything being owed is written this often. */

@@ -11,7 +11,8 @@ import type { Trace } from '../domain/trace.ts';
 import { type Core, rowData } from './core.ts';
 import type { JobView } from './operator.ts';
 
-export type StepResult = 'queued' | 'stale' | 'pending';
+/** `full`: the receiver has as much waiting as memory holds; the same step is done again after a while. */
+export type StepResult = 'queued' | 'stale' | 'pending' | 'full';
 
 export interface JobPlan {
   readonly kind: JobView['kind'];
@@ -33,6 +34,7 @@ interface Run {
 const counters = { queued: 'queued', stale: 'skipped_stale', pending: 'skipped_pending' } as const;
 /** Progress is written every so many steps. */
 const writeEvery = 500;
+const fullMs = 1_000;
 
 export class Jobs {
   readonly #core: Core;
@@ -80,15 +82,17 @@ export class Jobs {
 
   async #run(run: Run, plan: JobPlan, trace: Trace): Promise<void> {
     const { ports, recorder } = this.#core;
-    const count = (field: 'matched' | (typeof counters)[StepResult]) => {
+    const count = (field: 'matched' | (typeof counters)[keyof typeof counters]) => {
       run.view = { ...run.view, [field]: run.view[field] + 1 };
     };
     let ended: Pick<JobView, 'state' | 'error'> = { state: 'DONE', error: null };
     try {
       for await (const step of plan.steps) {
         if (run.stopped) break;
+        const result = await this.#step(run, step);
+        if (result === 'full') break;
         count('matched');
-        count(counters[await step(run.view.id)]);
+        count(counters[result]);
         if (run.view.matched % writeEvery === 0) await this.#write(run.view, plan, trace);
         if (!run.stopped) await this.#pause(run, 1000 / plan.ratePerS);
       }
@@ -101,6 +105,16 @@ export class Jobs {
     await this.#write(run.view, plan, trace).catch((error: unknown) =>
       ports.log.error({ err: error, job: run.view.id }, 'could not record the end of a job'),
     );
+  }
+
+  /** `full` only when the job was stopped while it waited. */
+  async #step(run: Run, step: (job: string) => Promise<StepResult>): Promise<StepResult> {
+    for (;;) {
+      const result = await step(run.view.id);
+      if (result !== 'full' || run.stopped) return result;
+      await this.#pause(run, fullMs);
+      if (run.stopped) return result;
+    }
   }
 
   async #pause(run: Run, ms: number): Promise<void> {

@@ -117,6 +117,7 @@ export class Redrive {
     const { recorder } = this.#core;
     const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, shard, event.seq);
     if (isOnItsWay && event.to.includes(receiver)) return 'pending';
+    if (job !== null && this.#deliveries.isFull(receiver)) return 'full';
     if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
     const delivery = deliveryId(receiver, event.seq);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };

@@ -233,7 +233,7 @@ t.test('there is no PATCH for tariffs: 405 with Allow [interface, Tariffs; D2]',
 });
 
 t.test(
-  'catalogues are filtered by routing; without a rule they are empty and nothing is forwarded [interface, Rule 2]',
+  'catalogues are filtered by routing; without a rule they are empty and nothing is forwarded [interface, What the service does 2]',
   async (t) => {
     const ofOther = { country_code: 'DE', party_id: 'CPO' };
     const push = async (id: string) => {

@@ -9,7 +9,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
-import { deliveriesOf, type HubAddress, Holding, idOf, kwhOf, lull } from './watched.ts';
+import { deliveriesOf, Holding, type HubAddress, idOf, kwhOf, lull } from './watched.ts';
 
 interface Job {
   readonly id: string;
@@ -37,7 +37,8 @@ async function asked(hub: HubAddress, path: string, body: object = {}) {
   return { status: response.status, text: await response.text() };
 }
 
-const redrive = async (hub: HubAddress, request: object) => (await admin(hub, 'POST', '/redrive', request)) as unknown as Job;
+const redrive = async (hub: HubAddress, request: object) =>
+  (await admin(hub, 'POST', '/redrive', request)) as unknown as Job;
 
 async function ended(hub: HubAddress, { id }: Pick<Job, 'id'>): Promise<Job> {
   let job = (await admin(hub, 'GET', `/redrives/${id}`)) as unknown as Job;
@@ -48,30 +49,39 @@ async function ended(hub: HubAddress, { id }: Pick<Job, 'id'>): Promise<Job> {
   return job;
 }
 
-t.test('a re-driven delivery keeps its id and correlation id, has a new request id, and goes where the partner is now', async (t) => {
-  const hub = await hubFor(t);
-  let reply: Reply = { status: 404 };
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => reply });
-  await putSession(cpo, 'S1', {}, { 'X-Correlation-ID': 'story-1' });
-  await quiet(hub);
-  const [dead] = await deliveriesOf(hub);
-  reply = {};
-  const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url: `${emsp.url}/moved` }];
-  await admin(hub, 'PUT', '/parties/NL-EMS/endpoints', { endpoints });
-  const { status } = await asked(hub, `/deliveries/${dead?.id}/redrive`);
-  t.equal(status, 202);
-  await quiet(hub);
-  const [first, second] = emsp.received;
-  t.equal(second?.path, '/moved/NL/CPO/S1');
-  t.same([first, second].map((call) => call?.headers['x-correlation-id']), ['story-1', 'story-1']);
-  t.not(first?.headers['x-request-id'], second?.headers['x-request-id']);
-  t.equal(second?.body, first?.body, 'the same bytes');
-  t.match(await deliveriesOf(hub), [
-    { id: dead?.id, state: 'DELIVERED', reason: null, attempts: [{ class: 'not_found' }, { class: 'delivered' }] },
-  ]);
-  const { steps } = (await admin(hub, 'GET', '/trace/story-1')) as { steps: { type: string }[] };
-  t.same(steps.map(({ type }) => type), ['object.put', 'delivery.dead', 'delivery.redriven']);
-});
+t.test(
+  'a re-driven delivery keeps its id and correlation id, has a new request id, and goes where the partner is now',
+  async (t) => {
+    const hub = await hubFor(t);
+    let reply: Reply = { status: 404 };
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => reply });
+    await putSession(cpo, 'S1', {}, { 'X-Correlation-ID': 'story-1' });
+    await quiet(hub);
+    const [dead] = await deliveriesOf(hub);
+    reply = {};
+    const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url: `${emsp.url}/moved` }];
+    await admin(hub, 'PUT', '/parties/NL-EMS/endpoints', { endpoints });
+    const { status } = await asked(hub, `/deliveries/${dead?.id}/redrive`);
+    t.equal(status, 202);
+    await quiet(hub);
+    const [first, second] = emsp.received;
+    t.equal(second?.path, '/moved/NL/CPO/S1');
+    t.same(
+      [first, second].map((call) => call?.headers['x-correlation-id']),
+      ['story-1', 'story-1'],
+    );
+    t.not(first?.headers['x-request-id'], second?.headers['x-request-id']);
+    t.equal(second?.body, first?.body, 'the same bytes');
+    t.match(await deliveriesOf(hub), [
+      { id: dead?.id, state: 'DELIVERED', reason: null, attempts: [{ class: 'not_found' }, { class: 'delivered' }] },
+    ]);
+    const { steps } = (await admin(hub, 'GET', '/trace/story-1')) as { steps: { type: string }[] };
+    t.same(
+      steps.map(({ type }) => type),
+      ['object.put', 'delivery.dead', 'delivery.redriven'],
+    );
+  },
+);
 
 t.test('its retry window starts anew', async (t) => {
   const clock = new DayClock('2026-01-02T03:00:00Z');
@@ -137,13 +147,21 @@ t.test('a newer version that has arrived since is not overwritten, unless forced
   const [, stale] = await deliveriesOf(hub, '?state=DEAD');
   t.equal((await asked(hub, `/deliveries/${stale?.id}/redrive`)).status, 409);
   const plan = await admin(hub, 'POST', '/redrive', { filter: { receiver: 'nl-ems' }, dry_run: true });
-  t.match(plan, { matched: 2, stale: 1, by_receiver: { 'NL-EMS': 2 }, sample: [{ object: 'NL-CPO/S1' }, { object: 'NL-CPO/S2' }] });
+  t.match(plan, {
+    matched: 2,
+    stale: 1,
+    by_receiver: { 'NL-EMS': 2 },
+    sample: [{ object: 'NL-CPO/S1' }, { object: 'NL-CPO/S2' }],
+  });
   t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 2, 'a dry run changes nothing');
   const job = await ended(hub, await redrive(hub, { filter: {}, rate_per_s: 1000 }));
   t.match(job, { state: 'DONE', matched: 2, queued: 1, skipped_stale: 1, skipped_pending: 0 });
   await quiet(hub);
   t.same(emsp.received.map(kwhOf).slice(-1), [2]);
-  const forced = await ended(hub, await redrive(hub, { filter: { object: 'NL-CPO/s1' }, force: true, rate_per_s: 1000 }));
+  const forced = await ended(
+    hub,
+    await redrive(hub, { filter: { object: 'NL-CPO/s1' }, force: true, rate_per_s: 1000 }),
+  );
   t.match(forced, { matched: 1, queued: 1 });
   await quiet(hub);
   t.equal(emsp.received.map(kwhOf).at(-1), 1);
@@ -187,31 +205,34 @@ t.test('a filter chooses by receiver, module, object, time and sequence', async 
   t.equal((await asked(hub, '/redrive', { filter: { nonsense: 1 } })).status, 422);
 });
 
-t.test('no more are put back per second than was asked for, and a cancel takes effect before the next one', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
-  const hub = await hubFor(t, {}, { clock });
-  let isIll = true;
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
-  for (let n = 1; n <= 6; n++) await putSession(cpo, `S${n}`);
-  await quiet(hub);
-  isIll = false;
-  const { id } = await redrive(hub, { filter: {}, rate_per_s: 0.5 });
-  for (let n = 1; n <= 3; n++) {
-    await eventually(`number ${n} arrived`, () => emsp.received.length === 6 + n);
-    clock.increment(1_999);
-    await lull(hub);
-    t.equal(emsp.received.length, 6 + n, 'two seconds between two');
-    clock.increment(1);
-  }
-  await eventually('number 4 arrived', () => emsp.received.length === 10);
-  const canceled = (await admin(hub, 'DELETE', `/redrives/${id}`)) as unknown as Job;
-  t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
-  clock.increment(60_000);
-  await quiet(hub);
-  t.equal(emsp.received.length, 10);
-  t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 2, 'what was not put back is as it was');
-  t.match(await admin(hub, 'GET', `/redrives/${id}`), { state: 'CANCELED', kind: 'redrive' });
-});
+t.test(
+  'no more are put back per second than was asked for, and a cancel takes effect before the next one',
+  async (t) => {
+    const clock = new DayClock('2026-01-02T03:00:00Z');
+    const hub = await hubFor(t, {}, { clock });
+    let isIll = true;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
+    for (let n = 1; n <= 6; n++) await putSession(cpo, `S${n}`);
+    await quiet(hub);
+    isIll = false;
+    const { id } = await redrive(hub, { filter: {}, rate_per_s: 0.5 });
+    for (let n = 1; n <= 3; n++) {
+      await eventually(`number ${n} arrived`, () => emsp.received.length === 6 + n);
+      clock.increment(1_999);
+      await lull(hub);
+      t.equal(emsp.received.length, 6 + n, 'two seconds between two');
+      clock.increment(1);
+    }
+    await eventually('number 4 arrived', () => emsp.received.length === 10);
+    const canceled = (await admin(hub, 'DELETE', `/redrives/${id}`)) as unknown as Job;
+    t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
+    clock.increment(60_000);
+    await quiet(hub);
+    t.equal(emsp.received.length, 10);
+    t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 2, 'what was not put back is as it was');
+    t.match(await admin(hub, 'GET', `/redrives/${id}`), { state: 'CANCELED', kind: 'redrive' });
+  },
+);
 
 t.test('a job that a stop of the hub cut off says so, and can be asked for again', async (t) => {
   const dir = t.testdir();
@@ -235,7 +256,8 @@ t.test('a job that a stop of the hub cut off says so, and can be asked for again
 t.test('a replay sends a range of the log again, each object in order', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
-  for (let kwh = 1; kwh <= 3; kwh++) for (const id of ['A', 'B']) await putSession(cpo, id, { kwh, last_updated: at(kwh) });
+  for (let kwh = 1; kwh <= 3; kwh++)
+    for (const id of ['A', 'B']) await putSession(cpo, id, { kwh, last_updated: at(kwh) });
   await quiet(hub);
   const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq).reverse();
   const range = { from_seq: seqs[2], to_seq: seqs[5] };
@@ -267,7 +289,9 @@ t.test('a replay goes to the receivers of then, or to those of them that are rou
   const counts = () => emsps.map(({ received }) => received.length);
   t.same(counts(), [1, 1, 0]);
   const filter = { state: 'ANY', module: 'locations' };
-  t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true, routing: 'now' }), { by_receiver: { 'NL-E02': 1 } });
+  t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true, routing: 'now' }), {
+    by_receiver: { 'NL-E02': 1 },
+  });
   await ended(hub, await redrive(hub, { filter, routing: 'now', rate_per_s: 1000 }));
   await quiet(hub);
   t.same(counts(), [1, 2, 0]);
@@ -308,7 +332,8 @@ t.test('a resync sends the present objects that a receiver is entitled to, of ea
     await quiet(hub);
     const got = partner.received.map(({ method, path }) => `${method} ${path.split(`/${module}`)[1]}`);
     t.same(got, expected, `${id} ${module}`);
-    if (module === 'locations' && id === 'NL-EMS') t.match(JSON.parse(partner.received[0]?.body ?? ''), { name: 'Neu' });
+    if (module === 'locations' && id === 'NL-EMS')
+      t.match(JSON.parse(partner.received[0]?.body ?? ''), { name: 'Neu' });
   }
   await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
   emsp.received.length = 0;
@@ -402,7 +427,7 @@ t.test('a re-drive is acknowledged while other deliveries go on and on', async (
   pushing = false;
   await load;
   await quiet(hub);
-  t.ok(during < 1000, `${during} pushes while it was acknowledged`);
+  t.ok(during < 250, `${during} pushes while it was acknowledged`);
   t.equal(emsp.received.filter((call) => idOf(call) === 'DEAD').length, 2);
 });
 
@@ -427,7 +452,10 @@ t.test('an acknowledged re-drive survives a kill', async (t) => {
   await hub.kill();
   reply = {};
   hub = await startChildHub({ dataDir, port });
-  t.match(await deliveriesOf(hub, '?state=PENDING'), dead.map(({ id }) => ({ id })));
+  t.match(
+    await deliveriesOf(hub, '?state=PENDING'),
+    dead.map(({ id }) => ({ id })),
+  );
   t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 5, dead: 0 } });
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
   await quiet(hub);

@@ -7,7 +7,7 @@ import { directory } from './directory.ts';
 const everyone = ['NL-EMS', 'NL-TOP', 'NL-TWO'];
 
 t.test(
-  'a location goes to registered, routed eMSPs by what it was and is, by PUT and by PATCH [interface, Rule 2; D21]',
+  'a location goes to registered, routed eMSPs by what it was and is, by PUT and by PATCH [interface, What the service does 2; D21]',
   async (t) => {
     const [open, closed] = [{ publish: true }, { publish: false }];
     const table: [

@@ -50,7 +50,7 @@ async function checkWhole(t: Test, context: PathContext, hub: { url: string; adm
   );
 }
 
-t.test('the full session path, from onboarding to CDR', async (t) => {
+t.test('the full session path, from onboarding to CDR [interface, Session path]', async (t) => {
   const hub = await startChildHub({ dataDir: t.testdir(), port: 0 });
   t.teardown(() => hub.kill());
   const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken });

@@ -1,0 +1,67 @@
+/**
+ * A command line for each operation of the admin API, with a small body that the route takes.
+ */
+import type { JsonSchema } from './openapi-schemas.ts';
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required: boolean;
+  readonly description?: string;
+  readonly schema: JsonSchema;
+}
+
+/** A command line for a POSIX shell; the token comes from a variable. */
+export function curl(
+  base: string,
+  method: string,
+  path: string,
+  parameters: readonly Parameter[],
+  body: JsonSchema | undefined,
+): string {
+  const query = parameters
+    .filter((one) => one.in === 'query' && one.required)
+    .map((one) => `${one.name}=${sampleOf(one)}`);
+  const inPath = new Map(parameters.filter((one) => one.in === 'path').map((one) => [one.name, sampleOf(one)]));
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => inPath.get(name) ?? name);
+  const url = `${base}${filled}${query.length > 0 ? `?${query.join('&')}` : ''}`;
+  const lines = [
+    `curl -X ${method.toUpperCase()} ${quoted(url)}`,
+    '-H "Authorization: Bearer $HUB_ADMIN_TOKEN"',
+    ...(body ? ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(exampleOf(body)))}`] : []),
+  ];
+  return lines.join(' \\\n  ');
+}
+
+/** A value for an address; what names a party has a pattern. */
+const sampleOf = ({ name, schema }: Parameter) => (schema.pattern ? 'NL-TNM' : (examples[name] ?? name.toUpperCase()));
+
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** A small value of the shape: what is required, and of the rest nothing, unless nothing is required. */
+function exampleOf(schema: JsonSchema): unknown {
+  const { properties = {}, required = [], type, items, anyOf, enum: values, default: preset, format } = schema;
+  if (preset !== undefined && preset !== null && typeof preset !== 'object') return preset;
+  if (Array.isArray(values)) return values[0];
+  if (anyOf) return exampleOf(anyOf[0] ?? {});
+  if (items) return [exampleOf(items)];
+  if (format === 'date-time') return '2026-01-31T12:00:00Z';
+  if (format === 'uri') return 'https://example.com/ocpi/2.2.1/sessions';
+  if (type === 'object') {
+    const shown = Object.entries(properties).filter(([name]) => required.length === 0 || required.includes(name));
+    return Object.fromEntries(shown.map(([name, inner]) => [name, examples[name] ?? exampleOf(inner)]));
+  }
+  if (type === 'boolean') return true;
+  return type === 'integer' || type === 'number' ? 1 : 'text';
+}
+
+/** Where a pattern asks for more than any text. */
+const examples: Readonly<Record<string, string>> = {
+  country_code: 'NL',
+  party_id: 'TNM',
+  receiver: 'NL-TNM',
+  identifier: 'sessions',
+  url: 'https://example.com/ocpi/2.2.1/sessions',
+  module: 'locations',
+  object: 'NL-TNM/101',
+};

@@ -1,0 +1,328 @@
+/**
+ * The commands of support as people and scripts use them: processes of their own against a hub in a process of its own, judged by
+ * what they print and how they end. [contract, Commands]
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import t, { type Test } from 'tap';
+import { type Column, table } from '../../src/cli/table.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { type ChildHub, freePort, startChildHub } from '../support/child-hub.ts';
+import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+
+const command = resolve('dist/bin/ocpi-hub.js');
+const viewerToken = 'a-viewer-token-of-some-length-0123456789';
+
+interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+interface Stage {
+  readonly hub: ChildHub;
+  readonly cpo: PlainPartner;
+  readonly emsp: PlainPartner;
+  /** How the eMSP answers from now on. */
+  answer: () => Reply;
+  /** Runs `ocpi-hub {line}` with the admin token in the environment, unless told otherwise. */
+  run(line: string, env?: Record<string, string>, interruptAt?: RegExp): Promise<Ended>;
+}
+
+async function run(line: string, env: Record<string, string>, interruptAt?: RegExp): Promise<Ended> {
+  const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
+  const child = spawn(process.execPath, [command, ...words], { env: { PATH: process.env.PATH, ...env } });
+  let [out, err, isInterrupted] = ['', '', false];
+  const look = () => {
+    if (isInterrupted || !interruptAt?.test(out + err)) return;
+    isInterrupted = true;
+    child.kill('SIGINT');
+  };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+    look();
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+    look();
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, out, err };
+}
+
+/** A hub with a CPO and two eMSPs that are routed to it. */
+async function stage(t: Test): Promise<Stage> {
+  const env = { HUB_VIEWER_TOKEN: viewerToken, HUB_LOG_LEVEL: 'fatal' };
+  const hub = await startChildHub({ dataDir: t.testdir(), port: await freePort(), env });
+  t.teardown(() => hub.kill());
+  const own: Stage = {
+    hub,
+    cpo: await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' }),
+    emsp: await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', answer: () => own.answer() }),
+    answer: () => ({}),
+    run: (line, changed = {}, interruptAt) =>
+      run(line, { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken, ...changed }, interruptAt),
+  };
+  const other = await plainPartner({ role: 'EMSP', countryCode: 'DE', partyId: 'ABC' });
+  for (const partner of [own.cpo, own.emsp, other]) {
+    t.teardown(() => partner.close());
+    await partner.register(hub);
+  }
+  for (const emsp of ['NL-EMS', 'DE-ABC']) await admin(hub, 'PUT', `/routes/${emsp}/NL-CPO`, { active: true });
+  return own;
+}
+
+async function push({ cpo }: Stage, id: string, fields: object = {}): Promise<void> {
+  const { json } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields), {
+    'X-Correlation-ID': `case-${id}`,
+  });
+  if (json.status_code !== 1000) throw new Error(JSON.stringify(json));
+}
+
+async function deadLetters(at: Stage, ids: readonly string[]): Promise<Record<string, unknown>[]> {
+  at.answer = () => ({ status: 404, text: 'no such page' });
+  for (const id of ids) await push(at, id);
+  const dead = async () => (await admin(at.hub, 'GET', '/deliveries?state=DEAD')).items as Record<string, unknown>[];
+  await eventually('dead letters', async () => (await dead()).length === ids.length);
+  at.answer = () => ({});
+  return dead();
+}
+
+t.test('lists are aligned tables, a bare noun lists, and --json is one document', async (t) => {
+  const at = await stage(t);
+  const { code, out, err } = await at.run('parties');
+  t.strictSame([code, err], [0, '']);
+  const [titles = '', ...rows] = out.trimEnd().split('\n');
+  t.match(titles, /^ID {6}STATUS {5}ROLES/);
+  t.strictSame(
+    rows.map((row) => row.split(/ {2,}/).slice(0, 3)),
+    [
+      ['DE-ABC', 'CONNECTED', 'EMSP DE-ABC'],
+      ['NL-CPO', 'CONNECTED', 'CPO NL-CPO'],
+      ['NL-EMS', 'CONNECTED', 'EMSP NL-EMS'],
+    ],
+  );
+  for (const row of rows) t.equal(row.indexOf('CONNECTED'), titles.indexOf('STATUS'), 'columns stand in line');
+  t.notMatch(out, '\u001b', 'no colour without a terminal');
+  t.equal((await at.run('parties list')).out.split('\n').length, out.split('\n').length);
+  for (const noun of ['parties', 'routes', 'deliveries', 'events', 'orphans', 'jobs', 'commands', 'status']) {
+    const answer = await at.run(`${noun} --json`);
+    t.equal(answer.code, 0, noun);
+    t.type(JSON.parse(answer.out), 'object', `${noun} --json is one JSON document`);
+  }
+  t.match((await at.run('parties show nl-e')).out, /^partner +NL-EMS\nstatus +CONNECTED\n/);
+});
+
+t.test('an empty list says on stderr what to do next', async (t) => {
+  const at = await stage(t);
+  for (const noun of ['deliveries', 'orphans', 'commands', 'jobs']) {
+    const { code, out, err } = await at.run(noun);
+    t.strictSame([code, out], [0, ''], noun);
+    t.match(err, /^(No|Every) [^\n]+\.\n$/, noun);
+  }
+});
+
+t.test('trace tells arrival, receiver and attempts, and why something was not forwarded', async (t) => {
+  const at = await stage(t);
+  await push(at, 'S1');
+  await push(at, 'S2', {
+    cdr_token: { country_code: 'FR', party_id: 'XYZ', uid: 'C', type: 'RFID', contract_id: 'C' },
+  });
+  await eventually('S1 arrives', () => at.emsp.received.length === 1);
+  const arrived = await at.run('trace NL-CPO/S1');
+  t.match(
+    arrived.out,
+    /^NL-CPO\/S1: 1 step, oldest first\n\n\d{4}-\d\d-\d\dT[\d:]+Z \((now|\d+ s ago)\) {2}#\d+ {2}object\.put\n/,
+  );
+  t.match(arrived.out, / {4}NL-CPO sent PUT sessions S1: stored, owed to NL-EMS\n {4}correlation id case-S1\n/);
+  t.match(arrived.out, / {4}→ NL-EMS {2}DELIVERED {2}\d+-NL-EMS\n/);
+  const kept = await at.run('trace case-S2');
+  t.match(kept.out, 'stored, owed to nobody');
+  t.match(kept.out, '    not forwarded: its cdr_token names a party that is not an eMSP of this hub');
+  t.match((await at.run('status not-forwarded')).out, /sessions NL-CPO\/S2 +NL-CPO +unknown eMSP/);
+  t.match((await at.run('routes explain NL-CPO FR-XYZ sessions')).out, /are not delivered:\n(.*\n)* {2}NO {3}FR-XYZ/);
+  const unknown = await at.run('trace NL-CPO/S3');
+  t.strictSame([unknown.code, unknown.out], [1, '']);
+  t.match(unknown.err, /^ocpi-hub: nothing is known of "NL-CPO\/S3": [^\n]+\n$/);
+});
+
+t.test('dead letters are counted first, put back by filter only after a yes, and then arrive [D53]', async (t) => {
+  const at = await stage(t);
+  const dead = await deadLetters(at, ['D1', 'D2', 'D3']);
+  t.equal(at.emsp.received.length, 3);
+  const listed = await at.run('deliveries list --state DEAD --receiver NL-EMS');
+  t.match(listed.out, /DEAD +NL-EMS +PUT sessions +NL-CPO\/D1 +1 +.* The partner answered HTTP 404/);
+  const shown = await at.run(`deliveries show ${String(dead[0]?.seq)}`);
+  t.match(shown.out, /^delivery +\d+-NL-EMS\nstate +DEAD\n/, 'the sequence alone names its only delivery');
+  t.match(shown.out, / 404 +– +not_found +no such page\n/, 'with the attempt');
+
+  const dry = await at.run('redrive --receiver NL-EMS --module sessions --dry-run');
+  t.equal(dry.code, 0);
+  t.match(dry.out, /^3 matched, 0 of them stale\n\nRECEIVER {2}DELIVERIES\nNL-EMS {13}3\n/);
+  t.equal((JSON.parse((await at.run('redrive --state DEAD --dry-run --json')).out) as { matched: number }).matched, 3);
+  const unasked = await at.run('redrive --receiver NL-EMS');
+  t.equal(unasked.code, 2);
+  t.match(unasked.out, /^3 matched/);
+  t.match(unasked.err, /^ocpi-hub: nothing was put back: give --yes [^\n]+\n$/);
+  t.equal(at.emsp.received.length, 3, 'nothing was sent yet');
+
+  const done = await at.run('redrive --receiver NL-EMS --yes');
+  t.equal(done.code, 0);
+  t.match(done.out, /\n3 put back by job \S+; ocpi-hub deliveries list shows how they go\n$/);
+  t.match(done.err, /^(\d of 3\n)*3 of 3\n$/, 'progress is lines without a terminal');
+  await eventually('they arrive', () => at.emsp.received.length === 6);
+  t.strictSame(
+    at.emsp.received
+      .slice(3)
+      .map(({ path }) => path.split('/').at(-1))
+      .sort(),
+    ['D1', 'D2', 'D3'],
+  );
+  t.match((await at.run('trace case-D1')).out, /1\. .* not_found HTTP 404 .*\n +2\. .* delivered HTTP 200, OCPI 1000 /);
+  t.match((await at.run('jobs')).out, /redrive +DONE +3 +0 /);
+
+  const nothing = await at.run('redrive --receiver NL-EMS --yes');
+  t.equal(nothing.code, 0);
+  t.match(nothing.out, /^0 matched/);
+  t.match(nothing.err, /^Nothing was put back\./);
+});
+
+t.test('one delivery is put back by its id; replay puts back what had arrived', async (t) => {
+  const at = await stage(t);
+  const [dead] = await deadLetters(at, ['R1']);
+  const id = String(dead?.id);
+  const one = await at.run(`redrive ${id}`);
+  t.strictSame([one.code, one.out], [0, `${id} was put back: ocpi-hub deliveries show ${id} shows how it goes\n`]);
+  await eventually('it arrives', () => at.emsp.received.length === 2);
+  const seq = String(dead?.seq);
+  const replayed = await at.run(`replay --from-seq ${seq} --to-seq ${seq} --yes --json`);
+  t.equal(replayed.code, 0);
+  t.match(JSON.parse(replayed.out), { kind: 'redrive', state: 'DONE', queued: 1 });
+  await eventually('it arrives again', () => at.emsp.received.length === 3);
+});
+
+t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['C1', 'C2', 'C3', 'C4', 'C5']);
+  const { code, out, err } = await at.run('redrive --state DEAD --rate 0.2 --yes', {}, /^1 of 5$/m);
+  t.equal(code, 1);
+  t.match(out, /\n1 put back by job /);
+  t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);
+});
+
+t.test(
+  'beginnings of ids complete; ambiguous ones list the candidates and end with 2, unknown ones with 1',
+  async (t) => {
+    const at = await stage(t);
+    const ambiguous = await at.run('parties show NL');
+    t.strictSame([ambiguous.code, ambiguous.out], [2, '']);
+    t.equal(ambiguous.err, 'ocpi-hub: "NL" may be any of these, say more of the id:\n  NL-CPO\n  NL-EMS\n');
+    const unknown = await at.run('deliveries show 99999-NL-EMS');
+    t.strictSame([unknown.code, unknown.out], [1, '']);
+    t.match(unknown.err, 'there is no delivery "99999-NL-EMS": ocpi-hub deliveries list shows those there are');
+  },
+);
+
+t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', async (t) => {
+  const at = await stage(t);
+  const free = await freePort();
+  const cases: [line: string, env: Record<string, string>, code: number, words: RegExp][] = [
+    ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
+    ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],
+    ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: t.testdir() }, 1, /wants a token/],
+    ['parties suspend NL-EMS --yes', { HUB_ADMIN_TOKEN: viewerToken }, 1, /viewer token that may only read/],
+    ['routes set NL-XXX NL-CPO', {}, 1, /no EMSP party NL-XXX/],
+    ['redrive', {}, 2, /say which/],
+    ['replay --yes', {}, 2, /say which stretch/],
+    ['parties add NL-TNM', {}, 2, /--role is missing/],
+    ['deliveries list --from yesterday', {}, 2, /--from .*2h/],
+    ['deliveries frobnicate', {}, 2, /unknown word "frobnicate": deliveries takes list, show/],
+    ['deliveries list --receiver nobody', {}, 2, /expected \{country_code\}-\{party_id\}/],
+    ['parties --url nowhere', {}, 2, /--url is "nowhere"/],
+    ['parties --frob', {}, 2, /unknown option '--frob'/],
+  ];
+  for (const [line, env, code, words] of cases) {
+    const ended = await at.run(line, env);
+    t.strictSame([ended.code, ended.out], [code, ''], line);
+    t.match(ended.err.split('\n')[0], words, line);
+  }
+  t.equal((await at.run('parties', { HUB_ADMIN_TOKEN: viewerToken })).code, 0, 'a viewer may list');
+});
+
+t.test('without a token the one that the data directory keeps is used, without a word', async (t) => {
+  const dataDir = t.testdir();
+  const hub = await startChildHub({ dataDir, port: await freePort(), env: { HUB_LOG_LEVEL: 'fatal' } });
+  t.teardown(() => hub.kill());
+  const { code, out, err } = await run(`status --url ${hub.url} --data-dir ${dataDir}`, {});
+  t.strictSame([code, err], [0, '']);
+  t.match(out, /^hub +\d.*\ntakes work +yes\nstore +open\n/);
+  t.notMatch(out, hub.adminToken);
+});
+
+t.test('events are followed as NDJSON until Ctrl-C', async (t) => {
+  const at = await stage(t);
+  const following = at.run('events list --follow --object NL-CPO/F2', {}, /F2/);
+  await push(at, 'F1');
+  await push(at, 'F2');
+  const { code, out } = await following;
+  t.equal(code, 0);
+  t.match(
+    out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object),
+    [{ type: 'object.put', object: 'NL-CPO/F2' }],
+  );
+  t.match(
+    (await at.run('events --type object --limit 1')).out,
+    /^SEQ .*\n +\d+ .* object\.put +NL-CPO +PUT sessions NL-CPO\/F2 +case-F2\n$/,
+  );
+});
+
+t.test('endpoints that an operator sets win, are kept when another is set, and can be withdrawn [D13]', async (t) => {
+  const at = await stage(t);
+  await at.run('parties endpoints NL-EMS --set cdrs=https://emsp.example/cdrs');
+  const set = await at.run('parties endpoints NL-EMS --set sessions=https://emsp.example/sessions');
+  t.match(set.out, /cdrs +RECEIVER +https:\/\/emsp\.example\/cdrs +operator\n/);
+  t.match(set.out, /sessions +RECEIVER +https:\/\/emsp\.example\/sessions +operator\n/);
+  const unset = await at.run('parties endpoints NL-EMS --unset sessions');
+  t.notMatch(unset.out, 'emsp.example/sessions');
+  t.match(unset.out, 'emsp.example/cdrs');
+});
+
+t.test('a partner is added, suspended and let in again', async (t) => {
+  const at = await stage(t);
+  const added = await at.run('parties add NL-TNM --role CPO --role EMSP --name "Example Charging"');
+  t.match(added.out, /^initial token of NL-TNM, shown this once:\n\n {2}\S{20,}\n/);
+  t.match((await at.run('parties show NL-TNM')).out, /roles +CPO NL-TNM, EMSP NL-TNM\n/);
+  t.match((await at.run('parties suspend NL-EMS')).out, /^NL-EMS is SUSPENDED; ocpi-hub parties initial-token NL-EMS /);
+  const token = /^ {2}(\S+)$/m.exec((await at.run('parties initial-token NL-EMS')).out)?.[1] ?? '';
+  await at.emsp.registerAgain(token);
+  t.match((await at.run('parties show NL-EMS')).out, /status +CONNECTED\n/);
+});
+
+t.test('the help of every command has examples', async (t) => {
+  const words = 'status parties routes events trace deliveries redrive replay jobs commands orphans'.split(' ');
+  for (const line of [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve']) {
+    const { code, out } = await run(`${line} --help`, {});
+    t.equal(code, 0, line);
+    t.match(out, new RegExp(`Examples:\\n  \\$ ocpi-hub ${line}`), line);
+  }
+});
+
+t.test('a table fits a narrow terminal: columns that may shrink give way, the widest first (T1)', async (t) => {
+  interface Item {
+    readonly id: string;
+    readonly text: string;
+  }
+  const columns: Column<Item>[] = [
+    { title: 'id', of: ({ id }) => id },
+    { title: 'text', of: ({ text }) => text, shrinksTo: 6 },
+  ];
+  const items = [{ id: '12-NL-EMS', text: 'a long text\nwith a line break' }];
+  const lines = (width: number) => table(columns, items, { width, paint: (_colour, text) => text, now: 0 });
+  t.strictSame(lines(Infinity), ['ID         TEXT', '12-NL-EMS  a long text with a line break']);
+  t.strictSame(lines(20), ['ID         TEXT', '12-NL-EMS  a long t…']);
+  t.strictSame(lines(5), ['ID         TEXT', '12-NL-EMS  a lon…'], 'ids are never cut');
+});

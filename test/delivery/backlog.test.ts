@@ -1,0 +1,135 @@
+/**
+ * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
+ */
+import t from 'tap';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
+import { freePort } from '../support/child-hub.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+import { asyncCircuit, type HubAddress, idOf, kwhOf, lull } from './watched.ts';
+
+/** Deliveries of one partner in memory. */
+const windowMax = 10_000;
+const objects = 600;
+const updates = 21;
+const workers = 24;
+
+async function push(cpo: PlainPartner, id: string, kwh: number): Promise<void> {
+  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { kwh }));
+  if (json.status_code !== 1000) throw new Error(text);
+}
+
+async function depthOf(hub: HubAddress): Promise<number> {
+  return ((await admin(hub, 'GET', '/parties/NL-EMS')) as { queue: { depth: number } }).queue.depth;
+}
+
+function byObject(received: readonly Received[]): Map<string, number[]> {
+  const found = new Map<string, number[]>();
+  for (const call of received) found.set(idOf(call), [...(found.get(idOf(call)) ?? []), kwhOf(call)]);
+  return found;
+}
+
+t.test(
+  `${objects * updates} updates for a receiver that is down arrive in order and once, over three restarts`,
+  async (t) => {
+    const dir = t.testdir();
+    const env = { HUB_PORT: String(await freePort()), HUB_RATE_OTHER_PER_MIN: '1000000000' };
+    const clock = new DayClock('2026-01-02T03:00:00Z');
+    let hub = await hubFor(t, env, { clock }, dir);
+    let isDown = true;
+    const taken: Received[] = [];
+    const { cpo, emsp } = await routedPair(t, hub, {
+      emsp: (received) => {
+        if (isDown) return { isCut: true };
+        taken.push(received);
+        return {};
+      },
+    });
+    const restart = async () => {
+      await hub.close();
+      hub = await hubFor(t, env, { clock }, dir);
+    };
+
+    await Promise.all(
+      Array.from({ length: workers }, async (_, worker) => {
+        for (let kwh = 1; kwh <= updates; kwh++) {
+          for (let n = worker; n < objects; n += workers) await push(cpo, `S${n}`, kwh);
+        }
+      }),
+    );
+    t.equal(await asyncCircuit(hub, 'NL-EMS'), 'open', 'a few were tried, then no more');
+    t.ok(emsp.received.length < 20, `${emsp.received.length} attempts`);
+    t.equal(await depthOf(hub), windowMax, 'memory holds its window of them');
+  t.comment(`heap with the window full: ${Math.round(process.memoryUsage().heapUsed / 2 ** 20)} MiB`);
+
+    // Down all the while: what was in memory and what was not is found again in the log.
+    await restart();
+    clock.increment(0);
+    const depth = await depthOf(hub);
+    t.ok(depth > windowMax / 2 && depth <= windowMax, `${depth} in memory after a restart`);
+
+    isDown = false;
+    let most = 0;
+    for (const share of [0.2, 0.6, 1]) {
+      clock.increment(120_000);
+      await eventually(`${share} of all have arrived`, async () => {
+        most = Math.max(most, await depthOf(hub));
+        clock.increment(2_000);
+        return taken.length >= objects * updates * share;
+      });
+      if (share < 1) await restart();
+    }
+    await lull(hub);
+    t.equal(taken.length, objects * updates, 'none is missing and none came twice');
+    t.ok(most <= windowMax, `never more than ${most} in memory`);
+    const expected = Array.from({ length: updates }, (_, n) => n + 1);
+    const found = byObject(taken);
+    t.equal(found.size, objects);
+    const wrong = [...found].filter(([, kwhs]) => kwhs.join() !== expected.join());
+    t.same(wrong, [], 'each object in order');
+    await eventually('nothing is owed any more', async () => (await depthOf(hub)) === 0);
+    await push(cpo, 'S0', 1000);
+    await eventually('what is new goes out live again', () => taken.length === objects * updates + 1);
+  },
+);
+
+t.test('while memory is full, a re-drive of many waits for room, and what is pushed keeps its order', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock });
+  let isIll = true;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
+  for (let n = 1; n <= 3; n++) await cpo.call('POST', '/2.2.1/cdrs', cdrBody(`C${n}`, { session_id: 'other' }));
+  await eventually('three are dead', async () => (await deadOf(hub)) === 3);
+  isIll = false;
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await Promise.all(
+    Array.from({ length: workers }, async (_, worker) => {
+      for (let kwh = 1; kwh <= Math.ceil((windowMax + 100) / workers); kwh++) await push(cpo, `S${worker}`, kwh);
+    }),
+  );
+  t.equal(await depthOf(hub), windowMax);
+  const { id } = await admin(hub, 'POST', '/redrive', { filter: {}, rate_per_s: 1000 });
+  clock.increment(5_000);
+  await lull(hub);
+  t.match(await admin(hub, 'GET', `/redrives/${String(id)}`), { state: 'RUNNING', queued: 0 });
+  t.equal(await depthOf(hub), windowMax);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
+  await eventually('all is done', async () => {
+    clock.increment(1_000);
+    const { state } = await admin(hub, 'GET', `/redrives/${String(id)}`);
+    return state === 'DONE' && (await depthOf(hub)) === 0;
+  });
+  t.equal(await deadOf(hub), 0);
+  const sessions = byObject(emsp.received.filter(({ path }) => path.includes('/sessions')));
+  for (const [object, kwhs] of sessions)
+    t.same(
+      kwhs,
+      kwhs.map((_, n) => n + 1),
+      `${object} in order and once`,
+    );
+});
+
+async function deadOf(hub: HubAddress): Promise<number> {
+  return ((await admin(hub, 'GET', '/parties/NL-EMS')) as { queue: { dead: number } }).queue.dead;
+}
