@@ -16,6 +16,16 @@ const query = z.strictObject({
   ...pageQuery,
 });
 
+const deadGroup = z.object({
+  receiver: z.string(),
+  module: z.string(),
+  class: z.string(),
+  count: z.number(),
+  oldest_at: z.string(),
+  newest_at: z.string(),
+  sample: z.string().meta({ description: 'id of one of them' }),
+});
+
 export function deliveries(operations: Operations): AdminRoute[] {
   return [
     route({
@@ -26,6 +36,14 @@ export function deliveries(operations: Operations): AdminRoute[] {
       query,
       answer: listOf(delivery),
       run: ({ query: { limit, cursor, ...wanted } }) => operations.deliveries(wanted, { limit, cursor }),
+    }),
+    route({
+      method: 'GET',
+      path: '/dead-letters',
+      role: 'viewer',
+      summary: 'Count dead letters by receiver, module and class, most first',
+      answer: z.object({ items: z.array(deadGroup) }),
+      run: async () => ({ items: await operations.deadGroups() }),
     }),
     route({
       method: 'GET',

@@ -55,6 +55,7 @@ export const delivery = z.object({
   correlation_id: z.string().nullable(),
   accepted_at: z.string(),
   due_at: z.string().nullable(),
+  class: z.string().nullable().meta({ description: 'how it ended, or how its last attempt did' }),
   reason: z.string().nullable(),
   attempts: z.array(
     z.object({

@@ -11,6 +11,7 @@ const nouns: Readonly<Record<string, string>> = {
   parties: 'Partners with their parties: onboarding, settings, endpoints, suspension',
   routes: 'Routing rules of eMSP–CPO pairs',
   deliveries: 'What is and was owed to receivers, with every attempt',
+  'dead-letters': 'Deliveries that ended without success, counted',
   redrive: 'Putting deliveries back',
   redrives: 'Re-drives and resyncs under way',
   trace: 'The story of an object or a correlation id',

@@ -174,6 +174,16 @@ export function parties(operations: Operations): AdminRoute[] {
     }),
     route({
       method: 'POST',
+      path: '/parties/{id}/circuits/{circuit}',
+      role: 'admin',
+      summary: 'Open a circuit by hand, or close it and forget its failures',
+      params: params.extend({ circuit: z.enum(['sync', 'async']) }),
+      body: z.strictObject({ state: z.enum(['open', 'closed']) }),
+      answer: party,
+      run: ({ params: { id, circuit }, body: { state } }) => operations.setCircuit(id, circuit, state),
+    }),
+    route({
+      method: 'POST',
       path: '/parties/{id}/suspend',
       role: 'admin',
       summary: 'Suspend a partner, as its own DELETE of the credentials does; a new initial token brings it back',

@@ -48,6 +48,7 @@ const job = z.object({
   queued: z.number(),
   skipped_stale: z.number(),
   skipped_pending: z.number(),
+  skipped_unregistered: z.number(),
   started_at: instant,
   ended_at: instant.nullable(),
   error: z.string().nullable(),

@@ -28,8 +28,19 @@ export interface Delivery {
   readonly correlation_id: string | null;
   readonly accepted_at: string;
   readonly due_at: string | null;
+  readonly class: string | null;
   readonly reason: string | null;
   readonly attempts: readonly Attempt[];
+}
+
+export interface DeadGroup {
+  readonly receiver: string;
+  readonly module: string;
+  readonly class: string;
+  readonly count: number;
+  readonly oldest_at: string;
+  readonly newest_at: string;
+  readonly sample: string;
 }
 
 export interface EventItem {

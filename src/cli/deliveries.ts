@@ -2,7 +2,7 @@
  * `ocpi-hub deliveries`: what is and was owed to receivers, and every attempt.
  */
 import type { Command } from 'commander';
-import type { Attempt, Delivery } from './answers.ts';
+import type { Attempt, DeadGroup, Delivery } from './answers.ts';
 import { complete, kinds } from './complete.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { count, instant, noun, oneOf, verb } from './verb.ts';
@@ -33,6 +33,16 @@ const columns: readonly Column<Delivery>[] = [
   { title: 'tries', of: ({ attempts }) => attempts.length, align: 'right' },
   { title: 'accepted', of: ({ accepted_at }, now) => when(accepted_at, now), shrinksTo: 20 },
   { title: 'next or why', of: whatNext, shrinksTo: 12 },
+];
+
+const deadColumns: readonly Column<DeadGroup>[] = [
+  { title: 'receiver', of: ({ receiver }) => receiver },
+  { title: 'module', of: ({ module }) => module },
+  { title: 'class', of: (group) => group.class },
+  { title: 'count', of: ({ count }) => count, align: 'right' },
+  { title: 'oldest', of: ({ oldest_at }, now) => when(oldest_at, now) },
+  { title: 'newest', of: ({ newest_at }, now) => when(newest_at, now) },
+  { title: 'one of them', of: ({ sample }) => sample },
 ];
 
 const attemptColumns: readonly Column<Attempt>[] = [
@@ -70,6 +80,15 @@ export function deliveriesCommand(): Command {
       run: async ({ hub, screen }, _args, { state, receiver, module, object, from, to, limit = 50 }) => {
         const found = await hub.list<Delivery>('/deliveries', { state, receiver, module, object, from, to }, limit);
         screen.list(found, columns, noneOf(state));
+      },
+    }),
+    verb({
+      usage: 'dead',
+      summary: 'count dead letters by receiver, module and class',
+      examples: ['deliveries dead', 'deliveries dead --json'],
+      run: async ({ hub, screen }) => {
+        const { items } = await hub.get<{ items: DeadGroup[] }>('/dead-letters');
+        screen.list({ items, next_cursor: null }, deadColumns, 'There are no dead letters.');
       },
     }),
     verb({
@@ -112,9 +131,7 @@ function whatNext({ state, reason, due_at }: Delivery, now: number): string {
   if (state === 'DELIVERED') return '';
   if (state === 'DEAD') return reason ?? '';
   if (due_at === null) return 'waits for its turn';
-  return Date.parse(due_at) < now
-    ? `due for ${span((now - Date.parse(due_at)) / 1000)}`
-    : `again ${age(due_at, now)}`;
+  return Date.parse(due_at) < now ? `due for ${span((now - Date.parse(due_at)) / 1000)}` : `again ${age(due_at, now)}`;
 }
 
 function nextOf({ due_at }: Delivery, now: number): string {

@@ -74,7 +74,7 @@ function fitted<T>(columns: readonly Column<T>[], wanted: readonly number[], roo
   return widths;
 }
 
-export function shortened(text: string, room: number): string {
+function shortened(text: string, room: number): string {
   return lengthOf(text) <= room ? text : `${[...text].slice(0, Math.max(0, room - 1)).join('')}…`;
 }
 

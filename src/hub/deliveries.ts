@@ -106,6 +106,11 @@ export class Deliveries {
     return this.#intake.isPending(receiver, shard, seq);
   }
 
+  /** Resolves when every end of a delivery up to now stands in the store. */
+  flushed(): Promise<void> {
+    return this.#writer.flushed();
+  }
+
   /** Whether as much waits for the partner of a party as memory holds. */
   isFull(receiver: PartyId): boolean {
     return (this.#queueOf(receiver)?.lanes.size ?? 0) >= windowMax;
@@ -117,7 +122,17 @@ export class Deliveries {
     const progress = this.#intake.progressFor(receiver, event.shard);
     if (!queue || !progress) throw new HubError('notFound');
     const since = new Date(this.#core.ports.clock.now()).toISOString();
-    const memory: DeliveryMemory = { attempts, tries: 0, since, due: null, reason: null, redriven: true };
+    const { module } = event.data as ObjectEventData;
+    const memory: DeliveryMemory = {
+      module,
+      class: null,
+      attempts,
+      tries: 0,
+      since,
+      due: null,
+      reason: null,
+      redriven: true,
+    };
     const { shard, seq } = event;
     this.#writer.remember(progress, { dest: receiver, shard, seq, state: 'PENDING', data: memory });
     await this.#writer.flushed();
@@ -283,12 +298,12 @@ export class Deliveries {
     if (next.kind === 'retry' && partner && isSuspendedSince(partner, item)) {
       this.#bury(queue, lane, tried, 'auth_error', suspended);
     } else if (next.kind === 'retry') {
-      this.#remember(tried, 'PENDING', { due: new Date(next.dueAt).toISOString(), reason: null });
+      this.#remember(tried, 'PENDING', { due: new Date(next.dueAt).toISOString(), class: null, reason: null });
       this.#letGo(item);
       queue.lanes.hold(lane, { ...tried, event: null });
       this.#releaseAt(queue, lane, next.dueAt);
     } else if (next.kind === 'delivered') {
-      this.#remember(tried, 'DELIVERED', { due: null, reason: null });
+      this.#remember(tried, 'DELIVERED', { due: null, class: 'delivered', reason: null });
       ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
       this.#finish(queue, lane, item);
       supervisor.send(courierActor(queue.partnerId), { type: 'delivered' });
@@ -310,7 +325,7 @@ export class Deliveries {
 
   #recordDead(queue: Queue, item: Item, outcomeClass: OutcomeClass, reason: string): void {
     const { recorder, ports } = this.#core;
-    this.#remember(item, 'DEAD', { due: null, reason });
+    this.#remember(item, 'DEAD', { due: null, class: outcomeClass, reason });
     queue.dead++;
     ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
     // That a partner was suspended stands in the log already; its rows say the rest.
@@ -338,12 +353,12 @@ export class Deliveries {
     this.#fresh -= item.event?.body?.length ?? 0;
   }
 
-  #remember(item: Item, state: DeliveryState, end: Pick<DeliveryMemory, 'due' | 'reason'>): void {
-    const { receiver: dest, shard, seq, attempts, tries } = item;
+  #remember(item: Item, state: DeliveryState, end: Pick<DeliveryMemory, 'due' | 'class' | 'reason'>): void {
+    const { receiver: dest, shard, seq, module, attempts, tries } = item;
     const progress = this.#intake.progress(dest, shard);
     if (!progress) return;
     const since = new Date(item.since).toISOString();
-    const data: DeliveryMemory = { attempts, tries, since, ...end, ...(item.isRedriven && { redriven: true }) };
+    const data: DeliveryMemory = { module, attempts, tries, since, ...end, ...(item.isRedriven && { redriven: true }) };
     progress.outstanding.delete(seq);
     this.#writer.remember(progress, { dest, shard, seq, state, data });
   }

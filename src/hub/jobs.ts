@@ -12,7 +12,7 @@ import { type Core, rowData } from './core.ts';
 import type { JobView } from './operator.ts';
 
 /** `full`: the receiver has as much waiting as memory holds; the same step is done again after a while. */
-export type StepResult = 'queued' | 'stale' | 'pending' | 'full';
+export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full';
 
 export interface JobPlan {
   readonly kind: JobView['kind'];
@@ -31,7 +31,12 @@ interface Run {
   done: Promise<void>;
 }
 
-const counters = { queued: 'queued', stale: 'skipped_stale', pending: 'skipped_pending' } as const;
+const counters = {
+  queued: 'queued',
+  stale: 'skipped_stale',
+  pending: 'skipped_pending',
+  unregistered: 'skipped_unregistered',
+} as const;
 /** Progress is written every so many steps. */
 const writeEvery = 500;
 const fullMs = 1_000;
@@ -48,7 +53,14 @@ export class Jobs {
     const { ports, recorder } = this.#core;
     const view: JobView = {
       ...{ id: ports.secrets.newId(), kind: plan.kind, state: 'RUNNING', matched: 0, queued: 0 },
-      ...{ skipped_stale: 0, skipped_pending: 0, started_at: recorder.instant(), ended_at: null, error: null },
+      ...{
+        skipped_stale: 0,
+        skipped_pending: 0,
+        skipped_unregistered: 0,
+        started_at: recorder.instant(),
+        ended_at: null,
+        error: null,
+      },
     };
     await this.#write(view, plan, trace);
     const run: Run = { view, stopped: null, wake: () => {}, done: Promise.resolve() };

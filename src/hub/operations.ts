@@ -36,6 +36,7 @@ type Verbs = Omit<
   | 'pulls'
   | 'quarantine'
   | 'storedNotForwarded'
+  | 'deadGroups'
   | 'redriveOne'
   | 'planRedrive'
   | 'redrive'
@@ -233,6 +234,12 @@ export function operations(parts: OperationsParts): Verbs {
     parties: () => [...state.partners()].map(view),
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),
+    setCircuit(id, circuit, wanted) {
+      const partner = known(id);
+      const type = wanted === 'open' ? (`${circuit}.operatorOpened` as const) : (`${circuit}.operatorClosed` as const);
+      actors.tell(partner.id, { type, at: ports.clock.now() });
+      return view(partner);
+    },
     startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),

@@ -46,6 +46,8 @@ export interface DeliveryView {
   readonly correlation_id: string | null;
   readonly accepted_at: string;
   readonly due_at: string | null;
+  /** How it ended, or how its last attempt did; null before any. */
+  readonly class: string | null;
   readonly reason: string | null;
   readonly attempts: readonly {
     readonly at: string;
@@ -55,6 +57,19 @@ export interface DeliveryView {
     readonly class: string;
     readonly excerpt: string;
   }[];
+}
+
+/** Dead letters that ended alike. */
+export interface DeadGroup {
+  readonly receiver: PartyId;
+  readonly module: string;
+  readonly class: string;
+  readonly count: number;
+  /** Instants of acceptance or last re-drive, RFC 3339. */
+  readonly oldest_at: string;
+  readonly newest_at: string;
+  /** One of them. */
+  readonly sample: string;
 }
 
 export interface DeliveryFilter {
@@ -104,6 +119,8 @@ export interface JobView {
   readonly queued: number;
   readonly skipped_stale: number;
   readonly skipped_pending: number;
+  /** The receiver is suspended or never registered: nothing can be sent to it. */
+  readonly skipped_unregistered: number;
   readonly started_at: string;
   readonly ended_at: string | null;
   readonly error: string | null;
@@ -273,6 +290,8 @@ export interface Operations {
   issueInitialToken(id: string, trace: Trace): Promise<string>;
   setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView>;
   suspend(id: string, trace: Trace): Promise<PartyView>;
+  /** Opens a circuit by hand, or closes it and forgets its failures. */
+  setCircuit(id: string, circuit: CircuitName, state: 'open' | 'closed'): PartyView;
   /** Asks the partner for its versions now. */
   probe(id: string): Promise<{ status: 'reachable' | 'unreachable'; latency_ms: number; error?: string }>;
 
@@ -283,6 +302,8 @@ export interface Operations {
   /** Newest first. */
   deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>>;
   delivery(id: string): Promise<DeliveryView>;
+  /** Dead letters by receiver, module and class, most first. */
+  deadGroups(): Promise<DeadGroup[]>;
   /** Puts one delivery back, whatever its state; `conflict` when it is on its way already or stale and not forced. */
   redriveOne(id: string, force: boolean, trace: Trace): Promise<DeliveryView>;
   planRedrive(filter: RedriveFilter, options: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan>;

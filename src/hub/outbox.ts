@@ -6,6 +6,7 @@
  * X2  Rows and the floors that rely on them go in one write.
  */
 import type { DeliveryQuery, DeliveryRow, Floor, Seq, Shard, Store } from '../../storage/contract.ts';
+import type { OutcomeClass } from '../domain/errors.ts';
 import type { Attempt } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Clock, Log } from './ports.ts';
@@ -19,6 +20,9 @@ export interface DeliveryMemory {
   readonly since: string;
   /** Attempts in this window. */
   readonly tries: number;
+  readonly module: string;
+  /** How it ended; null while it waits. */
+  readonly class: OutcomeClass | null;
   /** Why it is dead. */
   readonly reason: string | null;
   /** Put back by an operator. */

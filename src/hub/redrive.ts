@@ -55,6 +55,9 @@ export class Redrive {
     if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
     const result = await this.#again({ event, receiver, row }, force, null, trace);
     if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
+    if (result === 'unregistered') {
+      throw new HubError('conflict', { message: `${receiver} is not registered: nothing can be sent to it` });
+    }
     if (result === 'stale') {
       throw new HubError('conflict', {
         message: `${receiver} has a newer version of this object; use force to send it`,
@@ -117,6 +120,7 @@ export class Redrive {
     const { recorder } = this.#core;
     const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, shard, event.seq);
     if (isOnItsWay && event.to.includes(receiver)) return 'pending';
+    if (!this.#core.state.isRegistered(receiver)) return 'unregistered';
     if (job !== null && this.#deliveries.isFull(receiver)) return 'full';
     if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
     const delivery = deliveryId(receiver, event.seq);
@@ -150,6 +154,7 @@ export class Redrive {
   /** Dead letters have rows, so the log need not be searched for them. */
   async *#dead(filter: RedriveFilter): AsyncIterable<Candidate> {
     const { store, state } = this.#core;
+    await this.#deliveries.flushed();
     const receivers = filter.receiver
       ? [filter.receiver]
       : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
@@ -223,6 +228,7 @@ export class Redrive {
     return recorder.inTurn(stream, async () => {
       const object = await readObject(store, module, owner, key);
       const party = state.party(owner);
+      if (!state.isRegistered(receiver)) return 'unregistered';
       if (!object || !party) return 'stale';
       const { id, lastUpdated, facts, viewer, body } = object;
       const owed = owedWhole(party, object);

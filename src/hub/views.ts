@@ -7,12 +7,13 @@ import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { objectName } from '../domain/object.ts';
 import type { OrphanRecord } from '../domain/orphan.ts';
-import type { PartyId } from '../domain/party.ts';
+import { keyOf, type PartyId } from '../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
 import { type Core, objectFromRow, rowData, unownedShelf } from './core.ts';
 import { type Deliveries, deliveryId } from './deliveries.ts';
 import type {
   CommandView,
+  DeadGroup,
   DeliveryFilter,
   DeliveryView,
   EventFilter,
@@ -24,7 +25,7 @@ import type {
   PullView,
   QuarantineView,
 } from './operator.ts';
-import type { DeliveryMemory } from './outbox.ts';
+import { type DeliveryMemory, rowsOf } from './outbox.ts';
 
 /** Events looked at in one step back through the log. */
 const step = 500;
@@ -37,6 +38,7 @@ type Views = { deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<
   Operations,
   | 'deliveries'
   | 'delivery'
+  | 'deadGroups'
   | 'events'
   | 'commands'
   | 'command'
@@ -101,6 +103,7 @@ export function views(core: Core, outbound: Deliveries): Views {
       correlation_id: event.correlationId,
       accepted_at: event.at,
       due_at: memory?.due ?? null,
+      class: memory?.class ?? memory?.attempts.at(-1)?.class ?? null,
       reason: memory?.reason ?? null,
       attempts: memory?.attempts ?? [],
     };
@@ -117,6 +120,26 @@ export function views(core: Core, outbound: Deliveries): Views {
       event && receiver && (event.to.includes(receiver) || (await outbound.row(receiver, shard, event.seq)));
     if (!isKnown) throw new HubError('notFound');
     return deliveryView(event, receiver);
+  }
+
+  async function deadGroups(): Promise<DeadGroup[]> {
+    const groups = new Map<string, DeadGroup>();
+    await outbound.flushed();
+    const receivers = [...core.state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    for (const receiver of new Set(receivers)) {
+      for await (const row of rowsOf(store, { dest: receiver, shard, rows: 'open', fromSeq: 0 })) {
+        if (row.state !== 'DEAD') continue;
+        const { module, since, class: met } = row.data as DeliveryMemory;
+        const key = `${receiver} ${module} ${met}`;
+        const sample = deliveryId(receiver, row.seq);
+        const before = groups.get(key) ?? { count: 0, oldest_at: since, newest_at: since, sample };
+        groups.set(key, {
+          ...{ receiver, module, class: met ?? 'unknown', sample: before.sample, count: before.count + 1 },
+          ...ages([before.oldest_at, before.newest_at, since]),
+        });
+      }
+    }
+    return [...groups.values()].sort((a, b) => b.count - a.count);
   }
 
   async function events(filter: EventFilter, after: number, limit: number) {
@@ -172,14 +195,15 @@ export function views(core: Core, outbound: Deliveries): Views {
 
   /** Sessions first, then CDRs, each newest first. */
   async function storedNotForwarded(page: PageRequest) {
-    const view = (row: Row) => {
+    const view = async (row: Row) => {
       const object = objectFromRow(row);
+      const event = await store.event(shard, row.seq);
       return {
         module: row.kind,
         object: objectName(object),
         cpo: object.owner,
         reason: object.reason ?? '',
-        at: row.upd,
+        at: event?.at ?? object.lastUpdated,
       };
     };
     const [kind = 'sessions', cursor = null] = page.cursor?.split(':') ?? [];
@@ -193,20 +217,25 @@ export function views(core: Core, outbound: Deliveries): Views {
     kind: string,
     shelf: string,
     page: PageRequest,
-    view: (row: Row) => T,
+    view: (row: Row) => T | Promise<T>,
   ): Promise<Page<T>> {
     const query = { kind, shelves: [shelf] };
     const left =
       page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorSeq(page.cursor);
     const offset = Math.max(0, left - page.limit);
     const { rows } = await store.list({ ...query, offset, limit: left - offset });
-    return { items: rows.reverse().map(view), next_cursor: offset > 0 ? String(offset) : null };
+    return { items: await Promise.all(rows.reverse().map(view)), next_cursor: offset > 0 ? String(offset) : null };
   }
 
   return {
-    ...{ deliveryView, deliveries, delivery, events, commands, command },
+    ...{ deadGroups, deliveryView, deliveries, delivery, events, commands, command },
     ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
   };
+}
+
+function ages(instants: readonly string[]): Pick<DeadGroup, 'oldest_at' | 'newest_at'> {
+  const sorted = [...instants].sort();
+  return { oldest_at: sorted[0] ?? '', newest_at: sorted.at(-1) ?? '' };
 }
 
 function deliveryCursor(cursor: string): [seq: number, shown: number] {

@@ -45,7 +45,7 @@ export interface OcpiServerOptions {
   readonly now: () => number;
 }
 
-export const modules: readonly OcpiModule[] = [
+const modules: readonly OcpiModule[] = [
   credentials,
   hubclientinfo,
   locations,

@@ -61,7 +61,7 @@ t.test(
     t.equal(await asyncCircuit(hub, 'NL-EMS'), 'open', 'a few were tried, then no more');
     t.ok(emsp.received.length < 20, `${emsp.received.length} attempts`);
     t.equal(await depthOf(hub), windowMax, 'memory holds its window of them');
-  t.comment(`heap with the window full: ${Math.round(process.memoryUsage().heapUsed / 2 ** 20)} MiB`);
+    t.comment(`heap with the window full: ${Math.round(process.memoryUsage().heapUsed / 2 ** 20)} MiB`);
 
     // Down all the while: what was in memory and what was not is found again in the log.
     await restart();

@@ -259,9 +259,11 @@ t.test('each failure of a receiver ends in the class and state of the table, in 
     'no redirect was followed',
   );
 
-  const dead = (await itemsOf(hub, '/events?type=delivery.dead&limit=1000')) as unknown as {
-    data: { receiver: string; class: string };
-  }[];
+  type Death = { data: { receiver: string; class: string } };
+  const deaths = async () => (await itemsOf(hub, '/events?type=delivery.dead&limit=1000')) as unknown as Death[];
+  const deadly = Object.values(faults).filter(({ outcome }) => !transient.has(outcome) && outcome !== 'delivered');
+  await eventually('the log has them all', async () => (await deaths()).length >= deadly.length * modules.length);
+  const dead = await deaths();
   for (const [name, { outcome }] of Object.entries(faults)) {
     const classes = dead.flatMap(({ data }) => (data.receiver === idOf(name) ? [data.class] : []));
     const isDead = !transient.has(outcome) && outcome !== 'delivered';

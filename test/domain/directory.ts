@@ -4,7 +4,7 @@ import { State } from '../../src/hub/state.ts';
 
 const at = '2026-01-02T03:04:05Z';
 
-export const registration = (roles: Partner['roles'], hubTokenDigest = 'hub'): PartnerEvent => ({
+const registration = (roles: Partner['roles'], hubTokenDigest = 'hub'): PartnerEvent => ({
   type: 'partner.registered',
   data: { url: 'https://partner/versions', roles, discovered: [], hubTokenDigest, partnerToken: 'sealed' },
 });

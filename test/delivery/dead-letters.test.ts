@@ -1,0 +1,66 @@
+/** What operators see of dead letters, and what they may do to a circuit. */
+import t from 'tap';
+import { locationBody, sessionBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually, type Received } from '../support/plain-partner.ts';
+
+interface Group {
+  readonly receiver: string;
+  readonly module: string;
+  readonly class: string;
+  readonly count: number;
+  readonly sample: string;
+}
+
+t.test('dead letters are counted by receiver, module and class, and say how they ended', async (t) => {
+  const hub = await hubFor(t);
+  const status = ({ path }: Received) => ({ status: path.includes('/sessions/') ? 404 : 401 });
+  const { cpo } = await routedPair(t, hub, { emsp: status });
+  for (const id of ['S1', 'S2', 'S3']) await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  const groups = async () => (await admin(hub, 'GET', '/dead-letters')).items as Group[];
+  await eventually('all four are dead', async () => (await groups()).reduce((sum, { count }) => sum + count, 0) === 4);
+  t.match(await groups(), [
+    { receiver: 'NL-EMS', module: 'sessions', class: 'not_found', count: 3 },
+    { receiver: 'NL-EMS', module: 'locations', class: 'auth_error', count: 1 },
+  ]);
+  for (const { sample, class: met } of await groups()) {
+    t.match(await admin(hub, 'GET', `/deliveries/${sample}`), {
+      state: 'DEAD',
+      class: met,
+      attempts: [{ class: met }],
+    });
+  }
+});
+
+t.test('a re-drive to a receiver that is not registered is refused, and a job passes over it', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  const dead = async () => (await admin(hub, 'GET', '/deliveries?state=DEAD')).items as { id: string }[];
+  await eventually('it is dead', async () => (await dead()).length === 1);
+  const [letter] = await dead();
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await t.rejects(admin(hub, 'POST', `/deliveries/${letter?.id}/redrive`), { message: /409 .*not registered/ });
+  const { id } = await admin(hub, 'POST', '/redrive', { filter: { receiver: 'NL-EMS' } });
+  await eventually('the job is done', async () => (await admin(hub, 'GET', `/redrives/${id}`)).state === 'DONE');
+  t.match(await admin(hub, 'GET', `/redrives/${id}`), { matched: 1, queued: 0, skipped_unregistered: 1 });
+  t.equal((await dead()).length, 1, 'it is dead still, as it was');
+});
+
+t.test('an operator opens a circuit and closes it again: nothing goes out in between', async (t) => {
+  const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '60000' });
+  const { cpo, emsp } = await routedPair(t, hub);
+  const set = (state: string) => admin(hub, 'POST', '/parties/NL-EMS/circuits/async', { state });
+  t.match(await set('open'), {
+    circuits: [
+      { circuit: 'sync', state: 'closed' },
+      { circuit: 'async', state: 'open' },
+    ],
+  });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  t.match(await admin(hub, 'GET', '/deliveries'), { items: [{ state: 'PENDING', attempts: [] }] });
+  t.equal(emsp.received.length, 0);
+  t.match(await set('closed'), { circuits: [{}, { circuit: 'async', state: 'closed', failures: 0 }] });
+  await eventually('it arrived', () => emsp.received.length === 1);
+});
