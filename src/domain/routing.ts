@@ -1,5 +1,5 @@
 /**
- * Who gets what: routing rules of eMSP–CPO pairs, and the audience of a catalogue object. [interface, Rule 2]
+ * Who gets what: routing rules of eMSP–CPO pairs, and the audience of a catalogue object. [interface, What the service does 2]
  */
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
