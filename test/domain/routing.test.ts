@@ -66,7 +66,7 @@ t.test(
   },
 );
 
-t.test('nobody is reached when a rule ends or its receivers leave [interface, Rule 2; D50]', async (t) => {
+t.test('nobody is reached when a rule ends or its receivers leave [interface, What the service does 2; D50]', async (t) => {
   const state = directory();
   const audience = () => catalogueAudience(state, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, false);
   state.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-CPO', active: false });
