@@ -66,16 +66,19 @@ t.test(
   },
 );
 
-t.test('nobody is reached when a rule ends or its receivers leave [interface, What the service does 2; D50]', async (t) => {
-  const state = directory();
-  const audience = () => catalogueAudience(state, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, false);
-  state.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-CPO', active: false });
-  t.strictSame(audience().to, ['NL-TOP', 'NL-TWO']);
-  state.applyRoute({ emsp: 'NL-TOP', cpo: 'NL-CPO', active: true }, true);
-  state.applyRoute({ emsp: 'NL-TWO', cpo: 'NL-CPO', active: true }, true);
-  t.strictSame(
-    audience(),
-    { to: [], as: 'change', reason: 'no routing rule' },
-    'rules to unregistered ones are no audience',
-  );
-});
+t.test(
+  'nobody is reached when a rule ends or its receivers leave [interface, What the service does 2; D50]',
+  async (t) => {
+    const state = directory();
+    const audience = () => catalogueAudience(state, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, false);
+    state.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-CPO', active: false });
+    t.strictSame(audience().to, ['NL-TOP', 'NL-TWO']);
+    state.applyRoute({ emsp: 'NL-TOP', cpo: 'NL-CPO', active: true }, true);
+    state.applyRoute({ emsp: 'NL-TWO', cpo: 'NL-CPO', active: true }, true);
+    t.strictSame(
+      audience(),
+      { to: [], as: 'change', reason: 'no routing rule' },
+      'rules to unregistered ones are no audience',
+    );
+  },
+);
