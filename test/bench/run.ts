@@ -5,6 +5,7 @@
 import { cpus } from 'node:os';
 import { backlog } from './backlog.ts';
 import { hang } from './hang.ts';
+import { pages } from './pages.ts';
 
 /** Rows of a table: what was measured, and its value with unit. */
 export type Figures = Readonly<Record<string, string | number>>;
@@ -15,7 +16,7 @@ export interface Bench {
   readonly run: (progress: (line: string) => void) => Promise<Figures>;
 }
 
-const benches: readonly Bench[] = [hang, backlog];
+const benches: readonly Bench[] = [hang, backlog, pages];
 const [wanted] = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
 const asJson = process.argv.includes('--json');
 const chosen = benches.filter(({ name }) => wanted === undefined || name === wanted);
