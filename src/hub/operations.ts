@@ -22,30 +22,12 @@ import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
-import { orphanView } from './views.ts';
+import { orphanView, type ViewVerb } from './views.ts';
 
-type Verbs = Omit<
-  Operations,
-  | 'deliveries'
-  | 'delivery'
-  | 'events'
-  | 'commands'
-  | 'command'
-  | 'orphans'
-  | 'pull'
-  | 'pulls'
-  | 'quarantine'
-  | 'storedNotForwarded'
-  | 'deadGroups'
-  | 'redriveOne'
-  | 'planRedrive'
-  | 'redrive'
-  | 'resync'
-  | 'job'
-  | 'cancelJob'
-  | 'trace'
-  | 'explain'
->;
+/** What puts right or explains, in rooms of its own. */
+type RepairVerb = 'redriveOne' | 'planRedrive' | 'redrive' | 'resync' | 'job' | 'cancelJob' | 'trace' | 'explain';
+
+type Verbs = Omit<Operations, ViewVerb | RepairVerb>;
 
 /** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
 const overdueAfterMs = 60_000;

@@ -33,9 +33,8 @@ const step = 500;
 const stepsMax = 40;
 const shard = 0;
 
-/** Views of operators, and the view of one delivery for those who need it. */
-type Views = { deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView> } & Pick<
-  Operations,
+/** What operators read. */
+export type ViewVerb =
   | 'deliveries'
   | 'delivery'
   | 'deadGroups'
@@ -46,8 +45,12 @@ type Views = { deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<
   | 'pull'
   | 'pulls'
   | 'quarantine'
-  | 'storedNotForwarded'
->;
+  | 'storedNotForwarded';
+
+/** With the view of one delivery for those who need it. */
+type Views = Pick<Operations, ViewVerb> & {
+  deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+};
 
 export function views(core: Core, outbound: Deliveries): Views {
   const { store } = core;
