@@ -27,6 +27,10 @@ const verbs: Readonly<Record<string, Verb>> = {
     summary: 'show a running hub at a glance',
     load: async () => (await import('../src/cli/status.ts')).statusCommand(),
   },
+  cluster: {
+    summary: 'the nodes of a hub on a shared database, and which of them is the owner',
+    load: async () => (await import('../src/cli/cluster.ts')).clusterCommand(),
+  },
   parties: {
     summary: 'partners: status, onboarding, endpoints, pulls',
     load: async () => (await import('../src/cli/parties.ts')).partiesCommand(),
@@ -66,6 +70,10 @@ const verbs: Readonly<Record<string, Verb>> = {
   orphans: {
     summary: 'sessions that did not end as they should',
     load: async () => (await import('../src/cli/orphans.ts')).orphansCommand(),
+  },
+  store: {
+    summary: 'the data directory: verify, back up, restore, copy',
+    load: async () => (await import('../src/cli/store.ts')).storeCommand(),
   },
 };
 

@@ -77,10 +77,25 @@ export const courierMachine = setup({
   },
 });
 
-/** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [C1] */
-export function allowance(snapshot: SnapshotFrom<typeof courierMachine>): number {
+/** Whether a success lets more go out. */
+export const isGrowing = ({ value, context }: SnapshotFrom<typeof courierMachine>): boolean =>
+  value.circuit === 'closed' && context.slots < context.slotsMax;
+
+/** Of the slots that are free one partner takes at most one in so many. */
+const shareOfFree = 16;
+
+/**
+ * How many deliveries may be in flight (of a suspended partner: may be taken out at a time). `free`: slots that all partners
+ * together have left. The fewer there are the fewer one partner may have, one always: many that hang leave room for those that
+ * do not. [C1]
+ */
+export function allowance(
+  snapshot: SnapshotFrom<typeof courierMachine>,
+  free: number = Number.POSITIVE_INFINITY,
+): number {
   const { door, hold, circuit } = snapshot.value;
   if (door === 'suspended') return snapshot.context.slotsMax;
   if (hold === 'paused' || circuit === 'backingOff') return 0;
-  return circuit === 'trying' ? 1 : snapshot.context.slots;
+  if (circuit === 'trying') return 1;
+  return Math.min(snapshot.context.slots, Math.max(1, Math.floor(free / shareOfFree)));
 }

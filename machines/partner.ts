@@ -50,7 +50,9 @@ export interface PartnerContext {
 }
 
 type CircuitEvent<Name extends CircuitName> =
-  | { type: `${Name}.failed` | `${Name}.reached` | `${Name}.trying` | `${Name}.due` | `${Name}.neutral`; at: number }
+  | { type: `${Name}.failed` | `${Name}.trying` | `${Name}.due` | `${Name}.neutral`; at: number }
+  /** So many calls, one when absent. */
+  | { type: `${Name}.reached`; at: number; calls?: number }
   | { type: `${Name}.operatorOpened` | `${Name}.operatorClosed`; at: number };
 
 export type PartnerMachineEvent =
@@ -75,12 +77,12 @@ const rested = (openMs: number, at: number): CircuitMemory => ({
   until: null,
 });
 
-function counted(memory: CircuitMemory, at: number, failed: boolean): CircuitMemory {
+function counted(memory: CircuitMemory, at: number, failed: boolean, calls = 1): CircuitMemory {
   const fresh = at - memory.sampledFrom > sampleMs;
   return {
     ...memory,
     failures: failed ? memory.failures + 1 : 0,
-    calls: (fresh ? 0 : memory.calls) + 1,
+    calls: (fresh ? 0 : memory.calls) + calls,
     failed: (fresh ? 0 : memory.failed) + (failed ? 1 : 0),
     sampledFrom: fresh ? at : memory.sampledFrom,
   };
@@ -109,7 +111,7 @@ const machineSetup = setup({
     startFailing: assign(({ context, event }) => ({ failingSince: context.failingSince ?? event.at })),
     stopFailing: assign({ failingSince: null }),
     count: assign(({ context, event }, { circuit, failed }: { circuit: CircuitName; failed: boolean }) => ({
-      [circuit]: counted(context[circuit], event.at, failed),
+      [circuit]: counted(context[circuit], event.at, failed, 'calls' in event ? event.calls : 1),
     })),
     open: assign(({ context, event }, { circuit }: { circuit: CircuitName }) => {
       const memory = counted(context[circuit], event.at, true);

@@ -7,19 +7,12 @@
  * V3  After `restartsMax` restarts within a minute it is quarantined: visible, silent, and in nobody's way.
  * V4  A send that reaches nobody is counted, never thrown.
  * V5  Observers can neither slow nor break an actor: what they throw is caught.
+ * V6  An actor takes one event at a time: what its own hands send to it meanwhile waits for its turn.
  */
-import {
-  type Actor,
-  type AnyStateMachine,
-  createActor,
-  type EventFromLogic,
-  type EventObject,
-  type InputFrom,
-  initialTransition,
-  type SnapshotFrom,
-  transition,
-} from 'xstate';
+import type { AnyStateMachine, EventObject, InputFrom, SnapshotFrom } from 'xstate';
+import type { PartyId } from '../src/domain/party.ts';
 import type { DeadlineClock } from './deadline.ts';
+import { begin, fold, take } from './running.ts';
 
 /** A recorded fact as its machine hears it; `seq` tells whether a fold has already seen it. */
 export interface HeardEvent extends EventObject {
@@ -27,15 +20,19 @@ export interface HeardEvent extends EventObject {
   readonly at?: number;
   readonly data?: unknown;
   readonly seq?: number;
+  /** How many ends of calls it tells of; one when absent. */
+  readonly calls?: number;
 }
 
 export interface ActorSpec<Logic extends AnyStateMachine> {
   /** Stable and speaking: `partner:NL-CPO`. */
   readonly id: string;
   readonly kind: string;
-  /** With its hands provided. */
+  /** With its hands provided; the same for all of a kind, since a machine costs more than its actors. Hands know whose by `self.id`. */
   readonly machine: Logic;
   readonly input: InputFrom<Logic>;
+  /** Parties that it is about. */
+  readonly parties: readonly PartyId[];
   /** Its recorded facts, oldest first. */
   readonly history: () => Promise<readonly HeardEvent[]>;
   /** Called after it was rebuilt, to arm what it waits for. */
@@ -45,39 +42,55 @@ export interface ActorSpec<Logic extends AnyStateMachine> {
 export interface ActorView {
   readonly id: string;
   readonly kind: string;
-  readonly status: 'active' | 'restarting' | 'quarantined';
+  readonly parties: readonly PartyId[];
+  readonly machine: AnyStateMachine;
+  readonly status: 'active' | 'restarting' | 'quarantined' | 'ended';
+  /** Null while it is rebuilt, and when it was given up. */
   readonly snapshot: SnapshotFrom<AnyStateMachine> | null;
   readonly restarts: number;
   readonly error: string | null;
 }
 
+/** Called while an actor's events are handled: must be quick. */
+export interface ActorWatcher {
+  /** It took an event, or it came, failed or came back (`event` null); `view` tells how it stands. */
+  readonly changed: (id: string, event: EventObject | null) => void;
+  /** It is gone. */
+  readonly ended: (last: ActorView) => void;
+}
+
 export interface SupervisorHooks {
-  /** After every event that an actor took, and when one came, failed or went (`snapshot` null when it is gone). */
-  readonly changed?: (view: ActorView, event: EventObject | null) => void;
   readonly failed: (view: ActorView, error: unknown) => void;
   readonly quarantined: (view: ActorView, error: unknown) => void;
 }
 
 interface Entry {
   readonly spec: ActorSpec<AnyStateMachine>;
-  actor: Actor<AnyStateMachine> | null;
+  snapshot: SnapshotFrom<AnyStateMachine> | null;
   status: ActorView['status'];
-  waiting: HeardEvent[];
-  restartedAt: number[];
+  /** An event is being taken. */
+  isBusy: boolean;
+  /** Null when nothing waits, as of nearly all. */
+  waiting: HeardEvent[] | null;
+  restartedAt: readonly number[];
   restarts: number;
   error: string | null;
 }
 
 const backoffMs = 100;
 const backoffMsMax = 5_000;
+const readAgainMs = 1_000;
 const restartsMax = 5;
 const restartsWithinMs = 60_000;
 const waitingMax = 10_000;
+/** Most actors never fail: they share one empty list. */
+const none: readonly never[] = [];
 
 export class Supervisor {
   readonly #entries = new Map<string, Entry>();
   readonly #clock: DeadlineClock;
   readonly #hooks: SupervisorHooks;
+  readonly #watchers = new Set<ActorWatcher>();
   #lost = 0;
   #closed = false;
 
@@ -94,7 +107,15 @@ export class Supervisor {
   /** Starts an actor that has no history yet: its entry effects run. */
   start<Logic extends AnyStateMachine>(spec: ActorSpec<Logic>): void {
     const entry = this.#enter(spec);
-    this.#run(entry, createActor(entry.spec.machine, { input: spec.input }));
+    try {
+      const { snapshot, effects } = begin(entry.spec.machine, spec.id, spec.input);
+      this.#work(entry, () => {
+        this.#run(entry, snapshot);
+        effects();
+      });
+    } catch (error) {
+      this.#failed(entry, error);
+    }
   }
 
   /** Brings an actor back as its recorded facts say; no effect runs but `restored`. */
@@ -108,10 +129,10 @@ export class Supervisor {
 
   send(id: string, event: HeardEvent): void {
     const entry = this.#entries.get(id);
-    if (entry?.status === 'active' && entry.actor) {
-      entry.actor.send(event);
-      this.#changed(entry, event);
-    } else if (entry?.status === 'restarting' && entry.waiting.length < waitingMax) {
+    if (entry?.status === 'active' && !entry.isBusy) {
+      this.#work(entry, () => this.#take(entry, event));
+    } else if (entry && entry.status !== 'quarantined' && (entry.waiting?.length ?? 0) < waitingMax) {
+      entry.waiting ??= [];
       entry.waiting.push(event);
     } else {
       this.#lost++;
@@ -120,20 +141,31 @@ export class Supervisor {
 
   /** The present snapshot; undefined while there is none. The caller names the machine that the id belongs to. */
   snapshot<Logic extends AnyStateMachine>(_machine: Logic, id: string): SnapshotFrom<Logic> | undefined {
-    return this.#entries.get(id)?.actor?.getSnapshot() as SnapshotFrom<Logic> | undefined;
+    return (this.#entries.get(id)?.snapshot ?? undefined) as SnapshotFrom<Logic> | undefined;
   }
 
   stop(id: string): void {
     const entry = this.#entries.get(id);
     if (!entry) return;
     this.#entries.delete(id);
-    entry.actor?.stop();
-    entry.actor = null;
-    this.#changed(entry, null);
+    const last = entry.snapshot && { ...entry.snapshot, status: 'stopped' };
+    const snapshot = last as SnapshotFrom<AnyStateMachine> | null;
+    this.#tell((watcher) => watcher.ended({ ...view({ ...entry, snapshot }), status: 'ended' }));
   }
 
   *views(): Iterable<ActorView> {
     for (const entry of this.#entries.values()) yield view(entry);
+  }
+
+  view(id: string): ActorView | undefined {
+    const entry = this.#entries.get(id);
+    return entry && view(entry);
+  }
+
+  /** Tells of every change until the function that it returns is called; it costs nothing while nobody watches. */
+  watch(watcher: ActorWatcher): () => void {
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
   }
 
   close(): void {
@@ -146,10 +178,11 @@ export class Supervisor {
     const entry: Entry = {
       // One registry holds every kind; the pairing of machine and input was checked at the call.
       spec: spec as unknown as ActorSpec<AnyStateMachine>,
-      actor: null,
+      snapshot: null,
       status: 'restarting',
-      waiting: [],
-      restartedAt: [],
+      isBusy: false,
+      waiting: null,
+      restartedAt: none,
       restarts: 0,
       error: null,
     };
@@ -157,31 +190,63 @@ export class Supervisor {
     return entry;
   }
 
-  #run(entry: Entry, actor: Actor<AnyStateMachine>): void {
-    entry.actor = actor;
+  #run(entry: Entry, snapshot: SnapshotFrom<AnyStateMachine>): void {
+    entry.snapshot = snapshot;
     entry.status = 'active';
-    // An error without a handler would be thrown globally and end the process.
-    actor.subscribe({ error: (error) => this.#failed(entry, error) });
-    actor.start();
     this.#changed(entry, null);
   }
 
-  async #rebuild(entry: Entry): Promise<void> {
+  /** Does this, then takes what was sent meanwhile. [V1, V6] */
+  #work(entry: Entry, first: () => void): void {
+    entry.isBusy = true;
     try {
-      const { machine, input, history, restored } = entry.spec;
-      const facts = await history();
-      if (this.#entries.get(entry.spec.id) !== entry) return;
-      let [snapshot] = initialTransition(machine, input);
-      for (const fact of facts) [snapshot] = transition(machine, snapshot, fact as EventFromLogic<AnyStateMachine>);
-      const actor = createActor(machine, { snapshot: machine.getPersistedSnapshot(snapshot), input });
-      const folded = facts.at(-1)?.seq ?? 0;
-      const waiting = entry.waiting.filter((event) => event.seq === undefined || event.seq > folded);
-      entry.waiting = [];
-      this.#run(entry, actor);
-      restored?.(actor.getSnapshot());
-      for (const event of waiting) this.send(entry.spec.id, event);
+      first();
+      while (entry.waiting && this.#isRunning(entry)) {
+        const event = entry.waiting.shift();
+        if (event) this.#take(entry, event);
+        else entry.waiting = null;
+      }
     } catch (error) {
       this.#failed(entry, error);
+    } finally {
+      entry.isBusy = false;
+    }
+  }
+
+  #take(entry: Entry, event: HeardEvent): void {
+    const { machine, id } = entry.spec;
+    if (entry.snapshot?.status !== 'active') return;
+    entry.snapshot = take(machine, id, entry.snapshot, event);
+    if (this.#isRunning(entry)) this.#changed(entry, event);
+  }
+
+  #isRunning(entry: Entry): boolean {
+    return this.#entries.get(entry.spec.id) === entry && entry.status === 'active';
+  }
+
+  async #rebuild(entry: Entry): Promise<void> {
+    const facts = await this.#factsOf(entry);
+    if (facts === null || this.#entries.get(entry.spec.id) !== entry) return;
+    const { machine, id, input, restored } = entry.spec;
+    const folded = facts.at(-1)?.seq ?? 0;
+    this.#work(entry, () => {
+      const snapshot = fold(machine, id, input, facts);
+      entry.waiting = entry.waiting?.filter(({ seq }) => seq === undefined || seq > folded) ?? null;
+      this.#run(entry, snapshot);
+      restored?.(snapshot);
+    });
+  }
+
+  /** Null when they cannot be read now: that is no fault of the actor, so it is tried again for as long as it takes. [V3] */
+  async #factsOf(entry: Entry): Promise<readonly HeardEvent[] | null> {
+    try {
+      return await entry.spec.history();
+    } catch (error) {
+      if (this.#closed || this.#entries.get(entry.spec.id) !== entry) return null;
+      entry.error = error instanceof Error ? error.message : String(error);
+      this.#clock.setTimeout(() => void this.#rebuild(entry), readAgainMs);
+      this.#hooks.failed(view(entry), error);
+      return null;
     }
   }
 
@@ -189,13 +254,13 @@ export class Supervisor {
     if (this.#closed || this.#entries.get(entry.spec.id) !== entry || entry.status === 'quarantined') return;
     const now = this.#clock.now();
     entry.status = 'restarting';
-    entry.actor = null;
+    entry.snapshot = null;
     entry.error = error instanceof Error ? error.message : String(error);
     entry.restartedAt = [...entry.restartedAt.filter((at) => now - at < restartsWithinMs), now];
     if (entry.restartedAt.length > restartsMax) {
       entry.status = 'quarantined';
-      this.#lost += entry.waiting.length;
-      entry.waiting = [];
+      this.#lost += entry.waiting?.length ?? 0;
+      entry.waiting = null;
       this.#hooks.quarantined(view(entry), error);
     } else {
       const delayMs = Math.min(backoffMs * 2 ** (entry.restartedAt.length - 1), backoffMsMax);
@@ -207,21 +272,21 @@ export class Supervisor {
   }
 
   #changed(entry: Entry, event: EventObject | null): void {
-    try {
-      this.#hooks.changed?.(view(entry), event);
-    } catch {
-      // [V5] An observer's error is the observer's own.
+    if (this.#watchers.size > 0) this.#tell((watcher) => watcher.changed(entry.spec.id, event));
+  }
+
+  #tell(tell: (watcher: ActorWatcher) => void): void {
+    for (const watcher of this.#watchers) {
+      try {
+        tell(watcher);
+      } catch {
+        // [V5] An observer's error is the observer's own.
+      }
     }
   }
 }
 
-function view(entry: Entry): ActorView {
-  return {
-    id: entry.spec.id,
-    kind: entry.spec.kind,
-    status: entry.status,
-    snapshot: entry.actor?.getSnapshot() ?? null,
-    restarts: entry.restarts,
-    error: entry.error,
-  };
+function view({ spec, snapshot, status, restarts, error }: Entry): ActorView {
+  const { id, kind, parties, machine } = spec;
+  return { id, kind, parties, machine, status, snapshot, restarts, error };
 }

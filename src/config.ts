@@ -8,10 +8,10 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import type { HubSettings } from './hub/ports.ts';
+import { loopbackNetworks } from './setting-kinds.ts';
 import {
   flagOfSetting,
   keyOfSetting,
-  loopbackNetworks,
   type SettingName,
   type SettingValues,
   settingNames,
@@ -62,7 +62,21 @@ export function loadConfig(source: ConfigSource): Config {
   if (config.viewerToken !== null && config.viewerToken === config.adminToken) {
     throw new ConfigError('HUB_VIEWER_TOKEN is the same as HUB_ADMIN_TOKEN: expected a token of its own');
   }
+  if (config.store !== 'level') mustFitDatabase(config);
+  else if (config.nodeUrl !== null) throw refusal('HUB_NODE_URL', 'set', 'none, because HUB_STORE is level');
   return config;
+}
+
+/** What several processes must have in common cannot be made by one of them. */
+function mustFitDatabase(config: Config): void {
+  const needs = (name: SettingName, value: unknown, why: string) => {
+    if (value === null) throw refusal(name, 'not set', `a value, the same on all nodes, because ${why}`);
+  };
+  needs('HUB_ADMIN_TOKEN', config.adminToken, 'HUB_STORE is a database');
+  needs('HUB_SECRET_KEY', config.secretKey, 'HUB_STORE is a database');
+  if (config.nodeUrl === null) return;
+  needs('HUB_CLUSTER_SECRET', config.clusterSecret, 'HUB_NODE_URL is set');
+  needs('HUB_PUBLIC_URL', config.publicUrl, 'HUB_NODE_URL is set');
 }
 
 /** The hub's own settings. `port` is the one listened on, which a configured 0 does not say. */

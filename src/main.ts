@@ -5,45 +5,59 @@
  * B2  What was acknowledged before `close` is on disk when it resolves.
  */
 import { mkdir } from 'node:fs/promises';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { openLevelStore } from '../storage/level-store.ts';
-import { adminServer } from './admin/server.ts';
-import { type Config, hubSettings, listenUrl } from './config.ts';
-import { HubError } from './domain/errors.ts';
-import { type CreatedHub, createHub } from './hub/create-hub.ts';
+import { openPostgresStore } from '../storage/postgres-store.ts';
+import { parsePostgresUrl } from '../storage/postgres-url.ts';
+import type { ClusterView } from './admin/cluster.ts';
+import { answerOf } from './admin/own-answer.ts';
+import { assemble, closeAll } from './assembly.ts';
+import { Front } from './cluster/front.ts';
+import { hopOf } from './cluster/hop.ts';
+import { HubNode } from './cluster/node.ts';
+import type { SharedStore } from './cluster/node-parts.ts';
+import { Passing } from './cluster/passing.ts';
+import { type PeerParts, peersOf } from './cluster/peers.ts';
+import type { Tenure } from './cluster/tenure.ts';
+import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
+import type { CreatedHub } from './hub/create-hub.ts';
 import type { Clock } from './hub/ports.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
-import { createHttpServer } from './ocpi/http-server.ts';
-import { ocpiServer, readWhole } from './ocpi/server.ts';
-import { partnerClient } from './partners/client.ts';
-import { egressGuard } from './partners/egress.ts';
-import { partnerLists } from './partners/pull.ts';
-import { partnerVersions } from './partners/versions.ts';
-import { createSecrets, hubKeys } from './secrets.ts';
+import { createFrontServer, renewCertificate } from './ocpi/http-server.ts';
+import { shardOf } from './placing.ts';
 import { version } from './version.ts';
 
-export interface RunningHub {
+export interface ServingHub {
   /** Where it listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string;
+  /** Serves a renewed certificate; only a hub that was started with one does. */
+  renewCertificate(tls: Tls): void;
+  close(): Promise<void>;
+}
+
+export interface RunningHub extends ServingHub {
   readonly adminToken: string;
   /** For tests that look inside. */
   readonly created: CreatedHub;
-  close(): Promise<void>;
 }
 
 /** What a test may replace. */
 export interface Replaced {
   readonly clock?: Clock;
   readonly random?: () => number;
+  /** Hears how far the store has come. */
+  readonly onPoint?: (name: string) => void;
 }
 
 const inFlightGraceMs = 10_000;
-/** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
-const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
-const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+/** In which a load balancer sees that a node that leaves is not ready, and clients learn by their last answer to go elsewhere. */
+const lastAnswersMs = 2000;
+/** A node says that it listens once it can answer, or after so long. */
+const settledMs = 10_000;
 
 const systemClock: Clock = {
   now: () => Date.now(),
@@ -51,89 +65,172 @@ const systemClock: Clock = {
   clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout),
 };
 
+/** A hub on the store that is configured. */
+export function startServing(config: Config): Promise<ServingHub> {
+  return config.store === 'level' ? startHub(config) : startNode(config);
+}
+
+/** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
   const log = createLog(config.logLevel);
-  const clock = replaced.clock ?? systemClock;
+  const { clock = systemClock, random = Math.random } = replaced;
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
     node: `${hostname()}:${process.pid}`,
+    ...(replaced.onPoint && { onPoint: replaced.onPoint }),
   });
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
-    store.onHealth(({ state, reason }) => {
-      log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
-    });
-    const keys = await hubKeys(config, log);
-    const egress = egressGuard(config.egressAllow);
-    const client = partnerClient({ egress, closeGraceMs: 0 });
-    closing.unshift(() => client.close());
-    const pageClient = partnerClient({ egress, ...pageLimits, closeGraceMs: 0 });
-    closing.unshift(() => pageClient.close());
-    let port = config.port;
-    const settings = Object.defineProperty({ ...hubSettings(config, port) }, 'publicUrl', {
-      get: () => config.publicUrl ?? listenUrl(config, port),
-    });
-    const secrets = createSecrets(keys.secretKey);
+    let { port } = config;
+    const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
-    const ports = {
-      ...{ clock, random: replaced.random ?? Math.random, client, secrets, log, meter: metrics.meter },
-      versions: partnerVersions(client),
-      lists: partnerLists(pageClient),
-      // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
-      reader: { read: readWhole },
-    };
-    const created = createHub(store, ports, settings, version);
-    closing.unshift(() => created.close());
-
-    let ready = false;
-    const app = createHttpServer(config.tls ? { tls: config.tls } : {});
-    app.addHook('onRequest', async (request) => {
-      if (!ready && !unguarded.has(request.url.split('?', 1)[0] ?? ''))
-        throw new HubError('unavailable', { retryAfterS: 1 });
-    });
-    app.addHook('onResponse', async ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }) => {
-      const ocpiStatus = ocpi?.ocpiStatus ?? null;
-      metrics.answered({ route: routeOptions.url, method, httpStatus, ocpiStatus, seconds: elapsedTime / 1000 });
-    });
-    await app.register(
-      ocpiServer(created.hub, {
-        log,
-        pages: config,
-        rates: {
-          listsPerMin: config.rateListsPerMin,
-          commandsPerMin: config.rateCommandsPerMin,
-          otherPerMin: config.rateOtherPerMin,
-        },
-        now: () => clock.now(),
-      }),
-    );
-    const tokens = { adminToken: keys.adminToken, viewerToken: config.viewerToken, log };
-    const { operations } = created.hub;
-    await app.register(adminServer(created.hub, { ...tokens, metrics: () => metrics.exposition(operations) }));
+    metrics.cluster.role('owner');
+    const hub = await assemble(store, config, { log, clock, random, metrics, publicUrl });
+    closing.unshift(() => hub.close(inFlightGraceMs));
+    const { app, inspector, created, adminToken } = hub;
+    app.server.on('upgrade', inspector.upgrade);
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
-    closing.unshift(() => app.close());
-    await created.recover();
-    ready = true;
-    const close = async () => {
-      // What is in flight has so long; then both ways are cut, so that everything that waits for an answer gets its end.
-      const cut = setTimeout(() => {
-        app.server.closeAllConnections();
-        client.close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
-      }, inFlightGraceMs);
-      await closeAll(closing);
-      clearTimeout(cut);
+    await hub.recover();
+    return {
+      ...{ url: listenUrl(config, port), adminToken, created, close: () => closeAll(closing) },
+      renewCertificate: (tls) => renewCertificate(app.server, tls),
     };
-    return { url: listenUrl(config, port), adminToken: keys.adminToken, created, close };
   } catch (error) {
     await closeAll(closing);
     throw error;
   }
 }
 
-async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {
-  const failures: unknown[] = [];
-  for (const close of closing.splice(0)) await close().catch((error: unknown) => failures.push(error));
-  if (failures.length > 0) throw failures[0];
+/** One of several hubs on a database, or the only one there. */
+async function startNode(config: Config): Promise<ServingHub> {
+  const log = createLog(config.logLevel);
+  const metrics = createMetrics(version);
+  const { nodeUrl, clusterSecret } = config;
+  let node: HubNode | null = null;
+  // Once for all shards that come or go together.
+  let isLooking = false;
+  const look = () => {
+    if (isLooking) return;
+    isLooking = true;
+    setImmediate(() => {
+      isLooking = false;
+      node?.look();
+    });
+  };
+  const store = await openSharedStore(config, look);
+  const closing: (() => Promise<void>)[] = [() => store.close()];
+  try {
+    let { port } = config;
+    const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
+    const { passed } = metrics.cluster;
+    const passing = clusterSecret === null ? null : new Passing({ secret: clusterSecret, passed, log });
+    const view = () => viewOf(store, config, node);
+    const peerParts: PeerParts = {
+      ...{ store, passing },
+      ownerOf: (shard) => node?.ownerOf(shard) ?? null,
+      others: () => node?.peers() ?? [],
+    };
+    const serve = async (tenure: Tenure) => {
+      const peers = store.shards === 1 ? null : peersOf(peerParts, tenure.shards);
+      const around = { log, clock: systemClock, random: Math.random, metrics, publicUrl, cluster: view, peers };
+      const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
+      const hub = await assemble(tenure.store, config, { ...around, mayCall });
+      try {
+        await hub.app.ready();
+        await hub.recover();
+      } catch (error) {
+        await hub.close(0);
+        throw error;
+      }
+      const { app, inspector, close, created } = hub;
+      const { answer, homes } = created;
+      const handle = (...exchange: object[]) => void app.server.emit('request', ...exchange);
+      return { handle, ...inspector, answer, homes, close };
+    };
+    const running = new HubNode({ store, passing, serve, idle: () => front.idle(), meter: metrics.cluster, log });
+    node = running;
+    closing.unshift(async () => running.close());
+    store.onHealth((health) => {
+      const { state, reason } = health;
+      if (running.role !== 'owner') log.info({ state, reason }, 'the store changed its state');
+      running.healthChanged(health);
+    });
+    const tokens = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken };
+    const own = answerOf(tokens, {
+      '/metrics': () => metrics.exposition(null, {}),
+      '/admin/v1/cluster': async () => ({
+        contentType: 'application/json; charset=utf-8',
+        text: JSON.stringify(view()),
+      }),
+    });
+    const pokes = () => store.poke();
+    const front: Front = new Front({
+      node: running,
+      shardOf: (request) => {
+        if (store.shards === 1) return 0;
+        if (running.homes !== null) return shardOf(request, running.homes);
+        return running.homesSoon(settledMs).then((homes) => (homes ? shardOf(request, homes) : 0));
+      },
+      passing,
+      isHop: hopOf(nodeUrl === null ? null : clusterSecret),
+      own,
+      look: pokes,
+    });
+    const server = createFrontServer(config.tls ? { tls: config.tls } : {}, front.handle);
+    server.on('upgrade', front.upgrade);
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen({ host: config.host, port: config.port }, resolve);
+    });
+    port = (server.address() as AddressInfo).port;
+    closing.unshift(() => ended(server));
+    closing.unshift(() => running.leave().finally(() => front.last()));
+    await running.settled(settledMs);
+    return {
+      ...{ url: listenUrl(config, port), close: () => closeAll(closing) },
+      renewCertificate: (tls) => renewCertificate(server, tls),
+    };
+  } catch (error) {
+    await closeAll(closing);
+    throw error;
+  }
+}
+
+/** A shard stays with its node until that hands it over. */
+async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, changed: () => void) {
+  let shards: 1 | 256;
+  try {
+    shards = parsePostgresUrl(url).shards;
+  } catch (error) {
+    throw new ConfigError(`HUB_STORE (--store) is not usable: ${(error as Error).message}`);
+  }
+  return openPostgresStore({
+    ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null, sticky: true, shards },
+    ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed },
+  });
+}
+
+function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): ClusterView {
+  const owned = new Map<string, number>();
+  let head = 0;
+  for (let shard = 0; shard < store.shards; shard += 1) {
+    const id = store.owner(shard)?.id;
+    if (id !== undefined) owned.set(id, (owned.get(id) ?? 0) + 1);
+    head += store.head(shard);
+  }
+  const nodes = store.nodes().map(({ id, name, url, alive }) => {
+    const shards = owned.get(id) ?? 0;
+    return { name, url, alive, owner: shards > 0, shards, answering: id === store.id };
+  });
+  return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head, nodes };
+}
+
+/** Whoever has a connection gets answers for a moment more; what is under way then ends. */
+async function ended(server: Server): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, lastAnswersMs));
+  const cut = setTimeout(() => server.closeAllConnections(), inFlightGraceMs);
+  await new Promise((resolve) => server.close(resolve));
+  clearTimeout(cut);
 }

@@ -6,6 +6,7 @@
  * M3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { InspectorMeter } from './console/inspector.ts';
 import type { Operations } from './hub/operator.ts';
 import type { Meter } from './hub/ports.ts';
 
@@ -27,9 +28,16 @@ export interface Exposition {
 
 export interface Metrics {
   readonly meter: Meter;
+  readonly inspectors: InspectorMeter;
+  readonly cluster: ClusterMeter;
   answered(answer: Answered): void;
-  /** `operations` are asked for what stands; never kept between two readings. */
-  exposition(operations: Operations): Promise<Exposition>;
+  /** A request was refused because there was too much to do: how urgent it was, and what was full. */
+  shed(urgency: string, signal: string): void;
+  /**
+   * `operations` are asked for what stands, never kept between two readings; null where no hub runs. `load`: how full the hub is, by
+   * figure.
+   */
+  exposition(operations: Operations | null, load: Readonly<Record<string, number>>): Promise<Exposition>;
 }
 
 /** Seconds that a caller waits; the middle is where an SSD and a partner nearby answer. */
@@ -66,11 +74,17 @@ export function createMetrics(version: string): Metrics {
     new Histogram({ name: `ocpi_hub_${name}`, help, buckets, labelNames: [...labelNames], registers });
   const make = { counter, gauge, histogram };
   gauge('info', 'Always 1; the version as a label', ['version']).set({ version }, 1);
+  const full = gauge('load', 'How full the hub is, by figure; at 0.5 it begins to refuse, at 1 it refuses all', [
+    'signal',
+  ]);
   const read = standing(make);
   return {
     ...happening(make),
-    async exposition(operations) {
+    inspectors: watched(make),
+    cluster: clustered(make),
+    async exposition(operations, load) {
       read(operations);
+      for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
       const all = Registry.merge([registry, processRegistry()]);
       return { contentType: all.contentType, text: await all.metrics() };
     },
@@ -84,11 +98,15 @@ interface Make {
 }
 
 /** What is counted where it happens. [M2] */
-function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answered'> {
+function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answered' | 'shed'> {
   const requests = counter('http_requests_total', 'Answers to HTTP requests; module of OCPI, or admin', [
     ...(['module', 'method', 'http_status', 'ocpi_status'] as const),
   ]);
   const requestSeconds = histogram('http_request_duration_seconds', 'Request to answer', answerBuckets, ['module']);
+  const shed = counter('shed_total', 'Requests refused with 503 because there was too much to do', [
+    'urgency',
+    'signal',
+  ]);
   const ingest = counter('ingest_total', 'Changes of objects by how they ended: a result, or the code of a refusal', [
     ...(['source', 'module', 'method', 'result'] as const),
   ]);
@@ -123,6 +141,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
       requests.inc({ module, method, http_status: httpStatus, ocpi_status: ocpiStatus ?? '' });
       requestSeconds.observe({ module }, seconds);
     },
+    shed: (urgency, signal) => shed.inc({ urgency, signal }),
     meter: {
       ingested: (source, module, method, ended) => ingest.inc({ source, module, method, result: ended }),
       notForwarded: (module, reason) => notForwarded.inc({ module, reason }),
@@ -148,8 +167,44 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   };
 }
 
+function watched({ counter, gauge }: Make): InspectorMeter {
+  const readers = gauge('inspector_readers', 'Readers of the inspector that are connected');
+  const messages = counter('inspector_messages_total', 'Messages handed to sockets of readers of the inspector');
+  const missed = counter('inspector_missed_total', 'Events that a reader of the inspector was not shown singly');
+  return {
+    readers: (count) => readers.set(count),
+    sent: (count) => messages.inc(count),
+    missed: (count) => missed.inc(count),
+  };
+}
+
+const nodeRoles = ['owner', 'gaining', 'standby', 'isolated', 'leaving'] as const;
+
+/** What a node does among its peers; alone it is always the owner. */
+export interface ClusterMeter {
+  role(role: (typeof nodeRoles)[number]): void;
+  /** The node became the owner. */
+  tookOver(): void;
+  /** A request was passed to the owner, and its answer came or did not. */
+  passed(end: 'answered' | 'failed'): void;
+}
+
+function clustered({ counter, gauge }: Make): ClusterMeter {
+  const roles = gauge('node_role', '1 for the role of this node among its peers', ['role']);
+  const takeovers = counter('takeovers_total', 'Times that this node became the owner');
+  const passed = counter('passed_on_total', 'Requests passed on to the owner by how they ended', ['end']);
+  for (const end of ['answered', 'failed']) passed.inc({ end }, 0);
+  return {
+    role(role) {
+      for (const one of nodeRoles) roles.set({ role: one }, one === role ? 1 : 0);
+    },
+    tookOver: () => takeovers.inc(),
+    passed: (end) => passed.inc({ end }),
+  };
+}
+
 /** What is read when it is asked for: the function sets all of it anew. [M2] */
-function standing({ counter, gauge }: Make): (operations: Operations) => void {
+function standing({ counter, gauge }: Make): (operations: Operations | null) => void {
   const ready = gauge('ready', '1 when the hub takes work');
   const store = gauge('store_state', '1 for the state in which the store is', ['state']);
   const events = counter('events_total', 'Events in the log since its beginning');
@@ -162,13 +217,17 @@ function standing({ counter, gauge }: Make): (operations: Operations) => void {
   const oldest = gauge('backlog_oldest_age_seconds', 'Age of the oldest that waits; 0 when none does', ['partner']);
   const overdue = gauge('overdue_deliveries', 'May go since a minute or more and have not ended', ['partner']);
   const dead = gauge('dead_letters', 'Deliveries that will not be tried again by themselves', ['partner']);
-  const byName = [actors, status, circuit, depth, oldest, overdue, dead, lost, events];
+  const held = gauge('log_held_age_seconds', 'Age of the oldest event that is too old and stays, because it is owed', [
+    'partner',
+  ]);
+  const byName = [actors, status, circuit, depth, oldest, overdue, dead, held, lost, events];
 
   return (operations) => {
-    const now = operations.status();
-    const vitals = operations.vitals();
     // A partner or a state that is gone must not go on as it was last seen.
     for (const metric of byName) metric.reset();
+    if (operations === null) return ready.set(0);
+    const now = operations.status();
+    const vitals = operations.vitals();
     ready.set(now.ready ? 1 : 0);
     for (const state of storeStates) store.set({ state }, now.store.state === state ? 1 : 0);
     events.inc(now.sequence);
@@ -186,6 +245,7 @@ function standing({ counter, gauge }: Make): (operations: Operations) => void {
       oldest.set({ partner }, queue.oldest_age_s ?? 0);
       overdue.set({ partner }, vitals.overdue[partner] ?? 0);
       dead.set({ partner }, queue.dead);
+      held.set({ partner }, vitals.log_held_age_s[partner] ?? 0);
     }
   };
 }

@@ -4,11 +4,12 @@
  * K1  A token that the hub gave out is stored as a digest; a token that the hub must send is stored sealed. [D8, D10]
  * K2  The key stands outside the database: in `HUB_SECRET_KEY`, else in a file that only its owner may read.
  * K3  An error about a secret never holds it.
+ * K4  A hub starts only with keys that open everything that is sealed, and makes a key only where none is missed.
  */
-import { createCipheriv, createDecipheriv, createHash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import type { Log, Secrets } from './hub/ports.ts';
 
 const cipher = 'aes-256-gcm';
@@ -16,19 +17,47 @@ const nonceBytes = 12;
 const tagBytes = 16;
 /** Form of a sealed text: version, then base64url of nonce, tag and ciphertext. A later form gets a later version. */
 const version = 'v1';
+/** Tokens of partners are needed at each call; where the key is, which opens them all, they may be as well. */
+const openedMax = 10_000;
+/** Digests that are known by heart, and characters of a token at most. */
+const digestsMax = 4_000;
+const digestedMax = 64;
 
 export class SealError extends Error {
   override readonly name = 'SealError';
 }
 
-/** `secretKey` is any text; a slow derivation makes short ones costly to guess (about 50 ms, once). */
-export function createSecrets(secretKey: string): Secrets {
-  const key = scryptSync(secretKey, 'ocpi-hub sealed tokens', 32);
+/**
+ * `secretKey` is any text; a slow derivation makes short ones costly to guess (about 50 ms each, once). It seals; texts that were
+ * sealed under one of the `previous` keys are opened all the same.
+ */
+export function createSecrets(secretKey: string, previous: readonly string[] = []): Secrets {
+  const key = derived(secretKey);
+  const keys = [key, ...previous.map(derived)];
+  const opened = new Map<string, string>();
+  const digests = new Map<string, string>();
   return {
     newToken,
-    digest: (token) => createHash('sha256').update(token).digest('base64url'),
+    // The tokens of the same few partners come with every request.
+    digest(token) {
+      const known = digests.get(token);
+      if (known !== undefined) return known;
+      const digest = hash('sha256', token, 'base64url');
+      if (digests.size >= digestsMax) digests.clear();
+      if (token.length <= digestedMax) digests.set(token, digest);
+      return digest;
+    },
     seal: (text) => seal(key, text),
-    open: (sealed) => unseal(key, sealed),
+    open(sealed) {
+      const text = opened.get(sealed) ?? openedBy(keys, sealed);
+      if (text === null) {
+        throw new SealError('a sealed text cannot be opened: it is damaged or HUB_SECRET_KEY is another than it was');
+      }
+      if (opened.size >= openedMax) opened.clear();
+      opened.set(sealed, text);
+      return text;
+    },
+    isStale: (sealed) => openedBy([key], sealed) === null,
     // Version 4: native, without a clock, and it tells a partner nothing about when or how many. Nothing in the hub is
     // ordered by id; the event log's sequence is the order.
     newId: () => randomUUID(),
@@ -46,12 +75,25 @@ function seal(key: Buffer, text: string): string {
   return `${version}.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
 }
 
-function unseal(key: Buffer, sealed: string): string {
+function derived(secretKey: string): Buffer {
+  return scryptSync(secretKey, 'ocpi-hub sealed tokens', 32);
+}
+
+/** The text under the first key that fits (the seal itself tells); null when none does. Throws when it is no sealed text at all. */
+function openedBy(keys: readonly Buffer[], sealed: string): string | null {
   const [form, content, ...rest] = sealed.split('.');
   if (form !== version || content === undefined || rest.length > 0) {
     throw new SealError(`not a sealed text of form ${version}`);
   }
   const bytes = Buffer.from(content, 'base64url');
+  for (const key of keys) {
+    const opened = unseal(key, bytes);
+    if (opened !== null) return opened;
+  }
+  return null;
+}
+
+function unseal(key: Buffer, bytes: Buffer): string | null {
   const body = nonceBytes + tagBytes;
   try {
     const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
@@ -59,33 +101,63 @@ function unseal(key: Buffer, sealed: string): string {
       .setAuthTag(bytes.subarray(nonceBytes, body));
     return Buffer.concat([opening.update(bytes.subarray(body)), opening.final()]).toString('utf8');
   } catch {
-    throw new SealError('a sealed text cannot be opened: it is damaged or HUB_SECRET_KEY is another than it was');
+    return null;
   }
 }
 
 export interface HubKeys {
   readonly adminToken: string;
-  readonly secretKey: string;
+  /** Its key opens everything that is sealed, and seals under the newest one. */
+  readonly secrets: Secrets;
+}
+
+/** What a key must open: the sealed token of a partner. */
+export interface Sealed {
+  readonly partner: string;
+  readonly text: string;
 }
 
 /**
- * The admin token and the secret key: configured, else kept in the data directory, else made and kept there (mode 0600).
- * Call it while holding the data directory, so that two hubs starting at once do not make one each.
+ * The admin token and the key: configured, else kept in the data directory, else made and kept there (mode 0600). Throws
+ * `ConfigError` when the keys do not open what the store holds; nothing was changed or made by then. Call it while holding the
+ * data directory, so that two hubs starting at once do not make one each.
  */
 export async function hubKeys(
-  config: Pick<Config, 'dataDir' | 'adminToken' | 'secretKey'>,
+  config: Pick<Config, 'dataDir' | 'adminToken' | 'secretKey' | 'secretKeyPrevious'>,
   log: Log,
+  sealed: readonly Sealed[] = [],
 ): Promise<HubKeys> {
-  const kept = (name: string) => keepSecret(join(config.dataDir, name), log);
+  const path = (name: string) => join(config.dataDir, name);
+  const previous = config.secretKeyPrevious ?? [];
+  const present = config.secretKey ?? (await readSecret(path('secret-key'), log));
+  const foreign = closedTo(present === null ? previous : [present, ...previous], sealed);
+  if (foreign.length > 0) throw wrongKey(foreign, present === null ? path('secret-key') : null);
+  const secretKey = present ?? (await makeSecret(path('secret-key'), log));
   return {
-    adminToken: config.adminToken ?? (await kept('admin-token')),
-    secretKey: config.secretKey ?? (await kept('secret-key')),
+    adminToken:
+      config.adminToken ?? (await readSecret(path('admin-token'), log)) ?? (await makeSecret(path('admin-token'), log)),
+    secrets: createSecrets(secretKey, previous),
   };
 }
 
-async function keepSecret(path: string, log: Log): Promise<string> {
-  const present = await readSecret(path, log);
-  if (present !== null) return present;
+/** The partners whose token none of the keys opens. */
+function closedTo(secretKeys: readonly string[], sealed: readonly Sealed[]): string[] {
+  const keys = sealed.length > 0 ? secretKeys.map(derived) : [];
+  return sealed.filter(({ text }) => openedBy(keys, text) === null).map(({ partner }) => partner);
+}
+
+function wrongKey(partners: readonly string[], missing: string | null): ConfigError {
+  const [first] = partners;
+  const whose =
+    partners.length === 1 ? `the token of ${first}` : `the tokens of ${partners.length} partners, ${first} first`;
+  const expected = `expected the key under which it was sealed, or that key in HUB_SECRET_KEY_PREVIOUS`;
+  const was = missing === null ? 'another than it was' : `not set, and there is no ${missing}`;
+  return new ConfigError(
+    `HUB_SECRET_KEY (--secret-key) is ${was}: it does not open ${whose}; ${expected}. Nothing was changed`,
+  );
+}
+
+async function makeSecret(path: string, log: Log): Promise<string> {
   const made = newToken();
   await writeDurably(path, `${made}\n`);
   log.info({ path }, 'made a secret and kept it in a file');
@@ -101,6 +173,10 @@ async function readSecret(path: string, log: Log): Promise<string | null> {
     throw error;
   }
   if (text === '') throw new Error(`${path} is empty: expected the secret that was made at first start`);
+  // Cut short it would be easy to guess, and with other characters nobody could send it.
+  if (!/^[\x21-\x7e]{16,1024}$/.test(text)) {
+    throw new Error(`${path} is damaged: expected 16 to 1024 printable ASCII characters without spaces`);
+  }
   const { mode } = await stat(path);
   if ((mode & 0o077) !== 0) log.warn({ path, mode: (mode & 0o777).toString(8) }, 'a secret can be read by others');
   return text;

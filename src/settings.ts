@@ -6,16 +6,25 @@
  * C1  A setting has one name: the environment variable. `--data-dir` and `dataDir` are derived from `HUB_DATA_DIR`.
  * C2  Every `_S`, `_H`, `_DAYS` and schedule setting takes decimals.
  */
-import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
-import { z } from 'zod';
-
-/** A way to read a text: its schema, and in words what it expects. */
-interface Kind<T> {
-  readonly schema: z.ZodType<T, string>;
-  readonly expected: string;
-  readonly unit: string;
-}
+import {
+  bearer,
+  file,
+  httpUrl,
+  type Kind,
+  keys,
+  milliseconds,
+  networks,
+  number,
+  oneOf,
+  perMinute,
+  schedule,
+  span,
+  store,
+  text,
+  timerSMax,
+  upperCase,
+  whole,
+} from './setting-kinds.ts';
 
 interface About {
   readonly meaning: string;
@@ -38,99 +47,6 @@ function setting<T>(kind: Kind<T>, fallback: null, about: About): Setting<T | nu
 function setting<T>(kind: Kind<T>, fallback: string | null, about: About): Setting<T | null> {
   return { ...kind, fallback, ...about };
 }
-
-/** Longest wait that a Node timer keeps. */
-const timerMsMax = 2 ** 31 - 1;
-const timerSMax = Math.floor(timerMsMax / 1000);
-
-const digits = /^\d+$/;
-const decimal = /^(\d+(\.\d+)?|\.\d+)$/;
-const toNumber = (text: string) => Number(text);
-
-function whole(unit: string, min: number, max: number): Kind<number> {
-  const schema = z.string().regex(digits).transform(toNumber).pipe(z.number().min(min).max(max));
-  return { schema, unit, expected: `a whole number from ${min} to ${max}` };
-}
-
-function number(unit: string, min: number, max: number): Kind<number> {
-  const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().min(min).max(max));
-  return { schema, unit, expected: `a number from ${min} to ${max}, decimals allowed` };
-}
-
-/** A span that cannot be zero. */
-function span(unit: string, max: number): Kind<number> {
-  const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(max));
-  return { schema, unit, expected: `a number above 0 and up to ${max}, decimals allowed` };
-}
-
-function text(unit: string, pattern: RegExp, expected: string): Kind<string> {
-  return { schema: z.string().regex(pattern), unit, expected };
-}
-
-function oneOf<const T extends string>(...values: T[]): Kind<T> {
-  return {
-    schema: z.string().toLowerCase().pipe(z.enum(values)),
-    unit: 'word',
-    expected: `one of ${values.join(', ')}`,
-  };
-}
-
-const milliseconds = whole('ms', 1, timerMsMax);
-const perMinute = whole('requests per minute', 1, 1_000_000_000);
-const file = text('file', /\S/, 'a path');
-const bearer = text('token', /^[\x21-\x7e]{1,256}$/, '1 to 256 printable ASCII characters without spaces');
-
-const upperCase = (kind: Kind<string>): Kind<string> => ({
-  ...kind,
-  schema: kind.schema.transform((value) => value.toUpperCase()),
-});
-
-const schedule: Kind<number[]> = {
-  schema: z
-    .string()
-    .transform((value) => value.split(',').map((part) => part.trim()))
-    .pipe(z.array(z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(timerSMax))).max(100)),
-  unit: 's, comma-separated',
-  expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
-};
-
-/** A base that paths can be joined to: without `/` at its end. */
-const httpUrl: Kind<string> = {
-  schema: z
-    .url({ protocol: /^https?$/ })
-    .refine((value) => URL.canParse(value) && !/[?#@]/.test(value))
-    .transform((value) => value.replace(/\/+$/, '')),
-  unit: 'URL',
-  expected: 'an http or https URL without user, query or fragment',
-};
-
-const store: Kind<'level'> = {
-  schema: z.literal('level'),
-  unit: 'word',
-  expected: 'level: this build has the embedded store only',
-};
-
-/** `10.0.0.0/8`; a bare address is the network of that one address. */
-function toNetwork(value: string): string | undefined {
-  if (ipaddr.isValidCIDR(value)) return value;
-  const family = isIP(value);
-  return family === 0 ? undefined : `${value}/${family === 6 ? 128 : 32}`;
-}
-
-export const loopbackNetworks: readonly string[] = ['127.0.0.0/8', '::1/128'];
-
-const networks: Kind<string[]> = {
-  schema: z.string().transform((value, context) => {
-    if (value === 'none') return [];
-    if (value === 'loopback') return [...loopbackNetworks];
-    const found = value.split(',').map((part) => toNetwork(part.trim()));
-    const known = found.filter((network) => network !== undefined);
-    if (known.length < found.length) context.addIssue('not a network');
-    return known;
-  }),
-  unit: 'CIDR, comma-separated',
-  expected: 'a comma-separated list of networks such as 10.0.0.0/8,fd00::/8, or the word none or loopback',
-};
 
 export const settings = {
   HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {
@@ -155,9 +71,33 @@ export const settings = {
     consequence: 'another directory is another, empty hub',
   }),
   HUB_STORE: setting(store, 'level', {
-    meaning: 'level = embedded LevelDB in the data directory',
+    meaning: 'level = embedded LevelDB in the data directory; postgres://... = a database that several nodes share',
     source: 'choice',
-    consequence: 'one process owns the data directory',
+    consequence: 'another store is another hub; a database needs HUB_ADMIN_TOKEN and HUB_SECRET_KEY',
+    // An address may hold a password.
+    secret: true,
+  }),
+  HUB_NODE_URL: setting(httpUrl, null, {
+    meaning: 'how other nodes reach this one; with a database alone',
+    source: 'choice',
+    consequence: 'without it the node must be the only one on its database',
+    otherwise: 'none',
+  }),
+  HUB_CLUSTER_SECRET: setting(
+    text('text', /^[\x21-\x7e]{32,256}$/, '32 to 256 printable ASCII characters without spaces'),
+    null,
+    {
+      meaning: 'by which nodes know each other; the same on all of them',
+      source: 'choice',
+      consequence: 'whoever has it may pass requests on as a node does',
+      secret: true,
+      otherwise: 'none',
+    },
+  ),
+  HUB_LEASE_S: setting(number('s', 3, 300), '3', {
+    meaning: 'how long a node that stopped is still taken for the owner; the same on all nodes',
+    source: 'choice',
+    consequence: 'shorter, a busy machine looks dead; longer, the hub stands still for longer when a node dies',
   }),
   HUB_COUNTRY_CODE: setting(upperCase(text('code', /^[A-Za-z]{2}$/, 'two letters')), 'XX', {
     meaning: 'country_code of the HUB role',
@@ -199,6 +139,13 @@ export const settings = {
       otherwise: 'made at first start, kept in {data}/secret-key',
     },
   ),
+  HUB_SECRET_KEY_PREVIOUS: setting(keys, null, {
+    meaning: 'keys that HUB_SECRET_KEY replaces: what they sealed is sealed anew when the hub starts',
+    source: 'choice',
+    consequence: 'without them a changed HUB_SECRET_KEY is refused at the start',
+    secret: true,
+    otherwise: 'none',
+  }),
   HUB_TLS_CERT: setting(file, null, {
     meaning: 'certificate chain, PEM; with HUB_TLS_KEY the hub speaks HTTPS itself',
     source: 'choice',
@@ -333,9 +280,9 @@ export const settings = {
     consequence: 'a page is held in memory as a whole',
   }),
   HUB_EVENTS_KEEP_DAYS: setting(number('days', 0, 36_500), '90', {
-    meaning: 'how long the event log is kept; 0 = for ever',
+    meaning: 'how long the event log is kept, and with it how each delivery went; 0 = for ever',
     source: 'choice',
-    consequence: 'what is older can be neither traced nor replayed',
+    consequence: 'what is older can be neither traced nor replayed; with 0 the store grows without bound',
   }),
   HUB_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
     meaning: 'least level that is logged',

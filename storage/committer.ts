@@ -22,6 +22,8 @@ export interface Job {
   readonly size: number;
   /** Must the batch that holds it reach the disk before it is done? */
   readonly synced: boolean;
+  /** It needs a batch of its own, because it reads what earlier ones wrote, or is long. */
+  readonly alone?: boolean;
   stage(batch: Batch, group: Group): void;
   /** The batch is written: remember what it changed and answer. */
   done(found: Found): void;
@@ -62,7 +64,8 @@ export class Committer {
 
   /** Fails everything that waits. */
   refuse(error: Error): void {
-    for (const job of this.#take(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)) job.fail(error);
+    this.#characters = 0;
+    for (const job of this.#waiting.splice(0)) job.fail(error);
   }
 
   async idle(): Promise<void> {
@@ -72,17 +75,18 @@ export class Committer {
   async #run(): Promise<void> {
     // One turn of the loop: requests that arrived together share the first batch too.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#waiting.length > 0) await this.#write(this.#take(GROUP_JOBS, GROUP_CHARACTERS));
+    while (this.#waiting.length > 0) await this.#write(this.#take());
     this.#running = null;
   }
 
-  #take(jobs: number, characters: number): Job[] {
+  #take(): Job[] {
     let count = 0;
     let size = 0;
     for (const job of this.#waiting) {
-      if (count >= jobs || size >= characters) break;
+      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || (job.alone && count > 0)) break;
       count += 1;
       size += job.size;
+      if (job.alone) break;
     }
     this.#characters -= size;
     return this.#waiting.splice(0, count);

@@ -14,6 +14,10 @@
  *     about a second of it is lost when the machine loses power. What is lost is sent again, never forgotten.
  * S7  Every read sees every append and every settle that resolved before it began.
  * S8  What was damaged at rest is never returned as data: a read of it throws `Damaged`, and `health()` names it.
+ * S9  `trim` moves the horizon, all of it or nothing: the events at or below it are gone, but for those kept so that rows can
+ *     be made again. `read` begins behind the horizon, `event` gives null up to it, `history` and `correlated` give what is
+ *     kept. The sequence goes on as before.
+ * S10 A backup is one moment of the store, whole and verified under its final name, or there is none of that name.
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) hold neither U+0000 nor an unpaired
  * surrogate, bodies no unpaired surrogate: a TypeError refuses them. Order is by code point (the order of UTF-8 bytes)
@@ -92,8 +96,8 @@ export interface Due {
 export interface Commit {
   readonly fence: Fence;
   /**
-   * Idempotency key, unique per commit. Remembered for the commits of at least the last 65,536 events, also across a
-   * restart: long enough for every retry of a caller who was told nothing, not for ever.
+   * Idempotency key, unique per commit. Remembered for the commits of at least the last 65,536 events behind the horizon,
+   * also across a restart: long enough for every retry of a caller who was told nothing, not for ever.
    */
   readonly idem: string;
   /** At least one. */
@@ -143,6 +147,19 @@ export interface Position {
   readonly id: string;
 }
 
+/** What a node reads on of shards that others write. */
+export interface FollowQuery {
+  /** Shards, behind which sequence, and up to which. */
+  readonly ranges: readonly { readonly shard: Shard; readonly after: Seq; readonly upTo: Seq }[];
+  /** Receivers: events owed to one of them. */
+  readonly to: readonly string[];
+  /** Beginnings of types: events of these too. */
+  readonly types: readonly string[];
+  /** At most so many of each shard, and no more of it once their bodies have so many characters; at least one comes. */
+  readonly limit: number;
+  readonly size: number;
+}
+
 export interface ListQuery {
   readonly kind: string;
   /** Shelves to merge; an unknown shelf is empty. */
@@ -154,8 +171,12 @@ export interface ListQuery {
   readonly offset: number;
   /** At most this many rows. */
   readonly limit: number;
+  /** No more once their bodies have so many characters together; at least one comes. */
+  readonly size?: number;
   /** Only rows behind this position. */
   readonly after?: Position;
+  /** Whoever asks reads bodies alone: the `data` of rows may come as null, which spares reading it. */
+  readonly bodiesOnly?: true;
 }
 
 export interface ListPage {
@@ -172,6 +193,8 @@ export interface EventQuery {
   readonly after: Seq;
   /** At most this many. */
   readonly limit: number;
+  /** No more once their bodies have so many characters together; at least one comes. */
+  readonly size?: number;
   /** Only events owed to this party. */
   readonly to?: string;
 }
@@ -220,6 +243,53 @@ export interface Outbox {
   delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null>;
 }
 
+/** An event that stays at or below the horizon: as it was, or standing for itself and those of its stream that go. */
+export interface Kept extends NewEvent {
+  /** Where an event of the same stream stood, behind the present horizon. */
+  readonly seq: Seq;
+  /** Rows that follow from it and must be there. */
+  readonly rows: readonly RowKey[];
+}
+
+/** Moves the horizon of the fence's shard. Refused with a RangeError when `upTo` is not between horizon and head. */
+export interface Trim {
+  readonly fence: Fence;
+  /** The new horizon: events at or below it go, and all that is remembered of their deliveries. */
+  readonly upTo: Seq;
+  readonly keeps: readonly Kept[];
+  /** Kept by an earlier trim, and not needed any more. */
+  readonly drops: readonly Seq[];
+  /** Rows that go too; one that an event behind `upTo` wrote stays. */
+  readonly rows: readonly RowKey[];
+}
+
+/** What a backup holds, as its `manifest.json` says. */
+export interface BackupManifest {
+  readonly format: 1;
+  /** RFC 3339. */
+  readonly made_at: string;
+  readonly heads: Readonly<Record<Shard, Seq>>;
+  readonly horizons: Readonly<Record<Shard, Seq>>;
+  readonly events: number;
+  readonly rows: number;
+  /** Remembered deliveries: open ones and successes. */
+  readonly deliveries: number;
+  readonly timers: number;
+  /** All of these and the store's own. */
+  readonly records: number;
+  /** Of keys and values, UTF-8. */
+  readonly bytes: number;
+  /** SHA-256 over every key and value in order, hexadecimal. */
+  readonly digest: string;
+}
+
+export interface BackupOptions {
+  /** Called now and then with the records that were copied, then verified. */
+  readonly progress?: (step: 'copying' | 'verifying', records: number) => void;
+  /** Ends it; nothing is left behind. */
+  readonly signal?: AbortSignal;
+}
+
 export interface StoreHealth {
   /** `open` takes writes; `failed` is mending itself; `quarantined` is damaged: reads go on, writes are refused. */
   readonly state: 'open' | 'failed' | 'quarantined' | 'closed';
@@ -250,6 +320,9 @@ export interface Store extends Outbox {
   /** Events that carry this correlation id, of all shards, oldest first. */
   correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
   head(shard: Shard): Seq;
+  /** Sequence up to which the log was trimmed; 0 when all of it is there. */
+  horizon(shard: Shard): Seq;
+  trim(trim: Trim): Promise<void>;
 
   get(key: RowKey): Promise<Row | null>;
   list(query: ListQuery): Promise<ListPage>;
@@ -258,6 +331,12 @@ export interface Store extends Outbox {
 
   /** Timers of a shard that are still set, in order of instant. */
   due(shard: Shard): Promise<{ key: string; at: string }[]>;
+
+  /**
+   * Writes a backup into a directory that is empty or not there yet, from one moment of the store, while it is used. Rejects
+   * with a sentence for people when it cannot; then nothing stands there.
+   */
+  backup(directory: string, options?: BackupOptions): Promise<BackupManifest>;
 
   health(): StoreHealth;
   /** Called at every change of health. */

@@ -1,7 +1,7 @@
 /**
  * The log: events in a dense sequence, and the two indexes over them (by stream, by correlation id).
  *
- * E1  Sequences are 1, 2, 3 … without a hole; whoever reads and finds one reports damage, never a shorter log.
+ * E1  Sequences are 1, 2, 3 … without a hole behind the horizon; whoever reads and finds one reports damage, never a shorter log.
  * E2  The last event of a commit carries the commit's idempotency key, its length and the names of the rows that it wrote:
  *     so the log alone tells what was committed, and which rows must exist.
  * E3  Everything that can be refused is refused in `prepare`, before the commit waits with others: nothing in a group
@@ -23,7 +23,7 @@ type Fields = [
   correlationId: string | null,
   to: readonly string[],
 ];
-/** E2: the last three stand in the last event of a commit. */
+/** E2: the last three stand in the last event of a commit, and in an event that was kept by a trim. */
 export type EventHead = [...Fields, idem?: string, events?: number, touched?: Touched[]];
 export type RowHead = [seq: Seq, shelf: string | null, upd: string];
 
@@ -134,13 +134,20 @@ export class EventReader {
     this.#tolerate = tolerate;
   }
 
-  async read({ shard, after, limit, to }: EventQuery, head: Seq): Promise<StoredEvent[]> {
+  async read(
+    { limit, size = Number.POSITIVE_INFINITY, to, ...query }: EventQuery,
+    head: Seq,
+    horizon: Seq,
+  ): Promise<StoredEvent[]> {
+    const { shard } = query;
+    const after = Math.max(query.after, horizon);
     const found: StoredEvent[] = [];
     if (limit <= 0 || after >= head) return found;
     // The name of a receiver as it stands in a head that names it: spares the parsing of most that do not.
     const named = to === undefined ? '' : json(to);
     const range = keys.between((seq) => keys.eventKey(shard, seq), after + 1, head);
     let expected = after + 1;
+    let characters = 0;
     for await (const chunk of chunks(this.#db, range, to === undefined ? limit : undefined, this.#tolerate)) {
       for (const [key, value] of chunk) {
         this.#dense(shard, expected, keys.seqOf(key));
@@ -149,7 +156,8 @@ export class EventReader {
         const event = this.#event(key, value);
         if (event === null || (to !== undefined && !event.to.includes(to))) continue;
         found.push(event);
-        if (found.length === limit) return found;
+        characters += event.body?.length ?? 0;
+        if (found.length === limit || characters >= size) return found;
       }
     }
     this.#dense(shard, expected, head + 1);
@@ -160,12 +168,18 @@ export class EventReader {
   async indexed(range: keys.Range, limit: number): Promise<StoredEvent[]> {
     const found: StoredEvent[] = [];
     if (limit <= 0) return found;
-    for await (const chunk of chunks(this.#db, range, limit, this.#tolerate)) {
-      const named = chunk.slice(0, limit - found.length);
-      const wanted = named.map(([key]) => keys.eventKey(keys.shardOf(key), keys.seqOf(key)));
-      const values = await fetch(this.#db, wanted, this.#tolerate);
-      found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []));
-      if (found.length >= limit) break;
+    // What the index names may be trimmed meanwhile: both are read as they stand now.
+    const snapshot = this.#db.snapshot();
+    try {
+      for await (const chunk of chunks(this.#db, range, limit, this.#tolerate, snapshot)) {
+        const named = chunk.slice(0, limit - found.length);
+        const wanted = named.map(([key]) => keys.eventKey(keys.shardOf(key), keys.seqOf(key)));
+        const values = await fetch(this.#db, wanted, this.#tolerate, snapshot);
+        found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []));
+        if (found.length >= limit) break;
+      }
+    } finally {
+      await snapshot.close();
     }
     return found;
   }

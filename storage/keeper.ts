@@ -8,15 +8,21 @@
  *     served as soon as the database is open.
  * M4  A quarantined store writes nothing, not even its own records.
  * M5  The fence token grows at each start of a process and is durable before it is used.
+ * M6  Damage can make the engine end this process, and no error tells of it. So an opening that did not end is followed by a look
+ *     in a process of its own, and by this one's opening only when that one survived it. [O1]
  */
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Seq, Shard, StoreHealth } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
-import { type Database, openDatabase, SYNCED, type Unreadable } from './engine.ts';
+import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './engine.ts';
 import { EventReader } from './event-log.ts';
+import { lowerFloors } from './floors.ts';
 import { FENCE_KEY } from './keys.ts';
+import { EngineDied, lookApart } from './look-apart.ts';
+import { OpeningFile } from './opening.ts';
 import { encode } from './records.ts';
 import {
   droppedAtOpen,
@@ -24,8 +30,10 @@ import {
   MarkFile,
   manifestOf,
   mustCreate,
+  Names,
   raiseBallast,
   releaseBallast,
+  syncNames,
 } from './side-files.ts';
 import { type Found, verify } from './verify.ts';
 
@@ -33,6 +41,8 @@ import { type Found, verify } from './verify.ts';
 const MARK_MS = 1000;
 const REOPEN_MS_MIN = 100;
 const REOPEN_MS_MAX = 5000;
+/** More are only counted so far. */
+const UNFOUND_MAX = 10_000;
 export interface Mounted {
   readonly db: Database;
   readonly reader: EventReader;
@@ -45,36 +55,48 @@ export interface KeeperOptions {
   readonly directory: string;
   readonly ballastBytes: number;
   readonly shard: Shard;
+  readonly onPoint?: OnPoint;
 }
 
 export class Keeper {
   readonly #database: string;
   readonly #ballast: string;
-  readonly #directory: string;
+  readonly directory: string;
   readonly #ballastBytes: number;
   readonly #shard: Shard;
+  /** Passed through to whoever has points of its own. */
+  readonly point: OnPoint;
   readonly #markFile: MarkFile;
+  readonly #opening: OpeningFile;
+  /** F6: of the database. */
+  readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
   readonly #closing = new AbortController();
   #state: StoreHealth['state'] = 'failed';
   #reason: string | null = 'not opened yet';
   #mounted: Mounted | null = null;
   #head: Seq = 0;
+  #horizon: Seq = 0;
   #token = 0;
   #warning: string | null = null;
+  /** Keys that verification found and a look-up does not. */
+  readonly #unfound = new Set<string>();
   #mending: Promise<void> = Promise.resolve();
   #marking: Promise<void> = Promise.resolve();
   #marker: NodeJS.Timeout | null = null;
   #marked: Mark = { head: 0, token: 0, manifest: null };
   #manifest: Mark['manifest'] = null;
 
-  constructor({ directory, ballastBytes, shard }: KeeperOptions) {
-    this.#directory = directory;
+  constructor({ directory, ballastBytes, shard, onPoint = () => {} }: KeeperOptions) {
+    this.directory = directory;
     this.#database = join(directory, 'db');
     this.#ballast = join(directory, 'ballast');
     this.#markFile = new MarkFile(join(directory, 'mark'));
+    this.#opening = new OpeningFile(directory);
+    this.names = new Names(this.#database);
     this.#ballastBytes = ballastBytes;
     this.#shard = shard;
+    this.point = onPoint;
   }
 
   get token(): number {
@@ -82,7 +104,11 @@ export class Keeper {
   }
 
   async start(): Promise<void> {
-    await mkdir(this.#directory, { recursive: true });
+    const isUnfinished = existsSync(`${this.directory}.partial`) && !existsSync(this.directory);
+    if (isUnfinished) throw new StoreUnavailable(`a restore into ${this.directory} did not end: run it again`);
+    await mkdir(this.directory, { recursive: true });
+    if (!existsSync(join(this.directory, 'mark'))) await syncNames(this.directory);
+    await this.#outlive();
     try {
       await this.#mount();
     } catch (error) {
@@ -116,8 +142,19 @@ export class Keeper {
     this.#mending = this.#dismount().then(() => this.#mend(decide));
   }
 
+  /** What verification found cannot be looked up: an index of the engine has rotted. Said once for each key. */
+  unfound(key: string): void {
+    if (this.#unfound.has(key) || this.#unfound.size >= UNFOUND_MAX) return;
+    this.#unfound.add(key);
+    if (this.#state === 'open') this.#set('open', this.#remark());
+  }
+
   head(): Seq {
     return this.#mounted?.found.head ?? this.#head;
+  }
+
+  horizon(): Seq {
+    return this.#mounted?.found.horizon.seq ?? this.#horizon;
   }
 
   health(): StoreHealth {
@@ -140,9 +177,10 @@ export class Keeper {
     if (wasOpen) {
       const manifest = await manifestOf(this.#database).catch(() => null);
       const mark = { head: this.#head, token: this.#token, manifest };
-      await this.#markFile.write(mark, { durable: true }).catch(() => {});
+      await this.#markFile.write(mark).catch(() => {});
     }
     await this.#markFile.close();
+    await this.names.close();
   }
 
   async #mend(decide: (found: Found | null) => void): Promise<void> {
@@ -167,16 +205,42 @@ export class Keeper {
     undecided?.(null);
   }
 
-  /** Opens and verifies; nothing of ours is written. */
+  /** M6: throws when the database would end this process, too. */
+  async #outlive(): Promise<void> {
+    const unended = await this.#opening.read();
+    if (unended === null) return;
+    try {
+      await lookApart(this.directory);
+    } catch (error) {
+      if (!(error instanceof EngineDied)) throw error;
+      const { since, attempts } = await this.#opening.begin().catch(() => unended);
+      throw new StoreUnavailable(
+        `${this.directory} is damaged, the hub does not start on it: ${error.message} ` +
+          `(${attempts} attempts to open it since ${since}). Restore a backup: ocpi-hub store restore --help`,
+      );
+    }
+  }
+
+  /** Opens and verifies; of ours only floors are written, where the log has lost what they rely on. */
   async #mount(): Promise<Mounted> {
     const mark = await this.#markFile.read();
     const createIfMissing = await mustCreate(this.#database, mark).catch((error: unknown) => {
       throw new StoreUnavailable(sentence(error));
     });
-    const db = await openDatabase(this.#database, createIfMissing);
+    const unended = await this.#opening.read();
+    const lostBefore = unended !== null && (unended.lost || (await droppedAtOpen(this.#database)) !== null);
+    // On a full disk it cannot be noted: the store opens none the less, without this guard.
+    await this.#opening.begin(lostBefore).catch(() => {});
+    const db = await openDatabase(this.#database, createIfMissing).catch(async (error: unknown) => {
+      if (unended === null) await this.#opening.end();
+      throw error;
+    });
     try {
       this.#warning = await droppedAtOpen(this.#database);
-      const found = await verify(db, this.#shard, mark);
+      const found = await verify(db, this.#shard, mark, this.point);
+      const isSound = found.faults.length === 0;
+      if (isSound && (lostBefore || this.#warning !== null)) await lowerFloors(db, this.#shard, found);
+      await this.#opening.end();
       const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
       this.#token = Math.max(this.#token, found.token, markToken);
       const tolerate = found.faults.length > 0 ? (): void => {} : null;
@@ -207,13 +271,23 @@ export class Keeper {
     }
     this.#manifest = await manifestOf(this.#database);
     this.#marked = { head: found.head, token: this.#token, manifest: this.#manifest };
-    await this.#markFile.write(this.#marked, { durable: true });
-    this.#set('open', this.#warning);
+    await this.#markFile.write(this.#marked);
+    this.#set('open', this.#remark());
+  }
+
+  #remark(): string | null {
+    const [first] = this.#unfound;
+    const remarks = [
+      this.#warning ?? [],
+      first === undefined ? [] : `${this.#unfound.size} records cannot be looked up, ${JSON.stringify(first)} first`,
+    ].flat();
+    return remarks.length > 0 ? remarks.join('; ') : null;
   }
 
   async #dismount(): Promise<void> {
     const db = this.#mounted?.db;
     this.#head = this.head();
+    this.#horizon = this.horizon();
     this.#mounted = null;
     await db?.close().catch(() => {});
   }
@@ -225,7 +299,7 @@ export class Keeper {
         // The size seen a tick ago: by now it is on the disk, which a size seen while the engine writes is not.
         this.#marked = { head: this.head(), token: this.#token, manifest: this.#manifest };
         this.#manifest = await manifestOf(this.#database);
-        await this.#markFile.write(this.#marked, { durable: false });
+        await this.#markFile.write(this.#marked);
         // A mark that cannot be written stays behind, which promises less and is never wrong.
       })
       .catch(() => {});

@@ -27,6 +27,7 @@ const SEQ_DIGITS = 14;
 const PLACE_DIGITS = SHARD_DIGITS + SEQ_DIGITS;
 
 export const FENCE_KEY = 'm/fence';
+export const HORIZON_KEY = 'm/horizon';
 /** Written only so that a synced write happens. */
 export const FLUSH_KEY = 'm/flush';
 

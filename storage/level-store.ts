@@ -1,23 +1,26 @@
 /**
  * The embedded store: one LevelDB, one process, one shard. Meets every promise of `contract.ts`.
  *
- * L1  A commit is answered after its batch is on the disk, never before (S1). Memory changes after the batch, in its order.
+ * L1  A commit is answered after its batch is on the disk, with the name of the file that holds it (F6), never before (S1).
+ *     Memory changes after the batch, in its order.
  * L2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
  *     database does not reopen at once, its caller is told `OutcomeUnknown` and asks again with the same key.
  * L3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
  *     learns it from the log at open (S3).
  * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
  */
+import { writeBackup } from './backup.ts';
 import { Committer, type Group, type Job } from './committer.ts';
 import type * as contract from './contract.ts';
 import { Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
-import { BALLAST_BYTES, type Batch, SYNCED } from './engine.ts';
+import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './engine.ts';
 import { type Prepared, prepare, stage } from './event-log.ts';
 import { Keeper, type Mounted } from './keeper.ts';
 import * as keys from './keys.ts';
 import * as outbox from './outbox.ts';
 import { Reads } from './reads.ts';
 import { encode } from './records.ts';
+import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 
 const SHARD = 0;
@@ -30,12 +33,13 @@ export interface LevelStoreOptions {
   readonly node: string;
   /** Room on the disk kept for reopening after it was full; 0 keeps none. */
   readonly ballastBytes?: number;
+  readonly onPoint?: OnPoint;
 }
 
 /** Opens the store, making it when there is none; rejects when another process has it or when opening would do harm. */
 export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
-  const { directory, node, ballastBytes = BALLAST_BYTES } = options;
-  const keeper = new Keeper({ directory, ballastBytes, shard: SHARD });
+  const { directory, node, ballastBytes = BALLAST_BYTES, onPoint } = options;
+  const keeper = new Keeper({ directory, ballastBytes, shard: SHARD, ...(onPoint && { onPoint }) });
   await keeper.start();
   return new LevelStore(keeper, node);
 }
@@ -45,6 +49,8 @@ class LevelStore extends Reads implements contract.Store {
   readonly #committer = new Committer((jobs) => this.#write(jobs));
   /** L3: commits that wait. */
   readonly #flying = new Map<string, Promise<contract.Appended>>();
+  readonly #compaction = new Compaction();
+  #trimming: Promise<void> = Promise.resolve();
   #flush: NodeJS.Timeout | null = null;
   #closed = false;
 
@@ -89,12 +95,9 @@ class LevelStore extends Reads implements contract.Store {
       this.#committer.push({
         size: settle.size,
         synced: false,
-        stage: (batch, { opened }) => {
-          const { open } = this.keeper.writable().found;
-          outbox.stageSettle(batch, settle, open, opened);
-        },
-        done: ({ open }) => {
-          outbox.applySettle(settle, open);
+        stage: (batch, { opened }) => outbox.stageSettle(batch, settle, this.keeper.writable().found, opened),
+        done: (found) => {
+          outbox.applySettle(settle, found);
           resolve();
         },
         // Whether it was written does not matter: settling again is harmless, and not settling sends again (S6).
@@ -102,6 +105,53 @@ class LevelStore extends Reads implements contract.Store {
         fail: reject,
       });
     });
+  }
+
+  /** One after another: each is measured at the horizon that the one before left. */
+  trim(trim: contract.Trim): Promise<void> {
+    const mine = this.#trimming.then(() => this.#trim(trim));
+    this.#trimming = mine.catch(() => {});
+    return mine;
+  }
+
+  async #trim(trim: contract.Trim): Promise<void> {
+    this.#checkFence(trim.fence);
+    const mounted = this.keeper.writable();
+    const prepared = await prepareTrim(mounted, trim);
+    let rows: readonly contract.RowKey[] | null = [];
+    await new Promise<void>((resolve, reject) => {
+      this.#committer.push({
+        size: 0,
+        synced: false,
+        alone: true,
+        stage: (batch) => {
+          const { db, found } = this.keeper.writable();
+          rows = stageTrim(batch, db, found, SHARD, prepared);
+          this.keeper.point('trim.before');
+        },
+        done: (found) => {
+          this.keeper.point('trim.after');
+          if (rows === null) return void reject(new StoreUnavailable('the store was reopened during a trim'));
+          applyTrim(found, SHARD, prepared, rows);
+          resolve();
+        },
+        // Trimming again from wherever the horizon then is does the rest.
+        recall: (_found, error) => reject(error),
+        fail: reject,
+      });
+    });
+    this.keeper.point('trim.compact');
+    await this.#compaction.after(mounted.db, SHARD, prepared);
+  }
+
+  backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
+    const { db, found } = this.keeper.mounted();
+    if (found.faults.length > 0) {
+      return Promise.reject(new StoreUnavailable(`a damaged store is not backed up: ${found.faults.join('; ')}`));
+    }
+    const place = { directory, within: this.keeper.directory };
+    const { token, point } = this.keeper;
+    return writeBackup({ db, shard: SHARD, token, ...place, point, isRunning: true }, options);
   }
 
   async close(): Promise<void> {
@@ -160,7 +210,11 @@ class LevelStore extends Reads implements contract.Store {
       const batch = db.batch();
       const group: Group = { next: found.head + 1, opened: new Map() };
       for (const job of jobs) job.stage(batch, group);
+      const what = synced ? 'commit' : 'settle';
+      this.keeper.point(`${what}.before`);
       await batch.write(synced ? SYNCED : {});
+      if (synced) await this.keeper.names.keep();
+      this.keeper.point(`${what}.after`);
     } catch (cause) {
       const error = new StoreUnavailable('a write failed; the store is being reopened', { cause });
       this.keeper.fail(cause, (reopened) => {
@@ -197,8 +251,15 @@ class LevelStore extends Reads implements contract.Store {
 function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
   found.head = last;
   found.commits.add(idem, first, last);
-  for (const { put, key } of puts) {
+  for (const { put, key, data } of puts) {
     found.damagedRows.delete(key);
-    found.order.place(put, put.gone ? null : put.shelf, put.gone ? '' : put.upd);
+    if (put.gone) {
+      found.order.remove(put);
+      found.recent.delete(key);
+    } else {
+      const { kind, owner, id, shelf, upd, body } = put;
+      found.order.place(put, shelf, upd);
+      found.recent.add(key, { kind, owner, id, shelf, upd, body, data, seq: last });
+    }
   }
 }

@@ -7,7 +7,9 @@
  * O3  Finding a place costs the logarithm of the list; a merge costs that for each shelf, wherever the page lies.
  * O4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
  *     so that the entry alone says where it is.
+ * O5  Of a kind whose rows are all listed it also knows which rows there are not.
  */
+import TinyQueue from 'tinyqueue';
 import type { ListQuery, RowKey } from './contract.ts';
 import { SortedList } from './sorted-list.ts';
 
@@ -26,6 +28,8 @@ interface Kind {
   /** `owner 0 id` → entry. */
   readonly entries: Map<string, string>;
   readonly shelves: Map<string, SortedList<string>>;
+  /** Whether a row that stands on no shelf was ever among them (O5). */
+  hasUnlisted: boolean;
 }
 
 /** The part [low, high) of one shelf. */
@@ -35,8 +39,13 @@ interface Window {
   high: number;
 }
 
+/** A row's key, and what it stands by. */
+export interface Place extends RowKey {
+  readonly upd: string;
+}
+
 export interface Page {
-  readonly keys: RowKey[];
+  readonly places: Place[];
   readonly total: number;
   readonly offset: number;
 }
@@ -44,20 +53,15 @@ export interface Page {
 export class OrderIndex {
   readonly #kinds = new Map<string, Kind>();
 
-  /** Puts a row at its place, from wherever it stood; a null shelf takes it out. */
+  /** Puts a row at its place, from wherever it stood; one with a null shelf stands on no list. */
   place(key: RowKey, shelf: string | null, upd: string): void {
     const kind = this.#kind(key.kind);
-    // `join` makes flat strings, where `+` would keep a tree of parts alive for every entry.
-    const name = [key.owner, key.id].join(NUL);
-    const old = kind.entries.get(name);
-    if (old !== undefined) {
-      const shelfOf = restored(old.slice(old.lastIndexOf(NUL) + 1));
-      const list = kind.shelves.get(shelfOf);
-      list?.remove(old);
-      if (list?.size === 0) kind.shelves.delete(shelfOf);
-      kind.entries.delete(name);
+    const name = nameOf(key);
+    takeOut(kind, name);
+    if (shelf === null) {
+      kind.hasUnlisted = true;
+      return;
     }
-    if (shelf === null) return;
     const entry = [upd, key.owner, key.id, shelf].map(sortable).join(NUL);
     kind.entries.set(name, entry);
     let list = kind.shelves.get(shelf);
@@ -66,6 +70,21 @@ export class OrderIndex {
       kind.shelves.set(shelf, list);
     }
     list.add(entry);
+  }
+
+  /** The row is gone. */
+  remove(key: RowKey): void {
+    takeOut(this.#kind(key.kind), nameOf(key));
+  }
+
+  has(key: RowKey): boolean {
+    return this.#kinds.get(key.kind)?.entries.has(nameOf(key)) ?? false;
+  }
+
+  /** Whether there is certainly no such row (O5). */
+  isAbsent(key: RowKey): boolean {
+    const kind = this.#kinds.get(key.kind);
+    return kind === undefined || !(kind.hasUnlisted || kind.entries.has(nameOf(key)));
   }
 
   page(query: ListQuery): Page {
@@ -87,31 +106,65 @@ export class OrderIndex {
       for (const window of windows) window.low = Math.min(window.high, Math.max(window.low, window.list.rank(behind)));
       offset = total - remaining(windows);
     }
-    return { keys: take(windows, query.limit).map((entry) => rowKeyOf(query.kind, entry)), total, offset };
+    return { places: take(windows, query.limit).map((entry) => placeOf(query.kind, entry)), total, offset };
   }
 
   #kind(name: string): Kind {
     let kind = this.#kinds.get(name);
     if (kind === undefined) {
-      kind = { entries: new Map(), shelves: new Map() };
+      kind = { entries: new Map(), shelves: new Map(), hasUnlisted: false };
       this.#kinds.set(name, kind);
     }
     return kind;
   }
 }
 
-function rowKeyOf(kind: string, entry: string): RowKey {
-  const [, owner = '', id = ''] = entry.split(NUL).map(restored);
-  return { kind, owner, id };
+/** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
+const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
+
+function takeOut(kind: Kind, name: string): void {
+  const old = kind.entries.get(name);
+  if (old === undefined) return;
+  const shelf = restored(old.slice(old.lastIndexOf(NUL) + 1));
+  const list = kind.shelves.get(shelf);
+  list?.remove(old);
+  if (list?.size === 0) kind.shelves.delete(shelf);
+  kind.entries.delete(name);
+}
+
+function placeOf(kind: string, entry: string): Place {
+  const [upd = '', owner = '', id = ''] = entry.split(NUL).map(restored);
+  return { kind, owner, id, upd };
 }
 
 const remaining = (windows: readonly Window[]): number => windows.reduce((sum, { low, high }) => sum + high - low, 0);
 
-/** The first `count` entries of the merge: where it ends is found like where it begins, the rest is sorting one page. */
+/** What of a shelf is still to be merged, by its first entry. */
+interface Run extends Window {
+  head: string;
+}
+
+/** The first `count` entries of the merge. */
 function take(windows: readonly Window[], count: number): string[] {
-  const ends = windows.map(({ list, low, high }) => ({ list, low, high: Math.min(high, low + count) }));
-  skip(ends, Math.min(count, remaining(ends)));
-  return windows.flatMap(({ list, low }, i) => list.slice(low, (ends[i] as Window).low)).sort();
+  const [only] = windows;
+  if (only !== undefined && windows.length === 1) {
+    return only.list.slice(only.low, Math.min(only.high, only.low + count));
+  }
+  const runs = windows
+    .filter(({ low, high }) => low < high)
+    .map(({ list, low, high }): Run => ({ list, low, high, head: list.at(low) as string }));
+  const merge = new TinyQueue(runs, (a, b) => (a.head < b.head ? -1 : 1));
+  const taken: string[] = [];
+  while (taken.length < count) {
+    const run = merge.pop();
+    if (run === undefined) break;
+    taken.push(run.head);
+    run.low += 1;
+    if (run.low === run.high) continue;
+    run.head = run.list.at(run.low) as string;
+    merge.push(run);
+  }
+  return taken;
 }
 
 /**
@@ -125,7 +178,7 @@ function skip(windows: readonly Window[], count: number): void {
   let wanted = count;
   for (let round = 0; wanted > 0; round += 1) {
     const { list, at } = draw(open, round % 3 === 2 ? null : wanted / remaining(open), round % 3 === 0 ? 1 : -1);
-    const pivot = list.slice(at, at + 1)[0] as string;
+    const pivot = list.at(at) as string;
     const splits = open.map((shelf) => (shelf.list === list ? at : within(shelf, shelf.list.rank(pivot))));
     const below = splits.reduce((sum, split, i) => sum + split - (open[i] as Window).low, 0);
     for (const [i, shelf] of open.entries()) {

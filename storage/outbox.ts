@@ -4,9 +4,12 @@
  * D1  A delivery has at most one row: open (`p/`, pending or dead) or a remembered success (`d/`).
  * D2  Which deliveries are open is known in memory, eight bytes each: reading them never walks over the tombstones of those
  *     that have ended, and a success that never was open deletes nothing.
+ * D3  Of a delivery at or below the horizon nothing is remembered any more. Behind it every one that was tried keeps its row:
+ *     floors that a loss has made doubtful are found again by them (`floors.ts`), so the horizon alone bounds them.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Shard } from './contract.ts';
-import { type Batch, chunks, type Database } from './engine.ts';
+import { type Batch, chunks, type Database, fetch } from './engine.ts';
+import type { Horizon } from './horizon.ts';
 import * as keys from './keys.ts';
 import { decode, encode } from './records.ts';
 import { SortedList } from './sorted-list.ts';
@@ -30,6 +33,16 @@ export class OpenDeliveries {
 
   remove(dest: string, shard: Shard, seq: Seq): void {
     this.#lists.get(keys.floorKey(dest, shard))?.remove(seq);
+  }
+
+  /** All at or below a sequence, of every receiver. */
+  upTo(shard: Shard, seq: Seq): { dest: string; seq: Seq }[] {
+    return [...this.#lists].flatMap(([name, list]) => {
+      const floor = keys.floorOf(name);
+      return floor.shard === shard
+        ? list.slice(0, list.rank(seq + 1)).map((at) => ({ dest: floor.dest, seq: at }))
+        : [];
+    });
   }
 
   within({ dest, shard, fromSeq, toSeq, limit }: DeliveryQuery): Seq[] {
@@ -58,9 +71,15 @@ export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Flo
 }
 
 /** `staged` holds what earlier members of the same batch will have made open (true) or ended (false). */
-export function stageSettle(batch: Batch, settle: Settle, open: OpenDeliveries, staged: Map<string, boolean>): void {
+export function stageSettle(
+  batch: Batch,
+  settle: Settle,
+  { open, horizon }: { open: OpenDeliveries; horizon: Horizon },
+  staged: Map<string, boolean>,
+): void {
   for (const { row, head, data } of settle.rows) {
     const { dest, shard, seq } = row;
+    if (seq <= horizon.seq) continue;
     const openAt = keys.openKey(dest, shard, seq);
     const doneAt = keys.deliveredKey(dest, shard, seq);
     const wasOpen = staged.get(openAt) ?? open.has(dest, shard, seq);
@@ -76,20 +95,29 @@ export function stageSettle(batch: Batch, settle: Settle, open: OpenDeliveries, 
   }
 }
 
-export function applySettle(settle: Settle, open: OpenDeliveries): void {
+export function applySettle(settle: Settle, { open, horizon }: { open: OpenDeliveries; horizon: Horizon }): void {
   for (const { row } of settle.rows) {
+    if (row.seq <= horizon.seq) continue;
     if (row.state === 'DELIVERED') open.remove(row.dest, row.shard, row.seq);
     else open.add(row.dest, row.shard, row.seq);
   }
 }
 
-export async function readDeliveries(db: Database, open: OpenDeliveries, query: DeliveryQuery): Promise<DeliveryRow[]> {
+/** `missed`: keys of rows that are open now as before, and were not found. */
+export async function readOpen(
+  db: Database,
+  open: OpenDeliveries,
+  query: DeliveryQuery,
+): Promise<{ rows: DeliveryRow[]; missed: string[] }> {
+  const { dest, shard } = query;
+  const wanted = open.within(query).map((seq) => keys.openKey(dest, shard, seq));
+  const values = await fetch(db, wanted);
+  const missed = wanted.filter((key, i) => values[i] === undefined && open.has(dest, shard, keys.seqOf(key)));
+  return { rows: wanted.flatMap((key, i) => toRow(key, values[i]) ?? []), missed };
+}
+
+export async function readDelivered(db: Database, query: DeliveryQuery): Promise<DeliveryRow[]> {
   const { dest, shard, limit } = query;
-  if (query.rows === 'open') {
-    const wanted = open.within(query).map((seq) => keys.openKey(dest, shard, seq));
-    const values = await db.getMany(wanted);
-    return wanted.flatMap((key, i) => toRow(key, values[i]) ?? []);
-  }
   const found: DeliveryRow[] = [];
   if (limit <= 0) return found;
   const at = (seq: Seq): string => keys.deliveredKey(dest, shard, seq);
@@ -105,7 +133,7 @@ export async function readDeliveries(db: Database, open: OpenDeliveries, query: 
 
 export async function readDelivery(db: Database, dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
   const both = [keys.openKey(dest, shard, seq), keys.deliveredKey(dest, shard, seq)];
-  const values = await db.getMany(both);
+  const values = await fetch(db, both);
   for (const [i, key] of both.entries()) {
     const row = toRow(key, values[i]);
     if (row !== null) return row;

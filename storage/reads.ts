@@ -4,8 +4,10 @@
  * R1  A read works on the database as it stands when the read begins, which holds all that resolved before (S7).
  * R2  What is damaged is never returned (S8). A quarantined store, whose damage is known and named, leaves it out of scans and
  *     of the log, so that the rest can be read; a read of one damaged thing by its name throws there too.
+ * R4  What verification found and a look-up does not is damaged, too: an index of the engine may rot. The store then says so.
  * R3  While the database is being reopened there is nothing to read from, and reads are refused.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   DeliveryQuery,
   DeliveryRow,
@@ -21,12 +23,21 @@ import type {
   StoreHealth,
 } from './contract.ts';
 import { Damaged, StoreUnavailable } from './contract.ts';
-import { chunks } from './engine.ts';
+import { chunks, type Database, fetch, sought } from './engine.ts';
 import { type RowHead, toEvent } from './event-log.ts';
 import type { Keeper, Mounted } from './keeper.ts';
 import * as keys from './keys.ts';
+import type { Place } from './order-index.ts';
 import * as outbox from './outbox.ts';
 import { decode, inspect } from './records.ts';
+
+/** Rows of a list that are fetched before their size is known. */
+const firstRows = 8;
+/** How often, and how long apart, something is looked up that should be there: a commit may be about to be remembered. */
+const looksMax = 20;
+const lookAgainMs = 25;
+/** How often a page is cut anew when every row on it moved away before it was read. */
+const cutsMax = 100;
 
 export class Reads {
   protected readonly keeper: Keeper;
@@ -38,15 +49,17 @@ export class Reads {
   }
 
   async event(shard: Shard, seq: Seq): Promise<StoredEvent | null> {
+    if (seq <= this.horizon(shard)) return null;
     const key = keys.eventKey(shard, seq);
-    const value = this.#value(key);
+    const value = await this.#value(key);
     if (value !== undefined) return toEvent(key, decode(key, value));
-    if (shard === this.#shard && seq >= 1 && seq <= this.head(shard)) throw new Damaged(key);
+    const isMissed = shard === this.#shard && seq > this.horizon(shard) && seq <= this.head(shard);
+    if (isMissed) this.#unfound(key);
     return null;
   }
 
   read(query: EventQuery): Promise<StoredEvent[]> {
-    return this.#reading(({ reader, found }) => reader.read(query, found.head));
+    return this.#reading(({ reader, found }) => reader.read(query, found.head, found.horizon.seq));
   }
 
   async history(shard: Shard, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
@@ -66,19 +79,29 @@ export class Reads {
   async get(key: RowKey): Promise<Row | null> {
     keys.checkRow(key);
     const name = keys.rowKey(key);
-    if (this.keeper.mounted().found.damagedRows.has(name)) throw new Damaged(name);
-    const value = this.#value(name);
-    return value === undefined ? null : toRow(name, value);
+    const { damagedRows, faults, order, recent } = this.keeper.mounted().found;
+    if (damagedRows.has(name)) throw new Damaged(name);
+    const written = recent.get(name);
+    if (written) return written;
+    if (faults.length === 0 && order.isAbsent(key)) return null;
+    for (let look = 1; ; look += 1) {
+      const value = await this.#value(name);
+      if (value !== undefined) return toRow(name, value);
+      // As it stands by now: the database may have been reopened meanwhile.
+      if (!this.keeper.mounted().found.order.has(key)) return null;
+      if (look === looksMax) this.#unfound(name, key);
+      await sleep(lookAgainMs);
+    }
   }
 
   list(query: ListQuery): Promise<ListPage> {
     return this.#reading(async ({ db, found }) => {
-      const page = found.order.page(query);
-      const names = page.keys.map(keys.rowKey);
-      const values = await db.getMany(names);
-      // Absent: removed since the page was cut.
-      const rows = names.flatMap((name, i) => (values[i] === undefined ? [] : toRow(name, values[i])));
-      return { rows, total: page.total, offset: page.offset };
+      for (let cuts = 1; ; cuts++) {
+        const { places, total, offset } = found.order.page(query);
+        const rows = await rowsUpTo(db, places, query);
+        // An empty page would say that the list ends here; when all that stood on it moved away meanwhile, it is cut again.
+        if (rows.length > 0 || places.length === 0 || cuts === cutsMax) return { rows, total, offset };
+      }
     });
   }
 
@@ -110,11 +133,24 @@ export class Reads {
   }
 
   deliveries(query: DeliveryQuery): Promise<DeliveryRow[]> {
-    return this.#reading(({ db, found }) => outbox.readDeliveries(db, found.open, query));
+    return this.#reading(async ({ db, found }) => {
+      if (query.rows === 'DELIVERED') return outbox.readDelivered(db, query);
+      for (let look = 1; ; look += 1) {
+        const { rows, missed } = await outbox.readOpen(db, found.open, query);
+        const [first] = missed;
+        if (first === undefined) return rows;
+        if (look === looksMax) this.#unfound(first);
+        await sleep(lookAgainMs);
+      }
+    });
   }
 
   delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
     return this.#reading(({ db }) => outbox.readDelivery(db, dest, shard, seq));
+  }
+
+  horizon(shard: Shard): Seq {
+    return shard === this.#shard ? this.keeper.horizon() : 0;
   }
 
   health(): StoreHealth {
@@ -125,15 +161,22 @@ export class Reads {
     this.keeper.onHealth(listener);
   }
 
-  #value(key: string): string | undefined {
+  async #value(key: string): Promise<string | undefined> {
     const { db } = this.keeper.mounted();
     // As bytes: the engine's own way with text can cut a key that ends in a character of several bytes.
     try {
-      return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' });
+      return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' }) ?? (await sought(db, key));
     } catch (error) {
       if (db.status !== 'open') throw new StoreUnavailable('the store was closed during a read', { cause: error });
       throw new Damaged(key);
     }
+  }
+
+  /** Says so, and marks a row as one to be made again. */
+  #unfound(name: string, row?: RowKey): never {
+    if (row) this.keeper.mounted().found.damagedRows.set(name, { kind: row.kind, owner: row.owner, id: row.id });
+    this.keeper.unfound(name);
+    throw new Damaged(name);
   }
 
   async #reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {
@@ -147,8 +190,39 @@ export class Reads {
   }
 }
 
-function toRow(name: string, value: string): Row {
-  const { head, data, body } = decode(name, value);
+/**
+ * Rows of a page until their bodies have reached a size. They are fetched as many at a time as those before let expect. One that was
+ * written since the page was cut and stands further on by now is left out: it is read there, and only there.
+ */
+async function rowsUpTo(db: Database, places: readonly Place[], query: ListQuery): Promise<Row[]> {
+  const { size = Number.POSITIVE_INFINITY, bodiesOnly } = query;
+  const rows: Row[] = [];
+  let characters = 0;
+  let count = size === Number.POSITIVE_INFINITY ? places.length : firstRows;
+  for (let from = 0; from < places.length; ) {
+    const wanted = places.slice(from, from + count);
+    const names = wanted.map(keys.rowKey);
+    const values = await fetch(db, names);
+    for (const [i, place] of wanted.entries()) {
+      const value = values[i];
+      // Absent: removed since the page was cut.
+      if (value === undefined) continue;
+      const row = rowAt(place, names[i] ?? '', value, !bodiesOnly);
+      if (row.upd > place.upd) continue;
+      rows.push(row);
+      characters += row.body?.length ?? 0;
+      if (characters >= size) return rows;
+    }
+    from += count;
+    count = Math.ceil((size - characters) / Math.max(1, characters / Math.max(1, rows.length)));
+  }
+  return rows;
+}
+
+const toRow = (name: string, value: string): Row => rowAt(keys.rowKeyOf(name), name, value, true);
+
+function rowAt({ kind, owner, id }: RowKey, name: string, value: string, withData: boolean): Row {
+  const { head, data, body } = decode(name, value, withData);
   const [seq, shelf, upd] = head as RowHead;
-  return { ...keys.rowKeyOf(name), shelf, upd, seq, data, body };
+  return { kind, owner, id, shelf, upd, seq, data, body };
 }

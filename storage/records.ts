@@ -14,7 +14,9 @@ import { Damaged } from './contract.ts';
 
 const VERSION = '1';
 const CRC_DIGITS = 8;
-const CONTENT_AT = VERSION.length + 2 * CRC_DIGITS;
+const OF_KEY_AT = VERSION.length;
+const OF_BOTH_AT = OF_KEY_AT + CRC_DIGITS;
+const CONTENT_AT = OF_BOTH_AT + CRC_DIGITS;
 
 export interface Content {
   readonly head: unknown;
@@ -25,7 +27,10 @@ export interface Content {
 /** `sound`, or where the damage is: in the `content`, or in the `key` (also: a value that belongs to another key). */
 export type Condition = 'sound' | 'content' | 'key';
 
-const hex = (crc: number): string => crc.toString(16).padStart(CRC_DIGITS, '0');
+const pairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+const pair = (byte: number): string => pairs[byte] as string;
+const hex = (crc: number): string =>
+  pair(crc >>> 24) + pair((crc >>> 16) & 255) + pair((crc >>> 8) & 255) + pair(crc & 255);
 
 /** `head` and `data` are JSON texts. */
 export function encode(key: string, head: string, data = '', body: string | null = null): string {
@@ -36,9 +41,21 @@ export function encode(key: string, head: string, data = '', body: string | null
 
 export function inspect(key: string, value: string): Condition {
   const ofKey = crc32(key);
-  const stored = value.slice(VERSION.length + CRC_DIGITS, CONTENT_AT);
-  if (value.startsWith(VERSION) && stored === hex(crc32(value.slice(CONTENT_AT), ofKey))) return 'sound';
-  return value.slice(VERSION.length, VERSION.length + CRC_DIGITS) === hex(ofKey) ? 'content' : 'key';
+  const isSound = storedCrc(value, OF_BOTH_AT) === crc32(value.slice(CONTENT_AT), ofKey);
+  if (isSound && value.startsWith(VERSION)) return 'sound';
+  return storedCrc(value, OF_KEY_AT) === ofKey ? 'content' : 'key';
+}
+
+/** What `hex` wrote; NaN when it cannot have. Text is not cut out for it: every record of a store is inspected when it opens. */
+function storedCrc(value: string, at: number): number {
+  let crc = 0;
+  for (let i = at; i < at + CRC_DIGITS; i++) {
+    const code = value.charCodeAt(i);
+    if (code >= 0x30 && code <= 0x39) crc = crc * 16 + code - 0x30;
+    else if (code >= 0x61 && code <= 0x66) crc = crc * 16 + code - 0x57;
+    else return Number.NaN;
+  }
+  return crc;
 }
 
 /** The head alone, of a record that was inspected. */
@@ -46,11 +63,12 @@ export function headOf(value: string): unknown {
   return JSON.parse(value.slice(CONTENT_AT, value.indexOf('\n', CONTENT_AT)));
 }
 
-export function decode(key: string, value: string): Content {
+/** Throws `Damaged`. Without `withData`, `data` is null. */
+export function decode(key: string, value: string, withData = true): Content {
   if (inspect(key, value) !== 'sound') throw new Damaged(key);
   const headEnd = value.indexOf('\n', CONTENT_AT);
   const dataEnd = value.indexOf('\n', headEnd + 1);
-  const data = value.slice(headEnd + 1, dataEnd === -1 ? undefined : dataEnd);
+  const data = withData ? value.slice(headEnd + 1, dataEnd === -1 ? undefined : dataEnd) : '';
   return {
     head: headOf(value),
     data: data === '' ? null : JSON.parse(data),

@@ -7,11 +7,15 @@
  *     promises only this: a log whose head is below it is damaged.
  * F3  `mark` names the engine's MANIFEST and a size that it had: a shorter one opens as an empty or older database, and
  *     opening deletes the tables that it does not name. So it is checked before, and not opened.
- * F4  `mark` is two slots written in turn, each with a checksum: a torn write leaves the other.
+ * F4  `mark` is two slots written in turn, each with a checksum, each synced before the other is written: a torn write leaves
+ *     the other.
  * F5  `ballast` is room on the disk that is given back when a write failed, because reopening writes too. Writes resume
  *     only when it stands again: the proof that there is room.
+ * F6  The engine syncs what it writes, but not the name of a log that it begins. Until its directory is synced too, a power cut
+ *     may take the name, and with it every commit in that log. The same holds for the names of the directories that hold all this.
  */
 import { randomFillSync } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Seq } from './contract.ts';
@@ -19,6 +23,8 @@ import { encode, headOf, inspect } from './records.ts';
 
 const SLOT_BYTES = 512;
 const FORMAT = 1;
+/** Longer than any clock of a file system stands still. */
+const STILL_NS = 1_000_000_000n;
 
 export interface Mark {
   readonly head: Seq;
@@ -57,7 +63,7 @@ export class MarkFile {
     return { head: latest[2], token: latest[3], manifest: latest[4] };
   }
 
-  async write(mark: Mark, options: { readonly durable: boolean }): Promise<void> {
+  async write(mark: Mark): Promise<void> {
     const fresh = this.#file === null;
     this.#file ??= await open(this.#path, 'r+').catch(() => open(this.#path, 'w+'));
     this.#turn += 1;
@@ -66,7 +72,6 @@ export class MarkFile {
     const bytes = Buffer.alloc(SLOT_BYTES);
     bytes.write(encode(slotKey(slot), JSON.stringify(head)), 'latin1');
     await this.#file.write(bytes, 0, SLOT_BYTES, slot * SLOT_BYTES);
-    if (!options.durable) return;
     await this.#file.sync();
     if (fresh) await syncDirectory(dirname(this.#path));
   }
@@ -81,6 +86,8 @@ export class MarkFile {
 export async function manifestOf(database: string): Promise<Mark['manifest']> {
   const name = (await readFile(join(database, 'CURRENT'), 'latin1').catch(absent))?.trim();
   if (name === undefined) return null;
+  if (!/^MANIFEST-\d+$/.test(name))
+    throw new Error(`${database} has a CURRENT file that names no MANIFEST: it is damaged`);
   return [name, (await stat(join(database, name)).catch(absent))?.size ?? 0];
 }
 
@@ -132,7 +139,49 @@ export async function releaseBallast(path: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-async function syncDirectory(path: string): Promise<void> {
+/** F6. */
+export class Names {
+  readonly #directory: string;
+  /** When the names last changed, as far as they are on the disk; nanoseconds. */
+  #syncedAt = -1n;
+  #handle: FileHandle | null = null;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Resolves when every name that stands now is on the disk. A few microseconds when none is new. */
+  async keep(): Promise<void> {
+    const { mtimeNs } = statSync(this.#directory, { bigint: true });
+    if (mtimeNs === this.#syncedAt) return;
+    const begun = BigInt(Date.now()) * 1_000_000n;
+    this.#handle ??= await open(this.#directory, 'r');
+    try {
+      await this.#handle.sync();
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+    // The clock of a file system stands still for some milliseconds: a later change may bear the same time.
+    if (begun - mtimeNs > STILL_NS) this.#syncedAt = mtimeNs;
+  }
+
+  async close(): Promise<void> {
+    await this.#handle?.close();
+    this.#handle = null;
+  }
+}
+
+/** Of a directory that was just made: its name, and that of the directory that holds it. */
+export async function syncNames(directory: string): Promise<void> {
+  await syncDirectory(dirname(directory));
+  // Whose directory is above may be nobody that we may read: then its owner made the name, and not we.
+  await syncDirectory(dirname(dirname(directory))).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EACCES' && error.code !== 'EPERM') throw error;
+  });
+}
+
+export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r');
   try {
     await directory.sync();
@@ -141,7 +190,7 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-function absent(error: NodeJS.ErrnoException): null {
+export function absent(error: NodeJS.ErrnoException): null {
   if (error.code === 'ENOENT') return null;
   throw error;
 }

@@ -80,6 +80,13 @@ export class SortedList<T extends string | number> {
     return block === undefined ? 0 : (this.#counted()[at] as number) + lowerBound(block, value);
   }
 
+  /** The entry at place n; undefined behind the last. */
+  at(n: number): T | undefined {
+    const starts = this.#counted();
+    const at = Math.max(0, lowerBound(starts, n + 1) - 1);
+    return this.#blocks[at]?.[n - (starts[at] ?? 0)];
+  }
+
   /** Entries from `low` to before `high`. */
   slice(low: number, high: number): T[] {
     const found: T[] = [];

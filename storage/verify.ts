@@ -9,15 +9,18 @@
  *     older, is listed for the hub. A commit is atomic in the engine, so this tells of lost tables and partial restores.
  * V4  Indexes follow from the log and are rebuilt at once; a damaged remembered success is dropped, because the floor's rule
  *     gives the right answer without it.
+ * V6  Up to the horizon only kept events stand, each at its own sequence: its record says how many, and their sum.
  * V5  A block that cannot be read at all, or a record under a key that is not its own, quarantines: the engine can neither
  *     name what it held nor compact it.
  */
 import type { RowKey, Seq, Shard } from './contract.ts';
-import { type Batch, chunks, type Database } from './engine.ts';
+import { type Batch, chunks, type Database, type OnPoint } from './engine.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
+import { type Horizon, NO_HORIZON, readHorizon } from './horizon.ts';
 import * as keys from './keys.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
+import { RecentRows } from './recent-rows.ts';
 import { headOf, inspect } from './records.ts';
 import type { Mark } from './side-files.ts';
 
@@ -27,10 +30,12 @@ const RECENT_EVENTS = 65_536;
 /** What is kept in memory of a database. */
 export interface Found {
   head: Seq;
+  horizon: Horizon;
   token: number;
   readonly order: OrderIndex;
   readonly open: OpenDeliveries;
   readonly commits: RecentCommits;
+  readonly recent: RecentRows;
   /** Key of the row → its name. */
   readonly damagedRows: Map<string, RowKey>;
   /** V1, V2, V5: sentences; not empty = quarantined. */
@@ -64,22 +69,26 @@ interface Expected {
 class Pass {
   readonly found: Found = {
     head: 0,
+    horizon: NO_HORIZON,
     token: 0,
     order: new OrderIndex(),
     open: new OpenDeliveries(),
     commits: new RecentCommits(),
+    recent: new RecentRows(),
     damagedRows: new Map(),
     faults: [],
   };
   readonly db: Database;
   readonly shard: Shard;
-  /** Highest sequence that anything claims to exist, and what claims it. */
-  claim: readonly [seq: Seq, by: string] = [0, ''];
+  /** Highest sequence that anything claims to exist, and what claims it: a sentence's subject, with the key that it names. */
+  claim: readonly [seq: Seq, by: string, key: string | null] = [0, '', null];
   recentAfter: Seq = 0;
   readonly expected = new Map<string, Expected>();
   readonly lostEvents: [from: Seq, to: Seq][] = [];
-  indexEntries = 0;
-  events = 0;
+  /** Records by space. */
+  readonly records = new Map<string, number>();
+  kept = 0;
+  keptSum = 0;
   indexDamaged = false;
   /** Damaged records that follow from others and are deleted. */
   readonly drop: string[] = [];
@@ -89,8 +98,8 @@ class Pass {
     this.shard = shard;
   }
 
-  claims(seq: Seq, by: string): void {
-    if (seq > this.claim[0]) this.claim = [seq, by];
+  claims(seq: Seq, by: string, key: string | null = null): void {
+    if (seq > this.claim[0]) this.claim = [seq, by, key];
   }
 
   lose(from: Seq, to: Seq): void {
@@ -104,9 +113,6 @@ class Pass {
 const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) => void>> = {
   e: learnEvent,
   o: learnRow,
-  s: (pass) => {
-    pass.indexEntries += 1;
-  },
   p: (pass, key) => {
     pass.found.open.add(keys.destOf(key), keys.shardOf(key), keys.seqOf(key));
     pass.claims(keys.seqOf(key), 'an open delivery');
@@ -117,8 +123,50 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
   },
 };
 
-export async function verify(db: Database, shard: Shard, mark: Mark | 'damaged' | null): Promise<Found> {
+/** What one pass found, beside what is kept in memory. */
+export interface Examined {
+  readonly found: Found;
+  /** Records by space, see `keys.ts`. */
+  readonly records: ReadonlyMap<string, number>;
+  /** Indexes have to be made again from the log. */
+  readonly reindex: boolean;
+  /** Keys of damaged records that are left out, because others say the same. */
+  readonly drop: readonly string[];
+}
+
+interface Examination {
+  /** Every record, in order of key, sound or not. */
+  readonly each?: (key: string, value: string) => void;
+  /** Records at a time, and what is awaited between two lots: for a look that must not be in anybody's way. */
+  readonly lot?: number;
+  readonly between?: () => Promise<unknown>;
+}
+
+/** Examines, and makes again what follows from the log. [V4] */
+export async function verify(
+  db: Database,
+  shard: Shard,
+  mark: Mark | 'damaged' | null,
+  point: OnPoint,
+): Promise<Found> {
+  point('verify.before');
+  const examined = await examine(db, shard, mark);
+  if (examined.found.faults.length === 0) await mend(db, shard, examined, point);
+  point('verify.after');
+  return examined.found;
+}
+
+/** Changes nothing. */
+export async function examine(
+  db: Database,
+  shard: Shard,
+  mark: Mark | 'damaged' | null,
+  { each = () => {}, lot, between }: Examination = {},
+): Promise<Examined> {
   const pass = new Pass(db, shard);
+  const { found } = pass;
+  found.horizon = await readHorizon(db);
+  found.head = found.horizon.seq;
   pass.recentAfter = Math.max(0, (await lastKnown(db, shard)) - RECENT_EVENTS);
   if (mark === 'damaged')
     pass.found.faults.push('the mark beside the database cannot be read: its end cannot be checked');
@@ -128,29 +176,57 @@ export async function verify(db: Database, shard: Shard, mark: Mark | 'damaged' 
       `a block of the database cannot be read (${error instanceof Error ? error.message : error})`,
     );
   };
-  for await (const chunk of chunks(db, keys.EVERYTHING, undefined, unreadable)) {
+  for await (const chunk of ahead(chunks(db, keys.EVERYTHING, lot, unreadable))) {
     for (const [key, value] of chunk) {
       const space = key.charAt(0);
+      pass.records.set(space, (pass.records.get(space) ?? 0) + 1);
+      each(key, value);
       const condition = inspect(key, value);
       if (condition === 'sound') LEARN[space]?.(pass, key, value);
       else damaged(pass, space, key, condition);
     }
+    await between?.();
   }
   conclude(pass);
-  if (pass.found.faults.length === 0) await mend(pass);
-  return pass.found;
+  const count = (space: string): number => pass.records.get(space) ?? 0;
+  const reindex = pass.indexDamaged || count('s') !== count('e');
+  return { found, records: pass.records, reindex, drop: pass.drop };
+}
+
+/** While one chunk is examined the next is read, by another thread. */
+async function* ahead<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
+  try {
+    for (let next = items.next(); ; ) {
+      const { done, value } = await next;
+      if (done === true) return;
+      next = items.next();
+      // Whoever asks for it hears of its failure.
+      next.catch(() => {});
+      yield value;
+    }
+  } finally {
+    await items.return(undefined);
+  }
 }
 
 function learnEvent(pass: Pass, key: string, value: string): void {
   const seq = keys.seqOf(key);
+  if (seq <= pass.found.horizon.seq) return learnKept(pass, seq, value);
   if (seq > pass.found.head + 1) pass.lose(pass.found.head + 1, seq - 1);
   pass.found.head = seq;
-  pass.events += 1;
   if (seq <= pass.recentAfter) return;
   const [, , , , , , idem, events = 1, touched] = headOf(value) as EventHead;
   if (idem === undefined) return;
   pass.found.commits.add(idem, seq - events + 1, seq);
   for (const put of touched ?? []) expectRow(pass, put, seq);
+}
+
+/** V6. Its commit is of the past: only its rows are looked for. */
+function learnKept(pass: Pass, seq: Seq, value: string): void {
+  pass.kept += 1;
+  pass.keptSum += seq;
+  if (seq <= pass.recentAfter) return;
+  for (const put of (headOf(value) as EventHead)[8] ?? []) expectRow(pass, put, seq);
 }
 
 function expectRow(pass: Pass, [kind, owner, id, gone]: Touched, seq: Seq): void {
@@ -162,7 +238,7 @@ function learnRow(pass: Pass, key: string, value: string): void {
   const row = keys.rowKeyOf(key);
   const expected = pass.expected.get(key);
   pass.expected.delete(key);
-  pass.claims(seq, `the row ${JSON.stringify(key)}`);
+  pass.claims(seq, 'the row ', key);
   // A row from before the recent past is not expected; one that should be gone or newer is what an old table held.
   if (expected !== undefined && (expected.gone || seq < expected.seq)) pass.found.damagedRows.set(key, row);
   else pass.found.order.place(row, shelf, upd);
@@ -172,8 +248,13 @@ function damaged(pass: Pass, space: string, key: string, condition: 'content' | 
   const name = JSON.stringify(key);
   if (space === 'e' && condition === 'content') {
     const seq = keys.seqOf(key);
-    pass.lose(pass.found.head + 1, seq);
-    pass.found.head = seq;
+    const isKept = seq <= pass.found.horizon.seq;
+    if (isKept) {
+      pass.kept += 1;
+      pass.keptSum += seq;
+    }
+    pass.lose(isKept ? seq : pass.found.head + 1, seq);
+    pass.found.head = Math.max(pass.found.head, seq);
   } else if (space === 'o' && condition === 'content') {
     pass.expected.delete(key);
     pass.found.damagedRows.set(key, keys.rowKeyOf(key));
@@ -185,22 +266,27 @@ function damaged(pass: Pass, space: string, key: string, condition: 'content' | 
   else pass.found.faults.push(`the record ${name} is damaged, and its key with it`);
 }
 
-function conclude({ found, claim, lostEvents, expected }: Pass): void {
+function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): void {
   for (const [key, { gone }] of expected) if (!gone) found.damagedRows.set(key, keys.rowKeyOf(key));
   const ranges = lostEvents.map(([from, to]) => (from === to ? `event ${from}` : `events ${from} to ${to}`));
   if (ranges.length > 0) found.faults.push(`the log has lost ${ranges.join(', ')}`);
-  const [claimed, by] = claim;
+  const { horizon } = found;
+  if (kept !== horizon.kept || keptSum !== horizon.sum) {
+    found.faults.push(`up to the horizon ${horizon.seq} the log should hold ${horizon.kept} events, and holds ${kept}`);
+  }
+  const [claimed, subject, key] = claim;
+  const by = key === null ? subject : subject + JSON.stringify(key);
   if (claimed > found.head) {
     found.faults.push(`the log has lost events ${found.head + 1} to ${claimed}: ${by} knows of them`);
   }
 }
 
 /** V4. Stale index entries that no damage explains are left: they name events that exist. */
-async function mend(pass: Pass): Promise<void> {
-  const { db, shard } = pass;
-  if (pass.drop.length > 0) await inBatches(db, pass.drop, (batch, key) => batch.del(key));
-  if (!pass.indexDamaged && pass.indexEntries === pass.events) return;
+async function mend(db: Database, shard: Shard, { drop, reindex }: Examined, point: OnPoint): Promise<void> {
+  if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
+  if (!reindex) return;
   for await (const chunk of chunks(db, keys.under('e/'))) {
+    point('rebuild');
     await inBatches(db, chunk, (batch, [key, value]) => {
       const [stream, , , , correlationId] = headOf(value) as EventHead;
       stageIndexes(batch, stream, correlationId, shard, keys.seqOf(key));

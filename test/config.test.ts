@@ -20,12 +20,16 @@ const promised: Record<SettingName, unknown> = {
   HUB_PUBLIC_URL: null,
   HUB_DATA_DIR: resolve('./data'),
   HUB_STORE: 'level',
+  HUB_NODE_URL: null,
+  HUB_CLUSTER_SECRET: null,
+  HUB_LEASE_S: 3,
   HUB_COUNTRY_CODE: 'XX',
   HUB_PARTY_ID: 'HUB',
   HUB_NAME: 'OCPI hub',
   HUB_ADMIN_TOKEN: null,
   HUB_VIEWER_TOKEN: null,
   HUB_SECRET_KEY: null,
+  HUB_SECRET_KEY_PREVIOUS: null,
   HUB_TLS_CERT: undefined,
   HUB_TLS_KEY: undefined,
   HUB_EGRESS_ALLOW: ['127.0.0.0/8', '::1/128'],
@@ -73,8 +77,11 @@ t.test('a flag beats its variable, and an empty variable counts as unset (C3)', 
 });
 
 t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t) => {
-  const decimals = settingNames.filter((name) => /_(S|H|DAYS|JITTER)$/.test(name) && name !== 'HUB_RETRY_SCHEDULE_S');
+  const decimals = settingNames.filter(
+    (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
+  );
   t.equal(decimals.length, 11);
+  t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;
     t.equal(config[keyOfSetting(name)], 0.25, name);
@@ -93,7 +100,8 @@ t.test('a value that does not fit names the setting, what it was and what is exp
     ['HUB_PUBLIC_URL', 'hub.example', 'an http or https URL'],
     ['HUB_PUBLIC_URL', 'ftp://hub.example', 'an http or https URL'],
     ['HUB_PUBLIC_URL', 'https://hub.example/?x=1', 'without user, query or fragment'],
-    ['HUB_STORE', 'postgres://db/hub', 'the embedded store only'],
+    ['HUB_NODE_URL', 'node-1:8080', 'an http or https URL'],
+    ['HUB_LEASE_S', '2.9', 'a number from 3 to 300'],
     ['HUB_COUNTRY_CODE', 'NLD', 'two letters'],
     ['HUB_PARTY_ID', 'HUBS', 'one to three letters or digits'],
     ['HUB_EGRESS_ALLOW', '10.0.0.0/33', 'networks such as'],
@@ -123,7 +131,10 @@ t.test('a value that does not fit names the setting, what it was and what is exp
 });
 
 t.test('a bad secret is named and never shown (C4)', async (t) => {
-  for (const name of ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY'] as const) {
+  for (const name of [
+    ...(['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_SECRET_KEY_PREVIOUS'] as const),
+    ...(['HUB_STORE', 'HUB_CLUSTER_SECRET'] as const),
+  ]) {
     const { message } = refused(t, { [name]: 'my secret' });
     t.match(message, `${name} (--${flagOfSetting(name)}) is not usable: expected `);
     t.notMatch(message, 'my secret');
@@ -153,6 +164,26 @@ t.test('URLs begin with the public URL, else with where the hub listens [D33]', 
   );
   t.equal(hubSettings(fromEnv({ HUB_PORT: '0' }), 4711).publicUrl, 'http://127.0.0.1:4711');
   t.equal(listenUrl({ host: '::1', tls: { cert: '', key: '' } }, 443), 'https://[::1]:443');
+});
+
+t.test('a hub on a database is given what all its nodes must have in common', async (t) => {
+  const database = {
+    ...{ HUB_STORE: 'postgres://hub@db1,db2/hub', HUB_ADMIN_TOKEN: 'token' },
+    HUB_SECRET_KEY: '0123456789abcdef',
+  };
+  const cluster = {
+    ...database,
+    ...{ HUB_NODE_URL: 'http://node-1:8080', HUB_PUBLIC_URL: 'https://hub.example' },
+    HUB_CLUSTER_SECRET: 'x'.repeat(32),
+  };
+  t.equal(fromEnv(database).store, database.HUB_STORE);
+  t.equal(fromEnv(cluster).nodeUrl, 'http://node-1:8080');
+  for (const name of ['HUB_ADMIN_TOKEN', 'HUB_SECRET_KEY', 'HUB_CLUSTER_SECRET', 'HUB_PUBLIC_URL'] as const) {
+    const { message } = refused(t, { ...cluster, [name]: '' });
+    t.match(message, `${name} (--${flagOfSetting(name)}) is not set: expected a value, the same on all nodes`);
+  }
+  t.match(refused(t, { HUB_NODE_URL: 'http://node-1:8080' }).message, 'HUB_NODE_URL');
+  t.match(refused(t, { ...cluster, HUB_CLUSTER_SECRET: 'x'.repeat(31) }).message, 'HUB_CLUSTER_SECRET');
 });
 
 t.test('a page without limit is never above the largest page [D31]', async (t) => {

@@ -58,41 +58,93 @@ t.test('another key, or a single changed character, refuses without showing the 
 
 const quiet = createLog('silent');
 
+t.test('what was sealed under a previous key is opened, and known to be stale', async (t) => {
+  const [old, older] = ['an old key of the tests', 'a still older key'].map((key) => createSecrets(key));
+  const rotated = createSecrets('a key of the tests, long enough', ['an old key of the tests', 'a still older key']);
+  for (const sealed of [old?.seal('token'), older?.seal('token')].map(String)) {
+    t.equal(rotated.open(sealed), 'token');
+    t.equal(rotated.isStale(sealed), true);
+    t.throws(() => secrets.open(sealed), SealError, 'without the previous keys it stays closed');
+  }
+  t.equal(rotated.isStale(rotated.seal('token')), false);
+  t.equal(secrets.open(rotated.seal('token')), 'token', 'it seals under the newest key');
+});
+
 t.test('the admin token and the secret key are made once and kept for their owner alone (K2)', async (t) => {
   const dataDir = join(t.testdir({}), 'deep', 'data');
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => lines.push(line) });
-  const config = { dataDir, adminToken: null, secretKey: null };
+  const config = { dataDir, adminToken: null, secretKey: null, secretKeyPrevious: null };
   const made = await hubKeys(config, log);
   t.strictSame(readdirSync(dataDir).sort(), ['admin-token', 'secret-key'], 'nothing is left beside them');
+  const kept = (name: string) => readFileSync(join(dataDir, name), 'utf8').trim();
   for (const name of ['admin-token', 'secret-key']) {
     t.equal(statSync(join(dataDir, name)).mode & 0o777, 0o600, `mode of ${name}`);
     t.ok(
       lines.some((line) => line.includes(join(dataDir, name))),
       `the path of ${name} is logged`,
     );
+    t.notOk(lines.join('').includes(kept(name)), 'its value is not');
   }
-  t.equal(readFileSync(join(dataDir, 'admin-token'), 'utf8').trim(), made.adminToken);
-  for (const value of Object.values(made)) t.notOk(lines.join('').includes(value), 'no value is logged');
-  t.strictSame(await hubKeys(config, quiet), made, 'the next start finds them');
+  t.equal(kept('admin-token'), made.adminToken);
+  const again = await hubKeys(config, quiet);
+  t.equal(again.adminToken, made.adminToken, 'the next start finds them');
+  t.equal(again.secrets.open(made.secrets.seal('token')), 'token');
+  t.equal(createSecrets(kept('secret-key')).open(made.secrets.seal('token')), 'token', 'the file is the key');
 });
 
 t.test('configured secrets are used as they are, and no file is made', async (t) => {
   const dataDir = t.testdir({});
-  const given = { adminToken: 'given-admin', secretKey: 'given-secret-key' };
-  t.strictSame(await hubKeys({ dataDir, ...given }, quiet), given);
+  const config = { dataDir, adminToken: 'given-admin', secretKey: 'given-secret-key', secretKeyPrevious: null };
+  const { adminToken, secrets: given } = await hubKeys(config, quiet);
+  t.equal(adminToken, 'given-admin');
+  t.equal(createSecrets('given-secret-key').open(given.seal('token')), 'token');
   t.strictSame(readdirSync(dataDir), []);
 });
+
+t.test(
+  'keys that do not open what is stored are refused by name, before anything is made or changed (K4)',
+  async (t) => {
+    const dataDir = t.testdir({});
+    const [a, b, c] = ['key-a-key-a-key-a', 'key-b-key-b-key-b', 'key-c-key-c-key-c'] as const;
+    const sealed = [
+      { partner: 'NL-CPO', text: createSecrets(a).seal('one') },
+      { partner: 'NL-EMS', text: createSecrets(b).seal('two') },
+    ];
+    const keys = (secretKey: string | null, ...previous: string[]) =>
+      hubKeys({ dataDir, adminToken: null, secretKey, secretKeyPrevious: previous }, quiet, sealed);
+    const refused = (message: RegExp) => ({ name: 'ConfigError', message });
+    await t.rejects(keys(null), refused(/^HUB_SECRET_KEY .* is not set, and there is no .*secret-key: .* 2 partners/));
+    await t.rejects(keys(c), refused(/^HUB_SECRET_KEY .* is another than it was: .* 2 partners, NL-CPO first/));
+    await t.rejects(keys(a), refused(/the token of NL-EMS; .*HUB_SECRET_KEY_PREVIOUS/), 'half of a rotation');
+    await t.rejects(keys(null, a), refused(/the token of NL-EMS/));
+    t.strictSame(readdirSync(dataDir), [], 'neither a key nor an admin token was made');
+    for (const [secretKey, ...previous] of [
+      [b, a],
+      [c, a, b],
+    ] as const) {
+      const { secrets: both } = await keys(secretKey, ...previous);
+      t.strictSame(
+        sealed.map(({ text }) => both.open(text)),
+        ['one', 'two'],
+      );
+    }
+    t.strictSame(readdirSync(dataDir), ['admin-token'], 'a configured key makes no file');
+    const { secrets: made } = await keys(null, a, b);
+    t.match(readdirSync(dataDir), ['admin-token', 'secret-key'], 'with all previous keys at hand a new one is made');
+    t.equal(made.isStale(sealed[1]?.text ?? ''), true);
+  },
+);
 
 t.test('a secret that others can read is used, with a warning; an empty one stops the start', async (t) => {
   const dataDir = t.testdir({});
   const path = join(dataDir, 'admin-token');
-  writeFileSync(path, 'by-hand\n');
+  writeFileSync(path, 'made-by-hand-and-kept\n');
   chmodSync(path, 0o644);
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => lines.push(line) });
-  const config = { dataDir, adminToken: null, secretKey: 'given-secret-key' };
-  t.equal((await hubKeys(config, log)).adminToken, 'by-hand');
+  const config = { dataDir, adminToken: null, secretKey: 'given-secret-key', secretKeyPrevious: null };
+  t.equal((await hubKeys(config, log)).adminToken, 'made-by-hand-and-kept');
   t.match(JSON.parse(lines.join('')), { level: 'warn', path, mode: '644' });
   writeFileSync(path, '\n');
   await t.rejects(hubKeys(config, quiet), {

@@ -11,7 +11,7 @@ const allFiles = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], 
   .split('\n')
   .filter((path) => path !== '' && existsSync(path));
 const textOf = (path: string) => readFileSync(path, 'utf8');
-const sources = allFiles.filter((path) => /^(bin|src|machines|storage)\/.*\.ts$/.test(path));
+const sources = allFiles.filter((path) => /^(bin|src|machines|storage)\/.*\.tsx?$/.test(path));
 const pure = sources.filter((path) => /^(machines|src\/domain)\//.test(path));
 
 /** `path:line: text` of every line that a pattern matches. */
@@ -67,8 +67,10 @@ t.test('time and chance come to machines and domain from outside', async (t) => 
 t.test('the top level holds what it was given', async (t) => {
   const given = [
     'CHANGELOG.md',
+    'Dockerfile',
     'LICENSE',
     'README.md',
+    'SECURITY.md',
     'biome.json',
     'knip.json',
     'package.json',
@@ -263,6 +265,11 @@ const importTable: Readonly<Record<string, Room>> = {
     file: 'probe.ts',
     allowed: ['ws', '../hub/hub.ts'],
     refused: ['../../storage/contract.ts', '../../machines/partner.ts', '../admin/server.ts', '../hub/state.ts'],
+  },
+  'src/console/page': {
+    file: 'probe.ts',
+    allowed: ['preact', 'preact/hooks', '@preact/signals', './data/api.ts', '../../hub/operator.ts'],
+    refused: ['node:fs', 'fastify', 'ws', '../../hub/hub.ts', '../assets.ts', '../../admin/server.ts'],
   },
   'src/sandbox': {
     file: 'probe.ts',

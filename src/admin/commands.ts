@@ -14,6 +14,8 @@ const command = z.object({
   cpo: z.string(),
   state: z.string(),
   result: z.string().nullable(),
+  reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),
+  session: z.string().nullable(),
   at: z.string(),
 });
 

@@ -1,9 +1,9 @@
 /**
- * `/events`: the event log, oldest first. As `application/x-ndjson` it is streamed to its present end, page by page, so that
+ * `/events`: the event log. As `application/x-ndjson` it is streamed to its present end, page by page, so that
  * no part of it but a page is ever in memory.
  */
 import { z } from 'zod';
-import type { EventFilter, EventView, Operations } from '../hub/operator.ts';
+import type { EventFilter, EventRange, EventView, Operations } from '../hub/operator.ts';
 import { filter, listOf } from './fields.ts';
 import { type AdminRoute, route } from './route.ts';
 
@@ -25,8 +25,14 @@ const query = z.strictObject({
   party: filter,
   object: filter,
   correlation_id: filter,
+  order: z.enum(['oldest', 'newest']).default('oldest').meta({ description: 'which come first' }),
   limit: z.coerce.number().int().min(1).max(1000).exactOptional().meta({ description: 'a page has 100, a stream all' }),
   cursor: sequence.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+});
+
+const page = listOf(event).extend({
+  last_seq: z.number().meta({ description: 'the log was looked at up to here: what comes later is found after it' }),
+  kept_from: z.number().meta({ description: 'the first sequence that is kept: what came before it is too old' }),
 });
 
 const pageDefault = 100;
@@ -38,29 +44,25 @@ export function events(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/events',
       role: 'viewer',
-      summary: 'Read the event log; application/x-ndjson streams it to its present end',
+      summary: 'Read the event log, oldest first unless asked; application/x-ndjson streams it to its present end',
       query,
-      answer: listOf(event),
-      run: ({ query: { after, cursor, limit = pageDefault, ...wanted } }) =>
-        operations.events(wanted, cursor ?? after, limit),
-      lines: ({ query: { after, cursor, limit = Infinity, ...wanted } }) =>
-        stream(operations, wanted, cursor ?? after, limit),
+      answer: page,
+      run: ({ query: { after, cursor, order, limit = pageDefault, ...wanted } }) =>
+        operations.events(wanted, { after, cursor, order, limit }),
+      lines: ({ query: { after, cursor, order, limit = Infinity, ...wanted } }) =>
+        stream(operations, wanted, { after, cursor, order, limit }),
     }),
   ];
 }
 
-async function* stream(
-  operations: Operations,
-  wanted: EventFilter,
-  after: number,
-  limit: number,
-): AsyncGenerator<EventView> {
-  let from = after;
-  for (let left = limit; left > 0; ) {
-    const { items, next_cursor } = await operations.events(wanted, from, Math.min(left, streamPage));
+async function* stream(operations: Operations, wanted: EventFilter, range: EventRange): AsyncGenerator<EventView> {
+  let { cursor } = range;
+  for (let left = range.limit; left > 0; ) {
+    const limit = Math.min(left, streamPage);
+    const { items, next_cursor } = await operations.events(wanted, { ...range, cursor, limit });
     yield* items;
     if (next_cursor === null) return;
-    from = Number(next_cursor);
+    cursor = Number(next_cursor);
     left -= items.length;
   }
 }

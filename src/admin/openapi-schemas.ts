@@ -42,6 +42,7 @@ const names: Readonly<Record<string, string>> = {
   '/routes/explain': 'Explanation',
   '/deliveries/{id}': 'Delivery',
   '/redrives/{id}': 'Job',
+  '/backups/{id}': 'Backup',
   '/trace/{key}': 'Trace',
   '/events': 'Event',
   '/commands/{id}': 'Command',
@@ -50,6 +51,7 @@ const names: Readonly<Record<string, string>> = {
   '/orphans': 'Orphan',
   '/stored-not-forwarded': 'StoredNotForwarded',
   '/status': 'Status',
+  '/overview': 'Overview',
 };
 
 export interface NamedSchemas {

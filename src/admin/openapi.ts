@@ -22,6 +22,11 @@ const nouns: Readonly<Record<string, string>> = {
   orphans: 'Sessions that did not end as they should',
   'stored-not-forwarded': 'Sessions and CDRs without a usable cdr_token',
   status: 'The hub at a glance',
+  overview: 'All partners at a glance',
+  caller: 'What a token may do',
+  backup: 'Backing the store up while the hub runs',
+  backups: 'Backups under way',
+  cluster: 'The nodes that share a store',
 };
 
 const problem: JsonSchema = {
@@ -86,7 +91,9 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string): objec
       summary: 'Onboarding, routing, deliveries and their repair',
       description:
         'JSON over HTTP. Lists answer `{items, next_cursor}`: send `next_cursor` as `cursor` for the next page; null means ' +
-        'that there is none. What a schema does not name is refused in requests; answers may grow fields.',
+        'that there is none. What a schema does not name is refused in requests; answers may grow fields. ' +
+        'Beside it `GET /admin/v1/inspector` is a WebSocket that shows the running actors live, in the wire protocol of ' +
+        '`@statelyai/inspect`; docs/INSPECTOR.md describes it.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: `${publicUrl}/admin/v1` }],

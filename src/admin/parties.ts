@@ -93,6 +93,14 @@ const party = z.object({
 
 const initialToken = z.string().meta({ description: 'shown this once' });
 
+const handshakeStep = z.object({
+  at: z.string(),
+  step: z.enum(['called', 'received', 'failed', 'connected']).meta({
+    description: 'called = its initial token was used; received = it sent its credentials and its versions are read',
+  }),
+  reason: z.string().nullable().meta({ description: 'why it failed' }),
+});
+
 const params = z.strictObject({ id: partnerId });
 
 export function parties(operations: Operations): AdminRoute[] {
@@ -148,6 +156,18 @@ export function parties(operations: Operations): AdminRoute[] {
       params,
       answer: z.object({ initial_token: initialToken }),
       run: async ({ params: { id }, trace }) => ({ initial_token: await operations.issueInitialToken(id, trace) }),
+    }),
+    route({
+      method: 'GET',
+      path: '/parties/{id}/handshake',
+      role: 'viewer',
+      summary: 'Show how the registration of a partner went of late, since the hub started',
+      params,
+      answer: z.object({
+        versions_url: z.string().meta({ description: 'where the partner begins' }),
+        steps: z.array(handshakeStep).meta({ description: 'oldest first' }),
+      }),
+      run: ({ params: { id } }) => operations.handshake(id),
     }),
     route({
       method: 'PUT',

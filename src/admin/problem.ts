@@ -59,6 +59,7 @@ const titles: Readonly<Record<number, { readonly title: string; readonly slug: s
   413: { title: 'Body too large', slug: 'body-too-large' },
   415: { title: 'JSON required', slug: 'json-required' },
   422: { title: 'Invalid request', slug: 'invalid-request' },
+  426: { title: 'Upgrade required', slug: 'upgrade-required' },
   500: { title: 'Internal error', slug: 'internal-error' },
   502: { title: 'Partner failed', slug: 'partner-failed' },
   503: { title: 'Unavailable', slug: 'unavailable' },

@@ -16,6 +16,8 @@ export interface RawRequest {
   readonly query: unknown;
   readonly body: unknown;
   readonly trace: Trace;
+  /** Whose token it is. */
+  readonly caller: AdminRole;
 }
 
 export interface AdminRoute {
@@ -53,6 +55,7 @@ interface Input<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
   readonly query: z.output<Q>;
   readonly body: z.output<B>;
   readonly trace: Trace;
+  readonly caller: AdminRole;
 }
 
 interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>
@@ -86,6 +89,7 @@ export function route<
       query: checked('query', schemas.query, raw.query),
       body: checked('body', schemas.body, raw.body),
       trace: raw.trace,
+      caller: raw.caller,
     }) as Input<P, Q, B>;
   return {
     ...{ method, path, role, summary, status, answer },

@@ -10,17 +10,20 @@ import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/hub.ts';
 import type { Operations } from '../hub/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { backups } from './backups.ts';
+import { type ClusterView, cluster } from './cluster.ts';
 import { commands } from './commands.ts';
 import { deliveries } from './deliveries.ts';
 import { docs } from './docs.ts';
 import { events } from './events.ts';
 import { openApi } from './openapi.ts';
 import { orphans } from './orphans.ts';
+import { overview } from './overview.ts';
 import { parties } from './parties.ts';
 import { Problem, problemOf } from './problem.ts';
 import { pulls } from './pulls.ts';
 import { redrives } from './redrives.ts';
-import type { AdminRoute } from './route.ts';
+import type { AdminRole, AdminRoute } from './route.ts';
 import { routes } from './routes.ts';
 import { health, status } from './status.ts';
 import { storedNotForwarded } from './stored-not-forwarded.ts';
@@ -29,16 +32,22 @@ import { trace } from './trace.ts';
 
 const nouns = [
   ...[parties, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, status],
+  ...[pulls, orphans, storedNotForwarded, status, overview, backups],
 ];
 const allMethods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const bodyBytesMax = 262_144;
 const ndjson = 'application/x-ndjson';
 
 /** All that is served, in order of nouns. */
-export function adminRoutes(operations: Operations): AdminRoute[] {
-  return nouns.flatMap((noun) => noun(operations));
+export function adminRoutes(operations: Operations, nodes: () => ClusterView = alone(operations)): AdminRoute[] {
+  return [...nouns.flatMap((noun) => noun(operations)), ...cluster(nodes)];
 }
+
+/** A hub that is one process. */
+const alone = (operations: Operations) => (): ClusterView => {
+  const { sequence: head } = operations.status();
+  return { store: 'level', role: 'owner', lease_s: null, head, nodes: [] };
+};
 
 interface AdminLog {
   info(fields: object, message: string): void;
@@ -49,13 +58,15 @@ export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
   /** What `/metrics` answers. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  /** The nodes of the hub; absent when it is one process. */
+  readonly cluster?: () => ClusterView;
 }
 
 /** Registers `/admin/v1`, `/admin/docs`, `/healthz`, `/readyz` and `/metrics`; no prefix needed. */
 export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync {
   return async (app) => {
     await app.register(health(hub.operations));
-    const table = adminRoutes(hub.operations);
+    const table = adminRoutes(hub.operations, options.cluster);
     // Nobody needs a token for it, so it is worked out once; where the hub is reached is known only when it is asked for.
     let known: object | undefined;
     const describe = () => {
@@ -75,7 +86,7 @@ async function measures(scope: FastifyInstance, { metrics, log, ...tokens }: Adm
   answerProblems(scope, log);
   scope.get('/metrics', {
     exposeHeadRoute: true,
-    onRequest: async ({ headers }) => allow(headers.authorization, 'viewer'),
+    onRequest: async ({ headers }) => void allow(headers.authorization, 'viewer'),
     handler: async (_request, reply) => {
       const { contentType, text } = await metrics();
       return reply.type(contentType).send(text);
@@ -106,17 +117,23 @@ async function serve(
 
 /** Everything that needs a token, what is not there included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
-  guarded.addHook('onRequest', async ({ headers }) => allow(headers.authorization, 'viewer'));
+  guarded.addHook('onRequest', async ({ headers }) => void allow(headers.authorization, 'viewer'));
   for (const route of table) {
     guarded.route({
       method: route.method,
       url: fastifyPath(route.path),
       exposeHeadRoute: route.method === 'GET',
       bodyLimit: bodyBytesMax,
-      onRequest: async ({ headers }) => allow(headers.authorization, route.role),
-      handler: (request, reply) => answer(route, request, reply),
+      onRequest: async ({ headers }) => void allow(headers.authorization, route.role),
+      handler: (request, reply) => answer(route, request, reply, allow(request.headers.authorization, route.role)),
     });
   }
+  guarded.get('/inspector', { exposeHeadRoute: true }, async () => {
+    throw new Problem(426, 'the inspector is a WebSocket', {
+      headers: { upgrade: 'websocket', connection: 'upgrade' },
+    });
+  });
+  refuseOthers(guarded, '/inspector', ['GET', 'HEAD']);
   for (const [path, methods] of methodsByPath(table)) refuseOthers(guarded, path, methods);
   refuseOthers(guarded, '/openapi.json', ['GET', 'HEAD']);
   guarded.setNotFoundHandler((request) => {
@@ -124,9 +141,14 @@ function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Ga
   });
 }
 
-async function answer(route: AdminRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+async function answer(
+  route: AdminRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  caller: AdminRole,
+): Promise<unknown> {
   const { params, query, body } = request;
-  const raw = { params, query, body, trace: traceOf(request) };
+  const raw = { params, query, body, trace: traceOf(request), caller };
   if (route.lines && request.headers.accept?.includes(ndjson)) {
     return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw))));
   }

@@ -1,5 +1,5 @@
 /**
- * `/status`: the hub at a glance. `health` beside it answers machines that may not have a token.
+ * `/status`: the hub at a glance; `/caller`: what a token may do. `health` beside it answers machines that may not have a token.
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
@@ -25,6 +25,14 @@ export function status(operations: Operations): AdminRoute[] {
       summary: 'Show version, store, sequence, actors and backlog',
       answer: hubStatus,
       run: () => operations.status(),
+    }),
+    route({
+      method: 'GET',
+      path: '/caller',
+      role: 'viewer',
+      summary: 'Show what the token that was sent may do',
+      answer: z.object({ role: z.enum(['admin', 'viewer']) }),
+      run: ({ caller }) => ({ role: caller }),
     }),
   ];
 }

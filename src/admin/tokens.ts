@@ -11,7 +11,8 @@ export interface AdminTokens {
   readonly viewerToken: string | null;
 }
 
-export type Gate = (authorization: string | undefined, least: AdminRole) => void;
+/** The role of the header's bearer. */
+export type Gate = (authorization: string | undefined, least: AdminRole) => AdminRole;
 
 /** Throws a 401 or 403 `Problem` unless the header's bearer has at least the role. */
 export function gate({ adminToken, viewerToken }: AdminTokens): Gate {
@@ -22,7 +23,8 @@ export function gate({ adminToken, viewerToken }: AdminTokens): Gate {
     // Digests have one length, and both are always compared: neither content nor length shows in the time taken.
     const isAdmin = timingSafeEqual(given, admin);
     const isViewer = viewer !== null && timingSafeEqual(given, viewer);
-    if (isAdmin || (isViewer && least === 'viewer')) return;
+    if (isAdmin) return 'admin';
+    if (isViewer && least === 'viewer') return 'viewer';
     if (isViewer) throw new Problem(403, 'the viewer token may only read');
     throw new Problem(401, 'expected Authorization: Bearer with the admin or viewer token', {
       headers: { 'www-authenticate': 'Bearer realm="ocpi-hub admin"' },

@@ -15,6 +15,7 @@ const story = z.object({
       at: z.string(),
       type: z.string(),
       party: z.string().nullable(),
+      module: z.string().nullable(),
       object: z.string().nullable(),
       correlation_id: z.string().nullable(),
       summary: z.string(),

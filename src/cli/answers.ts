@@ -187,3 +187,20 @@ export interface Status {
   readonly actors: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly backlog: { readonly depth: number; readonly oldest_age_s: number | null };
 }
+
+export interface Cluster {
+  readonly store: 'level' | 'postgres';
+  readonly role: string;
+  readonly lease_s: number | null;
+  readonly head: number;
+  readonly nodes: readonly ClusterNode[];
+}
+
+export interface ClusterNode {
+  readonly name: string;
+  readonly url: string | null;
+  readonly alive: boolean;
+  readonly owner: boolean;
+  readonly shards: number;
+  readonly answering: boolean;
+}

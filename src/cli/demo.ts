@@ -11,6 +11,7 @@ import { Narrator } from '../sandbox/narrate.ts';
 import { charging, onboarding, openPath, type PathContext, type Step } from '../sandbox/session-path.ts';
 
 interface DemoFlags {
+  readonly cluster?: boolean;
   readonly once?: boolean;
   readonly port: string;
   readonly dataDir?: string;
@@ -25,6 +26,10 @@ export function demoCommand(): Command {
   return new Command('demo')
     .description('run a hub with a simulated CPO and eMSP and walk the full session path')
     .option('--once', 'end after one path instead of staying up, session after session')
+    .option(
+      '--cluster',
+      'two nodes on a temporary PostgreSQL server, of which the owner is killed midway; ends after one path',
+    )
     .option('--port <port>', 'port of the hub; 0 takes any free one', '0')
     .option('--data-dir <directory>', 'data directory of the hub, kept afterwards; by default a temporary one')
     .option('--pause <seconds>', 'between two sessions', '5')
@@ -41,6 +46,14 @@ async function demo(flags: DemoFlags): Promise<number> {
   const cleanUps: (() => Promise<unknown>)[] = [];
   if (temporary !== null) cleanUps.push(() => rm(temporary, { recursive: true, force: true }));
   try {
+    if (flags.cluster) {
+      if (flags.dataDir !== undefined || flags.port !== '0') {
+        throw new ConfigError('--cluster takes neither --port nor --data-dir: all of it is temporary');
+      }
+      const { clusterDemo } = await import('./demo-cluster.ts');
+      const code = await clusterDemo(narrator, cleanUps, (steps, context) => runSteps(steps, context, narrator, stop));
+      return stop.asked ? 0 : code;
+    }
     const config = configOf(flags, temporary ?? String(flags.dataDir));
     const { startHub } = await import('../main.ts');
     const hub = await startHub(config);

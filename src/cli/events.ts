@@ -67,17 +67,10 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
   screen.list(found, columns, 'No event fits. Without filters, ocpi-hub events list shows the newest.');
 }
 
-/** The log is read forwards, so what is filtered is read from its beginning; never more than `limit` is kept. */
+/** Oldest first, as a log is read. */
 async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventItem[]> {
-  const filter = filterOf(flags);
-  const isFiltered = Object.values(filter).some((value) => value !== undefined);
-  const after = isFiltered ? 0 : Math.max(0, (await hub.get<Status>('/status')).sequence - limit);
-  const kept: EventItem[] = [];
-  for await (const item of hub.lines<EventItem>('/events', { ...filter, after })) {
-    kept.push(item);
-    if (kept.length > limit) kept.shift();
-  }
-  return kept;
+  const found = await hub.list<EventItem>('/events', { ...filterOf(flags), order: 'newest' }, limit);
+  return [...found.items].reverse();
 }
 
 /** The hub's stream ends where the log ends, so it is taken up again from there. */

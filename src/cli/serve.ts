@@ -3,9 +3,11 @@
  *
  * V1  One line on stdout, once requests are accepted; everything else goes to stderr.
  * V2  The first SIGTERM or SIGINT stops in good order, also during the start; a second one stops at once.
+ * V3  SIGHUP reads the certificate and its key anew, for a hub that speaks TLS itself.
  */
 import { Command, Option } from 'commander';
 import { ConfigError, loadConfig } from '../config.ts';
+import type { ServingHub } from '../main.ts';
 import { flagOfSetting, type SettingName, settingNames, settings } from '../settings.ts';
 
 const notes = `
@@ -33,8 +35,9 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
   try {
     const stopAsked = signalled();
     const config = loadConfig({ env: process.env, flags });
-    const { startHub } = await import('../main.ts');
-    const hub = await startHub(config);
+    const { startServing } = await import('../main.ts');
+    const hub = await startServing(config);
+    if (config.tls) process.on('SIGHUP', () => renew(hub, flags));
     console.log(`ocpi-hub listening on ${hub.url}`);
     await stopAsked;
     await hub.close();
@@ -43,6 +46,18 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`ocpi-hub: ${message.replaceAll(/\s*\n\s*/g, ' ')}\n`);
     return error instanceof ConfigError ? 2 : 1;
+  }
+}
+
+/** Reads the certificate anew. With a bad one the hub goes on as it was. [V3] */
+function renew(hub: ServingHub, flags: Record<string, string | undefined>): void {
+  try {
+    const { tls } = loadConfig({ env: process.env, flags });
+    if (tls) hub.renewCertificate(tls);
+    process.stderr.write('ocpi-hub: the certificate was read anew\n');
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`ocpi-hub: ${message}; the certificate in use stays\n`);
   }
 }
 

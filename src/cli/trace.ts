@@ -15,16 +15,18 @@ export function traceCommand(): Command {
     examples: ['trace NL-CPO/101', 'trace 0b8e3a52-6a0e-4c0e-9c53-0c9f9d8f6d11', 'trace NL-CPO/101 --json'],
     run: async ({ hub, screen }, [key = '']) => {
       const found = await hub.get<Trace>(`/trace/${encodeURIComponent(key)}`).catch((error: unknown) => {
-        throw error instanceof Failure && error.status === 404 ? unknown(key) : error;
+        throw error instanceof Failure && error.status === 404 ? unknown(key, error) : error;
       });
       screen.answer(found, story);
     },
   });
 }
 
-function unknown(key: string): Failure {
+function unknown(key: string, refusal: Failure): Failure {
+  const [, older] = /; (events up to \d+ are older than what is kept)$/.exec(refusal.message) ?? [];
+  const why = older === undefined ? 'it never arrived here' : `it never arrived here, or too long ago: ${older}`;
   return new Failure(
-    `nothing is known of "${plain(key)}": expected an object such as NL-CPO/101 or a correlation id as ocpi-hub events list has it; if it is right, it never arrived here`,
+    `nothing is known of "${plain(key)}": expected an object such as NL-CPO/101 or a correlation id as ocpi-hub events list has it; if it is right, ${why}`,
     { status: 404 },
   );
 }

@@ -116,3 +116,9 @@ const signs: Record<OutcomeClass, CircuitSign> = {
 export function circuitSign(outcome: Pick<Outcome, 'class'>): CircuitSign {
   return signs[outcome.class];
 }
+
+/** How a call ends that a fault of ours kept from being made: tried again like one that nobody answered. */
+export function faultOf(error: unknown): Outcome {
+  const message = `a fault of the hub: ${error instanceof Error ? error.message : String(error)}`;
+  return { class: 'unavailable', httpStatus: null, ocpiStatus: null, message, excerpt: '', durationMs: 0 };
+}

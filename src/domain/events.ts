@@ -20,7 +20,10 @@ export interface Owed {
   readonly behind?: string;
 }
 
-/** Data of `object.put`, `object.patched`, `object.deleted`, and of `object.resent`, which changes nothing. */
+/**
+ * Data of `object.put`, `object.patched`, `object.deleted`; of `object.resent`, which changes nothing; and of `object.base`,
+ * which stands for those that were too old to be kept.
+ */
 export interface ObjectEventData {
   readonly module: ObjectModule;
   readonly method: PushMethod;
@@ -34,6 +37,8 @@ export interface ObjectEventData {
   /** Why it was not forwarded; null when it was. */
   readonly reason: string | null;
   readonly warnings: readonly string[];
+  /** Of a base: a delivery was owed to somebody before. */
+  readonly forwarded?: true;
 }
 
 export type CommandName = 'START_SESSION' | 'STOP_SESSION' | 'RESERVE_NOW' | 'CANCEL_RESERVATION' | 'UNLOCK_CONNECTOR';
@@ -83,7 +88,10 @@ export type OrphanEvent =
   | { type: 'orphan.resolved'; data: { note: string } };
 
 export type HubEvent =
-  | { type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent'; data: ObjectEventData }
+  | {
+      type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent' | 'object.base';
+      data: ObjectEventData;
+    }
   | PartnerEvent
   | CommandEvent
   | OrphanEvent
@@ -104,7 +112,19 @@ export type HubEvent =
     }
   | { type: 'delivery.dead'; data: { delivery: string; receiver: PartyId; class: OutcomeClass; reason: string } }
   | { type: 'delivery.redriven'; data: { delivery: string; receiver: PartyId; job: string | null } }
-  | { type: 'job.started' | 'job.ended'; data: { id: string; kind: string; state: string } }
+  /** As operators are shown it then. */
+  | {
+      type: 'job.started' | 'job.progressed' | 'job.ended';
+      data: { id: string; kind: string; state: string; [field: string]: unknown };
+    }
+  | {
+      type: 'log.trimmed';
+      data: { upTo: number; events: number; kept: number; dead: Readonly<Record<PartyId, number>> };
+    }
+  | {
+      type: 'backup.started' | 'backup.ended';
+      data: { id: string; directory: string; state: string; [field: string]: unknown };
+    }
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string } };
 

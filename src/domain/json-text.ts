@@ -65,21 +65,47 @@ function skipValue(text: string, from: number): number {
 /** Where the values of an object's own fields stand; what is no object has none. */
 export function members(text: string, object: Span = { start: 0, end: text.length }): Map<string, Span> {
   const found = new Map<string, Span>();
-  const open = skipSpace(text, object.start);
-  if (text.charCodeAt(open) !== BRACE) return found;
+  eachMember(text, object.start, (key, span) => found.set(key, span));
+  return found;
+}
+
+/** No other name is read as one of these. */
+const isPlainName = /^[a-z_]+$/;
+
+/**
+ * The first of an object's own names that readers may take for different fields: one of `names` that stands twice, or in another
+ * case. Some readers count the first of two, and some compare without regard to case; null when all would read the same.
+ */
+export function ambiguousName(text: string, names: ReadonlySet<string>): string | null {
+  const seen = new Set<string>();
+  let found: string | null = null;
+  eachMember(text, 0, (key) => {
+    // Up and down again, so that letters with one capital in common become the same.
+    const folded = names.has(key) || isPlainName.test(key) ? key : key.toUpperCase().toLowerCase();
+    if (!names.has(folded)) return;
+    if (key !== folded || seen.has(folded)) found ??= folded;
+    seen.add(folded);
+  });
+  return found;
+}
+
+/** Every field of the object that begins at `from`, in order. */
+function eachMember(text: string, from: number, visit: (key: string, span: Span) => void): void {
+  const open = skipSpace(text, from);
+  if (text.charCodeAt(open) !== BRACE) return;
   let at = skipSpace(text, open + 1);
   while (text.charCodeAt(at) === QUOTE) {
     const keyEnd = skipString(text, at);
-    const key = JSON.parse(text.slice(at, keyEnd)) as string;
+    const quoted = text.slice(at, keyEnd);
+    const key = quoted.includes('\\') ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
     const colon = skipSpace(text, keyEnd);
     const start = skipSpace(text, text.charCodeAt(colon) === COLON ? colon + 1 : colon);
     const end = skipValue(text, start);
-    found.set(key, { start, end });
+    visit(key, { start, end });
     at = skipSpace(text, end);
-    if (text.charCodeAt(at) !== COMMA) break;
+    if (text.charCodeAt(at) !== COMMA) return;
     at = skipSpace(text, at + 1);
   }
-  return found;
 }
 
 /** Where the items of an array stand. */
@@ -135,6 +161,20 @@ export function appendItems(array: string, more: string): string {
   const empty = items(array, { start: array.indexOf('['), end: close + 1 }).length === 0;
   return `${array.slice(0, close)}${empty ? '' : ','}${inner}]`;
 }
+
+/** The items of another array text behind its own, but for those that it has already. */
+export function appendNewItems(array: string, more: string): string {
+  const known = new Set(itemTexts(array).map(plain));
+  const came = itemTexts(more);
+  const fresh = came.filter((item) => !known.has(plain(item)));
+  return appendItems(array, fresh.length === came.length ? more : `[${fresh.join(',')}]`);
+}
+
+const itemTexts = (array: string): string[] =>
+  items(array, { start: array.indexOf('['), end: array.lastIndexOf(']') + 1 }).map((span) => slice(array, span));
+
+/** Without the white space that says nothing. */
+const plain = (text: string): string => JSON.stringify(JSON.parse(text));
 
 /** The text of the object with `item` in its array field `field`: replacing the item whose `idField` is `id`, else behind the others. */
 export function upsertItem(text: string, field: string, idField: string, id: string, item: string): string {

@@ -3,11 +3,12 @@
  * inside a body is read once by the door and travels beside it as `facts`.
  *
  * O1  A PUT or POST stores exactly the text that came. [D17]
- * O2  A PATCH replaces the fields it carries, whole; `charging_periods` of a session are appended. [D19]
+ * O2  A PATCH replaces the fields it carries, whole; `charging_periods` of a session are appended. One that is there already is
+ *     not appended again: a PATCH may come twice when its answer was lost. [D19; interface, Delivery rules 8]
  * O3  An EVSE or connector update moves `last_updated` of its parents. [D18]
  * O4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the log.
  */
-import { appendItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
+import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import type { PartyId } from './party.ts';
 
 export type ObjectModule = 'locations' | 'tariffs' | 'sessions' | 'cdrs' | 'tokens';
@@ -89,8 +90,14 @@ export function streamOf(module: ObjectModule, owner: PartyId, key: string): str
   return `${module}/${owner}/${key}`;
 }
 
+/** The form in which nearly all dates come, valid without asking the calendar: UTC, a day that its month has in any year. */
+const plainDate =
+  /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
+
 /** A date as sortable text: UTC, nine digits of fraction, no designator. Undefined when it is not RFC 3339. [D31] */
 export function sortableDate(text: string): string | undefined {
+  const plain = plainDate.exec(text);
+  if (plain) return `${text.slice(0, 19)}.${(plain[1] ?? '').slice(0, 9).padEnd(9, '0')}`;
   const match = /^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|z|[+-]\d\d:\d\d)?$/.exec(text);
   if (!match) return undefined;
   const [, day, time, fraction = '', zone] = match;
@@ -111,7 +118,7 @@ function patchText(text: string, fragment: string, append: string | null): strin
     const value = slice(fragment, span);
     const old = key === append ? present.get(key) : undefined;
     const bothArrays = old !== undefined && text[old.start] === '[' && value.startsWith('[');
-    values.set(key, bothArrays ? appendItems(slice(text, old), value) : value);
+    values.set(key, bothArrays ? appendNewItems(slice(text, old), value) : value);
   }
   return setMembers(text, values);
 }

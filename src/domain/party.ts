@@ -104,6 +104,8 @@ export type PartnerEvent =
         partnerToken: string;
       };
     }
+  /** The same token under another key. */
+  | { type: 'partner.resealed'; data: { partnerToken: string } }
   | { type: 'partner.suspended' | 'partner.online' | 'partner.offline'; data: { reason: string } }
   | { type: 'partner.changed'; data: { settings: Partial<PartnerSettings>; roles?: readonly PartyRole[] } }
   | { type: 'partner.endpointsSet'; data: { endpoints: readonly Endpoint[] } };
@@ -112,10 +114,11 @@ export type PartnerEvent =
 const ofSource = (partner: Partner, source: Endpoint['source']) =>
   partner.endpoints.filter((endpoint) => endpoint.source === source);
 
-const spend = (partner: Partner, ...digests: (string | null)[]): string[] => [
-  ...partner.spentDigests,
-  ...digests.filter((digest) => digest !== null),
-];
+/** So many are remembered: a partner that rotates without end must not make its record grow without end. */
+const spentMax = 100;
+
+const spend = (partner: Partner, ...digests: (string | null)[]): string[] =>
+  [...partner.spentDigests, ...digests.filter((digest) => digest !== null)].slice(-spentMax);
 
 /** The partner after a fact; null before it was added. Facts about a partner that was never added are a bug. */
 export function applyToPartner(partner: Partner | null, event: PartnerEvent, at: string): Partner {
@@ -162,6 +165,8 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         status: 'CONNECTED',
         lastUpdated: at,
       };
+    case 'partner.resealed':
+      return { ...partner, partnerToken: event.data.partnerToken };
     case 'partner.suspended':
       return {
         ...partner,

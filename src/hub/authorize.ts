@@ -78,6 +78,7 @@ export function authorize(core: Core) {
       body: request.body,
       timeoutMs: settings.authorizeTimeoutMs,
       emptyOk: false,
+      unwritten: true,
     };
     const outcome = await callPartner(core, partner, call, caller.trace);
     const failure = failureOf(outcome);

@@ -3,15 +3,16 @@
  * partner is called all the same; an open circuit answers at once. [interface, Errors]
  */
 import { partnerMachine } from '../../machines/partner.ts';
-import { circuitSign, type Outcome, type OutcomeClass } from '../domain/errors.ts';
-import type { Partner } from '../domain/party.ts';
+import { HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import type { Partner, PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
+import { askHome } from './asked.ts';
 import type { Core } from './core.ts';
 import { partnerStream } from './partners.ts';
 import type { OutboundCall } from './ports.ts';
 
 export interface SyncCall
-  extends Pick<OutboundCall, 'method' | 'url' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk'> {
+  extends Pick<OutboundCall, 'method' | 'url' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten'> {
   /** What it is, for log lines; urls hold card numbers and secrets of partners. */
   readonly what: string;
 }
@@ -25,29 +26,49 @@ const heldBack = (message: string): Outcome => ({
   durationMs: 0,
 });
 
-const signEvents = { failure: 'sync.failed', reachable: 'sync.reached', neutral: 'sync.neutral' } as const;
-
-/** Makes the call as the hub's registration with this partner; the outcome also feeds its circuit. */
+/** Makes the call as the hub's registration with this partner, where that lives; the outcome also feeds its circuit. */
 export async function callPartner(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
-  const { supervisor, ports } = core;
+  if (core.isOurs(partner.id)) return callHere(core, partner, call, trace);
+  try {
+    return await askHome<Outcome>(core, partner.id, 'call', { partnerId: partner.id, call, trace });
+  } catch (error) {
+    if (error instanceof HubError) return { ...heldBack('its node cannot be reached'), class: 'unavailable' };
+    throw error;
+  }
+}
+
+async function callHere(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
+  const { supervisor, signs, ports } = core;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
   const actor = partnerStream(partner.id);
-  const circuit = supervisor.snapshot(partnerMachine, actor)?.value.sync;
+  const circuitNow = () => supervisor.snapshot(partnerMachine, actor)?.value.sync;
+  const circuit = circuitNow();
   if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
     return heldBack('the circuit is open after repeated failures');
   }
   const token = ports.secrets.open(partner.partnerToken);
-  if (typeof circuit === 'object') supervisor.send(actor, { type: 'sync.trying', at: ports.clock.now() });
-  const { what, ...request } = call;
+  const isTrial = typeof circuit === 'object';
+  if (isTrial) supervisor.send(actor, { type: 'sync.trying', at: ports.clock.now() });
+  const { what, method, url, from, to, body, timeoutMs, emptyOk, unwritten = false } = call;
   const outcome = await tried(core, {
-    ...request,
+    method,
+    url,
+    from,
+    to,
+    body,
+    timeoutMs,
+    emptyOk,
+    unwritten,
     token,
     encoding: partner.settings.token_encoding,
     requestId: ports.secrets.newId(),
     correlationId: trace.correlationId,
     resend: false,
   });
-  supervisor.send(actor, { type: signEvents[circuitSign(outcome)], at: ports.clock.now() });
+  // A call from before the circuit opened says nothing of the trial that is under way: only the trial's own end does.
+  if (isTrial || typeof circuitNow() !== 'object') {
+    signs.told(actor, 'sync', outcome, ports.clock.now());
+  }
   ports.log.info(
     {
       partyId: partner.id,
@@ -62,6 +83,15 @@ export async function callPartner(core: Core, partner: Partner, call: SyncCall, 
     'forward',
   );
   return outcome;
+}
+
+/** A call of a hub that the partner does not live in. */
+export async function callFor(
+  core: Core,
+  { partnerId, call, trace }: { partnerId: PartyId; call: SyncCall; trace: Trace },
+): Promise<Outcome> {
+  const partner = core.state.partner(partnerId);
+  return partner ? callHere(core, partner, call, trace) : heldBack('the partner is not known');
 }
 
 /** A call never throws; if it does all the same, the partner's circuit must not wait for its end for ever. */

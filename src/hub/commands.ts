@@ -15,6 +15,7 @@ import type { CommandEvent } from '../domain/events.ts';
 import type { HubObject } from '../domain/object.ts';
 import { endpointOf, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
+import { atOnce } from './at-once.ts';
 import { addressee } from './authorize.ts';
 import { below, callPartner, type Failure, failureOf } from './calls.ts';
 import { findCpo } from './command-target.ts';
@@ -24,7 +25,9 @@ import { startRows } from './initiators.ts';
 import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
 
-const actorId = (id: string) => `command:${id}`;
+const prefix = 'command:';
+const actorId = (id: string) => `${prefix}${id}`;
+const commandId = (actor: string) => actor.slice(prefix.length);
 
 const refusals: Record<Failure, ErrorCode> = {
   timeout: 'commandTimeout',
@@ -41,7 +44,10 @@ const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_
 /** Longest wait for a result that a CPO may ask for, seconds. */
 const timeoutMaxS = 86_400;
 
-const recordAgainMs = 1_000;
+const againMs = 1_000;
+
+/** Commands whose facts are read at the same time when the hub starts. */
+const revivedAtOnce = 64;
 
 const cutOff = 'the hub was restarted meanwhile';
 
@@ -50,10 +56,19 @@ export class Commands {
   readonly #orphans: Orphans;
   /** What the machine's effect `forwardToCpo` starts, by command; the verb awaits its end. */
   readonly #forwards = new Map<string, () => void>();
+  readonly #machine: typeof commandMachine;
 
   constructor(core: Core, orphans: Orphans) {
     this.#core = core;
     this.#orphans = orphans;
+    this.#machine = commandMachine.provide({
+      actions: {
+        forwardToCpo: ({ self }) => this.#forwards.get(commandId(self.id))?.(),
+        arm: ({ context, self }) => this.#arm(self.id, context.due),
+        recordSilent: ({ self }) =>
+          void this.#recordEnd(commandId(self.id), { type: 'command.silent', data: {} }, null, null),
+      },
+    });
   }
 
   command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
@@ -91,7 +106,7 @@ export class Commands {
     });
     this.#core.supervisor.start(this.#spec(record));
     const answer = await answered.finally(() => this.#forwards.delete(id));
-    if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller);
+    if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller, ports.clock.now());
     return answer;
   }
 
@@ -99,7 +114,6 @@ export class Commands {
     const { state, settings } = this.#core;
     const known = await this.#read(id);
     if (!known || state.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
-    await this.#revive(known);
     const received = { type: 'command.resultReceived', data: { result } } as const;
     const record = await this.#record(id, received, trace, known.cpo, body);
     const emsp = state.partnerOf(record.emsp);
@@ -126,30 +140,39 @@ export class Commands {
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
-  /** The CPO's answer stands, whatever becomes of the watch; a restart finds what could not be recorded. */
-  async #watch(session: HubObject, caller: Caller): Promise<void> {
-    const { clock, log } = this.#core.ports;
+  /** The CPO's answer stands, whatever becomes of the watch; it begins when the store can write, or with the next start. */
+  async #watch(session: HubObject, caller: Caller, at: number): Promise<void> {
+    const { log } = this.#core.ports;
     try {
-      await this.#orphans.arm(session, caller.id, clock.now(), caller.trace);
+      await this.#orphans.arm(session, caller.id, at, caller.trace);
     } catch (error) {
-      log.error({ err: error, objectKey: `${session.owner}/${session.id}` }, 'could not watch a stopped session');
+      log.error(
+        { err: error, objectKey: `${session.owner}/${session.id}` },
+        'could not watch a stopped session; trying again',
+      );
+      this.#again(() => void this.#watch(session, caller, at));
     }
+  }
+
+  #again(work: () => void): void {
+    const { ports, timers } = this.#core;
+    timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
   }
 
   /** Brings back every command that still waits for something. [K2] */
   async recover(keys: readonly string[], mayRecord: boolean): Promise<void> {
-    for (const key of keys) {
+    await atOnce(keys, revivedAtOnce, async (key) => {
       const record = await this.#read(key);
-      if (!record) continue;
+      if (!record) return;
       await this.#revive(record);
-      if (!mayRecord) continue;
+      if (!mayRecord) return;
       if (record.state === 'forwarding') {
         await this.#record(record.id, { type: 'command.failed', data: { reason: cutOff } }, null, null);
       } else if (record.state === 'relaying') {
         const data = { result: record.result ?? '', reason: cutOff };
         await this.#record(record.id, { type: 'command.relayFailed', data }, null, null);
       }
-    }
+    });
   }
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
@@ -192,11 +215,9 @@ export class Commands {
     try {
       await this.#record(id, event, trace, party);
     } catch (error) {
-      const { ports, timers } = this.#core;
-      ports.log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
-      timers.arm(`${actorId(id)}#end`, ports.clock.now() + recordAgainMs, () => {
-        void this.#recordEnd(id, event, trace, party);
-      });
+      const { log } = this.#core.ports;
+      log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
+      this.#again(() => void this.#recordEnd(id, event, trace, party));
     }
   }
 
@@ -212,6 +233,8 @@ export class Commands {
     const actor = actorId(id);
     return recorder.inTurn(actor, async () => {
       const before = event.type === 'command.requested' ? null : await this.#read(id);
+      // The result came while this waited for its turn.
+      if (event.type === 'command.silent' && before && before.state !== 'awaiting') return before;
       const at = recorder.instant();
       const record = applyToCommand(before, event, at);
       const isOver = commandEnds.has(record.state);
@@ -228,6 +251,8 @@ export class Commands {
       });
       if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
       if (isOver) supervisor.stop(actor);
+      // A result of one that was over. Only now: a write that failed leaves no actor behind.
+      else if (event.type === 'command.resultReceived') await this.#revive(record);
       return record;
     });
   }
@@ -240,33 +265,24 @@ export class Commands {
     if (!this.#core.supervisor.has(actorId(record.id))) await this.#core.supervisor.revive(this.#spec(record));
   }
 
-  #spec(record: CommandRecord): ActorSpec<typeof commandMachine> {
-    const { store, timers, supervisor } = this.#core;
-    const actor = actorId(record.id);
-    const arm = (due: number | null) => {
-      if (due === null) timers.disarm(actor);
-      else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
-    };
+  #arm(actor: string, due: number | null): void {
+    const { timers, supervisor } = this.#core;
+    if (due === null) timers.disarm(actor);
+    else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
+  }
+
+  #spec({ id, emsp, cpo }: CommandRecord): ActorSpec<typeof commandMachine> {
+    const { store } = this.#core;
+    const actor = actorId(id);
     return {
       id: actor,
       kind: 'command',
-      machine: commandMachine.provide({
-        actions: {
-          forwardToCpo: () => this.#forwards.get(record.id)?.(),
-          arm: ({ context }) => arm(context.due),
-          recordSilent: () => this.#silent(record.id),
-        },
-      }),
+      machine: this.#machine,
       input: undefined,
-      history: async () => (await store.history(store.shardOf(record.emsp), actor)).map(heard),
-      restored: (snapshot) => arm(snapshot.context.due),
+      parties: [emsp, cpo],
+      history: async () => (await store.history(store.shardOf(emsp), actor)).map(heard),
+      restored: (snapshot) => this.#arm(actor, snapshot.context.due),
     };
-  }
-
-  #silent(id: string): void {
-    this.#record(id, { type: 'command.silent', data: {} }, null, null).catch((error: unknown) =>
-      this.#core.ports.log.error({ err: error, commandId: id }, 'could not record that no result came'),
-    );
   }
 }
 

@@ -2,13 +2,15 @@
  * What every part of the hub shares, and how read models stand in rows of the store.
  */
 import type { Supervisor } from '../../machines/supervisor.ts';
-import type { Put, Row, RowKey, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Put, Row, RowKey, Shard, Store, StoredEvent } from '../../storage/contract.ts';
 import type { HubObject, ObjectModule } from '../domain/object.ts';
 import { sortableDate } from '../domain/object.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
+import type { Peers } from './peers.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import type { Recorder } from './recorder.ts';
+import type { Signs } from './signs.ts';
 import { routeKey, type State } from './state.ts';
 import type { Timers } from './timers.ts';
 
@@ -17,9 +19,16 @@ export interface Core {
   readonly state: State;
   readonly recorder: Recorder;
   readonly supervisor: Supervisor;
+  readonly signs: Signs;
   readonly timers: Timers;
   readonly ports: HubPorts;
   readonly settings: HubSettings;
+  /** Shards whose parties live in this hub, as long as it runs. */
+  readonly shards: ReadonlySet<Shard>;
+  /** Whether a party lives in this hub: its actors, its deliveries and whatever is recorded of it. */
+  readonly isOurs: (party: PartyId) => boolean;
+  /** Null when all of the shards are here. */
+  readonly peers: Peers | null;
 }
 
 /** Shelf of sessions and CDRs that belong to nobody yet. No party is named so: it has no hyphen. [D23] */
@@ -44,15 +53,21 @@ function shelfOf(object: HubObject): string | null {
 }
 
 export function objectPut(object: HubObject): Put {
-  const { body, module, owner, key, ...data } = object;
+  const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded } = object;
+  const data = { id, lastUpdated, facts, viewer, reason, forwarded };
   const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
   return { kind: module, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
 }
 
 export function objectFromRow(row: Row): HubObject {
-  const data = row.data as ObjectData;
-  return { ...data, module: row.kind as ObjectModule, owner: row.owner, key: row.id, body: row.body ?? '' };
+  const { id, lastUpdated, facts, viewer, reason, forwarded } = row.data as ObjectData;
+  const { kind, owner, id: key, body } = row;
+  const module = kind as ObjectModule;
+  return { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
 }
+
+/** Whether the store may hold something of this name. Whoever asks for another is told that it is not there, as it cannot be. */
+export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text);
 
 export async function readObject(
   store: Store,
@@ -60,6 +75,7 @@ export async function readObject(
   owner: PartyId,
   key: string,
 ): Promise<HubObject | null> {
+  if (!isName(owner) || !isName(key)) return null;
   const row = await store.get({ kind: module, owner, id: key });
   return row && objectFromRow(row);
 }
@@ -85,6 +101,7 @@ export function billedPut(key: RowKey): Put {
 }
 
 export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
+  if (!isName(key.owner) || !isName(key.id)) return null;
   const row = await store.get(key);
   return row && (row.data as T);
 }

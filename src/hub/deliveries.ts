@@ -6,29 +6,33 @@
  * F3  No attempt is made while the partner's courier allows none (circuit open, paused).
  * F4  Partners take turns, so one partner's backlog raises nobody else's latency.
  */
-import { allowance, courierMachine } from '../../machines/courier.ts';
+import { allowance, courierMachine, isGrowing } from '../../machines/courier.ts';
 import type { DeliveryRow, DeliveryState, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
-import { circuitSign, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import { faultOf, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
 import { type Attempt, attemptOf, type ObjectEventData } from '../domain/events.ts';
 import { endpointOf, type Partner, type PartyId } from '../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../domain/retry.ts';
+import { askHome } from './asked.ts';
 import type { Core } from './core.ts';
-import { Intake, type Queue, type Taker, windowMax } from './intake.ts';
-import { type Item, type Lane, Lanes } from './lanes.ts';
+import { deliveryId } from './delivery-id.ts';
+import { callOf } from './delivery-request.ts';
+import { emptyQueue, Intake, type Queue, type Taker, windowMax } from './intake.ts';
+import type { Item, Lane } from './lanes.ts';
 import { type DeliveryMemory, OutboxWriter } from './outbox.ts';
 import { courierActor, partnerStream } from './partners.ts';
+import { lagOf, overdueOf, standingOf } from './standing.ts';
 
 /** In flight to all partners together. */
 const inFlightMax = 256;
+/** Of the room for bodies in flight one partner gets at most this. */
+const ofPartnerShare = 1 / 8;
 /** A CDR waits at most this long for its session's undelivered updates. */
 const behindMs = 10_000;
-/** Bodies of fresh events that wait in memory, UTF-16 code units; beyond it they are read again from the log. */
-const freshMax = 32 * 1024 * 1024;
 const hourMs = 3_600_000;
+/** Over so many tries what one takes is averaged. */
+const attemptsMeant = 16;
 /** A lane that met a fault of ours twice is left alone for so long. */
 const faultMs = 60_000;
-
-const signEvents = { failure: 'async.failed', reachable: 'async.reached', neutral: 'async.neutral' } as const;
 
 export class Deliveries {
   readonly #core: Core;
@@ -40,6 +44,7 @@ export class Deliveries {
   readonly #turns = new Set<Queue>();
   readonly #flights = new Set<Promise<void>>();
   #fresh = 0;
+  #inFlightSize = 0;
   #closed = false;
 
   constructor(core: Core) {
@@ -82,28 +87,31 @@ export class Deliveries {
     this.pump(partner.id);
   }
 
-  queue(partnerId: PartyId): { depth: number; oldestAt: number | null; dead: number } {
-    const queue = this.#queues.get(partnerId);
-    let oldestAt: number | null = null;
-    for (const item of queue?.lanes.items() ?? []) oldestAt = Math.min(oldestAt ?? item.since, item.since);
-    return { depth: queue?.lanes.size ?? 0, oldestAt, dead: queue?.dead ?? 0 };
+  /** How a partner's deliveries stand. */
+  queue(partnerId: PartyId): ReturnType<typeof standingOf> {
+    return standingOf(this.#queues.get(partnerId) ?? nothingOwed);
   }
 
-  /**
-   * Lanes whose head should have gone before an instant (epoch ms), though neither circuit nor operator holds it back: a fault
-   * of ours, or more than the partner takes. A log that is not read on although memory is empty counts as one.
-   */
+  /** Lanes of a partner whose head should have gone before an instant, epoch ms. */
   overdue(partnerId: PartyId, before: number): number {
     const queue = this.#queues.get(partnerId);
-    const courier = this.#core.supervisor.snapshot(courierMachine, courierActor(partnerId))?.value;
-    if (!queue || courier?.hold === 'paused' || (courier && courier.circuit !== 'closed')) return 0;
-    const isStarved = queue.lanes.size === 0 && queue.progress.some(({ behind }) => behind);
-    return queue.lanes.countDueBefore(before) + (isStarved ? 1 : 0);
+    return queue ? overdueOf(queue, this.#courier(partnerId), before) : 0;
+  }
+
+  /** How long deliveries wait for the hub itself, milliseconds. */
+  lagMs(): number {
+    return lagOf(this.#queues.values(), ({ partnerId }) => this.#courier(partnerId), this.#core.ports.clock.now());
   }
 
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
     return this.#intake.isPending(receiver, shard, seq);
+  }
+
+  /** The same of a receiver that may live elsewhere. */
+  async awaits(receiver: PartyId, { shard, seq }: { readonly shard: Shard; readonly seq: Seq }): Promise<boolean> {
+    if (this.#core.isOurs(receiver)) return this.isPending(receiver, shard, seq);
+    return askHome<boolean>(this.#core, receiver, 'isPending', { receiver, shard, seq });
   }
 
   /** Resolves when every end of a delivery up to now stands in the store. */
@@ -124,13 +132,7 @@ export class Deliveries {
     const since = new Date(this.#core.ports.clock.now()).toISOString();
     const { module } = event.data as ObjectEventData;
     const memory: DeliveryMemory = {
-      module,
-      class: null,
-      attempts,
-      tries: 0,
-      since,
-      due: null,
-      reason: null,
+      ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
       redriven: true,
     };
     const { shard, seq } = event;
@@ -140,13 +142,23 @@ export class Deliveries {
     this.#take(queue, receiver, event, memory);
   }
 
+  /** So many dead letters of a receiver went with their events. */
+  forgotten(receiver: PartyId, dead: number): void {
+    const queue = this.#queueOf(receiver);
+    if (queue) queue.dead -= dead;
+  }
+
   /** What is remembered of a delivery, also before it is written. */
   async row(receiver: PartyId, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
     return this.#writer.unwritten(receiver, shard, seq) ?? (await this.#core.store.delivery(receiver, shard, seq));
   }
 
-  recover(shards: readonly Shard[]): Promise<void> {
-    return this.#intake.recover(shards);
+  unwritten(): readonly DeliveryRow[] {
+    return this.#writer.unwrittenRows();
+  }
+
+  recover(): Promise<void> {
+    return this.#intake.recover();
   }
 
   /** Lets what is in flight end, and remembers it. */
@@ -157,20 +169,29 @@ export class Deliveries {
     await this.#writer.close();
   }
 
+  #courier(partnerId: PartyId) {
+    return this.#core.supervisor.snapshot(courierMachine, courierActor(partnerId));
+  }
+
   #queueOf(receiver: PartyId): Queue | undefined {
     const partner = this.#core.state.partnerOf(receiver);
-    if (!partner) return undefined;
-    const queue = this.#queues.get(partner.id) ?? { partnerId: partner.id, lanes: new Lanes(), progress: [], dead: 0 };
+    if (!partner || !this.#core.isOurs(partner.id)) return undefined;
+    const queue = this.#queues.get(partner.id) ?? emptyQueue(partner.id);
     this.#queues.set(partner.id, queue);
     return queue;
   }
 
   #take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void {
     const { module, owed } = event.data as ObjectEventData;
-    const isFresh = memory === null && this.#fresh < freshMax;
+    const isFresh = memory === null && this.#fresh < this.#core.ports.bodiesMax;
     if (isFresh) this.#fresh += event.body?.length ?? 0;
     const lane = queue.lanes.add({
-      ...{ receiver, module, shard: event.shard, seq: event.seq, stream: event.stream },
+      receiver,
+      module,
+      shard: event.shard,
+      seq: event.seq,
+      stream: event.stream,
+      size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
       since: Date.parse(memory?.since ?? event.at),
       loadedAt: this.#core.ports.clock.now(),
@@ -187,13 +208,14 @@ export class Deliveries {
   }
 
   #dispatch(): void {
-    while (!this.#closed && this.#flights.size < inFlightMax) {
+    while (!this.#closed && this.#flights.size < inFlightMax && this.#inFlightSize < this.#core.ports.bodiesMax) {
       const [queue] = this.#turns;
       if (!queue) return;
       this.#turns.delete(queue);
-      const courier = this.#core.supervisor.snapshot(courierMachine, courierActor(queue.partnerId));
-      if (!courier || queue.lanes.busy >= allowance(courier)) continue;
-      const lane = queue.lanes.take(allowance(courier));
+      const courier = this.#courier(queue.partnerId);
+      const slots = courier ? allowance(courier, inFlightMax - this.#flights.size) : 0;
+      const isFull = queue.lanes.busy >= slots || queue.lanes.busySize >= this.#core.ports.bodiesMax * ofPartnerShare;
+      const lane = isFull ? undefined : queue.lanes.take(slots);
       if (!lane) continue;
       this.#turns.add(queue);
       if (!this.#waitsForSession(queue, lane)) this.#launch(queue, lane);
@@ -212,6 +234,8 @@ export class Deliveries {
   }
 
   #launch(queue: Queue, lane: Lane): void {
+    const size = lane.items[0]?.size ?? 0;
+    this.#inFlightSize += size;
     const flight = this.#deliver(queue, lane)
       .catch((error: unknown) => {
         // A fault of ours, not the receiver's: tried again on the same schedule, without a word to its circuit.
@@ -228,6 +252,7 @@ export class Deliveries {
       })
       .finally(() => {
         this.#flights.delete(flight);
+        this.#inFlightSize -= size;
         this.pump(queue.partnerId);
         this.#intake.readOn(queue);
       });
@@ -235,7 +260,7 @@ export class Deliveries {
   }
 
   async #deliver(queue: Queue, lane: Lane): Promise<void> {
-    const { store, state, ports, supervisor } = this.#core;
+    const { store, state, ports, signs } = this.#core;
     const [item] = lane.items;
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
     const partner = state.partnerOf(item.receiver);
@@ -249,37 +274,25 @@ export class Deliveries {
     const event = item.event ?? (await store.event(item.shard, item.seq));
     if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
     const outcome = await this.#send(partner, endpoint.url, item, event);
+    queue.attemptMs += (outcome.durationMs - queue.attemptMs) / attemptsMeant;
     this.#settle(queue, lane, item, outcome);
     // After it, so that the success that closes a circuit is not also the first that widens it.
-    const sign = signEvents[circuitSign(outcome)];
-    supervisor.send(partnerStream(queue.partnerId), { type: sign, at: ports.clock.now() });
+    signs.told(partnerStream(queue.partnerId), 'async', outcome, ports.clock.now());
   }
 
   async #send(partner: Partner, moduleUrl: string, item: Item, event: StoredEvent): Promise<Outcome> {
-    const { state, ports, settings } = this.#core;
-    const { owed, owner } = event.data as ObjectEventData;
-    const [path = '', ownQuery] = moduleUrl.split('?');
-    const queries = [ownQuery, owed?.query.slice(1)].filter(Boolean).join('&');
-    const body = owed?.body ?? event.body;
-    const outcome = await ports.client.call({
-      method: owed?.method ?? 'PUT',
-      url: path.replace(/\/+$/, '') + (owed?.path ?? '') + (queries ? `?${queries}` : ''),
-      token: ports.secrets.open(partner.partnerToken ?? ''),
-      encoding: partner.settings.token_encoding,
-      from: state.party(owner) ?? null,
-      to: state.party(item.receiver) ?? null,
-      requestId: ports.secrets.newId(),
-      correlationId: event.correlationId ?? ports.secrets.newId(),
-      body: owed?.method === 'DELETE' ? null : body,
-      timeoutMs: settings.deliveryTimeoutMs,
-      emptyOk: partner.settings.empty_2xx_ok,
-      resend: true,
-    });
+    const { ports } = this.#core;
+    const outcome = await ports.client.call(callOf(this.#core, partner, moduleUrl, item.receiver, event));
     ports.log.info(
       {
-        ...{ partyId: item.receiver, module: item.module, objectKey: item.stream, attempt: item.tries + 1 },
-        ...{ deliveryId: deliveryId(item.receiver, item.seq), outcome: outcome.class },
-        ...{ durationMs: Math.round(outcome.durationMs), correlationId: event.correlationId },
+        partyId: item.receiver,
+        module: item.module,
+        objectKey: item.stream,
+        attempt: item.tries + 1,
+        deliveryId: deliveryId(item.receiver, item),
+        outcome: outcome.class,
+        durationMs: Math.round(outcome.durationMs),
+        correlationId: event.correlationId,
       },
       'delivery attempt',
     );
@@ -304,9 +317,11 @@ export class Deliveries {
       this.#releaseAt(queue, lane, next.dueAt);
     } else if (next.kind === 'delivered') {
       this.#remember(tried, 'DELIVERED', { due: null, class: 'delivered', reason: null });
+      queue.delivered++;
       ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
       this.#finish(queue, lane, item);
-      supervisor.send(courierActor(queue.partnerId), { type: 'delivered' });
+      const courier = this.#courier(queue.partnerId);
+      if (courier && isGrowing(courier)) supervisor.send(courierActor(queue.partnerId), { type: 'delivered' });
     } else if (next.class === 'expired') {
       this.#bury(queue, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
     } else this.#bury(queue, lane, tried, next.class, outcome.message);
@@ -330,7 +345,7 @@ export class Deliveries {
     ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
     // That a partner was suspended stands in the log already; its rows say the rest.
     if (reason === suspended) return;
-    const delivery = deliveryId(item.receiver, item.seq);
+    const delivery = deliveryId(item.receiver, item);
     const data = { delivery, receiver: item.receiver, class: outcomeClass, reason };
     recorder.note({
       shardOf: item.receiver,
@@ -358,7 +373,10 @@ export class Deliveries {
     const progress = this.#intake.progress(dest, shard);
     if (!progress) return;
     const since = new Date(item.since).toISOString();
-    const data: DeliveryMemory = { module, attempts, tries, since, ...end, ...(item.isRedriven && { redriven: true }) };
+    const { due, class: ended, reason } = end;
+    const data: DeliveryMemory = item.isRedriven
+      ? { module, attempts, tries, since, due, class: ended, reason, redriven: true }
+      : { module, attempts, tries, since, due, class: ended, reason };
     progress.outstanding.delete(seq);
     this.#writer.remember(progress, { dest, shard, seq, state, data });
   }
@@ -373,18 +391,9 @@ export class Deliveries {
 }
 
 const suspended = 'suspended';
+const nothingOwed: Readonly<Queue> = emptyQueue('');
 
 /** What was owed before a suspension is not sent, also when the partner has registered again. [D50] */
 function isSuspendedSince(partner: Partner, item: Item): boolean {
   return partner.partnerToken === null || item.since < Date.parse(partner.suspendedAt ?? '');
-}
-
-function faultOf(error: unknown): Outcome {
-  const message = `a fault of the hub: ${error instanceof Error ? error.message : String(error)}`;
-  return { class: 'unavailable', httpStatus: null, ocpiStatus: null, message, excerpt: '', durationMs: 0 };
-}
-
-/** Stable over retries, restarts and re-drives. */
-export function deliveryId(receiver: PartyId, seq: Seq): string {
-  return `${seq}-${receiver}`;
 }

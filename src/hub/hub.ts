@@ -67,6 +67,8 @@ export interface ListRequest {
   readonly to?: string;
   readonly offset: number;
   readonly limit: number;
+  /** No more items once they have so many characters together. */
+  readonly size?: number;
   readonly after?: Position;
 }
 
@@ -119,8 +121,9 @@ export interface Hub {
   readonly publicUrl: string;
 
   authenticate(token: string): Credential | null;
-  register(credential: Credential, body: CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
-  rotate(credential: Credential, body: CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
+  /** `read` gives the body, or refuses it. */
+  register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
+  rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
   unregister(credential: Credential, trace: Trace): Promise<void>;
   /** The credentials that the hub gave this partner, with the token it sent. [D11] */
   credentialsOf(credential: Credential): IssuedCredentials;

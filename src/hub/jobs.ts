@@ -41,6 +41,10 @@ const counters = {
 const writeEvery = 500;
 const fullMs = 1_000;
 
+export function jobRow(view: JobView): Put {
+  return { kind: 'jobs', owner: '', id: view.id, shelf: 'jobs', upd: view.started_at, data: view, body: null };
+}
+
 export class Jobs {
   readonly #core: Core;
   readonly #running = new Map<string, Run>();
@@ -140,11 +144,17 @@ export class Jobs {
   }
 
   async #write(view: JobView, { shardOf }: JobPlan, trace: Trace): Promise<void> {
-    const { recorder } = this.#core;
-    const { id, kind, state, started_at: upd } = view;
-    const type = state === 'RUNNING' ? ('job.started' as const) : ('job.ended' as const);
-    const put: Put = { kind: 'jobs', owner: '', id, shelf: 'jobs', upd, data: view, body: null };
-    const facts = [{ stream: `job:${id}`, event: { type, data: { id, kind, state } }, party: null }];
-    await recorder.record({ shardOf, facts, puts: [put], trace, at: recorder.instant() });
+    const { recorder, isOurs } = this.#core;
+    const [ongoing, isNew] = [view.state === 'RUNNING', view.matched === 0];
+    const type = ongoing ? (isNew ? ('job.started' as const) : ('job.progressed' as const)) : ('job.ended' as const);
+    const facts = [{ stream: `job:${view.id}`, event: { type, data: { ...view } }, party: null }];
+    // One that concerns a party that lives elsewhere is hub-wide work all the same.
+    await recorder.record({
+      shardOf: isOurs(shardOf) ? shardOf : '',
+      facts,
+      puts: [jobRow(view)],
+      trace,
+      at: recorder.instant(),
+    });
   }
 }

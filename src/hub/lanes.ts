@@ -9,6 +9,7 @@
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import type { Attempt } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
+import { Oldest } from './oldest.ts';
 
 export interface Item {
   readonly receiver: PartyId;
@@ -17,6 +18,8 @@ export interface Item {
   /** Event stream of the object. */
   readonly stream: string;
   readonly module: string;
+  /** Characters of its body. */
+  readonly size: number;
   /** Start of the retry window, epoch ms: acceptance, or the last re-drive. */
   readonly since: number;
   /** When it came into memory, epoch ms. */
@@ -56,8 +59,10 @@ export class Lanes {
   readonly #readyAgain = new Set<Lane>();
   /** Lanes that wait for the lane of another object. */
   readonly #followers = new Map<string, Set<Lane>>();
+  readonly #oldest = new Oldest();
   #size = 0;
   #busy = 0;
+  #busySize = 0;
   #busyAgain = 0;
   /** Takes since a re-driven head had its turn. */
   #takenSince = 0;
@@ -67,9 +72,25 @@ export class Lanes {
     return this.#size;
   }
 
+  /** Start of the earliest retry window, epoch ms; null when nothing waits. */
+  get oldestAt(): number | null {
+    return this.#oldest.at;
+  }
+
+  /** Since when the lane whose turn is next may go, epoch ms; null when none waits for its turn. */
+  get readySince(): number | null {
+    const [first] = this.#ready;
+    return first?.dueAt ?? null;
+  }
+
   /** Deliveries in flight. */
   get busy(): number {
     return this.#busy;
+  }
+
+  /** Characters of the bodies in flight. */
+  get busySize(): number {
+    return this.#busySize;
   }
 
   add(item: Item): Lane {
@@ -81,6 +102,7 @@ export class Lanes {
       (item.isRedriven ? this.#readyAgain : this.#ready).add(lane);
     }
     lane.items.push(item);
+    this.#oldest.add(item.since);
     this.#size++;
     return lane;
   }
@@ -96,6 +118,7 @@ export class Lanes {
     this.#unready(lane);
     lane.state = 'busy';
     this.#busy++;
+    this.#busySize += lane.items[0]?.size ?? 0;
     if (lane.items[0]?.isRedriven) this.#busyAgain++;
     return lane;
   }
@@ -103,7 +126,8 @@ export class Lanes {
   /** The head of a busy lane is settled: the next one takes its turn. */
   done(lane: Lane): void {
     this.#land(lane);
-    lane.items.shift();
+    const ended = lane.items.shift();
+    if (ended) this.#oldest.remove(ended.since);
     this.#size--;
     if (lane.items.length === 0) this.#lanes.delete(lane.key);
     else this.#makeReady(lane);
@@ -158,10 +182,6 @@ export class Lanes {
     return due;
   }
 
-  *items(): Iterable<Item> {
-    for (const lane of this.#lanes.values()) yield* lane.items;
-  }
-
   #makeReady(lane: Lane): void {
     this.#unfollow(lane);
     lane.state = 'ready';
@@ -184,6 +204,7 @@ export class Lanes {
 
   #land(lane: Lane): void {
     this.#busy--;
+    this.#busySize -= lane.items[0]?.size ?? 0;
     if (lane.items[0]?.isRedriven) this.#busyAgain--;
   }
 }

@@ -5,7 +5,7 @@ import type { ListPage, Row } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import { type HubObject, type ObjectModule, objectKey, readWithin } from '../domain/object.ts';
 import type { PartyId } from '../domain/party.ts';
-import { type Core, objectFromRow, ownersOf, readObject } from './core.ts';
+import { type Core, ownersOf, readObject } from './core.ts';
 import type { Caller, Listed, ListRequest } from './hub.ts';
 
 export interface ObjectQuery {
@@ -53,8 +53,8 @@ export function objects({ store, state }: Core) {
   async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
     const isOwned = module === 'sessions' || module === 'cdrs';
     const shelves = isOwned ? [caller.id] : state.counterparts(caller.id, caller.party.role);
-    const page = await store.list({ kind: module, shelves, ...request });
-    return listed(page, (row) => objectFromRow(row).body);
+    const page = await store.list({ kind: module, shelves, ...request, bodiesOnly: true });
+    return listed(page, (row) => row.body ?? '');
   }
 
   return { read, list };

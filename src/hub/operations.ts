@@ -8,29 +8,33 @@ import {
   isRegistered,
   keyOf,
   type Partner,
+  type PartnerEvent,
   type PartnerSettings,
   type PartyId,
   type PartyRole,
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
+import { askHome } from './asked.ts';
+import type { BackupVerbs } from './backup-view.ts';
 import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
+import type { Elsewhere } from './elsewhere.ts';
 import type { HubStatus, Operations, PartyView, Vitals } from './operator.ts';
 import type { Orphans } from './orphans.ts';
+import { overdueAfterMs, stateName } from './overview.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
+import type { Retention } from './retention.ts';
 import { orphanView, type ViewVerb } from './views.ts';
+import type { Watching } from './watching.ts';
 
 /** What puts right or explains, in rooms of its own. */
 type RepairVerb = 'redriveOne' | 'planRedrive' | 'redrive' | 'resync' | 'job' | 'cancelJob' | 'trace' | 'explain';
 
-type Verbs = Omit<Operations, ViewVerb | RepairVerb>;
-
-/** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
-const overdueAfterMs = 60_000;
+type Verbs = Omit<Operations, ViewVerb | RepairVerb | 'overview' | keyof Watching | keyof BackupVerbs>;
 
 /** Note of a case that an operator closed without a word. */
 const byHand = 'closed by an operator';
@@ -43,12 +47,20 @@ export interface OperationsParts {
   readonly probes: Probes;
   readonly pulls: Pulls;
   readonly orphans: Orphans;
+  readonly retention: Pick<Retention, 'held'>;
+  readonly elsewhere: Elsewhere;
   readonly version: string;
   readonly ready: () => boolean;
 }
 
-export function operations(parts: OperationsParts): Verbs {
-  const { core, registration, actors, deliveries, probes, pulls, orphans, version, ready } = parts;
+type PartnerAdded = Extract<PartnerEvent, { type: 'partner.added' }>['data'];
+
+/** `recordAdded`: of a party that lives here, by the hub that gives out names. */
+type Made = Verbs & { recordAdded(data: PartnerAdded, trace: Trace): Promise<Partner> };
+
+export function operations(parts: OperationsParts): Made {
+  const { core, registration, actors, deliveries, probes, pulls, orphans, retention, elsewhere, version, ready } =
+    parts;
   const { state, recorder, ports, store, supervisor } = core;
   const startedAt = ports.clock.now();
 
@@ -75,11 +87,20 @@ export function operations(parts: OperationsParts): Verbs {
       const initialToken = ports.secrets.newToken();
       const initialTokenDigest = ports.secrets.digest(initialToken);
       const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
-      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
-      deliveries.added(partner);
-      probes.watch(partner.id);
+      const partner = core.isOurs(data.id)
+        ? await recordAdded(data, trace)
+        : await askHome<Partner>(core, data.id, 'added', { data, trace });
+      // Read from its hub by now, but if that was cut off.
+      if (!state.partner(partner.id)) state.applyPartner(partner);
       return { party: view(partner), initialToken };
     });
+  }
+
+  async function recordAdded(data: PartnerAdded, trace: Trace): Promise<Partner> {
+    const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
+    deliveries.added(partner);
+    probes.watch(partner.id);
+    return partner;
   }
 
   /** A country_code and party_id belong to one partner alone. [D41] */
@@ -90,12 +111,13 @@ export function operations(parts: OperationsParts): Verbs {
 
   function view(partner: Partner): PartyView {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
-    const { depth, oldestAt, dead } = deliveries.queue(id);
-    const contact = state.lastContact(id);
+    const there = elsewhere.of(id);
+    const { depth, oldestAt, dead } = there?.queue ?? deliveries.queue(id);
+    const contact = there ? there.contact : state.lastContact(id);
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
       ...{ id, status, roles, url, endpoints, settings, last_updated },
-      circuits: actors.circuits(id),
+      circuits: there?.circuits ?? actors.circuits(id),
       queue: { depth, oldest_age_s, dead },
       last_contact: contact === null ? null : new Date(contact).toISOString(),
     };
@@ -178,6 +200,7 @@ export function operations(parts: OperationsParts): Verbs {
         at: recorder.instant(),
       });
       state.applyRoute(route, removed);
+      await core.peers?.tell();
     });
   }
 
@@ -206,16 +229,22 @@ export function operations(parts: OperationsParts): Verbs {
   }
 
   function vitals(): Vitals {
-    const before = ports.clock.now() - overdueAfterMs;
-    const overdue = [...state.partners()].map(({ id }) => [id, deliveries.overdue(id, before)] as const);
-    return { overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: core.timers.size };
+    const now = ports.clock.now();
+    const overdue = [...state.partners()].map(({ id }) => [id, deliveries.overdue(id, now - overdueAfterMs)] as const);
+    const { since = '', by = [] } = retention.held() ?? {};
+    return {
+      ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: core.timers.size },
+      log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - Date.parse(since)) / 1000])),
+    };
   }
 
   return {
     addParty,
+    recordAdded,
     parties: () => [...state.partners()].map(view),
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),
+    handshake: (id) => registration.handshake(known(id).id),
     setCircuit(id, circuit, wanted) {
       const partner = known(id);
       const type = wanted === 'open' ? (`${circuit}.operatorOpened` as const) : (`${circuit}.operatorClosed` as const);
@@ -228,11 +257,4 @@ export function operations(parts: OperationsParts): Verbs {
     ...{ changeParty, issueInitialToken, setEndpoints, suspend },
     ...{ routes: () => state.routes(), setRoute, removeRoute, status, vitals },
   };
-}
-
-/** A parallel machine counts under its first region: the connection, or the door. */
-function stateName(value: unknown): string {
-  if (typeof value === 'string') return value;
-  const [first] = Object.values(value ?? {});
-  return typeof first === 'string' ? first : 'unknown';
 }

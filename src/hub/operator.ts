@@ -7,6 +7,10 @@ import type { ConnectionStatus, Endpoint, PartnerSettings, PartyId, PartyRole } 
 import type { PulledModule } from '../domain/pull.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
+import type { BackupVerbs } from './backup-view.ts';
+import type { OverviewVerbs } from './overview-view.ts';
+import type { HeaderParty } from './ports.ts';
+import type { WatchedActor, Watcher } from './watched.ts';
 
 export type CircuitName = 'sync' | 'async';
 
@@ -33,7 +37,7 @@ export interface PartyView {
 }
 
 export interface DeliveryView {
-  /** `{seq}-{receiver}`. */
+  /** `{seq}-{receiver}`, see `delivery-id.ts`. */
   readonly id: string;
   readonly state: 'PENDING' | 'DELIVERED' | 'DEAD';
   readonly receiver: PartyId;
@@ -57,6 +61,28 @@ export interface DeliveryView {
     readonly class: string;
     readonly excerpt: string;
   }[];
+}
+
+/** One delivery with what is sent, for those who look at that one. */
+export interface DeliveryDetail extends DeliveryView {
+  /** The request as it would go out now: the body of then, the address of the present. */
+  readonly request: {
+    readonly method: string;
+    /** Null: the receiver has no endpoint for the module at present. */
+    readonly url: string | null;
+    readonly from: HeaderParty | null;
+    readonly to: HeaderParty | null;
+    readonly body: string | null;
+  };
+  readonly change: DeliveryChange | null;
+}
+
+/** What a delivery changes for its receiver: the whole object as it has it, and as it then has it. */
+export interface DeliveryChange {
+  /** By the last delivery before it that arrived; null when none did, or when the object was deleted by it. */
+  readonly before: { readonly seq: number; readonly at: string; readonly body: string | null } | null;
+  /** Null: deleted. */
+  readonly after: string | null;
 }
 
 /** Dead letters that ended alike. */
@@ -131,6 +157,7 @@ export interface TraceStep {
   readonly at: string;
   readonly type: string;
   readonly party: PartyId | null;
+  readonly module: ObjectModule | null;
   readonly object: string | null;
   readonly correlation_id: string | null;
   /** What happened, in a sentence. */
@@ -174,6 +201,22 @@ export interface EventFilter {
   readonly correlation_id?: string;
 }
 
+export interface EventRange {
+  readonly order: 'oldest' | 'newest';
+  /** Sequence behind which the range begins. */
+  readonly after: number;
+  /** `next_cursor` of the page before: with the oldest first in place of `after`, else the last sequence that is looked at. */
+  readonly cursor: number | null;
+  readonly limit: number;
+}
+
+export interface EventPage extends Page<EventView> {
+  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. */
+  readonly last_seq: number;
+  /** The first sequence that is still kept: what came before is older than HUB_EVENTS_KEEP_DAYS. */
+  readonly kept_from: number;
+}
+
 export interface CommandView {
   readonly id: string;
   readonly command: CommandName;
@@ -182,6 +225,10 @@ export interface CommandView {
   /** State of its machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
   readonly state: string;
   readonly result: string | null;
+  /** Why the hub rejected it, or could not relay its result. */
+  readonly reason: string | null;
+  /** Id of the session that it stops, null when it names none. */
+  readonly session: string | null;
   readonly at: string;
 }
 
@@ -269,10 +316,12 @@ export interface Vitals {
   readonly lost_sends: number;
   /** Waits that are armed. */
   readonly deadlines: number;
+  /** By partner that holds the log back: age of the oldest event that stays. */
+  readonly log_held_age_s: Readonly<Record<PartyId, number>>;
 }
 
 /** Verbs of operators. Parties are named by the id of their partner. */
-export interface Operations {
+export interface Operations extends OverviewVerbs, BackupVerbs {
   addParty(
     roles: readonly PartyRole[],
     settings: Partial<PartnerSettings>,
@@ -301,7 +350,7 @@ export interface Operations {
 
   /** Newest first. */
   deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>>;
-  delivery(id: string): Promise<DeliveryView>;
+  delivery(id: string): Promise<DeliveryDetail>;
   /** Dead letters by receiver, module and class, most first. */
   deadGroups(): Promise<DeadGroup[]>;
   /** Puts one delivery back, whatever its state; `conflict` when it is on its way already or stale and not forced. */
@@ -315,12 +364,7 @@ export interface Operations {
   /** The whole story of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
   trace(key: string): Promise<TraceView>;
   explain(from: PartyId, to: PartyId, module: string): RouteExplanation;
-  /** Oldest first, behind sequence `after`. */
-  events(
-    filter: EventFilter,
-    after: number,
-    limit: number,
-  ): Promise<{ items: EventView[]; next_cursor: string | null }>;
+  events(filter: EventFilter, range: EventRange): Promise<EventPage>;
   /** Newest first. */
   commands(page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;
@@ -346,4 +390,10 @@ export interface Operations {
   ): Promise<Page<{ module: string; object: string; cpo: PartyId; reason: string; at: string }>>;
   status(): HubStatus;
   vitals(): Vitals;
+
+  /** Every live actor as it stands. */
+  actors(): Iterable<WatchedActor>;
+  actor(id: string): WatchedActor | undefined;
+  /** Tells of every change until the function that it returns is called. Costs nothing while nobody watches. */
+  watch(watcher: Watcher): () => void;
 }

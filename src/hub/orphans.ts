@@ -16,6 +16,7 @@ import type { HubObject } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
+import { askHome } from './asked.ts';
 import { billedKey, type Core, heard, readObject, rowData } from './core.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
@@ -27,8 +28,14 @@ const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID'])
 /** Follow-ups of a fact are recorded within moments of it: only the last events can lack theirs. */
 const tailEvents = 1_000;
 
+const againMs = 1_000;
+const askAgainMs = 60_000;
+
 /** Asks the CPO what became of the session of a case; resolves with one sentence for the case. */
 export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
+
+/** A session by its name. */
+export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
 
 export class Orphans {
   readonly #core: Core;
@@ -37,15 +44,27 @@ export class Orphans {
   readonly #records = new Map<string, OrphanRecord | null>();
   /** Cases for which the CPO is being asked, or will be in its turn, by actor. */
   readonly #asking = new Map<string, Promise<void>>();
+  readonly #machine: typeof orphanStopMachine;
   #closed = false;
 
   constructor(core: Core, ask: AskForEnd) {
     this.#core = core;
     this.#ask = ask;
+    this.#machine = orphanStopMachine.provide({
+      actions: {
+        arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
+        recordOpened: ({ self }) => this.#open(self.id),
+        askCpo: ({ self }) => this.#askCpo(self.id, this.#newTrace()),
+      },
+    });
   }
 
-  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once. */
-  async arm(session: HubObject, emsp: PartyId, at: number, trace: Trace): Promise<void> {
+  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once, where its CPO lives. */
+  async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
+    if (!this.#core.isOurs(session.owner)) {
+      const { owner, key, id } = session;
+      return askHome(this.#core, owner, 'watch', { session: { owner, key, id }, emsp, at, trace });
+    }
     const graceEndsAt = at + this.#core.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
     await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
@@ -53,7 +72,7 @@ export class Orphans {
 
   /** Every stored session passes here: one that has ended needs no watch for its end any more, and its CDR may be watched for. */
   sessionStored(before: HubObject | null, session: HubObject, trace: Trace): void {
-    const { store, settings, ports } = this.#core;
+    const { settings, ports } = this.#core;
     const { owner, key, viewer } = session;
     const { status } = session.facts;
     if (!ended.has(status)) return;
@@ -63,11 +82,10 @@ export class Orphans {
     const isNews = status === 'COMPLETED' && before?.facts.status !== 'COMPLETED';
     // A session of nobody has a CDR of nobody: operators see it among what was stored and not forwarded.
     if (!isNews || viewer === null || afterS === 0) return;
-    const isAwaited = async () => (await store.get(billedKey(owner, key))) === null;
+    const isAwaited = async () => !(await this.#isBilled(owner, key));
     const graceEndsAt = ports.clock.now() + afterS * 1000;
-    this.#arm('complete_without_cdr', session, viewer, graceEndsAt, trace, isAwaited).catch((error: unknown) =>
-      ports.log.error({ err: error, objectKey: `${owner}/${key}` }, 'could not watch for the CDR of a session'),
-    );
+    const watch = () => this.#arm('complete_without_cdr', session, viewer, graceEndsAt, trace, isAwaited);
+    this.#untilDone(watch, 'could not watch for the CDR of a session', `${owner}/${key}`);
   }
 
   /** Every stored CDR passes here. */
@@ -109,7 +127,7 @@ export class Orphans {
   async recover(mayWrite: boolean): Promise<void> {
     for await (const row of this.#core.store.scan('orphans')) {
       const record = row.data as OrphanRecord;
-      if (record.state === 'RESOLVED') continue;
+      if (record.state === 'RESOLVED' || !this.#core.isOurs(record.cpo)) continue;
       const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
       this.#records.set(actor, record);
       await this.#core.supervisor.revive(this.#spec(actor, record));
@@ -127,9 +145,9 @@ export class Orphans {
    * ask for is done now. Doing it again changes nothing.
    */
   async #catchUp(): Promise<void> {
-    const { store } = this.#core;
-    for (const [shard, head] of Object.entries(store.health().heads)) {
-      const tail = { shard: Number(shard), after: Math.max(0, head - tailEvents), limit: tailEvents };
+    const { store, shards } = this.#core;
+    for (const shard of shards) {
+      const tail = { shard, after: Math.max(0, store.head(shard) - tailEvents), limit: tailEvents };
       for (const event of await store.read(tail)) await this.#followUp(event);
     }
   }
@@ -143,7 +161,11 @@ export class Orphans {
       if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
       const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
       const isResolved = session && (await this.#wasWatchedSince(session, event.at));
-      if (session && !isResolved) await this.arm(session, command.emsp, Date.parse(event.at), trace);
+      if (!session || isResolved) return;
+      const watch = () => this.arm(session, command.emsp, Date.parse(event.at), trace);
+      // Where the CPO lives may not be ready yet.
+      if (this.#core.isOurs(session.owner)) await watch();
+      else this.#untilDone(watch, 'could not watch a stopped session', `${session.owner}/${session.key}`);
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
       const object =
@@ -162,6 +184,10 @@ export class Orphans {
     return false;
   }
 
+  async #isBilled(cpo: PartyId, sessionKey: string): Promise<boolean> {
+    return (await this.#core.store.get(billedKey(cpo, sessionKey))) !== null;
+  }
+
   async #hasEnded(cpo: PartyId, sessionKey: string): Promise<boolean> {
     const session = await readObject(this.#core.store, 'sessions', cpo, sessionKey);
     return session === null || ended.has(session.facts.status);
@@ -175,7 +201,7 @@ export class Orphans {
 
   async #arm(
     kind: OrphanKind,
-    session: HubObject,
+    session: Watched,
     emsp: PartyId,
     graceEnds: number,
     trace: Trace,
@@ -202,9 +228,8 @@ export class Orphans {
   /** A watch that is not needed any more disappears; a case stays, resolved. */
   #end(actor: string, why: string, trace: Trace): void {
     if (!this.#records.has(actor)) return;
-    const { recorder, ports } = this.#core;
-    recorder
-      .inTurn(actor, async () => {
+    const end = () =>
+      this.#core.recorder.inTurn(actor, async () => {
         const record = this.#records.get(actor);
         if (!record) return;
         const isCase = record.state === 'OPEN';
@@ -212,14 +237,26 @@ export class Orphans {
           ? { type: 'orphan.resolved', data: { note: why } }
           : { type: 'orphan.disarmed', data: { reason: why } };
         await this.#record(actor, event, trace);
-      })
-      .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not end an orphan watch'));
+      });
+    this.#untilDone(end, 'could not end an orphan watch', actor);
+  }
+
+  /** Nobody waits for it, and nothing else would do it before the next start: it is tried until the store can write. */
+  #untilDone(work: () => Promise<void>, failed: string, of: string): void {
+    const { ports, timers } = this.#core;
+    work().catch((error: unknown) => {
+      ports.log.error({ err: error, of }, `${failed}; trying again`);
+      const again = () => this.#untilDone(work, failed, of);
+      timers.arm(`orphan-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, again);
+    });
   }
 
   async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
     for (const [actor, record] of this.#records) {
       if (record?.id !== id) continue;
-      if (record.state === 'OPEN') return { actor, record };
+      // Whoever read that it is open may be faster than what follows from the commit: that comes first.
+      const present = await this.#core.recorder.inTurn(actor, async () => this.#records.get(actor));
+      if (present?.id === id && present.state === 'OPEN') return { actor, record: present };
       throw notOpen();
     }
     for await (const row of this.#core.store.scan('orphans')) if (row.id === id) throw notOpen();
@@ -229,10 +266,13 @@ export class Orphans {
   #askCpo(actor: string, trace: Trace): void {
     const record = this.#records.get(actor);
     if (!record || this.#asking.has(actor)) return;
-    const { recorder, ports } = this.#core;
+    const { recorder, ports, timers } = this.#core;
     const asking = recorder
       .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace))
-      .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not pull the session of a case'))
+      .catch((error: unknown) => {
+        ports.log.error({ err: error, actor }, 'could not pull the session of a case; trying again');
+        timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace));
+      })
       .finally(() => this.#asking.delete(actor));
     this.#asking.set(actor, asking);
   }
@@ -255,25 +295,22 @@ export class Orphans {
     return { requestId: newId(), correlationId: newId() };
   }
 
-  #spec(actor: string, { id, kind, cpo, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
-    const { store, timers, supervisor } = this.#core;
-    const arm = (due: number | null) => {
-      if (due === null) timers.disarm(actor);
-      else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
-    };
+  #watchUntil(actor: string, due: number | null): void {
+    const { timers, supervisor } = this.#core;
+    if (due === null) timers.disarm(actor);
+    else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
+  }
+
+  #spec(actor: string, { id, kind, cpo, emsp, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
+    const { store } = this.#core;
     return {
       id: actor,
       kind: actorKinds[kind],
-      machine: orphanStopMachine.provide({
-        actions: {
-          arm: ({ context }) => arm(context.due),
-          recordOpened: () => this.#open(actor),
-          askCpo: () => this.#askCpo(actor, this.#newTrace()),
-        },
-      }),
+      machine: this.#machine,
       input: { graceEndsAt: Date.parse(graceEndsAt) },
+      parties: [cpo, emsp],
       history: async () => (await store.history(store.shardOf(cpo), streamOf(id))).map(heard),
-      restored: (snapshot) => arm(snapshot.context.due),
+      restored: (snapshot) => this.#watchUntil(actor, snapshot.context.due),
     };
   }
 
@@ -284,8 +321,10 @@ export class Orphans {
         const record = this.#records.get(actor);
         if (record?.state !== 'GRACE') return;
         const isStop = record.kind === 'stop_without_complete';
-        if (isStop && (await this.#hasEnded(record.cpo, record.session.toLowerCase()))) {
-          await this.#record(actor, { type: 'orphan.disarmed', data: { reason: 'the session has ended' } }, null);
+        const key = record.session.toLowerCase();
+        if (await (isStop ? this.#hasEnded(record.cpo, key) : this.#isBilled(record.cpo, key))) {
+          const reason = isStop ? 'the session has ended' : 'its CDR has come';
+          await this.#record(actor, { type: 'orphan.disarmed', data: { reason } }, null);
           return;
         }
         await this.#record(actor, { type: 'orphan.opened', data: {} }, null);

@@ -9,6 +9,7 @@ import type { DeliveryQuery, DeliveryRow, Floor, Seq, Shard, Store } from '../..
 import type { OutcomeClass } from '../domain/errors.ts';
 import type { Attempt } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
+import type { Core } from './core.ts';
 import type { Clock, Log } from './ports.ts';
 
 /** What a delivery's row remembers. */
@@ -64,6 +65,18 @@ export async function* rowsOf(
   }
 }
 
+/** Open rows of these receivers, of all shards, each receiver's together. */
+export async function* openRows(
+  { store, peers }: Pick<Core, 'store' | 'peers'>,
+  receivers: Iterable<PartyId>,
+): AsyncIterable<DeliveryRow> {
+  if (peers) return yield* await peers.openRows([...receivers]);
+  const shards = Object.keys(store.health().heads).map(Number);
+  for (const dest of receivers) {
+    for (const shard of shards) yield* rowsOf(store, { dest, shard, rows: 'open', fromSeq: 0 });
+  }
+}
+
 export class OutboxWriter {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -102,6 +115,11 @@ export class OutboxWriter {
   unwritten(dest: PartyId, shard: Shard, seq: Seq): DeliveryRow | undefined {
     const key = rowKey({ dest, shard, seq });
     return this.#rows.get(key) ?? this.#flying.get(key);
+  }
+
+  /** Rows that the store does not have yet; of two for the same delivery the later one comes later. */
+  unwrittenRows(): readonly DeliveryRow[] {
+    return [...this.#flying.values(), ...this.#rows.values()];
   }
 
   /** Its floor may have moved. */
@@ -157,13 +175,15 @@ export class OutboxWriter {
     const raised = touched
       .map((progress) => ({ progress, seq: this.floorOf(progress) }))
       .filter(({ progress, seq }) => seq > progress.flushed);
-    for (const shard of new Set(touched.map((progress) => progress.shard))) {
-      const fence = this.#store.held(shard);
+    // What is remembered of a receiver stands under the fence of its own shard, wherever the event was.
+    const homeOf = (receiver: PartyId) => this.#store.shardOf(receiver);
+    for (const home of new Set(touched.map(({ receiver }) => homeOf(receiver)))) {
+      const fence = this.#store.held(home);
       // A shard that is no longer ours is its new owner's to remember.
       if (!fence) continue;
-      const moved = raised.filter(({ progress }) => progress.shard === shard);
-      const floors: Floor[] = moved.map(({ progress, seq }) => ({ dest: progress.receiver, shard, seq }));
-      const ours = rows.filter((row) => row.shard === shard);
+      const moved = raised.filter(({ progress }) => homeOf(progress.receiver) === home);
+      const floors = moved.map(({ progress: { receiver: dest, shard }, seq }): Floor => ({ dest, shard, seq }));
+      const ours = rows.filter(({ dest }) => homeOf(dest) === home);
       if (ours.length === 0 && floors.length === 0) continue;
       await this.#store.settle(fence, ours, floors);
       for (const { progress, seq } of moved) progress.flushed = seq;

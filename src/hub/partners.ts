@@ -2,7 +2,12 @@
  * Starts and revives the two actors of each partner, and gives hands to what their machines name.
  */
 import { courierMachine } from '../../machines/courier.ts';
-import { type CircuitName, type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
+import {
+  type CircuitName,
+  type PartnerMachineEvent,
+  type PartnerRules,
+  partnerMachine,
+} from '../../machines/partner.ts';
 import type { ActorSpec, HeardEvent } from '../../machines/supervisor.ts';
 import type { StoredEvent } from '../../storage/contract.ts';
 import type { HubEvent } from '../domain/events.ts';
@@ -12,6 +17,13 @@ import type { CircuitView } from './operator.ts';
 
 export const partnerStream = (id: PartyId) => `partner:${id}`;
 export const courierActor = (id: PartyId) => `courier:${id}`;
+/** Of either actor, whose it is. */
+const partnerOf = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
+
+/** Of a circuit's region, as operators call it. */
+export function circuitState(value: unknown = 'closed'): CircuitView['state'] {
+  return typeof value === 'string' ? (value as 'closed' | 'open') : 'halfOpen';
+}
 
 /** Longest time that a circuit stays open before it lets a call through. */
 const openMsMax: Record<CircuitName, number> = { sync: 30_000, async: 60_000 };
@@ -35,10 +47,25 @@ export interface PartnerHands {
 export class PartnerActors {
   readonly #core: Core;
   readonly #hands: PartnerHands;
+  readonly #partnerMachine: typeof partnerMachine;
+  readonly #courierMachine: typeof courierMachine;
+  readonly #rules: PartnerRules;
 
   constructor(core: Core, hands: PartnerHands) {
+    const { settings } = core;
     this.#core = core;
     this.#hands = hands;
+    this.#partnerMachine = this.#handedPartner();
+    this.#courierMachine = courierMachine.provide({
+      // The machine publishes its new state after its effects: the pump has to see it.
+      actions: { pump: ({ self }) => queueMicrotask(() => hands.pump(partnerOf(self.id))) },
+    });
+    this.#rules = {
+      failuresMax: settings.circuitFailures,
+      openMs: settings.circuitOpenMs,
+      openMsMax,
+      offlineAfterMs: settings.offlineAfterS * 1000,
+    };
   }
 
   start(partner: Partner): void {
@@ -68,58 +95,59 @@ export class PartnerActors {
   circuits(partnerId: PartyId): CircuitView[] {
     const snapshot = this.#core.supervisor.snapshot(partnerMachine, partnerStream(partnerId));
     return (['sync', 'async'] as const).map((circuit) => {
-      const value = snapshot?.value[circuit] ?? 'closed';
       const memory = snapshot?.context[circuit];
       return {
         circuit,
-        state: typeof value === 'string' ? (value as 'closed' | 'open') : 'halfOpen',
+        state: circuitState(snapshot?.value[circuit]),
         failures: memory?.failures ?? 0,
         until: memory?.until ? new Date(memory.until).toISOString() : null,
       };
     });
   }
 
-  #partnerSpec(id: PartyId): ActorSpec<typeof partnerMachine> {
-    const { supervisor, timers, store, ports, settings } = this.#core;
-    const timer = (circuit: CircuitName) => `${partnerStream(id)}#${circuit}`;
-    const courier = (circuit: CircuitName, type: string) => {
-      if (circuit === 'async') supervisor.send(courierActor(id), { type });
-    };
-    const note = (type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, reason: string) =>
-      this.#note(id, { type, data: { circuit, reason } });
-    const machine = partnerMachine.provide({
+  #handedPartner(): typeof partnerMachine {
+    const { supervisor, timers, ports } = this.#core;
+    const timer = (actor: string, circuit: CircuitName) => `${actor}#${circuit}`;
+    const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, reason: string) =>
+      this.#note(partnerOf(actor), { type, data: { circuit, reason } });
+    return partnerMachine.provide({
       actions: {
-        circuitOpened: ({ context }, { circuit, again }) => {
+        circuitOpened: ({ context, self: { id: actor } }, { circuit, again }) => {
           const until = context[circuit].until ?? ports.clock.now();
-          timers.arm(timer(circuit), until, (at) => supervisor.send(partnerStream(id), { type: `${circuit}.due`, at }));
-          courier(circuit, 'circuit.opened');
-          if (!again) note('circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
+          timers.arm(timer(actor, circuit), until, (at) => supervisor.send(actor, { type: `${circuit}.due`, at }));
+          this.#toCourier(actor, circuit, 'circuit.opened');
+          if (!again) note(actor, 'circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
         },
-        circuitHalfOpened: (_, { circuit }) => courier(circuit, 'circuit.halfOpened'),
-        circuitClosed: (_, { circuit }) => {
-          timers.disarm(timer(circuit));
-          courier(circuit, 'circuit.closed');
-          note('circuit.closed', circuit, 'calls succeed again');
+        circuitHalfOpened: ({ self }, { circuit }) => this.#toCourier(self.id, circuit, 'circuit.halfOpened'),
+        circuitClosed: ({ self: { id: actor } }, { circuit }) => {
+          timers.disarm(timer(actor, circuit));
+          this.#toCourier(actor, circuit, 'circuit.closed');
+          note(actor, 'circuit.closed', circuit, 'calls succeed again');
         },
-        recordOffline: () => this.#hands.reachable(id, false),
-        recordOnline: () => this.#hands.reachable(id, true),
+        recordOffline: ({ self }) => this.#hands.reachable(partnerOf(self.id), false),
+        recordOnline: ({ self }) => this.#hands.reachable(partnerOf(self.id), true),
       },
     });
-    const rules = {
-      failuresMax: settings.circuitFailures,
-      openMs: settings.circuitOpenMs,
-      openMsMax,
-      offlineAfterMs: settings.offlineAfterS * 1000,
-    };
+  }
+
+  /** Deliveries are the asynchronous circuit's alone. */
+  #toCourier(actor: string, circuit: CircuitName, type: string): void {
+    if (circuit === 'async') this.#core.supervisor.send(courierActor(partnerOf(actor)), { type });
+  }
+
+  #partnerSpec(id: PartyId): ActorSpec<typeof partnerMachine> {
+    const { store, ports } = this.#core;
+    const actor = partnerStream(id);
     return {
-      id: partnerStream(id),
+      id: actor,
       kind: 'partner',
-      machine,
-      input: { rules, at: ports.clock.now() },
-      history: async () => (await store.history(store.shardOf(id), partnerStream(id))).map(asHeard),
+      machine: this.#partnerMachine,
+      parties: [id],
+      input: { rules: this.#rules, at: ports.clock.now() },
+      history: async () => (await store.history(store.shardOf(id), actor)).map(asHeard),
       restored: (snapshot) => {
-        if (typeof snapshot.value.async !== 'string') courier('async', 'circuit.halfOpened');
-        else if (snapshot.value.async === 'closed') courier('async', 'circuit.closed');
+        if (typeof snapshot.value.async !== 'string') this.#toCourier(actor, 'async', 'circuit.halfOpened');
+        else if (snapshot.value.async === 'closed') this.#toCourier(actor, 'async', 'circuit.closed');
       },
     };
   }
@@ -129,9 +157,9 @@ export class PartnerActors {
     return {
       id: courierActor(id),
       kind: 'courier',
-      // The machine publishes its new state after its effects: the pump has to see it.
-      machine: courierMachine.provide({ actions: { pump: () => queueMicrotask(() => this.#hands.pump(id)) } }),
+      machine: this.#courierMachine,
       input: { slotsMax: this.#core.settings.deliveryConcurrency },
+      parties: [id],
       history: async () => {
         const partner = this.#core.state.partner(id);
         const events: HeardEvent[] = [];

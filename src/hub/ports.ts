@@ -38,6 +38,8 @@ export interface OutboundCall {
   readonly emptyOk: boolean;
   /** May be sent again at once when a re-used connection was closed before any byte of the answer. Never for commands. */
   readonly resend: boolean;
+  /** It stands on nothing that was written: whoever may not write now may still make it. */
+  readonly unwritten?: boolean;
 }
 
 /** Whatever comes back becomes an Outcome: a call never throws. */
@@ -94,7 +96,10 @@ export interface Secrets {
   digest(token: string): string;
   /** AES-256-GCM under the key outside the database. */
   seal(text: string): string;
+  /** Also what was sealed under a previous key. */
   open(sealed: string): string;
+  /** Whether it is sealed under another key than `seal` uses. */
+  isStale(sealed: string): boolean;
   newId(): string;
 }
 
@@ -165,6 +170,8 @@ export interface HubSettings {
   readonly orphanSweepS: number;
   /** A session COMPLETED without a CDR for so long becomes a case; 0 = never. [D36] */
   readonly orphanCdrAfterS: number;
+  /** How long events are kept; 0 = for ever. */
+  readonly eventsKeepDays: number;
 }
 
 export interface HubPorts {
@@ -178,4 +185,9 @@ export interface HubPorts {
   readonly secrets: Secrets;
   readonly log: Log;
   readonly meter: Meter;
+  /**
+   * Characters of bodies in flight to partners that are held in memory, and as many of fresh ones that wait; beyond it they are read
+   * again from the log.
+   */
+  readonly bodiesMax: number;
 }

@@ -79,10 +79,9 @@ export class Pulls {
       const data = { id: ports.secrets.newId(), party: partner.id, module, full: dateFrom === null, forward, dateFrom };
       const record = await this.#record(null, { type: 'pull.started', data }, trace);
       const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(dateFrom)}`;
-      const running = this.#run(record, { partner, module, query, trace }).finally(() => {
-        this.#busy.delete(name);
-        this.#runs.delete(running);
-      });
+      const running = this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)).finally(() =>
+        this.#runs.delete(running),
+      );
       this.#runs.add(running);
       return record.id;
     } catch (error) {
@@ -95,7 +94,7 @@ export class Pulls {
   async recover(): Promise<void> {
     for await (const row of this.#core.store.scan('pulls')) {
       const record = row.data as PullRecord;
-      if (record.state !== 'RUNNING') continue;
+      if (record.state !== 'RUNNING' || !this.#core.isOurs(record.party)) continue;
       await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
     }
   }
@@ -105,7 +104,8 @@ export class Pulls {
     await Promise.all(this.#runs);
   }
 
-  async #run(record: PullRecord, list: ListOf): Promise<void> {
+  /** `over` is called before the end can be read: whoever has read it may start the next one. */
+  async #run(record: PullRecord, list: ListOf, over: () => void): Promise<void> {
     const { ports } = this.#core;
     const run: Run = {
       ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null },
@@ -119,6 +119,7 @@ export class Pulls {
       const message = error instanceof HubError ? error.message : 'the hub met an error of its own; its log says more';
       end = { type: 'pull.failed', data: { ...run.counts, error: message } };
     }
+    over();
     await this.#record(run.record, end, list.trace).catch((error: unknown) =>
       ports.log.error({ err: error, pull: record.id }, 'could not record how a pull ended'),
     );

@@ -63,6 +63,9 @@ const foundById: ReadonlySet<string> = new Set(['locations', 'sessions', 'cdrs']
 /** Of a stored CDR these may be repaired as long as it was never forwarded. [D22] */
 const repairable = new Set(['cdr_token', 'last_updated']);
 
+/** Characters of a stored object: what the largest push may bring, and as much again in fragments. [D38] */
+const bodyLengthMax = 8 * 1024 * 1024;
+
 const notForwarded = 'pulled without forward';
 
 export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdrStored'>) {
@@ -119,6 +122,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     const after = applyToObject(before, data, change.body);
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
+    refuseOvergrown(object);
     await record(caller, { stream, event: { type: eventTypes[change.method], data }, to }, change, before, after);
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
@@ -178,6 +182,12 @@ function refuseDotSegments(change: ObjectChange): void {
   }
 }
 
+/** Fragments, EVSEs and connectors make an object larger; without an end it could not be read, sent or held in memory any more. */
+function refuseOvergrown({ module, body }: HubObject): void {
+  if (body.length <= bodyLengthMax) return;
+  throw new HubError('invalid', { message: `${module}: expected an object of at most ${bodyLengthMax} characters` });
+}
+
 /** Whose it is, who is owed it, and in which form. */
 function decide(
   directory: Directory,
@@ -186,7 +196,7 @@ function decide(
   before: HubObject | null,
   initiator: PartyId | null,
 ): Decision {
-  const { body: _body, ...plain } = change;
+  const { module, method, owner: ownerId, within, lastUpdated } = change;
   const isFragment = change.method === 'PATCH';
   const isWhole = !isFragment && change.within.length === 0;
   const facts = isWhole && change.method !== 'DELETE' ? change.facts : { ...before?.facts, ...change.facts };
@@ -194,9 +204,14 @@ function decide(
   const audience = ownership
     ? ownedAudience(directory, before, ownership, isFragment)
     : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, isFragment);
-  const data = {
-    ...plain,
+  const data: ObjectEventData = {
+    module,
+    method,
+    owner: ownerId,
     id: before?.id ?? change.id,
+    within,
+    lastUpdated,
+    facts: change.facts,
     viewer: ownership?.viewer ?? null,
     owed: audience.to.length > 0 ? owedRequest(owner, change, before, audience) : null,
     reason: audience.reason,
@@ -241,7 +256,13 @@ function owedRequest(owner: PartyRole, change: ObjectChange, before: HubObject |
 
 /** The request that carries a stored object as a whole. */
 export function owedWhole(owner: PartyRole, object: HubObject): Owed {
-  return { method: object.module === 'cdrs' ? 'POST' : 'PUT', ...address(owner, { ...object, within: [] }) };
+  const { module, facts } = object;
+  const session = module === 'cdrs' ? facts.sessionId : null;
+  return {
+    method: module === 'cdrs' ? 'POST' : 'PUT',
+    ...address(owner, { ...object, within: [] }),
+    ...(session && { behind: streamOf('sessions', object.owner, session.toLowerCase()) }),
+  };
 }
 
 /** Below the receiver's module URL: the owner's identifiers and the object's, in the case in which they were first stored. */

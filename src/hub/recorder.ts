@@ -4,8 +4,9 @@
  * R1  Nothing is applied or dispatched before it is durable.
  * R2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
  * R3  Committed events are dispatched in order of sequence, without a gap.
+ * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
  */
-import type { Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Fence, Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
@@ -22,7 +23,7 @@ export interface Fact {
 }
 
 export interface Recording {
-  /** The party whose shard takes it. */
+  /** The party whose shard takes it; empty when it is nobody's and any shard will do. */
   readonly shardOf: PartyId;
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
@@ -41,8 +42,12 @@ export class Recorder {
   readonly #log: Log;
   readonly #newId: () => string;
   readonly #meter: Meter;
+  /** How to ask again at once, of each commit that is in doubt. [R4] */
+  readonly #doubts = new Map<object, () => void>();
   /** Writes under way. */
   #writing = 0;
+  /** The last instant that was asked for: within a millisecond it is asked for often. */
+  #instant: readonly [epochMs: number, text: string] = [Number.NaN, ''];
   readonly #turns = new Map<string, Promise<unknown>>();
   /** Sequence up to which events were dispatched, and those that came before a gap was filled. */
   readonly #dispatched = new Map<Shard, Seq>();
@@ -55,6 +60,9 @@ export class Recorder {
     this.#log = log;
     this.#newId = newId;
     this.#meter = meter;
+    store.onHealth(({ state }) => {
+      if (state === 'open') for (const askAgain of this.#doubts.values()) askAgain();
+    });
   }
 
   /** Called with every committed event, in order. Must not throw. */
@@ -64,7 +72,9 @@ export class Recorder {
 
   /** Now, as it stands in events. */
   instant(): string {
-    return new Date(this.#clock.now()).toISOString();
+    const now = this.#clock.now();
+    if (this.#instant[0] !== now) this.#instant = [now, new Date(now).toISOString()];
+    return this.#instant[1];
   }
 
   /** Dispatching begins behind this sequence; what lies before it is recovery's. */
@@ -78,9 +88,8 @@ export class Recorder {
 
   /** Resolves when it is durable, with the sequence of the last fact. Refuses with `unavailable` when the store cannot write. */
   async record(recording: Recording): Promise<Seq> {
-    const shard = this.#store.shardOf(recording.shardOf);
-    const fence = this.#store.held(shard);
-    if (!fence) throw new HubError('unavailable', { retryAfterS: 1 });
+    const fence = this.#fenceFor(recording.shardOf);
+    if (!fence || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,
@@ -91,9 +100,18 @@ export class Recorder {
       data: fact.event.data,
       body: fact.body ?? null,
     }));
-    const { first, last } = await this.#measured({ fence, idem: this.#newId(), events, ...rest(recording) });
-    for (const [index, event] of events.entries()) this.#committed({ ...event, shard, seq: first + index });
-    return last;
+    const { shard } = fence;
+    const commit = { fence, idem: this.#newId(), events, ...rest(recording) };
+    try {
+      const { first, last } = await this.#measured(commit);
+      for (const [index, event] of events.entries()) {
+        const { stream, type, at, party, correlationId, to, data, body } = event;
+        this.#committed({ shard, seq: first + index, stream, type, at, party, correlationId, to, data, body });
+      }
+      return last;
+    } finally {
+      this.#doubts.delete(commit);
+    }
   }
 
   /** Records what nobody waits for: a failure is logged, since no caller is there to be told. */
@@ -115,6 +133,16 @@ export class Recorder {
     }
   }
 
+  #fenceFor(party: PartyId): Fence | null {
+    const fence = this.#store.held(this.#store.shardOf(party));
+    if (fence !== null || party !== '') return fence;
+    for (const shard of this.#dispatched.keys()) {
+      const other = this.#store.held(shard);
+      if (other !== null) return other;
+    }
+    return null;
+  }
+
   async #measured(commit: Parameters<Store['append']>[0]) {
     const waiting = ++this.#writing;
     const begun = performance.now();
@@ -128,21 +156,40 @@ export class Recorder {
   }
 
   async #append(commit: Parameters<Store['append']>[0]) {
-    for (let inDoubt = false; ; ) {
+    for (;;) {
       try {
         return await this.#store.append(commit);
       } catch (error) {
         const kind = error instanceof Error ? error.name : '';
         if (!refusals.has(kind)) throw error;
-        inDoubt ||= kind === 'OutcomeUnknown';
+        const inDoubt = kind === 'OutcomeUnknown' || this.#doubts.has(commit);
         this.#log.error({ err: error, inDoubt }, 'write refused by the store');
         // It may be in the log: until that is known nothing may be decided on what it changed. Asking again is safe, by its key.
         if (!inDoubt || kind === 'Fenced' || this.#store.health().state === 'closed') {
           throw new HubError('unavailable', { retryAfterS: 1 });
         }
-        await new Promise<void>((resolve) => this.#clock.setTimeout(() => resolve(), askAgainMs));
+        await this.#known(commit);
       }
     }
+  }
+
+  /** Resolves when the store may know what became of it: when it is open again, or after a while. */
+  async #known(commit: object): Promise<void> {
+    let timer: unknown;
+    await new Promise<void>((resolve) => {
+      this.#doubts.set(commit, resolve);
+      timer = this.#clock.setTimeout(() => resolve(), askAgainMs);
+    });
+    this.#clock.clearTimeout(timer);
+  }
+
+  /** What another hub recorded in its shard: those of its events that concern this one, and how far it has been read. */
+  followed(shard: Shard, events: readonly StoredEvent[], upTo: Seq): void {
+    for (const event of events) {
+      this.#dispatched.set(shard, event.seq);
+      this.#listener(event);
+    }
+    this.#dispatched.set(shard, upTo);
   }
 
   #committed(event: StoredEvent): void {

@@ -3,21 +3,35 @@
  * [interface, Delivery rules 6; D53]
  *
  * S1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
- * S2  What the receiver has in a newer version already is not sent over it, unless forced.
+ * S2  What the receiver has, or is about to get, in a newer version is not sent over it, unless forced. Parts of a location that
+ *     do not touch each other are no versions of each other.
  * S3  What is on its way is left alone.
  */
-import type { DeliveryRow, StoredEvent } from '../../storage/contract.ts';
+import type { DeliveryRow, Shard, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { type HubObject, type ObjectModule, objectName, sortableDate, streamOf } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
+import { askHome } from './asked.ts';
 import { type Core, objectFromRow, readObject } from './core.ts';
-import { type Deliveries, deliveryId } from './deliveries.ts';
+import type { Deliveries } from './deliveries.ts';
+import { type DeliveryName, deliveryId, readDeliveryId } from './delivery-id.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from './operator.ts';
-import { type DeliveryMemory, rowsOf } from './outbox.ts';
+import { type DeliveryMemory, openRows } from './outbox.ts';
 import { owedWhole } from './pushes.ts';
+
+interface AgainOptions {
+  readonly force: boolean;
+  readonly job: string;
+  readonly trace: Trace;
+}
+
+interface ResendOptions extends Pick<HubObject, 'module' | 'owner' | 'key'> {
+  readonly receiver: PartyId;
+  readonly trace: Trace;
+}
 
 interface Candidate {
   readonly event: StoredEvent;
@@ -25,7 +39,6 @@ interface Candidate {
   readonly row: DeliveryRow | null;
 }
 
-const shard = 0;
 const readBatch = 500;
 const sampleMax = 20;
 const resyncPerS = 500;
@@ -49,9 +62,9 @@ export class Redrive {
   }
 
   async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
-    const [, seq = '', receiver = ''] = /^(\d{1,15})-(.+)$/.exec(id) ?? [];
-    const event = seq ? await this.#core.store.event(shard, Number(seq)) : null;
-    const row = event && (await this.#deliveries.row(receiver, shard, event.seq));
+    const { shard = 0, seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
+    const event = seq ? await this.#core.store.event(shard, seq) : null;
+    const row = event && (await this.#deliveries.row(receiver, event.shard, event.seq));
     if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
     const result = await this.#again({ event, receiver, row }, force, null, trace);
     if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
@@ -80,7 +93,7 @@ export class Redrive {
   }
 
   start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
-    const again = (candidate: Candidate, job: string) => this.#again(candidate, force, job, trace);
+    const again = (candidate: Candidate, job: string) => this.#againAt(candidate, force, job, trace);
     const candidates = this.#candidates(filter, routing);
     async function* steps() {
       for await (const candidate of candidates) yield (job: string) => again(candidate, job);
@@ -92,7 +105,10 @@ export class Redrive {
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
     const partner = this.#core.state.partner(partnerId.toUpperCase());
     if (!partner) throw new HubError('notFound');
-    const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
+    const resend = ({ module: of, owner, key }: HubObject, receiver: PartyId): Promise<StepResult> => {
+      const resent = { module: of, owner, key, receiver, trace };
+      return this.#core.isOurs(owner) ? this.resend(resent) : askHome(this.#core, owner, 'resend', resent);
+    };
     const objects = this.#entitled.bind(this);
     async function* steps() {
       for (const party of partner?.roles ?? []) {
@@ -103,10 +119,24 @@ export class Redrive {
     return this.#jobs.start({ kind: 'resync', shardOf: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
   }
 
-  /** In turn, so that two who ask for the same delivery at once put it back once. [S3] */
+  /** Where the receiver lives. */
+  async #againAt(candidate: Candidate, force: boolean, job: string, trace: Trace): Promise<StepResult> {
+    const { event, receiver } = candidate;
+    if (this.#core.isOurs(receiver)) return this.#again(candidate, force, job, trace);
+    const { shard, seq } = event;
+    return askHome<StepResult>(this.#core, receiver, 'again', { shard, seq, receiver, force, job, trace });
+  }
+
+  /** One step of a job that runs elsewhere. */
+  async againFor({ shard, seq, receiver, force, job, trace }: DeliveryName & AgainOptions): Promise<StepResult> {
+    const event = await this.#core.store.event(shard, seq);
+    return event ? this.#again({ event, receiver, row: null }, force, job, trace) : 'stale';
+  }
+
+  /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [S2, S3] */
   #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
-    return this.#core.recorder.inTurn(`redrive:${deliveryId(receiver, event.seq)}`, async () => {
-      const row = await this.#deliveries.row(receiver, shard, event.seq);
+    return this.#core.recorder.inTurn(event.stream, async () => {
+      const row = await this.#deliveries.row(receiver, event.shard, event.seq);
       return this.#putBack({ event, receiver, row }, force, job, trace);
     });
   }
@@ -118,12 +148,12 @@ export class Redrive {
     trace: Trace,
   ): Promise<StepResult> {
     const { recorder } = this.#core;
-    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, shard, event.seq);
+    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, event.shard, event.seq);
     if (isOnItsWay && event.to.includes(receiver)) return 'pending';
     if (!this.#core.state.isRegistered(receiver)) return 'unregistered';
     if (job !== null && this.#deliveries.isFull(receiver)) return 'full';
     if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
-    const delivery = deliveryId(receiver, event.seq);
+    const delivery = deliveryId(receiver, event);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
     const fact = { type: 'delivery.redriven' as const, data: { delivery, receiver, job } };
     const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
@@ -133,14 +163,14 @@ export class Redrive {
     return 'queued';
   }
 
-  /** Whether the receiver was sent a later change of the same object, newer by `last_updated`, since. [S2] */
+  /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [S2] */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
-    const own = (event.data as ObjectEventData).lastUpdated;
+    const own = event.data as ObjectEventData;
     for (const later of await this.#core.store.history(event.shard, event.stream, event.seq)) {
       if (!later.to.includes(receiver)) continue;
-      const row = await this.#deliveries.row(receiver, shard, later.seq);
-      const isThere = row ? row.state === 'DELIVERED' : !this.#deliveries.isPending(receiver, shard, later.seq);
-      if (isThere && isNewer((later.data as ObjectEventData).lastUpdated, own)) return true;
+      const row = await this.#deliveries.row(receiver, later.shard, later.seq);
+      const data = later.data as ObjectEventData;
+      if (row?.state !== 'DEAD' && touches(data, own) && isNewer(data.lastUpdated, own.lastUpdated)) return true;
     }
     return false;
   }
@@ -158,16 +188,29 @@ export class Redrive {
     const receivers = filter.receiver
       ? [filter.receiver]
       : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for (const receiver of new Set(receivers)) {
-      for await (const row of rowsOf(store, { dest: receiver, shard, rows: 'open', fromSeq: filter.from_seq ?? 0 })) {
-        if (filter.to_seq !== undefined && row.seq > filter.to_seq) break;
-        const event = row.state === 'DEAD' ? await store.event(shard, row.seq) : null;
-        if (event) yield { event, receiver, row };
-      }
+    const { from_seq: first = 0, to_seq: last = Number.MAX_SAFE_INTEGER } = filter;
+    for await (const row of openRows(this.#core, new Set(receivers))) {
+      if (row.state !== 'DEAD' || row.seq < first || row.seq > last) continue;
+      const event = await store.event(row.shard, row.seq);
+      if (event) yield { event, receiver: row.dest, row };
     }
   }
 
+  /** In the order of the log, one shard after the other. */
+
   async *#logged(
+    filter: RedriveFilter,
+    state: 'DELIVERED' | 'ANY',
+    routing: RedriveOptions['routing'],
+  ): AsyncIterable<Candidate> {
+    const { store } = this.#core;
+    for (const shard of Object.keys(store.health().heads).map(Number)) {
+      yield* this.#loggedIn(shard, filter, state, routing);
+    }
+  }
+
+  async *#loggedIn(
+    shard: Shard,
     filter: RedriveFilter,
     state: 'DELIVERED' | 'ANY',
     routing: RedriveOptions['routing'],
@@ -183,7 +226,7 @@ export class Redrive {
         for (const receiver of this.#receivers(event, routing)) {
           if (filter.receiver && receiver !== filter.receiver) continue;
           const row = await this.#deliveries.row(receiver, shard, event.seq);
-          const now = row?.state ?? (this.#deliveries.isPending(receiver, shard, event.seq) ? 'PENDING' : 'DELIVERED');
+          const now = row?.state ?? ((await this.#deliveries.awaits(receiver, event)) ? 'PENDING' : 'DELIVERED');
           if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
         }
       }
@@ -221,15 +264,23 @@ export class Redrive {
     }
   }
 
+  #isEntitled(receiver: PartyId, { module, owner, viewer, facts }: HubObject): boolean {
+    const { state } = this.#core;
+    if (module === 'tokens') return state.isRouted(owner, receiver);
+    const isTheirs = module === 'sessions' || module === 'cdrs' ? viewer === receiver : facts.publish !== false;
+    return isTheirs && state.isRouted(receiver, owner);
+  }
+
   /** In turn with pushes of the same object, so that what is sent anew is never older than what was sent before. */
-  #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
+  resend({ module, owner, key, receiver, trace }: ResendOptions): Promise<StepResult> {
     const { recorder, state, store } = this.#core;
     const stream = streamOf(module, owner, key);
     return recorder.inTurn(stream, async () => {
       const object = await readObject(store, module, owner, key);
       const party = state.party(owner);
       if (!state.isRegistered(receiver)) return 'unregistered';
-      if (!object || !party) return 'stale';
+      // It may have been deleted, hidden, or become another's since the list was read.
+      if (!object || !party || !this.#isEntitled(receiver, object)) return 'stale';
       const { id, lastUpdated, facts, viewer, body } = object;
       const owed = owedWhole(party, object);
       const plain = { module, method: owed.method, owner, id, within: [], lastUpdated, facts, viewer } as const;
@@ -239,6 +290,11 @@ export class Redrive {
       return 'queued';
     });
   }
+}
+
+/** Whether one change is of the whole or of a part of what the other is of. */
+function touches({ within: one }: ObjectEventData, { within: other }: ObjectEventData): boolean {
+  return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
 }
 
 function isNewer(later: string | null, own: string | null): boolean {

@@ -5,6 +5,7 @@
  * G2  A token is stored as a digest alone; it leaves the hub once, in the answer that issues it.
  * G3  Exchanges of one partner run in turn: of two at once, the second meets the result of the first.
  */
+import type { Store } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import {
   applyToPartner,
@@ -17,17 +18,21 @@ import {
 } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { type Core, partnerPut } from './core.ts';
+import { Handshakes } from './handshakes.ts';
 import type { Credential, CredentialsBody, IssuedCredentials } from './hub.ts';
+import type { HandshakeView } from './overview-view.ts';
 import { type PartnerActors, partnerStream } from './partners.ts';
 
 export class Registration {
   readonly #core: Core;
+  readonly #handshakes: Handshakes;
   readonly #actors: PartnerActors;
   readonly #suspended: (partner: Partner) => void;
 
   /** `suspended` is told when a partner's deliveries end. */
   constructor(core: Core, actors: PartnerActors, suspended: (partner: Partner) => void) {
     this.#core = core;
+    this.#handshakes = new Handshakes(core.ports.clock);
     this.#actors = actors;
     this.#suspended = suspended;
   }
@@ -37,6 +42,7 @@ export class Registration {
     const owner = state.tokenOwner(ports.secrets.digest(token));
     if (!owner) return null;
     if (owner.kind === 'hub') state.touched(owner.partner.id, ports.clock.now());
+    if (owner.kind === 'initial') this.#handshakes.note(owner.partner.id, 'called');
     return { ...owner, token };
   }
 
@@ -44,19 +50,28 @@ export class Registration {
     return this.#issued(credential.token);
   }
 
-  register(credential: Credential, body: CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
+  /** `read` refuses what is not a body of credentials: that too is told to who watches. */
+  register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
     return this.#inTurn(credential, async (partner, kind) => {
       if (kind !== 'initial') throw new HubError(isRegistered(partner) ? 'alreadyRegistered' : 'invalidToken');
       if (isRegistered(partner)) throw new HubError('alreadyRegistered');
-      return this.#exchange(partner, 'partner.registered', body, trace);
+      return this.#handshakes.watched(partner.id, async () =>
+        this.#exchange(partner, 'partner.registered', read(), trace),
+      );
     });
   }
 
-  rotate(credential: Credential, body: CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
+  rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
     return this.#inTurn(credential, async (partner, kind) => {
       refuseUnregistered(partner, kind);
-      return this.#exchange(partner, 'partner.rotated', body, trace);
+      return this.#exchange(partner, 'partner.rotated', read(), trace);
     });
+  }
+
+  /** How a partner's registration went of late. */
+  handshake(partnerId: PartyId): HandshakeView {
+    const steps = this.#handshakes.of(partnerId);
+    return { versions_url: versionsUrl(this.#core.settings.publicUrl), steps };
   }
 
   unregister(credential: Credential, trace: Trace): Promise<void> {
@@ -83,9 +98,31 @@ export class Registration {
     });
   }
 
+  /**
+   * Seals anew, partner by partner, what stands under a previous key. Each is one commit, so a kill at any moment leaves tokens
+   * that the keys of this start open, and the next start goes on.
+   */
+  async reseal(): Promise<void> {
+    const { recorder, state, ports, isOurs } = this.#core;
+    const { isStale, open, seal } = ports.secrets;
+    let count = 0;
+    for (const { id } of state.partners()) {
+      if (!isOurs(id)) continue;
+      await recorder.inTurn(partnerStream(id), async () => {
+        const partner = state.partner(id);
+        if (!partner?.partnerToken || !isStale(partner.partnerToken)) return;
+        const data = { partnerToken: seal(open(partner.partnerToken)) };
+        await this.recordPartner(partner, { type: 'partner.resealed', data }, null);
+        count++;
+      });
+    }
+    if (count > 0)
+      ports.log.info({ count }, 'partner tokens were sealed anew; HUB_SECRET_KEY_PREVIOUS is not needed any more');
+  }
+
   /** Records a fact of a partner's life, applies it and tells its actor. */
   async recordPartner(before: Partner | null, event: PartnerEvent, trace: Trace | null): Promise<Partner> {
-    const { recorder, state, supervisor } = this.#core;
+    const { recorder, state, supervisor, peers } = this.#core;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
@@ -94,6 +131,7 @@ export class Registration {
     state.applyPartner(partner);
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
+    await peers?.tell();
     return partner;
   }
 
@@ -130,9 +168,21 @@ export class Registration {
   #issued(token: string): IssuedCredentials {
     const { publicUrl, countryCode, partyId, name } = this.#core.settings;
     const role = { role: 'HUB', country_code: countryCode, party_id: partyId, business_details: { name } } as const;
-    return { token, url: `${publicUrl}/ocpi/versions`, roles: [role] };
+    return { token, url: versionsUrl(publicUrl), roles: [role] };
   }
 }
+
+/** What in a store the keys of this start have to open. */
+export async function sealedTokens(store: Store): Promise<{ partner: PartyId; text: string }[]> {
+  const found: { partner: PartyId; text: string }[] = [];
+  for await (const { data } of store.scan('partners')) {
+    const { id, partnerToken } = data as Partner;
+    if (partnerToken !== null) found.push({ partner: id, text: partnerToken });
+  }
+  return found;
+}
+
+const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;
 
 /** PUT and DELETE need a token that is in force; what the others meet depends on whether the partner is registered. [D9, D10] */
 function refuseUnregistered(partner: Partner, kind: Credential['kind']): void {

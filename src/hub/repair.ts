@@ -2,7 +2,7 @@
  * Makes damaged or missing rows again from the log, by the same folds that made them. A row that cannot be made again is left
  * unreadable and named: nothing is guessed.
  */
-import type { Put, RowKey, StoredEvent } from '../../storage/contract.ts';
+import type { Put, RowKey, Seq, StoredEvent } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../domain/command.ts';
 import type { CommandEvent, ObjectEventData, OrphanEvent } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
@@ -11,8 +11,10 @@ import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../domain/party.ts';
 import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../domain/pull.ts';
 import type { Route } from '../domain/routing.ts';
+import { backupRow } from './backups.ts';
 import { commandRow, foundAgainBy } from './commands.ts';
 import { billedPut, type Core, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
+import { jobRow } from './jobs.ts';
 import { orphanRow } from './orphans.ts';
 import { partnerStream } from './partners.ts';
 import { pullRow } from './pulls.ts';
@@ -21,8 +23,6 @@ import { quarantineRow, quarantineStream } from './quarantine.ts';
 type History = (stream: string) => Promise<StoredEvent[]>;
 /** The row as it should be; gone when the log says that it was removed; null when the log cannot tell. */
 type Rebuild = (key: RowKey, history: History, core: Core) => Promise<Put | null>;
-
-const readBatch = 500;
 
 /** Folds the facts of a stream that concern the row; others (of circuits) are passed over. */
 function fold<State>(
@@ -35,40 +35,56 @@ function fold<State>(
     .reduce<State | null>((state, event) => apply(state, event), null);
 }
 
-const object: Rebuild = async ({ kind, owner, id }, history) => {
-  const all = await history(streamOf(kind as ObjectModule, owner, id));
-  const events = all.filter(({ type }) => type !== 'object.resent');
-  const found = fold<HubObject>(events, 'object.', (before, event) =>
+/** Facts of an object's stream that change it. */
+export const isChange = ({ type }: StoredEvent): boolean => type.startsWith('object.') && type !== 'object.resent';
+
+export function foldObject(events: readonly StoredEvent[]): HubObject | null {
+  return fold<HubObject>(events.filter(isChange), 'object.', (before, event) =>
     applyToObject(before, event.data as ObjectEventData, event.body ?? ''),
   );
+}
+
+const object: Rebuild = async ({ kind, owner, id }, history) => {
+  const events = (await history(streamOf(kind as ObjectModule, owner, id))).filter(isChange);
+  const found = foldObject(events);
   if (found) return objectPut(found);
   return events.at(-1)?.type === 'object.deleted' ? { kind, owner, id, gone: true } : null;
 };
 
 const ownerOf: Rebuild = async ({ kind, owner, id }) => ownerPut(kind.split(':')[0] as ObjectModule, owner, id);
 
-/** A row by which a later step finds a command: the last accepted command that made one of this name. */
+/**
+ * A row by which a later step finds a command: the last accepted command that made one of this name. Of commands that a trimmed log
+ * has kept only their streams tell, so each command is asked.
+ */
 const foundAgain: Rebuild = async (key, history, { store }) => {
-  const shard = store.shardOf(key.owner);
-  let found: Put | null = null;
-  for (let after = 0, events = await store.read({ shard, after, limit: readBatch }); events.length > 0; ) {
-    for (const { type, stream, data, at } of events) {
-      if (type !== 'command.answered') continue;
-      const record = foldCommand(await history(stream));
-      const event = { type, data } as CommandEvent;
-      const puts = record ? foundAgainBy(record, event, at) : [];
-      found = puts.find((put) => put.kind === key.kind && put.owner === key.owner && put.id === key.id) ?? found;
+  const isWanted = (put: Put) => put.kind === key.kind && put.owner === key.owner && put.id === key.id;
+  let found: { readonly seq: Seq; readonly put: Put } | null = null;
+  for await (const { id } of store.scan('commands')) {
+    const events = await history(`command:${id}`);
+    const record = foldCommand(events);
+    for (const { seq, type, data, at } of record ? events : []) {
+      const put = foundAgainBy(record as CommandRecord, { type, data } as CommandEvent, at).find(isWanted);
+      if (put && seq > (found?.seq ?? 0)) found = { seq, put };
     }
-    after = events.at(-1)?.seq ?? after;
-    events = await store.read({ shard, after, limit: readBatch });
   }
-  return found;
+  // Made by a command that was too old to be kept, it would have gone with it.
+  return found?.put ?? (store.horizon(store.shardOf(key.owner)) > 0 ? { ...key, gone: true } : null);
 };
 
-const foldCommand = (events: readonly StoredEvent[]) =>
+export const foldCommand = (events: readonly StoredEvent[]) =>
   fold<CommandRecord>(events, 'command.', (before, { type, data, at }) =>
     applyToCommand(before, { type, data } as CommandEvent, at),
   );
+
+/** The row of work that each of its facts shows whole; null of a log from when they did not. */
+function shownLast<View extends { started_at: string }>(
+  events: readonly StoredEvent[],
+  rowOf: (view: View) => Put,
+): Put | null {
+  const view = events.at(-1)?.data as View | undefined;
+  return view?.started_at === undefined ? null : rowOf(view);
+}
 
 const rebuilds: Record<string, Rebuild> = {
   locations: object,
@@ -109,6 +125,8 @@ const rebuilds: Record<string, Rebuild> = {
   reservations: foundAgain,
   'starts:reference': foundAgain,
   'starts:uid': foundAgain,
+  jobs: async ({ id }, history) => shownLast(await history(`job:${id}`), jobRow),
+  backups: async ({ id }, history) => shownLast(await history(`backup:${id}`), backupRow),
   orphans: async ({ id }, history) => {
     const found = fold<OrphanRecord>(await history(`orphan:${id}`), 'orphan.', (before, { type, data, at }) =>
       applyToOrphan(before, { type, data } as OrphanEvent, at),
@@ -119,7 +137,10 @@ const rebuilds: Record<string, Rebuild> = {
 
 export async function repairRows(core: Core): Promise<void> {
   const { store, recorder, ports } = core;
-  for (const key of store.health().damagedRows) {
+  const damaged = store.health().damagedRows;
+  const isCommand = ({ kind }: RowKey) => kind === 'commands';
+  // Others are found by them.
+  for (const key of [...damaged.filter(isCommand), ...damaged.filter((one) => !isCommand(one))]) {
     const shardOf = key.owner;
     const history = (stream: string) => store.history(store.shardOf(shardOf), stream);
     const put = await rebuilds[key.kind]?.(key, history, core);

@@ -12,6 +12,26 @@ interface PartyEntry {
   readonly party: PartyRole;
 }
 
+/** Put in order when they are next asked for: a party may have as many routes as there are parties. */
+interface Ends {
+  ids: PartyId[];
+  isSorted: boolean;
+}
+
+function link(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
+  const ends = links.get(from);
+  if (!ends) links.set(from, { ids: [to], isSorted: true });
+  else if (ends.isSorted) links.set(from, { ids: [...ends.ids, to], isSorted: false });
+  else ends.ids.push(to);
+}
+
+function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
+  const { ids = [], isSorted = true } = links.get(from) ?? {};
+  const rest = ids.filter((id) => id !== to);
+  if (rest.length > 0) links.set(from, { ids: rest, isSorted });
+  else links.delete(from);
+}
+
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
 
 export class State implements Directory {
@@ -20,9 +40,9 @@ export class State implements Directory {
   readonly #parties = new Map<PartyId, PartyEntry[]>();
   readonly #tokens = new Map<string, { partnerId: PartyId; kind: Credential['kind'] }>();
   readonly #routes = new Map<string, Route>();
-  /** The other ends of active routes, by eMSP and by CPO: a party that is both has two sides. In order of id. */
-  readonly #cpos = new Map<PartyId, PartyId[]>();
-  readonly #emsps = new Map<PartyId, PartyId[]>();
+  /** The other ends of active routes, by eMSP and by CPO: a party that is both has two sides. */
+  readonly #cpos = new Map<PartyId, Ends>();
+  readonly #emsps = new Map<PartyId, Ends>();
   readonly #lastContact = new Map<PartyId, number>();
 
   constructor(hub: { countryCode: string; partyId: string }) {
@@ -46,18 +66,23 @@ export class State implements Directory {
 
   applyRoute(route: Route, removed = false): void {
     const key = routeKey(route.emsp, route.cpo);
+    const wasActive = this.#routes.get(key)?.active === true;
     if (removed) this.#routes.delete(key);
     else this.#routes.set(key, route);
-    const link = (links: Map<PartyId, PartyId[]>, from: PartyId, to: PartyId) => {
-      const others = (links.get(from) ?? []).filter((id) => id !== to);
-      links.set(from, route.active && !removed ? [...others, to].sort() : others);
-    };
-    link(this.#cpos, route.emsp, route.cpo);
-    link(this.#emsps, route.cpo, route.emsp);
+    const isActive = route.active && !removed;
+    if (isActive === wasActive) return;
+    const change = isActive ? link : unlink;
+    change(this.#cpos, route.emsp, route.cpo);
+    change(this.#emsps, route.cpo, route.emsp);
   }
 
   partner(id: PartyId): Partner | undefined {
     return this.#partners.get(id);
+  }
+
+  /** How many partners there are; none ever goes. */
+  get count(): number {
+    return this.#partners.size;
   }
 
   partners(): Iterable<Partner> {
@@ -68,6 +93,11 @@ export class State implements Directory {
   partnerOf(party: PartyId): Partner | undefined {
     const entry = this.#parties.get(party)?.[0];
     return entry && this.#partners.get(entry.partnerId);
+  }
+
+  /** Whose shard a party's facts stand in: the parties of a partner stay together. A party keeps its partner for good. */
+  home(party: PartyId): PartyId {
+    return this.#parties.get(party)?.[0]?.partnerId ?? party;
   }
 
   /** A party in one of its roles, in the case in which it was assigned. */
@@ -87,7 +117,11 @@ export class State implements Directory {
 
   /** The other ends of a party's active rules in one of its roles, registered or not, in order of id. */
   counterparts(party: PartyId, role: PartyRole['role']): readonly PartyId[] {
-    return (role === 'EMSP' ? this.#cpos : this.#emsps).get(party) ?? [];
+    const ends = (role === 'EMSP' ? this.#cpos : this.#emsps).get(party);
+    if (!ends) return [];
+    if (!ends.isSorted) ends.ids = [...ends.ids].sort();
+    ends.isSorted = true;
+    return ends.ids;
   }
 
   emspsOf(cpo: PartyId): readonly PartyId[] {

@@ -3,11 +3,12 @@
  * and when nothing was forwarded, the reason in a sentence.
  */
 import type { StoredEvent } from '../../storage/contract.ts';
+import type { CommandRecord } from '../domain/command.ts';
 import { HubError } from '../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData } from '../domain/events.ts';
 import { type ObjectModule, objectKey, objectName, streamOf } from '../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../domain/party.ts';
-import type { Core } from './core.ts';
+import { type Core, isName } from './core.ts';
 import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from './operator.ts';
 
 const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
@@ -30,10 +31,26 @@ type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryV
 
 export async function traceOf(core: Core, key: string, view: ViewDelivery): Promise<TraceView> {
   const isObject = /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
-  const events = isObject ? await objectEvents(core, key) : await core.store.correlated(key, eventsMax);
-  if (events.length === 0) throw new HubError('notFound', { message: `nothing is known of ${key}` });
+  const eventsOf = isObject ? objectEvents : requestEvents;
+  const events = isName(key) ? await eventsOf(core, key) : [];
+  if (events.length === 0) {
+    const { store } = core;
+    const horizon = Math.max(...Object.keys(store.health().heads).map((shard) => store.horizon(Number(shard))));
+    const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
+    throw new HubError('notFound', { message: `nothing is known of ${key}${older}` });
+  }
   const steps = await Promise.all(events.map((event) => stepOf(event, view)));
   return { key, kind: isObject ? 'object' : 'correlation', steps };
+}
+
+/** By correlation id, or by the id of a command. */
+async function requestEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
+  const found = await store.correlated(key, eventsMax);
+  if (found.length > 0) return found;
+  const command = await store.get({ kind: 'commands', owner: '', id: key });
+  if (!command) return [];
+  const { id, emsp } = command.data as CommandRecord;
+  return store.history(store.shardOf(emsp), `command:${id}`, 0, eventsMax);
 }
 
 async function objectEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
@@ -55,6 +72,7 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
   const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
   return {
     ...{ seq, at, type, party, correlation_id },
+    module: data?.module ?? null,
     object: data && objectName(data),
     summary: summaryOf(event),
     not_forwarded: data?.reason ? (reasons[data.reason] ?? data.reason) : null,
@@ -74,6 +92,8 @@ function summaryOf(stored: StoredEvent): string {
       const owedTo = stored.to.length === 0 ? 'owed to nobody' : `owed to ${stored.to.join(', ')}`;
       return `${stored.party ?? 'the hub'} sent ${method} ${module} ${[id, ...within].join('/')}: stored, ${owedTo}`;
     }
+    case 'object.base':
+      return `${event.data.module} ${event.data.id} stood so; what had made it is older than what is kept`;
     case 'object.resent':
       return `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
     case 'command.requested':

@@ -10,14 +10,17 @@ import type { OrphanRecord } from '../domain/orphan.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
 import { type Core, objectFromRow, rowData, unownedShelf } from './core.ts';
-import { type Deliveries, deliveryId } from './deliveries.ts';
+import type { Deliveries } from './deliveries.ts';
+import { changeBy } from './delivery-change.ts';
+import { deliveryId, readDeliveryId } from './delivery-id.ts';
+import { cursorSeq, deliveryLists } from './delivery-lists.ts';
+import { presentRequest } from './delivery-request.ts';
+import { eventViews } from './event-views.ts';
 import type {
   CommandView,
   DeadGroup,
-  DeliveryFilter,
+  DeliveryDetail,
   DeliveryView,
-  EventFilter,
-  EventView,
   Operations,
   OrphanView,
   Page,
@@ -25,13 +28,9 @@ import type {
   PullView,
   QuarantineView,
 } from './operator.ts';
-import { type DeliveryMemory, rowsOf } from './outbox.ts';
+import { type DeliveryMemory, openRows } from './outbox.ts';
 
-/** Events looked at in one step back through the log. */
-const step = 500;
-/** Steps one request may take; the cursor goes on from there. */
-const stepsMax = 40;
-const shard = 0;
+type EventPlace = Pick<StoredEvent, 'shard' | 'seq'>;
 
 /** What operators read. */
 export type ViewVerb =
@@ -55,48 +54,13 @@ type Views = Pick<Operations, ViewVerb> & {
 export function views(core: Core, outbound: Deliveries): Views {
   const { store } = core;
 
-  /** The cursor is the next event to look at, and how many of its deliveries were shown already. */
-  async function deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
-    const items: DeliveryView[] = [];
-    let [seq, shown] = page.cursor === null ? [store.head(shard), 0] : deliveryCursor(page.cursor);
-    for (let steps = 0; seq > 0 && steps < stepsMax; steps++) {
-      const after = Math.max(0, seq - step);
-      const events = await store.read({ shard, after, limit: seq - after });
-      for (const event of events.reverse()) {
-        const skipped = event.seq === seq ? shown : 0;
-        const found = (await deliveriesOf(event, filter)).slice(skipped);
-        const room = page.limit - items.length;
-        items.push(...found.slice(0, room));
-        if (found.length > room) return { items, next_cursor: `${event.seq}.${skipped + room}` };
-        if (found.length === room) return { items, next_cursor: event.seq > 1 ? `${event.seq - 1}` : null };
-      }
-      [seq, shown] = [after, 0];
-    }
-    return { items, next_cursor: seq > 0 ? String(seq) : null };
-  }
-
-  async function deliveriesOf(event: StoredEvent, filter: DeliveryFilter): Promise<DeliveryView[]> {
-    if (event.to.length === 0 || (filter.from && event.at < filter.from) || (filter.to && event.at >= filter.to))
-      return [];
-    const data = event.data as ObjectEventData;
-    if (filter.module && data.module !== filter.module) return [];
-    if (filter.object && objectName(data).toLowerCase() !== filter.object.toLowerCase()) return [];
-    const found: DeliveryView[] = [];
-    for (const receiver of event.to) {
-      if (filter.receiver && receiver !== filter.receiver) continue;
-      const view = await deliveryView(event, receiver);
-      if (!filter.state || view.state === filter.state) found.push(view);
-    }
-    return found;
-  }
-
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
-    const row = await outbound.row(receiver, shard, event.seq);
+    const row = await outbound.row(receiver, event.shard, event.seq);
     const data = event.data as ObjectEventData;
     const memory = row?.data as DeliveryMemory | undefined;
     return {
-      id: deliveryId(receiver, event.seq),
-      state: stateOf(row, receiver, event.seq),
+      id: deliveryId(receiver, event),
+      state: await stateOf(row, receiver, event),
       receiver,
       sender: data.owner,
       module: data.module,
@@ -112,53 +76,40 @@ export function views(core: Core, outbound: Deliveries): Views {
     };
   }
 
-  function stateOf(row: DeliveryRow | null, receiver: PartyId, seq: number): DeliveryView['state'] {
-    return row?.state ?? (outbound.isPending(receiver, shard, seq) ? 'PENDING' : 'DELIVERED');
+  async function stateOf(
+    row: DeliveryRow | null,
+    receiver: PartyId,
+    event: EventPlace,
+  ): Promise<DeliveryView['state']> {
+    return row?.state ?? ((await outbound.awaits(receiver, event)) ? 'PENDING' : 'DELIVERED');
   }
 
-  async function delivery(id: string): Promise<DeliveryView> {
-    const [, seq, receiver] = /^(\d{1,15})-(.+)$/.exec(id) ?? [];
-    const event = seq ? await store.event(shard, Number(seq)) : null;
-    const isKnown =
-      event && receiver && (event.to.includes(receiver) || (await outbound.row(receiver, shard, event.seq)));
+  async function delivery(id: string): Promise<DeliveryDetail> {
+    const { shard = 0, seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
+    const event = seq ? await store.event(shard, seq) : null;
+    const isKnown = event && (event.to.includes(receiver) || (await outbound.row(receiver, shard, event.seq)));
     if (!isKnown) throw new HubError('notFound');
-    return deliveryView(event, receiver);
+    const change = await changeBy(store, event, {
+      receiver,
+      isDelivered: async (earlier) => {
+        const row = await outbound.row(receiver, shard, earlier);
+        return (await stateOf(row, receiver, { shard, seq: earlier })) === 'DELIVERED';
+      },
+    });
+    return { ...(await deliveryView(event, receiver)), request: presentRequest(core.state, event, receiver), change };
   }
 
   async function deadGroups(): Promise<DeadGroup[]> {
     const groups = new Map<string, DeadGroup>();
-    await outbound.flushed();
+    // What has not been written yet says more than the row that it replaces.
+    const unwritten = outbound.unwritten();
+    const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
     const receivers = [...core.state.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for (const receiver of new Set(receivers)) {
-      for await (const row of rowsOf(store, { dest: receiver, shard, rows: 'open', fromSeq: 0 })) {
-        if (row.state !== 'DEAD') continue;
-        const { module, since, class: met } = row.data as DeliveryMemory;
-        const key = `${receiver} ${module} ${met}`;
-        const sample = deliveryId(receiver, row.seq);
-        const before = groups.get(key) ?? { count: 0, oldest_at: since, newest_at: since, sample };
-        groups.set(key, {
-          ...{ receiver, module, class: met ?? 'unknown', sample: before.sample, count: before.count + 1 },
-          ...ages([before.oldest_at, before.newest_at, since]),
-        });
-      }
+    for await (const row of openRows(core, new Set(receivers))) {
+      if (!superseded.has(deliveryId(row.dest, row))) count(groups, row);
     }
+    for (const row of unwritten) count(groups, row);
     return [...groups.values()].sort((a, b) => b.count - a.count);
-  }
-
-  async function events(filter: EventFilter, after: number, limit: number) {
-    const items: EventView[] = [];
-    let last = after;
-    for (let steps = 0; steps < stepsMax && items.length < limit; steps++) {
-      const batch = await store.read({ shard, after: last, limit: step });
-      for (const event of batch) {
-        last = event.seq;
-        const view = eventView(event);
-        if (matches(view, filter)) items.push(view);
-        if (items.length === limit) break;
-      }
-      if (batch.length < step) break;
-    }
-    return { items, next_cursor: last < store.head(shard) ? String(last) : null };
   }
 
   async function commands(page: PageRequest): Promise<Page<CommandView>> {
@@ -200,7 +151,7 @@ export function views(core: Core, outbound: Deliveries): Views {
   async function storedNotForwarded(page: PageRequest) {
     const view = async (row: Row) => {
       const object = objectFromRow(row);
-      const event = await store.event(shard, row.seq);
+      const event = await store.event(store.shardOf(object.owner), row.seq);
       return {
         module: row.kind,
         object: objectName(object),
@@ -231,9 +182,31 @@ export function views(core: Core, outbound: Deliveries): Views {
   }
 
   return {
-    ...{ deadGroups, deliveryView, deliveries, delivery, events, commands, command },
+    ...{
+      deadGroups,
+      deliveryView,
+      deliveries: deliveryLists(core, outbound, deliveryView),
+      delivery,
+      commands,
+      command,
+      events: eventViews(store),
+    },
     ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
   };
+}
+
+/** Adds a dead letter to those that ended alike. */
+function count(groups: Map<string, DeadGroup>, row: DeliveryRow): void {
+  const { state, dest: receiver, data } = row;
+  if (state !== 'DEAD') return;
+  const { module, since, class: met } = data as DeliveryMemory;
+  const key = `${receiver} ${module} ${met}`;
+  const before = groups.get(key);
+  groups.set(key, {
+    ...{ receiver, module, class: met ?? 'unknown', sample: before?.sample ?? deliveryId(receiver, row) },
+    count: (before?.count ?? 0) + 1,
+    ...ages([before?.oldest_at ?? since, before?.newest_at ?? since, since]),
+  });
 }
 
 function ages(instants: readonly string[]): Pick<DeadGroup, 'oldest_at' | 'newest_at'> {
@@ -241,40 +214,8 @@ function ages(instants: readonly string[]): Pick<DeadGroup, 'oldest_at' | 'newes
   return { oldest_at: sorted[0] ?? '', newest_at: sorted.at(-1) ?? '' };
 }
 
-function deliveryCursor(cursor: string): [seq: number, shown: number] {
-  const [seq = '', shown = '0'] = cursor.split('.');
-  return [cursorSeq(seq), cursorSeq(shown)];
-}
-
-function cursorSeq(cursor: string): number {
-  if (!/^\d{1,15}$/.test(cursor)) throw new HubError('invalid', { message: 'cursor: not one of ours' });
-  return Number(cursor);
-}
-
-function eventView(event: StoredEvent): EventView {
-  const data = event.data as Partial<ObjectEventData>;
-  const object = data.owner && data.id ? objectName({ owner: data.owner, id: data.id }) : null;
-  const { seq, at, type, party, correlationId: correlation_id } = event;
-  return { seq, at, type, party, object, correlation_id, data: withoutSecrets(event.data) };
-}
-
-/** Digests and sealed tokens are of no use to anyone who reads events. */
-function withoutSecrets(data: unknown): unknown {
-  if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken'));
-}
-
-function matches(view: EventView, filter: EventFilter): boolean {
-  return (
-    (!filter.type || view.type === filter.type || view.type.startsWith(`${filter.type}.`)) &&
-    (!filter.party || view.party === filter.party) &&
-    (!filter.object || view.object?.toLowerCase() === filter.object.toLowerCase()) &&
-    (!filter.correlation_id || view.correlation_id === filter.correlation_id)
-  );
-}
-
-function commandView({ id, command, emsp, cpo, state, result, at }: CommandRecord): CommandView {
-  return { id, command, emsp, cpo, state, result, at };
+function commandView({ id, command, emsp, cpo, state, result, reason, sessionId, at }: CommandRecord): CommandView {
+  return { id, command, emsp, cpo, state, result, reason, session: sessionId, at };
 }
 
 function pullView(record: PullRecord): PullView {

@@ -97,7 +97,10 @@ export const owningCpoOrEmsp: CallerRule = (asking) => owningOr(asking, 'CPO', '
 export const owningEmspOrCpo: CallerRule = (asking) => owningOr(asking, 'EMSP', 'CPO');
 
 /** A CPO; for any other party the token is as good as none. [interface, Authentication 7] */
-export const cpoElseInvalidToken: CallerRule = (asking) => first(withRole(ownParties(asking), 'CPO'), 'invalidToken');
+export const cpoElseInvalidToken: CallerRule = (asking) => {
+  first(withRole(asking.partner.roles, 'CPO'), 'invalidToken');
+  return first(withRole(ownParties(asking), 'CPO'), 'invalidToken');
+};
 
 /** The party in a path: its first two segments. */
 export function pathParty(params: Readonly<Record<string, string>>): RoutingParty {

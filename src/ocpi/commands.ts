@@ -18,12 +18,20 @@ export const commands: OcpiModule = {
   identifier: 'commands',
   roles: ['RECEIVER'],
   routes: [
-    { method: 'POST', path: `/${version}/commands/:command`, by: emsp, budget: 'commands', handle: forwardCommand },
+    {
+      method: 'POST',
+      path: `/${version}/commands/:command`,
+      by: emsp,
+      budget: 'commands',
+      isAwaited: true,
+      handle: forwardCommand,
+    },
     {
       method: 'POST',
       path: `/${version}/commands/callback/:command_id`,
       by: cpoElseInvalidToken,
       budget: 'other',
+      isAwaited: true,
       handle: takeResult,
     },
   ],

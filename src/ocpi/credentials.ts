@@ -34,14 +34,14 @@ export const credentials: OcpiModule = {
       method: 'POST',
       onboarding: 'begins',
       handle: async (hub, exchange) =>
-        data(await hub.register(exchange.credential, readCredentials(exchange), exchange.caller.trace)),
+        data(await hub.register(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
     },
     {
       ...base,
       method: 'PUT',
       onboarding: 'changes',
       handle: async (hub, exchange) =>
-        data(await hub.rotate(exchange.credential, readCredentials(exchange), exchange.caller.trace)),
+        data(await hub.rotate(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
     },
     {
       ...base,

@@ -3,9 +3,18 @@
  *
  * H1  A request that has not arrived in whole within its time is answered 408 and cut.
  * H2  What Node or the router refuse by themselves is an envelope as well. [D2]
+ * H3  Whatever protocol a client offers to change to, its request is answered; a WebSocket alone leaves HTTP.
+ * H4  What the router cannot read leads nowhere below its door, so that the door says so in its own form. [D2]
  */
-import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import {
+  createServer,
+  IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { refusalText } from '../transport/envelope.ts';
@@ -18,6 +27,9 @@ export interface HttpServerOptions {
   readonly requestTimeoutMs?: number;
 }
 
+/** Characters of one segment of a path. */
+const segmentLengthMax = 4096;
+
 /** A request must arrive within so long. [D38] */
 const requestTimeoutMs = 15_000;
 /** A silent connection is cut after so long: more than the slowest forward takes to answer. */
@@ -25,10 +37,22 @@ const silenceMaxMs = 90_000;
 /** Longer than the usual 60 s of load balancers, so that it is they who close an idle connection. */
 const keepAliveMs = 72_000;
 
+/** TLS 1.2 with forward secrecy and authenticated encryption alone, or TLS 1.3. */
+const tlsRules = {
+  minVersion: 'TLSv1.2',
+  ciphers: 'TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:ECDHE+AESGCM:ECDHE+CHACHA20',
+} as const;
+
+/** Serves another certificate to connections from now on; those that are open stay. */
+export function renewCertificate(server: Server, tls: { readonly cert: string; readonly key: string }): void {
+  if ('setSecureContext' in server) (server as TlsServer).setSecureContext({ ...tlsRules, ...tls });
+}
+
 /** How often connections that have become idle are closed while the server closes. */
 const idleSweepMs = 100;
 
-export function createHttpServer(options: HttpServerOptions = {}): FastifyInstance {
+/** A server with the limits, for whoever answers its requests. */
+function limitedServer(options: HttpServerOptions, answer: RequestListener): Server {
   const limit = options.requestTimeoutMs ?? requestTimeoutMs;
   const serverOptions: ServerOptions = {
     requestTimeout: limit,
@@ -36,15 +60,31 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     // Node looks for late requests only so often; its default of 30 s would triple the limit.
     connectionsCheckingInterval: Math.min(1000, limit),
     keepAliveTimeout: keepAliveMs,
+    // We refuse it ourselves: Node's own answer has no body. [H2]
+    requireHostHeader: false,
+    IncomingMessage: Incoming,
   };
+  const listener: RequestListener = (request, response) =>
+    request.headers.host === undefined && request.httpVersion === '1.1'
+      ? refuseHostless(response)
+      : answer(request, response);
+  const server = options.tls
+    ? createTlsServer({ ...serverOptions, ...tlsRules, ...options.tls }, listener)
+    : createServer(serverOptions, listener);
+  server.setTimeout(silenceMaxMs);
+  // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [H2]
+  server.on('checkExpectation', listener);
+  return server as Server;
+}
+
+/** What stands in front of an app that does not listen itself: the same limits, and the same refusals. */
+export function createFrontServer(options: HttpServerOptions, answer: RequestListener): Server {
+  return limitedServer(options, answer).on('clientError', refuseConnection);
+}
+
+export function createHttpServer(options: HttpServerOptions = {}): FastifyInstance {
   const app = fastify({
-    serverFactory: (handler) => {
-      const server = options.tls
-        ? createTlsServer({ ...serverOptions, ...options.tls }, handler as RequestListener)
-        : createServer(serverOptions, handler as RequestListener);
-      server.setTimeout(silenceMaxMs);
-      return server as Server;
-    },
+    serverFactory: (handler) => limitedServer(options, handler as RequestListener),
     trustProxy: false,
     genReqId: (request) => readId(request.headers['x-request-id']),
     requestIdHeader: false,
@@ -52,31 +92,58 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     clientErrorHandler: refuseConnection,
     // While closing, what arrives on an open connection is still answered by its door.
     return503OnClosing: false,
-    routerOptions: { maxParamLength: 4096 },
+    routerOptions: { maxParamLength: segmentLengthMax },
     exposeHeadRoutes: false,
   });
   closeIdleWhileClosing(app);
   return app;
 }
 
+/**
+ * Once a server listens for upgrades, Node takes every request that offers one out of HTTP, also the `Upgrade: h2c` that some HTTP
+ * clients send with each first request. Those offers are passed over, as RFC 9110 (7.8) has it. [H3]
+ */
+class Incoming extends IncomingMessage {
+  /** What the parser found; it is set before the fields of this class could be. */
+  declare offersUpgrade: boolean | null;
+
+  set upgrade(offered: boolean | null) {
+    this.offersUpgrade = offered;
+  }
+
+  get upgrade(): boolean {
+    if (!this.offersUpgrade) return false;
+    if (this.method === 'CONNECT') return true;
+    // Below `/ocpi` there is none, and every answer is an envelope. [D2]
+    return this.headers.upgrade?.toLowerCase() === 'websocket' && !/^\/ocpi(?:[/?#]|$)/.test(pathFrom(this.url ?? ''));
+  }
+}
+
 /** A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. */
 function closeIdleWhileClosing(app: FastifyInstance): void {
   app.addHook('preClose', async () => {
+    if (!app.server.listening) return;
     const sweep = setInterval(() => app.server.closeIdleConnections(), idleSweepMs);
     app.server.once('close', () => clearInterval(sweep));
   });
 }
 
-/** A path that cannot be decoded leads nowhere; one slash at the end of an OCPI path is overlooked. */
-function routableUrl(url: string): string {
-  if (!/^\/ocpi(?:[/?#]|$)/.test(url)) return url;
+/** A target without the scheme and host that a client may send. [RFC 9112, 3.2.2] */
+const pathFrom = (target: string) => target.replace(/^https?:\/\/[^/?#]*/i, '') || '/';
+
+/** What the router is asked for; one slash at the end of an OCPI path is overlooked. */
+function routableUrl(sent: string): string {
+  const url = pathFrom(sent);
   const end = url.search(/[?#]/);
   const path = end === -1 ? url : url.slice(0, end);
-  if (!isDecodable(path)) return '/ocpi/undecodable';
-  return path.endsWith('/') ? path.slice(0, -1) + url.slice(path.length) : url;
+  const door = /^\/(?:ocpi|admin\/v1)(?=\/|$)/.exec(path)?.[0];
+  if (!isRoutable(path)) return `${door ?? ''}/unroutable`;
+  return door === '/ocpi' && path.endsWith('/') ? path.slice(0, -1) + url.slice(path.length) : url;
 }
 
-function isDecodable(path: string): boolean {
+/** Whether the router can take it apart: otherwise it would answer by itself, in a form of its own. [H4] */
+function isRoutable(path: string): boolean {
+  if (path.length > segmentLengthMax && path.split('/').some(({ length }) => length > segmentLengthMax)) return false;
   if (!path.includes('%')) return true;
   try {
     decodeURIComponent(path);
@@ -101,4 +168,10 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   const body = refusalText({ ocpi: 2000, message: status.slice(4) });
   const head = [`HTTP/1.1 ${status}`, 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
   socket.end(`${head.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
+}
+
+/** A request without `Host` is malformed. [RFC 9112, 3.2] */
+function refuseHostless(response: ServerResponse): void {
+  const body = refusalText({ ocpi: 2000, message: 'Bad Request' });
+  response.writeHead(400, { 'Content-Type': 'application/json', Connection: 'close' }).end(body);
 }

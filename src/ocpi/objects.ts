@@ -2,6 +2,7 @@
  * What the five object modules share: a push becomes an `ObjectChange`, a read answers stored text, a list a page.
  */
 import { HubError } from '../domain/errors.ts';
+import { ambiguousName } from '../domain/json-text.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, ObjectModule, PushMethod } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
 import type { Accepted, Hub } from '../hub/hub.ts';
@@ -24,7 +25,23 @@ export interface CheckedBody<T> {
 export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, type: Checked<T>): CheckedBody<T> {
   const { text, value } = bodyOf(exchange);
   const { body, notes } = check(type, value);
+  refuseAmbiguous(text);
   return { body, notes, text, value: value as Record<string, unknown> };
+}
+
+/** What the hub decides by, in any body. */
+const decisive: ReadonlySet<string> = new Set([
+  ...['country_code', 'party_id', 'id', 'uid', 'type', 'cdr_token', 'status', 'publish', 'last_updated'],
+  ...['response_url', 'token', 'location_id', 'session_id', 'reservation_id', 'url', 'roles', 'result'],
+]);
+
+/**
+ * A text passes through as it came [D17], so whoever gets it must read in it what the hub read: a second `response_url` would
+ * send a CPO's result, with the CPO's token, past the hub, a second `party_id` make one CPO's tariff another's.
+ */
+export function refuseAmbiguous(text: string): void {
+  const name = ambiguousName(text, decisive);
+  if (name !== null) throw new HubError('invalid', { message: `${name}: expected once, in lower case` });
 }
 
 export function bodyOf({ body }: Pick<Exchange, 'body'>): JsonBody {

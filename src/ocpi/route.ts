@@ -33,6 +33,8 @@ export interface OcpiRoute {
   readonly bodyMax?: number;
   /** Absent: tokens other than hub tokens are refused. [D9, D10] */
   readonly onboarding?: Onboarding;
+  /** Somebody waits at a charger for the answer: refused last when there is too much to do. */
+  readonly isAwaited?: true;
   readonly handle: (hub: Hub, exchange: Exchange) => Answer | Promise<Answer>;
 }
 
@@ -72,6 +74,8 @@ export interface Answer {
   readonly ocpi: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Readable;
+  /** Characters of a body that is not one text. */
+  readonly size?: number;
 }
 
 /** Success without data. */
@@ -98,6 +102,7 @@ export function listed(url: string, page: Page, found: Listed<string>): Answer {
     ocpi: success,
     headers: pageHeaders(url, page, { count: found.items.length, total, offset, last }),
     body: typeof text === 'string' ? text : Readable.from(text, { objectMode: false }),
+    size: found.items.reduce((sum, item) => sum + item.length, 0),
   };
 }
 

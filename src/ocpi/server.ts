@@ -3,7 +3,7 @@
  * which methods a path has.
  *
  * S1  Every answer below `/ocpi` is an envelope and echoes both ids, refusals included. [D2, D14]
- * S2  Token, path, caller and rate limit are settled, in this order, before a byte of the body is read.
+ * S2  Token, path, caller, room and rate limit are settled, in this order, before a byte of the body is read.
  * S3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
  * S4  One wide line per request goes to the log; it never holds a token or a body.
  */
@@ -17,6 +17,7 @@ import { correlationIdHeader, readId, requestIdHeader } from '../transport/heade
 import { readJson } from '../transport/json-body.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
+import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, receiverNamed } from './caller.ts';
 import { cdrs } from './cdrs.ts';
@@ -25,6 +26,8 @@ import { credentials } from './credentials.ts';
 import { hubclientinfo } from './hubclientinfo.ts';
 import { type Rates, rateLimiter } from './limits.ts';
 import { locations } from './locations.ts';
+import { refuseAmbiguous } from './objects.ts';
+import type { Urgency } from './overload.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
 import { sessions } from './sessions.ts';
 import { tariffs } from './tariffs.ts';
@@ -41,6 +44,7 @@ export interface OcpiServerOptions {
   readonly log: RequestLog;
   readonly pages: PageLimits;
   readonly rates: Rates;
+  readonly admission: Admission;
   /** Epoch ms, for the rate limits. */
   readonly now: () => number;
 }
@@ -63,7 +67,9 @@ export const routes: readonly OcpiRoute[] = [...versions(modules), ...modules.fl
 export function readWhole(module: string, text: string): WholeObject {
   const found = modules.find(({ identifier }) => identifier === module);
   if (!found?.readWhole) throw new HubError('invalid', { message: `${module} are not pulled` });
-  return found.readWhole(JSON.parse(text));
+  const value: unknown = JSON.parse(text);
+  refuseAmbiguous(text);
+  return found.readWhole(value);
 }
 
 /** What is known of a request while it passes. */
@@ -72,6 +78,7 @@ interface Passage {
   credential: Credential | null;
   caller: Caller | null;
   ocpiStatus: number | null;
+  pass: Pass | null;
 }
 
 declare module 'fastify' {
@@ -89,7 +96,12 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
     app.decorateRequest('ocpi', null);
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage) =>
-      receiveBody(request.headers, payload, request.routeOptions.config.ocpi?.bodyMax ?? bodyMax),
+      receiveBody(
+        request.headers,
+        payload,
+        request.routeOptions.config.ocpi?.bodyMax ?? bodyMax,
+        request.ocpi?.pass?.hold,
+      ),
     );
     passRequests(app, hub, options);
     answerErrors(app, options.log);
@@ -101,10 +113,10 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 }
 
 /** What every request passes before its body is read, and the line it leaves behind. [S2, S4] */
-function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now }: OcpiServerOptions): void {
+function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now, admission }: OcpiServerOptions): void {
   const limiter = rateLimiter(rates, now);
 
-  app.addHook('onRequest', async (request, reply) => {
+  const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
     const passage = passageOf(request, reply);
     const route = request.routeOptions.config.ocpi;
     const credential = authenticate(hub, request.headers.authorization);
@@ -113,10 +125,24 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now }: OcpiS
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
     passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace: passage.trace });
+    const pass = admission.take(credential.partner.id, urgencyOf(route));
+    passage.pass = pass;
+    reply.raw.once('close', pass.closed);
     limiter.spend(passage.caller.id, route.budget);
+    return pass;
+  };
+
+  app.addHook('onRequest', (request, reply, done) => {
+    try {
+      const { pauseMs } = passed(request, reply);
+      if (pauseMs > 0) setTimeout(done, pauseMs);
+      else done();
+    } catch (error) {
+      done(error as Error);
+    }
   });
 
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     const { trace, credential, caller, ocpiStatus } = request.ocpi ?? {};
     const line = {
       method: request.method,
@@ -128,7 +154,13 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now }: OcpiS
       ...trace,
     };
     log.info(line, 'request');
+    done();
   });
+}
+
+function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {
+  if (isAwaited) return 'driver';
+  return budget.startsWith('list:') ? 'list' : 'push';
 }
 
 /** The request's passage; when it begins, the ids are read or minted, and echoed whatever becomes of it. [D14] */
@@ -137,7 +169,7 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
   reply.header(requestIdHeader, trace.requestId);
   reply.header(correlationIdHeader, trace.correlationId);
-  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null };
+  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, pass: null };
   return request.ocpi;
 }
 
@@ -165,7 +197,11 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageL
     method: route.method,
     url: route.path,
     config: { ocpi: route },
-    handler: async (request, reply) => send(request, reply, await route.handle(hub, exchangeOf(hub, request, pages))),
+    handler: async (request, reply) => {
+      const work = async () => route.handle(hub, exchangeOf(hub, request, pages));
+      const { pass } = request.ocpi ?? {};
+      return send(request, reply, pass ? await pass.work(work) : await work());
+    },
   });
 }
 
@@ -185,8 +221,10 @@ function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Excha
   };
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, { http, ocpi, headers, body }: Answer): FastifyReply {
+function send(request: FastifyRequest, reply: FastifyReply, answer: Answer): FastifyReply {
+  const { http, ocpi, headers, body, size } = answer;
   if (request.ocpi) request.ocpi.ocpiStatus = ocpi;
+  request.ocpi?.pass?.answer(size ?? (typeof body === 'string' ? body.length : 0));
   return reply.code(http).headers(headers).header('Content-Type', 'application/json').send(body);
 }
 

@@ -24,6 +24,8 @@ const anyObject = object({ type: may(ciString(36)) });
 const all = `/${version}/tokens`;
 const one = `${all}/:country_code/:party_id/:uid`;
 
+const awaited = { budget: 'other', isAwaited: true } as const;
+
 export const tokens: OcpiModule = {
   identifier: 'tokens',
   roles: ['SENDER', 'RECEIVER'],
@@ -38,8 +40,8 @@ export const tokens: OcpiModule = {
     { method: 'GET', path: one, by: owningEmspOrCpo, budget: 'other', handle: readToken },
     { method: 'PUT', path: one, by: owningEmsp, budget: 'other', handle: push('PUT', token) },
     { method: 'PATCH', path: one, by: owningEmsp, budget: 'other', handle: push('PATCH', tokenFragment) },
-    { method: 'POST', path: `${all}/:uid/authorize`, by: cpo, budget: 'other', handle: authorizeAtEmsp },
-    { method: 'PUT', path: `${one}/authorize`, by: owningEmsp, budget: 'other', handle: authorizeAtCpo },
+    { ...awaited, method: 'POST', path: `${all}/:uid/authorize`, by: cpo, handle: authorizeAtEmsp },
+    { ...awaited, method: 'PUT', path: `${one}/authorize`, by: owningEmsp, handle: authorizeAtCpo },
   ],
 };
 
@@ -54,11 +56,12 @@ function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; typ
   };
 }
 
-/** A token's type is part of its key: the query's, else the body's, else RFID. [D24, D48] */
+const typeForm = /^[A-Za-z_]{1,36}$/;
+
+/** A token's type is part of its key and of a receiver's URL: the query's, else the body's, else RFID. [D24, D48] */
 function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
-  const { type: inQuery } = query;
-  if (inQuery === undefined) return (inBody ?? 'RFID').toUpperCase();
-  if (typeof inQuery !== 'string' || !/^[A-Za-z_]{1,36}$/.test(inQuery)) {
+  const { type: inQuery = inBody ?? 'RFID' } = query;
+  if (typeof inQuery !== 'string' || !typeForm.test(inQuery)) {
     throw new HubError('invalid', { message: 'type: expected a token type' });
   }
   const type = inQuery.toUpperCase();

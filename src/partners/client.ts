@@ -10,9 +10,10 @@ import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports.ts';
 import { writeHeaders } from '../transport/headers.ts';
-import { type Egress, EgressRefused, urlRefusal } from './egress.ts';
+import { type Egress, EgressRefused } from './egress.ts';
 import { type Connector, Exchange, Line, type Sent } from './exchange.ts';
 import { type Answer, type Met, outcomeOf } from './outcome.ts';
+import { targetOf } from './target.ts';
 
 export interface PartnerClientOptions {
   readonly egress: Egress;
@@ -33,6 +34,11 @@ export interface PartnerClientOptions {
   readonly trusted?: string;
   /** How long `close` lets calls in flight go on, milliseconds. */
   readonly closeGraceMs?: number;
+  /**
+   * Asked before each call. What is not allowed and may be sent again waits for the end of its time or of the client, so that it does
+   * not fail again and again; the rest ends as it does after `close`. Default: always.
+   */
+  readonly mayCall?: (call: OutboundCall) => boolean;
 }
 
 const defaults = {
@@ -43,6 +49,7 @@ const defaults = {
   keepAliveMs: 4_000,
   answerMax: 1024 * 1024,
   closeGraceMs: 10_000,
+  mayCall: (_call: OutboundCall): boolean => true,
 };
 
 /** An outcome with the answer as it came, for what must keep its bytes. [D17] */
@@ -67,25 +74,34 @@ export function partnerClient(options: PartnerClientOptions): Client {
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
   let closing = false;
+  const heldBack = new Set<() => void>();
 
-  const call = async (call: OutboundCall): Promise<Outcome> => (await read(call)).outcome;
+  const call = async (call: OutboundCall): Promise<Outcome> => (await made(call)).outcome;
 
-  async function read(call: OutboundCall): Promise<Read> {
+  async function made(call: OutboundCall): Promise<{ met: Met; outcome: Outcome }> {
     const startedAt = performance.now();
     inFlight++;
     const met = await meet(call);
     inFlight--;
     if (inFlight === 0) onIdle?.();
-    const outcome = outcomeOf(met, call, performance.now() - startedAt, Date.now());
+    return { met, outcome: outcomeOf(met, call, performance.now() - startedAt, Date.now()) };
+  }
+
+  async function read(call: OutboundCall): Promise<Read> {
+    const { met, outcome } = await made(call);
     return met.kind === 'answer'
       ? { outcome, text: met.text, headers: met.headers }
       : { outcome, text: '', headers: {} };
   }
 
   function meet(call: OutboundCall): Promise<Met> | Met {
-    const sent = closing ? new errors.ClientClosedError() : requestOf(call);
-    if (sent instanceof Error) return { kind: 'failed', status: null, error: sent };
     const { timeoutMs } = call;
+    const isAllowed = !closing && settings.mayCall(call);
+    const sent = isAllowed ? requestOf(call, settings.egress) : new errors.ClientClosedError();
+    if (sent instanceof Error) {
+      const failed: Met = { kind: 'failed', status: null, error: sent };
+      return isAllowed || closing || !call.resend ? failed : heldFor(timeoutMs).then(() => failed);
+    }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
     const limits = { timeoutMs, headMs, answerMax: settings.answerMax };
     return new Promise((settle) => {
@@ -93,8 +109,21 @@ export function partnerClient(options: PartnerClientOptions): Client {
     });
   }
 
+  function heldFor(timeoutMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        heldBack.delete(end);
+        resolve();
+      };
+      const timer = setTimeout(end, timeoutMs);
+      heldBack.add(end);
+    });
+  }
+
   async function close(): Promise<void> {
     closing = true;
+    for (const end of heldBack) end();
     if (inFlight > 0) {
       await new Promise<void>((resolve) => {
         onIdle = resolve;
@@ -139,13 +168,13 @@ function guardedConnector(settings: typeof defaults & PartnerClientOptions): Con
   };
 }
 
-function requestOf(call: OutboundCall): Sent | Error {
-  const url = URL.canParse(call.url) ? new URL(call.url) : null;
-  const refusal = url === null ? `${call.url.slice(0, 200)} is not a URL` : urlRefusal(url);
-  if (url === null || refusal !== null) return new EgressRefused(refusal ?? '');
+function requestOf(call: OutboundCall, egress: Egress): Sent | Error {
+  const target = targetOf(call.url);
+  const refusal = target === null ? `${call.url.slice(0, 200)} is not a URL` : egress.urlRefusal(target.url);
+  if (target === null || refusal !== null) return new EgressRefused(refusal ?? '');
   const headers = writeHeaders(call);
   headers.Accept = 'application/json';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const method: Dispatcher.HttpMethod = call.method;
-  return { origin: url.origin, path: url.pathname + url.search, method, headers, body: call.body };
+  return { origin: target.url.origin, path: target.path, method, headers, body: call.body };
 }

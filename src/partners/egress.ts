@@ -20,6 +20,8 @@ export class EgressRefused extends Error {
 }
 
 export interface Egress {
+  /** Why a URL may not be called, whatever its host resolves to; null when it may. */
+  urlRefusal(url: URL): string | null;
   /** Why the host of a URL, when it is an IP literal (without brackets), may not be called; null when it may, and for names. */
   literalRefusal(host: string): string | null;
   /** Resolves like the system, and leaves out the addresses that may not be called; fails when none is left. */
@@ -74,9 +76,31 @@ export function urlRefusal(url: URL): string | null {
   return null;
 }
 
-/** The guard over an allow list of CIDR ranges. Throws when the list cannot be read. */
-export function egressGuard(allowed: readonly string[]): Egress {
+/** A name that ends in a dot is the same name. */
+const hostOf = ({ hostname, port }: URL) => `${hostname.replace(/\.$/, '')}:${port}`;
+
+/**
+ * The guard over an allow list of CIDR ranges. Throws when the list cannot be read. `ownUrl` is where the hub itself is reached: a
+ * partner that names it as its own would have the hub call itself, in the name of whoever's token it gave, without end.
+ */
+export function egressGuard(allowed: readonly string[], ownUrl: () => string | null = () => null): Egress {
   const ranges = readRanges(allowed);
+
+  let known: { readonly own: string; readonly host: string; readonly judged: WeakMap<URL, string | null> } | null =
+    null;
+
+  /** Each call asks, and nearly all bring the same few URLs. [target.ts] */
+  function refusalOf(url: URL): string | null {
+    const own = ownUrl();
+    if (own === null) return urlRefusal(url);
+    if (known?.own !== own) known = { own, host: hostOf(new URL(own)), judged: new WeakMap() };
+    const { host, judged } = known;
+    const before = judged.get(url);
+    if (before !== undefined) return before;
+    const refusal = urlRefusal(url) ?? (hostOf(url) === host ? "the hub's own address is not allowed" : null);
+    judged.set(url, refusal);
+    return refusal;
+  }
 
   const lookup: LookupFunction = (hostname, options, callback) => {
     const query: LookupOptions = { ...options, all: true };
@@ -95,6 +119,7 @@ export function egressGuard(allowed: readonly string[]): Egress {
   };
 
   return {
+    urlRefusal: refusalOf,
     literalRefusal: (host) => (isIP(host) === 0 ? null : addressRefusal(host, ranges)),
     lookup,
   };

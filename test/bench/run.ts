@@ -1,36 +1,84 @@
 /**
- * `npm run bench [name] [--json]`: measures the built hub as a process of its own. Compared systems take turns within one run; what is
- * quoted is medians and ratios, since this says more than seconds on a shared machine.
+ * `npm run bench [name or goal …] [--json] [--short]`: measures the built hub as a process of its own. Compared systems take turns within
+ * one run; what is quoted is medians, spread and ratios, since this says more than seconds on a shared machine.
  */
-import { cpus } from 'node:os';
+import { availableParallelism } from 'node:os';
+import { authorize } from './authorize.ts';
 import { backlog } from './backlog.ts';
+import { fanOut } from './fan-out.ts';
+import { growth } from './growth.ts';
 import { hang } from './hang.ts';
+import { inspectors } from './inspectors.ts';
+import { latency } from './latency.ts';
+import { memory } from './memory.ts';
 import { pages } from './pages.ts';
+import { partsBench } from './parts.ts';
+import { canPin } from './processes.ts';
+import { push } from './push.ts';
+import { restart } from './restart.ts';
+import type { Spread } from './statistics.ts';
 
-/** Rows of a table: what was measured, and its value with unit. */
-export type Figures = Readonly<Record<string, string | number>>;
+/** Rows of a table: what was measured with its unit, and its value; of several rounds the median with both ends. */
+export type Figures = Readonly<Record<string, string | number | Spread>>;
+
+export interface RunOptions {
+  /** As little as still shows the ratio: at most about 25 s. */
+  readonly isShort: boolean;
+}
 
 export interface Bench {
   readonly name: string;
+  /** Of the table of goals, e.g. `P1`. */
+  readonly goal?: string;
   readonly says: string;
-  readonly run: (progress: (line: string) => void) => Promise<Figures>;
+  readonly run: (progress: (line: string) => void, options: RunOptions) => Promise<Figures>;
 }
 
-const benches: readonly Bench[] = [hang, backlog, pages];
-const [wanted] = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
-const asJson = process.argv.includes('--json');
-const chosen = benches.filter(({ name }) => wanted === undefined || name === wanted);
-if (chosen.length === 0) {
-  console.error(`no bench is called ${wanted}; there are ${benches.map(({ name }) => name).join(', ')}`);
+const benches: readonly Bench[] = [
+  push,
+  latency,
+  authorize,
+  fanOut,
+  pages,
+  restart,
+  memory,
+  growth,
+  inspectors,
+  hang,
+  backlog,
+  partsBench,
+];
+
+const given = process.argv.slice(2);
+const wanted = given.filter((argument) => !argument.startsWith('--')).map((name) => name.toLowerCase());
+/** Flags that npm took for its own, since no `--` stood before them, it passes on in the environment. */
+const [asJson, isShort] = ['json', 'short'].map(
+  (flag) => given.includes(`--${flag}`) || process.env[`npm_config_${flag}`] === 'true',
+);
+const namesOf = ({ name, goal }: Bench) => [name, ...(goal ? [goal.toLowerCase()] : [])];
+const unknown = wanted.filter((name) => !benches.some((bench) => namesOf(bench).includes(name)));
+if (unknown.length > 0) {
+  console.error(`no bench is called ${unknown}; there are ${benches.flatMap(namesOf).join(', ')}`);
   process.exit(2);
 }
-for (const { name, says, run } of chosen) {
-  const figures = await run((line) => process.stderr.write(`${name}: ${line}\n`));
+
+const shown = (value: Figures[string]) =>
+  typeof value === 'object' ? `${value.median} (${value.min}..${value.max})` : String(value);
+
+for (const bench of benches) {
+  if (wanted.length > 0 && !namesOf(bench).some((name) => wanted.includes(name))) continue;
+  const { name, goal, says, run } = bench;
+  const startedAt = performance.now();
+  const figures = await run((line) => process.stderr.write(`${name}: ${line}\n`), { isShort: isShort === true });
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
   if (asJson) {
-    console.log(JSON.stringify({ name, at: new Date().toISOString(), node: process.version, ...figures }));
+    const about = { name, goal, at: new Date().toISOString(), node: process.version, cores: availableParallelism() };
+    console.log(JSON.stringify({ ...about, isPinned: canPin, isShort, seconds, figures }));
     continue;
   }
-  console.log(`\n${name}: ${says} (Node ${process.version}, ${cpus().length} cores)`);
-  for (const [what, value] of Object.entries(figures)) console.log(`  ${what.padEnd(52)} ${value}`);
+  const where = `Node ${process.version}, ${availableParallelism()} cores${canPin ? ', pinned' : ''}, ${seconds} s`;
+  console.log(`\n${goal ? `${goal} ` : ''}${name}: ${says} (${where})`);
+  const width = Math.max(...Object.keys(figures).map(({ length }) => length));
+  for (const [what, value] of Object.entries(figures)) console.log(`  ${what.padEnd(width)}  ${shown(value)}`);
 }
 process.exit(0);

@@ -1,23 +1,77 @@
-/** A built hub in a process of its own, on a directory that is removed afterwards, with partners of the bench's. */
+/**
+ * A built hub in a process of its own, on a directory that is removed afterwards, and partners of the bench's that register with it.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ChildHub, startChildHub } from '../support/child-hub.ts';
+import { builtHub, type ChildHub, startChildHub } from '../support/child-hub.ts';
+import { admin } from '../support/plain-partner.ts';
+import { pinnedTo, undoAtExit } from './processes.ts';
 
 export interface Scene {
   readonly hub: ChildHub;
   readonly end: () => Promise<void>;
 }
 
-export async function scene(env: Readonly<Record<string, string>> = {}): Promise<Scene> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'ocpi-hub-bench-'));
+/** Settings of the hub that whoever starts the bench has set count before ours. */
+const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('HUB_')));
+
+/** For trials: flags of Node for every hub that is measured. */
+const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
+
+/** The hub is stopped, not killed, in the end, so that what Node writes when it exits is there. */
+export async function scene(
+  env: Readonly<Record<string, string>> = {},
+  nodeFlags: readonly string[] = [],
+): Promise<Scene> {
+  const { directory: dataDir, remove } = ownDirectory();
   const rates = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
-  const hub = await startChildHub({ dataDir, port: 0, env: { ...rates, ...env } });
+  const settings = { ...rates, ...env, ...own } as Record<string, string>;
+  const [node = '', ...command] = builtHub;
+  const run = [...pinnedTo('measured'), node, ...triedFlags, ...nodeFlags, ...command];
+  const hub = await startChildHub({ dataDir, port: 0, env: settings, run });
+  const settled = undoAtExit(() => process.kill(hub.pid, 'SIGKILL'));
   const end = async () => {
-    await hub.kill();
-    rmSync(dataDir, { recursive: true, force: true });
+    settled();
+    await hub.stop();
+    remove();
   };
   return { hub, end };
+}
+
+/** A directory of the bench's own, and how it is removed. */
+export function ownDirectory(): { readonly directory: string; readonly remove: () => void } {
+  const directory = mkdtempSync(join(tmpdir(), 'ocpi-hub-bench-'));
+  const empty = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  const settled = undoAtExit(empty);
+  const remove = () => {
+    settled();
+    empty();
+  };
+  return { directory, remove };
+}
+
+export interface BenchParty {
+  readonly role: 'CPO' | 'EMSP';
+  /** Of the Netherlands. */
+  readonly partyId: string;
+  /** Where its receiver listens. */
+  readonly url: string;
+}
+
+/** Registers a partner and gives the value of its `Authorization` header. */
+export async function register(hub: ChildHub, { role, partyId, url }: BenchParty): Promise<string> {
+  const party = { role, country_code: 'NL', party_id: partyId, business_details: { name: partyId } };
+  const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [party] });
+  const header = (token: unknown) => `Token ${Buffer.from(String(token)).toString('base64')}`;
+  const answer = await fetch(`${hub.url}/ocpi/2.2.1/credentials`, {
+    method: 'POST',
+    headers: { Authorization: header(initial_token), 'Content-Type': 'application/json' },
+    body: JSON.stringify({ token: `of-${partyId}`, url: `${url}/${role}/versions`, roles: [party] }),
+  });
+  const { status_code, data } = (await answer.json()) as { status_code: number; data: { token: string } };
+  if (status_code !== 1000) throw new Error(`registering ${partyId} was answered ${answer.status}/${status_code}`);
+  return header(data.token);
 }
 
 /** Resident memory of a process now, MiB. */

@@ -9,6 +9,7 @@ import t, { type Test } from 'tap';
 import { type Column, table } from '../../src/cli/table.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { type ChildHub, freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 
 const command = resolve('dist/bin/ocpi-hub.js');
@@ -54,7 +55,7 @@ async function run(line: string, env: Record<string, string>, interruptAt?: RegE
 /** A hub with a CPO and two eMSPs that are routed to it. */
 async function stage(t: Test): Promise<Stage> {
   const env = { HUB_VIEWER_TOKEN: viewerToken, HUB_LOG_LEVEL: 'fatal' };
-  const hub = await startChildHub({ dataDir: t.testdir(), port: await freePort(), env });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port: await freePort(), env });
   t.teardown(() => hub.kill());
   const own: Stage = {
     hub,
@@ -230,7 +231,7 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
   const cases: [line: string, env: Record<string, string>, code: number, words: RegExp][] = [
     ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
     ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],
-    ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: t.testdir() }, 1, /wants a token/],
+    ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: directoryFor(t) }, 1, /wants a token/],
     ['parties suspend NL-EMS --yes', { HUB_ADMIN_TOKEN: viewerToken }, 1, /viewer token that may only read/],
     ['routes set NL-XXX NL-CPO', {}, 1, /no EMSP party NL-XXX/],
     ['redrive', {}, 2, /say which/],
@@ -251,7 +252,7 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
 });
 
 t.test('without a token the one that the data directory keeps is used, without a word', async (t) => {
-  const dataDir = t.testdir();
+  const dataDir = directoryFor(t);
   const hub = await startChildHub({ dataDir, port: await freePort(), env: { HUB_LOG_LEVEL: 'fatal' } });
   t.teardown(() => hub.kill());
   const { code, out, err } = await run(`status --url ${hub.url} --data-dir ${dataDir}`, {});

@@ -7,6 +7,7 @@ import { SimulatedClock } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
 import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from '../support/forward-failures.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
@@ -241,7 +242,7 @@ t.test('whatever the CPO answers is passed on; its timeout counts, else 30 [inte
 t.test(
   'the limits are 20 seconds to the CPO and 30 for the result unless set otherwise [interface, Limits]',
   async (t) => {
-    const config = loadConfig({ env: { HUB_DATA_DIR: t.testdir() }, flags: {} });
+    const config = loadConfig({ env: { HUB_DATA_DIR: directoryFor(t) }, flags: {} });
     t.match(config, { commandTimeoutMs: 20_000, commandResultWindowS: 30, rateCommandsPerMin: 50 });
   },
 );

@@ -5,6 +5,7 @@ import t from 'tap';
 import { SimulatedClock } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
+import { directoryFor } from '../support/directory.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 
@@ -39,7 +40,7 @@ t.before(async () => {
   clock.set(begin);
   const env = {
     HUB_PORT: '0',
-    HUB_DATA_DIR: t.testdir(),
+    HUB_DATA_DIR: directoryFor(t),
     HUB_LOG_LEVEL: 'silent',
     HUB_PAGE_DEFAULT: '3',
     HUB_PAGE_MAX: '4',

@@ -4,6 +4,7 @@
 import t, { type Test } from 'tap';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { freePort } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, callsTo, dataText, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { type Answer, admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
@@ -278,7 +279,7 @@ interface Watched {
 const dayStart = '2026-03-01T12:00:00.000Z';
 const afterStart = (ms: number) => new Date(Date.parse(dayStart) + ms).toISOString();
 
-async function watched(t: Test, env: Record<string, string> = {}, dataDir = t.testdir()): Promise<Watched> {
+async function watched(t: Test, env: Record<string, string> = {}, dataDir = directoryFor(t)): Promise<Watched> {
   const clock = new DayClock(dayStart);
   const hub = await hubFor(t, env, { clock }, dataDir);
   const box: Pick<Watched, 'answer' | 'pulled'> = { answer: 'ACCEPTED', pulled: [] };
@@ -428,7 +429,7 @@ t.test('a COMPLETED or INVALID push disarms the watch; without an ACCEPTED stop 
 
 t.test('a watch and a case survive a restart of the hub, neither shortened nor lengthened [D36]', async (t) => {
   const env = { HUB_PORT: String(await freePort()) };
-  const dataDir = t.testdir();
+  const dataDir = directoryFor(t);
   const scene = await watched(t, env, dataDir);
   await push(scene, 'S1', 'ACTIVE');
   await stop(scene, 'S1');

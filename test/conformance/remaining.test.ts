@@ -6,6 +6,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { arrivals, callsTo, dataText, idsOf, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
@@ -669,7 +670,7 @@ t.test(
 t.test(
   'what was acknowledged is on the disk with what is owed: another hub on a copy of it goes on [interface, Delivery rules 5]',
   async (t) => {
-    const dataDir = t.testdir();
+    const dataDir = directoryFor(t);
     const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' }, {}, dataDir);
     let isWell = false;
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isWell ? {} : { status: 503, text: '' }) });

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused, sequenceOf } from '../support/ocpi-call.ts';
 import {
@@ -599,7 +600,7 @@ t.test('an operator’s suspension does what DELETE does [interface, States] [D1
 });
 
 t.test('tokens in force, spent and revoked are remembered over a restart [D9] [D10]', async (t) => {
-  const dataDir = t.testdir();
+  const dataDir = directoryFor(t);
   const config = () => {
     const env = { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' };
     return loadConfig({ env, flags: {} });

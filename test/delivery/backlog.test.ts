@@ -4,6 +4,7 @@
 import t from 'tap';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { freePort } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
@@ -33,7 +34,7 @@ function byObject(received: readonly Received[]): Map<string, number[]> {
 t.test(
   `${objects * updates} updates for a receiver that is down arrive in order and once, over three restarts`,
   async (t) => {
-    const dir = t.testdir();
+    const dir = directoryFor(t);
     const env = { HUB_PORT: String(await freePort()), HUB_RATE_OTHER_PER_MIN: '1000000000' };
     const clock = new DayClock('2026-01-02T03:00:00Z');
     let hub = await hubFor(t, env, { clock }, dir);

@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { locationBody } from '../support/bodies.ts';
 import { freePort } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, eventually, type Received, type Reply } from '../support/plain-partner.ts';
@@ -87,7 +88,7 @@ class Keeper {
 }
 
 async function holds(t: Test, steps: readonly Step[]): Promise<void> {
-  const dir = t.testdir();
+  const dir = directoryFor(t);
   const env = {
     ...{ HUB_PORT: String(await freePort()), HUB_RETRY_SCHEDULE_S: '0.02,0.05,0.1' },
     ...{ HUB_CIRCUIT_OPEN_MS: '20', HUB_DELIVERY_TIMEOUT_MS: '250' },

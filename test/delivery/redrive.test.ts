@@ -5,6 +5,7 @@
 import t from 'tap';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
@@ -235,7 +236,7 @@ t.test(
 );
 
 t.test('a job that a stop of the hub cut off says so, and can be asked for again', async (t) => {
-  const dir = t.testdir();
+  const dir = directoryFor(t);
   const env = { HUB_PORT: String(await freePort()) };
   const first = await hubFor(t, env, {}, dir);
   let isIll = true;
@@ -432,7 +433,7 @@ t.test('a re-drive is acknowledged while other deliveries go on and on', async (
 });
 
 t.test('an acknowledged re-drive survives a kill', async (t) => {
-  const dataDir = t.testdir();
+  const dataDir = directoryFor(t);
   const port = await freePort();
   let hub = await startChildHub({ dataDir, port });
   t.teardown(() => hub.kill());

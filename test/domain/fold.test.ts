@@ -25,7 +25,7 @@ const push = (module: ObjectModule, method: PushMethod, fields: Json, more: Part
 const apply = (before: HubObject | null, { data, body }: Push) => applyToObject(before, data, body);
 const throughLog = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
-/** The same rules on parsed objects: fields replaced, periods appended, items by id, parents moved. */
+/** The same rules on parsed objects: fields replaced, new periods appended, items by id, parents moved. */
 function model(before: Json | null, { data, body }: Push): Json | null {
   if (data.method === 'DELETE') return null;
   const came = JSON.parse(body) as Json;
@@ -43,9 +43,13 @@ function model(before: Json | null, { data, body }: Push): Json | null {
   const [evseUid, connectorId] = data.within;
   if (evseUid === undefined) {
     if (isPatch && before === null) return null;
-    const both = [before?.charging_periods, came.charging_periods];
-    const appends = isPatch && data.module === 'sessions' && both.every(Array.isArray);
-    return { ...merged(before ?? undefined), ...(appends && { charging_periods: both.flat() }) };
+    const [old, more] = [before?.charging_periods, came.charging_periods];
+    const appends = isPatch && data.module === 'sessions' && Array.isArray(old) && Array.isArray(more);
+    const isNew = (item: unknown) => !(old as unknown[]).some((one) => JSON.stringify(one) === JSON.stringify(item));
+    return {
+      ...merged(before ?? undefined),
+      ...(appends && { charging_periods: [...old, ...more.filter(isNew)] }),
+    };
   }
   if (before === null) return null;
   const oldEvse = find(before.evses, 'uid', evseUid);

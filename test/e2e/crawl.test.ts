@@ -5,6 +5,7 @@
 import t, { type Test } from 'tap';
 import { Pool } from 'undici';
 import { freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
 
 const objectCount = 100_000;
@@ -133,7 +134,7 @@ t.setTimeout(900_000);
 
 t.test('a crawl of 100,000 objects that are written to meanwhile misses none [D32]', async (t) => {
   const env = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
-  const hub = await startChildHub({ dataDir: t.testdir(), port: await freePort(), env });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port: await freePort(), env });
   t.teardown(() => hub.kill());
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });

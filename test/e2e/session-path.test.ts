@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import type { Arrival } from '../../src/sandbox/copies.ts';
 import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';
 import { freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';
 
 /** What the eMSP got of one object, oldest first, repeats of what it had already left out. */
@@ -51,7 +52,7 @@ async function checkWhole(t: Test, context: PathContext, hub: { url: string; adm
 }
 
 t.test('the full session path, from onboarding to CDR [interface, Session path]', async (t) => {
-  const hub = await startChildHub({ dataDir: t.testdir(), port: 0 });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port: 0 });
   t.teardown(() => hub.kill());
   const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken });
   t.teardown(() => context.close());
@@ -61,7 +62,7 @@ t.test('the full session path, from onboarding to CDR [interface, Session path]'
 });
 
 t.test('the full session path with the hub killed between each two steps', async (t) => {
-  const dataDir = t.testdir();
+  const dataDir = directoryFor(t);
   const port = await freePort();
   const start = () => startChildHub({ dataDir, port, env: { HUB_RETRY_SCHEDULE_S: '0.2,0.5,1' } });
   let hub = await start();

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import type { Put } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
@@ -30,7 +31,7 @@ interface Scene {
 
 async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> {
   const clock = new DayClock(now);
-  const dataDir = join(t.testdir(), 'data');
+  const dataDir = join(directoryFor(t), 'data');
   const hub = await hubFor(t, env, { clock }, dataDir);
   const served = lists();
   Object.assign(served.texts, { sessions: [], cdrs: [] });
@@ -311,7 +312,7 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
 t.test(
   'a watch that a kill came before is armed at the next start, from the instant of the answer [D36]',
   async (t) => {
-    const dataDir = t.testdir();
+    const dataDir = directoryFor(t);
     const clock = new DayClock('2026-01-02T03:00:00Z');
     const first = await hubFor(t, {}, { clock }, dataDir);
     const cpoAnswers = (received: Received) =>

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { nextLink } from '../../src/partners/pull.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
@@ -37,7 +38,7 @@ async function ended(hub: HubAddress, id: string): Promise<Record<string, unknow
 }
 
 async function scene(t: Test) {
-  const dataDir = join(t.testdir(), 'data');
+  const dataDir = join(directoryFor(t), 'data');
   const hub = await hubFor(t, {}, {}, dataDir);
   const served = lists();
   const cpo = await partnerFor(t, hub, {
@@ -91,6 +92,7 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
   served.instead = ({ path }) => (path.includes('offset=2') ? new Promise(() => {}) : undefined);
   const id = await start(hub, 'locations');
   await eventually('the first page was taken', async () => (await admin(hub, 'GET', `/pulls/${id}`)).pages === 1);
+  await eventually('the second page is asked for', async () => cpo.received.length === 2);
 
   // The directory as a power cut would leave it: everything acknowledged is in it.
   const copy = join(dataDir, '..', 'copy');

@@ -3,6 +3,7 @@ import type { Log } from '../../src/hub/ports.ts';
 import { Recorder } from '../../src/hub/recorder.ts';
 import { type Commit, OutcomeUnknown, type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
 
@@ -10,7 +11,7 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** A recorder on a real store whose appends can be made to end in doubt or be refused. */
 async function recording(t: Test) {
-  const level = await openLevelStore({ directory: t.testdir(), node: 'test', ballastBytes: 0 });
+  const level = await openLevelStore({ directory: directoryFor(t), node: 'test', ballastBytes: 0 });
   t.teardown(() => level.close());
   let before: (commit: Commit) => Promise<void> = async () => {};
   let after: (commit: Commit) => Promise<void> = async () => {};
@@ -53,7 +54,7 @@ async function recording(t: Test) {
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 t.test(
-  'a write in doubt is asked for again until it is known, and is dispatched once, in order [R1, R3]',
+  'a write in doubt is asked for again until it is known, nothing else is written, and it is dispatched once, in order [R1, R3, R4]',
   async (t) => {
     const { clock, dispatched, record, level, fault } = await recording(t);
     await record('first');
@@ -67,6 +68,9 @@ t.test(
       },
     });
     const doubtful = record('second');
+    await eventually('it is in doubt', () => level.head(0) === 2);
+    await turn();
+    await t.rejects(record('beside'), { name: 'HubError', code: 'unavailable' });
     await eventually('it was asked for often enough', () => {
       clock.increment(200);
       return asked === 4;

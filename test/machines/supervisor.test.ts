@@ -23,9 +23,12 @@ function supervised() {
   const changes: ActorView[] = [];
   let starts = 0;
   const supervisor = new Supervisor(clock, {
-    changed: (view) => changes.push(view),
     failed: () => {},
     quarantined: ({ id }) => quarantined.push(id),
+  });
+  supervisor.watch({
+    changed: (id) => changes.push(...[...supervisor.views()].filter((view) => view.id === id)),
+    ended: (last) => changes.push(last),
   });
   const facts = new Map<string, HeardEvent[]>();
   const spec = (id: string): ActorSpec<typeof counter> => ({
@@ -33,6 +36,7 @@ function supervised() {
     kind: 'counter',
     machine: counter.provide({ actions: { started: () => starts++ } }),
     input: undefined,
+    parties: [],
     history: async () => facts.get(id) ?? [],
   });
   const count = (id: string) => supervisor.snapshot(counter, id)?.context.count;
@@ -107,15 +111,30 @@ t.test('an observer that throws breaks nothing [V5]', async (t) => {
   const clock = new SimulatedClock();
   const failures: string[] = [];
   const supervisor = new Supervisor(clock, {
-    changed: () => {
-      throw new Error('observer');
-    },
     failed: ({ id }) => failures.push(id),
     quarantined: () => {},
   });
-  supervisor.start({ id: 'a', kind: 'counter', machine: counter, input: undefined, history: async () => [] });
+  const broken = () => {
+    throw new Error('observer');
+  };
+  supervisor.watch({ changed: broken, ended: broken });
+  const ends: ActorView[] = [];
+  const unwatch = supervisor.watch({ changed: () => {}, ended: (last) => ends.push(last) });
+  const machine = counter;
+  const spec = { kind: 'counter', machine, input: undefined, parties: [], history: async () => [] };
+  supervisor.start({ id: 'a', ...spec });
   supervisor.send('a', { type: 'add' });
   t.equal(supervisor.snapshot(counter, 'a')?.context.count, 1);
+  supervisor.stop('a');
+  t.match(
+    ends,
+    [{ id: 'a', status: 'ended', snapshot: { status: 'stopped', context: { count: 1 } } }],
+    'and the next one hears',
+  );
+  unwatch();
+  supervisor.start({ id: 'b', ...spec });
+  supervisor.stop('b');
+  t.equal(ends.length, 1, 'who stopped watching hears no more');
   t.same(failures, []);
 });
 
@@ -126,4 +145,65 @@ t.test('an id runs once', async (t) => {
   supervisor.stop('a');
   supervisor.start(spec('a'));
   t.ok(supervisor.has('a'));
+});
+
+/** Its hands answer `ping` with events of their own. */
+const echo = setup({
+  types: { context: {} as { heard: string[] }, events: {} as { type: 'ping' } | { type: 'one' } | { type: 'two' } },
+  actions: { started: () => {}, answer: () => {} },
+}).createMachine({
+  context: { heard: [] },
+  entry: 'started',
+  on: {
+    ping: { actions: ['answer', assign({ heard: ({ context }) => [...context.heard, 'ping'] })] },
+    '*': { actions: assign({ heard: ({ context, event }) => [...context.heard, event.type] }) },
+  },
+});
+
+t.test('one machine serves all actors of a kind: its hands are told whose they are [V6]', async (t) => {
+  const seen: unknown[] = [];
+  const supervisor = new Supervisor(new SimulatedClock(), { failed: () => {}, quarantined: () => {} });
+  const heard = (id: string) => supervisor.snapshot(echo, id)?.context.heard;
+  const machine = echo.provide({
+    actions: {
+      started: ({ self }) => {
+        seen.push([self.id, heard(self.id)]);
+        supervisor.send(self.id, { type: 'one' });
+      },
+      answer: ({ self }) => {
+        supervisor.send(self.id, { type: 'one' });
+        supervisor.send(self.id === 'a' ? 'b' : 'a', { type: 'two' });
+        seen.push([self.id, heard(self.id), heard('b')]);
+      },
+    },
+  });
+  const spec = { kind: 'echo', machine, input: undefined, parties: [], history: async () => [] };
+  for (const id of ['a', 'b']) supervisor.start({ id, ...spec });
+  t.strictSame(seen.splice(0), [
+    ['a', []],
+    ['b', []],
+  ]);
+  t.strictSame(heard('a'), ['one'], 'what a start sends to itself comes after it');
+  supervisor.send('a', { type: 'ping' });
+  t.strictSame(seen, [['a', ['one'], ['one', 'two']]], 'the other takes it at once, itself it has to wait');
+  t.strictSame(heard('a'), ['one', 'ping', 'one']);
+  t.equal(supervisor.lost, 0);
+});
+
+t.test('an actor that its own hands stop takes nothing more', async (t) => {
+  const ends: unknown[] = [];
+  const supervisor = new Supervisor(new SimulatedClock(), { failed: () => {}, quarantined: () => {} });
+  supervisor.watch({ changed: () => {}, ended: ({ id, snapshot }) => ends.push([id, snapshot?.context]) });
+  const machine = echo.provide({
+    actions: {
+      answer: ({ self }) => {
+        supervisor.send(self.id, { type: 'one' });
+        supervisor.stop(self.id);
+      },
+    },
+  });
+  supervisor.start({ id: 'a', kind: 'echo', machine, input: undefined, parties: [], history: async () => [] });
+  supervisor.send('a', { type: 'ping' });
+  t.equal(supervisor.has('a'), false);
+  t.strictSame(ends, [['a', { heard: [] }]]);
 });

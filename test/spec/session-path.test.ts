@@ -4,6 +4,7 @@
  */
 import t, { type Test } from 'tap';
 import { startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';
 import { type Answer, type SpecPartner, specPartner } from './client.ts';
 import { problemsOf } from './model.ts';
@@ -75,7 +76,7 @@ const succeeded = ({ http, code }: Answer) => code === 1000 && (http === 200 || 
 t.test('a CPO and an eMSP that know the specification alone walk the whole session path', async (t) => {
   // Small pages, so that every list has more than one.
   const env = { HUB_PAGE_DEFAULT: '2', HUB_PAGE_MAX: '3' };
-  const hub = await startChildHub({ dataDir: t.testdir(), port: 0, env });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env });
   t.teardown(() => hub.kill());
   const commands: { command: string; body: Json }[] = [];
   const cpo = await specPartner(cpoParty, {

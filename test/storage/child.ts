@@ -4,14 +4,26 @@
  */
 import { spawnSync } from 'node:child_process';
 import { writeSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
-import { append, event, row, until } from './support.ts';
+import { append, event, row, trimAll, until } from './support.ts';
 
 const [role = '', directory = '', count = '0'] = process.argv.slice(2);
 const say = (line: string): void => void writeSync(1, `${line}\n`);
 const open = (ballastBytes = 0): Promise<Store> => openLevelStore({ directory, node: 'child', ballastBytes });
+
+/** Ends the process at the n-th time that a point of this kind is passed, which `count` says: `after:3`. */
+function killAt(kind: string): (name: string) => void {
+  const [point, times = '1'] = count.split(':');
+  let left = Number(times);
+  return (name) => {
+    if (name !== `${kind}.${point}`) return;
+    left -= 1;
+    if (left === 0) process.kill(process.pid, 'SIGKILL');
+  };
+}
 
 const ROLES: Record<string, () => Promise<void>> = {
   /** Appends under load until it is killed. */
@@ -31,6 +43,33 @@ const ROLES: Record<string, () => Promise<void>> = {
       }
     };
     await Promise.all(Array.from({ length: 16 }, caller));
+  },
+
+  /** Appends and trims, keeping the last event of each stream, until a point is passed so many times. */
+  async trim() {
+    const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, onPoint: killAt('trim') });
+    for (;;) {
+      for (let i = 0; i < 30; i += 1) {
+        const { last } = await append(store, {
+          events: [event({ stream: `s ${i % 4}`, to: ['A'] })],
+          puts: [row(`${i}`)],
+        });
+        say(`${last}`);
+      }
+      await trimAll(store, store.head(0) - 10);
+      say(`trimmed ${store.horizon(0)}`);
+    }
+  },
+
+  /** Backs up, again and again, while it appends. */
+  async backup() {
+    const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, onPoint: killAt('backup') });
+    for (let i = 0; i < 500; i += 1) await append(store, { events: [event({ body: `${i}` })], puts: [row(`${i}`)] });
+    say(`${store.head(0)}`);
+    void (async () => {
+      for (;;) await append(store);
+    })();
+    for (let n = 1; ; n += 1) await store.backup(resolve(directory, '..', '..', `backup-${n}`));
   },
 
   /** Settles until it is killed. */

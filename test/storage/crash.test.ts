@@ -7,6 +7,7 @@ import { Level } from 'level';
 import t from 'tap';
 import type { Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { directoryFor } from '../support/directory.ts';
 import { append, collect, event, row } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');
@@ -33,7 +34,7 @@ async function killAfter(role: string, directory: string, count: number): Promis
 t.test(
   '[S1] [S2] killed at ten random moments under load: nothing acknowledged is lost, the log is dense',
   async (t) => {
-    const directory = t.testdir();
+    const directory = directoryFor(t);
     const acknowledged = new Map<number, string>();
     for (let round = 0; round < 10; round += 1) {
       const said = await killAfter('load', directory, 1 + Math.floor(Math.random() * 600));
@@ -60,7 +61,7 @@ t.test(
 );
 
 t.test('[S6] a settle that resolved survives a killed process', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   const said = await killAfter('settle', directory, 150);
   const store = await open(directory);
   t.teardown(() => store.close());
@@ -71,7 +72,7 @@ t.test('[S6] a settle that resolved survives a killed process', async (t) => {
 });
 
 t.test('TRAP fact 6: kill -9 loses nothing even without sync, and so proves nothing; a cut log does', async (t) => {
-  const root = t.testdir();
+  const root = directoryFor(t);
   const [directory, copy] = [join(root, 'killed'), join(root, 'cut')];
   const said = await killAfter('unsynced', directory, 200);
   const find = async (place: string): Promise<number> => {
@@ -90,7 +91,7 @@ t.test('TRAP fact 6: kill -9 loses nothing even without sync, and so proves noth
 t.test(
   'ANSWER fact 6: the log cut behind what was there at an acknowledgement holds all that was acknowledged',
   async (t) => {
-    const root = t.testdir();
+    const root = directoryFor(t);
     const directory = join(root, 'store');
     const store = await open(directory);
     const fence = store.held(0);
@@ -131,7 +132,7 @@ t.test(
 );
 
 t.test('[S1] an acknowledgement comes after a completed sync of the log', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   const trace = join(directory, 'trace');
   const watched = ['-f', '-q', '-e', 'trace=write,fdatasync,fsync', '-s', '20', '-o', trace];
   const run = [process.execPath, ...process.execArgv, CHILD, 'sequence', join(directory, 'store'), '20'];
@@ -152,7 +153,7 @@ t.test('[S1] an acknowledgement comes after a completed sync of the log', async 
 });
 
 t.test('a second process is told that the store is in use, and does no harm', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   const { child, lines } = start('hold', directory);
   for await (const line of lines) {
     t.equal(line, 'ready');

@@ -10,41 +10,15 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import t from 'tap';
 import { Damaged, type Store, StoreUnavailable } from '../../storage/contract.ts';
+import type { Keeper } from '../../storage/keeper.ts';
 import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { encode } from '../../storage/records.ts';
+import { directoryFor } from '../support/directory.ts';
+import { files, flip, noise } from './spoil.ts';
 import { append, collect, event, row } from './support.ts';
 
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
-
-/** Text that no compression shortens, so that it is found in the files as it is. */
-const noise = (seed: number, length = 900): string => {
-  let state = seed + 1;
-  let text = '';
-  while (text.length < length) {
-    state = (state * 48_271) % 2_147_483_647;
-    text += state.toString(36);
-  }
-  return text.slice(0, length);
-};
-
-const files = (directory: string, ending: string): string[] =>
-  readdirSync(directory)
-    .filter((file) => file.endsWith(ending) || file.startsWith(ending))
-    .map((file) => join(directory, file));
-
-/** Flips one bit, in the one file with this ending that holds `text`, within it; or else in the middle of the largest. */
-function flip(directory: string, ending: string, text?: string): void {
-  const contents = files(directory, ending).map((file) => ({ file, bytes: readFileSync(file) }));
-  const chosen =
-    text === undefined
-      ? contents.sort((a, b) => b.bytes.length - a.bytes.length)[0]
-      : contents.find(({ bytes }) => bytes.includes(text));
-  if (chosen === undefined) throw new Error(`no ${ending} holds ${text}`);
-  const at = text === undefined ? chosen.bytes.length >> 1 : chosen.bytes.indexOf(text) + (text.length >> 1);
-  chosen.bytes[at] = (chosen.bytes[at] ?? 0) ^ 1;
-  writeFileSync(chosen.file, chosen.bytes);
-}
 
 /** Opens the engine alone, as a program without our store would. */
 async function bare<T>(directory: string, use: (db: Level<string, string>) => Promise<T>): Promise<T> {
@@ -78,7 +52,7 @@ const seqsOf = async (store: Store): Promise<number[]> =>
 t.test(
   'TRAP fact 2: one flipped bit in the engine log loses acknowledged writes from the middle, in silence',
   async (t) => {
-    const directory = t.testdir();
+    const directory = directoryFor(t);
     await bare(directory, async (db) => {
       for (let i = 100; i < 300; i += 1)
         await db
@@ -96,7 +70,7 @@ t.test(
 );
 
 t.test('ANSWER fact 2: the store is quarantined and names exactly what is lost; reads go on', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   flip(join(directory, 'db'), '.log');
   const store = await open(directory);
@@ -123,7 +97,7 @@ t.test('ANSWER fact 2: the store is quarantined and names exactly what is lost; 
 });
 
 t.test('TRAP fact 2: one flipped bit in a table returns a wrong value', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await bare(directory, (db) => db.put('key', noise(1)));
   await bare(directory, () => Promise.resolve());
   flip(directory, '.ldb', noise(1).slice(0, 60));
@@ -135,7 +109,7 @@ t.test('TRAP fact 2: one flipped bit in a table returns a wrong value', async (t
 });
 
 t.test('ANSWER fact 2: a row that was flipped is never returned, is named, and is mended by writing it', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   flip(join(directory, 'db'), '.ldb', noise(10_020).slice(0, 60));
   const store = await open(directory);
@@ -154,7 +128,7 @@ t.test('ANSWER fact 2: a row that was flipped is never returned, is named, and i
 });
 
 t.test('ANSWER fact 2: an event that was flipped quarantines the store, by its number', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   flip(join(directory, 'db'), '.ldb', noise(33).slice(0, 60));
   const store = await open(directory);
@@ -165,7 +139,7 @@ t.test('ANSWER fact 2: an event that was flipped quarantines the store, by its n
 });
 
 t.test('ANSWER fact 2: damage after opening is seen by the read that meets it', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   const store = await open(directory);
   t.teardown(() => store.close());
@@ -183,7 +157,7 @@ t.test('ANSWER fact 2: damage after opening is seen by the read that meets it', 
 });
 
 t.test('ANSWER fact 7: a log that lost its end is found short by the mark beside it', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   const [log] = files(join(directory, 'db'), '.log');
   truncateSync(log ?? '', 60_000);
@@ -197,7 +171,7 @@ t.test('ANSWER fact 7: a log that lost its end is found short by the mark beside
 t.test(
   'TRAP fact 5: without CURRENT the engine makes a new database among the old files, with some of the keys',
   async (t) => {
-    const directory = t.testdir();
+    const directory = directoryFor(t);
     await bare(directory, (db) => db.put('in a table', '1'));
     await bare(directory, (db) => db.put('in the log', '2'));
     rmSync(join(directory, 'CURRENT'));
@@ -206,7 +180,7 @@ t.test(
 );
 
 t.test('ANSWER fact 5: a directory without CURRENT is not opened, and nothing in it is touched', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   rmSync(join(directory, 'db', 'CURRENT'));
   const before = readdirSync(join(directory, 'db'));
@@ -235,7 +209,7 @@ t.test('TRAP fact 7: a cut MANIFEST opens as an empty database, and opening dele
 });
 
 t.test('ANSWER fact 7: a MANIFEST shorter than it was is not opened, and nothing is deleted', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   const db = join(directory, 'db');
   const [manifest] = files(db, 'MANIFEST');
@@ -246,7 +220,7 @@ t.test('ANSWER fact 7: a MANIFEST shorter than it was is not opened, and nothing
 });
 
 t.test('ANSWER fact 7: an empty database in the place of a full one is quarantined', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   rmSync(join(directory, 'db'), { recursive: true });
   await bare(join(directory, 'db'), () => Promise.resolve());
@@ -256,7 +230,7 @@ t.test('ANSWER fact 7: an empty database in the place of a full one is quarantin
 });
 
 t.test('a mark of which one slot is torn still counts; a mark that cannot be read quarantines', async (t) => {
-  const root = t.testdir();
+  const root = directoryFor(t);
   const directory = join(root, 'original');
   await filled(directory);
   const sound = readFileSync(join(directory, 'mark'));
@@ -349,11 +323,11 @@ const TAMPERED: readonly {
 type Tap = typeof t;
 
 t.test('what verification finds', async (t) => {
-  const original = t.testdir();
+  const original = directoryFor(t);
   await filled(original);
   for (const { title, tamper, state, check } of TAMPERED) {
     await t.test(title, async (t) => {
-      const directory = t.testdir();
+      const directory = directoryFor(t);
       cpSync(original, directory, { recursive: true });
       await bare(join(directory, 'db'), tamper);
       const store = await open(directory);
@@ -367,7 +341,7 @@ t.test('what verification finds', async (t) => {
 });
 
 t.test('a block that cannot be read at all quarantines the store; what can be read is read', async (t) => {
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   await filled(directory);
   const [table] = files(join(directory, 'db'), '.ldb');
   const bytes = readFileSync(table ?? '');
@@ -380,4 +354,24 @@ t.test('a block that cannot be read at all quarantines the store; what can be re
   t.match(store.health().reason, /the log has lost events? \d+/);
   t.ok((await seqsOf(store)).length > 100);
   await t.rejects(append(store), StoreUnavailable);
+});
+
+t.test('[R4] what verification found and a look-up does not is damaged, and the store says so', async (t) => {
+  const directory = directoryFor(t);
+  await filled(directory, 20);
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  // The place of two records in an index of the engine is lost while the store is open.
+  const { db } = (store as unknown as { keeper: Keeper }).keeper.mounted();
+  const [lost] = (await collect(store.scan('sessions'))).filter(({ id }) => id === '7');
+  if (!lost) throw new Error('verification has not read it');
+  await db.del(keys.rowKey(lost));
+  await db.del(keys.eventKey(0, 8));
+  await t.rejects(store.get(lost), Damaged);
+  await t.rejects(store.event(0, 8), Damaged);
+  const { state, reason, damagedRows } = store.health();
+  t.equal(state, 'open');
+  t.match(reason, /2 records cannot be looked up/);
+  t.match(damagedRows, [{ id: lost.id }], 'the row is to be made again');
+  t.equal(await store.get({ ...lost, id: 'never' }), null, 'what never was is not damaged');
 });

@@ -6,6 +6,7 @@ import { Level } from 'level';
 import t from 'tap';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { directoryFor } from '../support/directory.ts';
 import { append, event, row, smallDisk, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');
@@ -131,7 +132,7 @@ t.test('[S5] writes that fail again and again (a limit on the size of files): ea
   if (spawnSync('bash', ['-c', 'ulimit -f 5120']).status !== 0) {
     return void t.plan(0, 'no shell that limits the size of files');
   }
-  const directory = t.testdir();
+  const directory = directoryFor(t);
   const args = [...process.execArgv, CHILD, 'limited', join(directory, 'store'), '700'];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   const told = JSON.parse(stdout || 'null') as {

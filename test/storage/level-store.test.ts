@@ -3,16 +3,20 @@ import { Level } from 'level';
 import t from 'tap';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { directoryFor } from '../support/directory.ts';
 import { storeSuite } from './contract-suite.ts';
 import { append, event, row } from './support.ts';
+import { backupSuite, trimSuite } from './trim-suite.ts';
 
 const open = (place: string): Promise<Store> =>
   openLevelStore({ directory: `${place}/store`, node: 'test', ballastBytes: 1 << 16 });
 
 storeSuite(t, open);
+trimSuite(t, open);
+backupSuite(t, open);
 
 t.test('TRAP fact 3: concurrent synced batches of the bare engine land in any order', async (t) => {
-  const db = new Level<string, string>(t.testdir());
+  const db = new Level<string, string>(directoryFor(t));
   await db.open();
   t.teardown(() => db.close());
   const synced: object = { sync: true };
@@ -32,7 +36,7 @@ t.test('TRAP fact 3: concurrent synced batches of the bare engine land in any or
 });
 
 t.test('ANSWER fact 3: appends that nobody waits for land in order of their calls', async (t) => {
-  const store = await open(t.testdir());
+  const store = await open(directoryFor(t));
   t.teardown(() => store.close());
   const writes: Promise<unknown>[] = [];
   for (let i = 0; i < 1000; i += 1) {
@@ -55,7 +59,7 @@ t.test('ANSWER fact 3: appends that nobody waits for land in order of their call
 });
 
 t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
-  const store = await open(t.testdir());
+  const store = await open(directoryFor(t));
   t.teardown(() => store.close());
   const outcomes = await Promise.allSettled(Array.from({ length: 20_000 }, () => append(store)));
   const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
@@ -68,7 +72,7 @@ t.test('what waits is bounded: beyond it commits are refused at once, and the ot
 });
 
 t.test('[S3] idempotency keys of 65,536 commits are remembered across a restart', async (t) => {
-  const place = t.testdir();
+  const place = directoryFor(t);
   const store = await open(place);
   const count = 66_000;
   for (let from = 0; from < count; from += 6000) {
@@ -87,7 +91,7 @@ t.test('[S3] idempotency keys of 65,536 commits are remembered across a restart'
 t.test(
   'TRAP: getSync of a text key can cut off a last character of several bytes, and answer for another key',
   async (t) => {
-    const db = new Level<string, string>(t.testdir());
+    const db = new Level<string, string>(directoryFor(t));
     await db.open();
     t.teardown(() => db.close());
     // The engine keeps a buffer of 64 bytes more than the first key, and believes a longer one only by its exact fullness.
@@ -99,7 +103,7 @@ t.test(
 );
 
 t.test('ANSWER: get and event find keys that end in characters of several bytes, of any length', async (t) => {
-  const store = await open(t.testdir());
+  const store = await open(directoryFor(t));
   t.teardown(() => store.close());
   const ids = Array.from({ length: 150 }, (_, i) => 'a'.repeat(i)).flatMap((id) => [id, `${id}€`]);
   await append(store, { puts: ids.map((id) => row(id, { data: id })) });

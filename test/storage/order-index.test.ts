@@ -1,8 +1,8 @@
 /** The order index against a naive model: an array that is filtered, sorted and sliced. */
 import fc from 'fast-check';
 import t from 'tap';
-import type { ListQuery, Position, RowKey } from '../../storage/contract.ts';
-import { OrderIndex } from '../../storage/order-index.ts';
+import type { ListQuery, Position } from '../../storage/contract.ts';
+import { OrderIndex, type Page } from '../../storage/order-index.ts';
 import { SortedList } from '../../storage/sorted-list.ts';
 
 interface Placed extends Position {
@@ -14,7 +14,7 @@ const compareText = (a: string, b: string): number => Buffer.compare(Buffer.from
 const compare = (a: Position, b: Position): number =>
   compareText(a.upd, b.upd) || compareText(a.owner, b.owner) || compareText(a.id, b.id);
 
-function naive(rows: readonly Placed[], query: ListQuery): { keys: RowKey[]; total: number; offset: number } {
+function naive(rows: readonly Placed[], query: ListQuery): Page {
   const { kind, shelves, from, to, after, limit } = query;
   const matching = rows
     .filter(({ shelf }) => shelves.includes(shelf))
@@ -22,8 +22,8 @@ function naive(rows: readonly Placed[], query: ListQuery): { keys: RowKey[]; tot
     .filter(({ upd }) => to === undefined || compareText(upd, to) < 0)
     .sort(compare);
   const offset = after === undefined ? query.offset : matching.filter((row) => compare(row, after) <= 0).length;
-  const keys = matching.slice(offset, offset + limit).map(({ owner, id }) => ({ kind, owner, id }));
-  return { keys, total: matching.length, offset };
+  const places = matching.slice(offset, offset + limit).map(({ owner, id, upd }) => ({ kind, owner, id, upd }));
+  return { places, total: matching.length, offset };
 }
 
 const name = fc.constantFrom('', 'a', 'b', 'ab', 'a\x01', 'é', '\uffff', '\u{10000}', '\u{1f600}', '\ue000', 'z');
@@ -120,7 +120,7 @@ t.test('shelves that follow each other, nest or interleave merge exactly, page b
     const walked: string[] = [];
     for (let offset = 0; offset < 2400; offset += 97) {
       const page = index.page({ kind: 'k', shelves, offset, limit: 97 });
-      walked.push(...page.keys.map(({ owner, id }) => [owner, id].join('\0')));
+      walked.push(...page.places.map(({ owner, id }) => [owner, id].join('\0')));
     }
     t.strictSame(
       walked,

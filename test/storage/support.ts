@@ -4,7 +4,7 @@ import { mkdtempSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import type { Appended, Due, NewEvent, Put, RowKey, Store } from '../../storage/contract.ts';
+import type { Appended, Due, NewEvent, Put, RowKey, Store, Trim } from '../../storage/contract.ts';
 
 export const AT = '2024-05-01T10:00:00.000Z';
 
@@ -47,6 +47,28 @@ export function append(store: Store, { idem, events = [event()], puts = [], due 
   if (fence === null) throw new Error('the store holds no fence');
   counter += 1;
   return store.append({ fence, idem: idem ?? `commit ${process.pid} ${counter}`, events, puts, due });
+}
+
+/** Trims what the fence of the test allows. */
+export function trim(store: Store, upTo: number, parts: Partial<Trim> = {}): Promise<void> {
+  const fence = store.held(0);
+  if (fence === null) throw new Error('the store holds no fence');
+  return store.trim({ fence, upTo, keeps: [], drops: [], rows: [], ...parts });
+}
+
+/** Trims in pieces, and keeps of each stream its last event up to there. */
+export async function trimAll(store: Store, upTo: number, piece = 7): Promise<void> {
+  for (let to = store.horizon(0); to < upTo; ) {
+    const from = to;
+    to = Math.min(upTo, from + piece);
+    const events = await store.read({ shard: 0, after: from, limit: to - from });
+    const last = new Map(events.map((each) => [each.stream, each]));
+    const drops: number[] = [];
+    for (const stream of last.keys()) {
+      for (const { seq } of await store.history(0, stream)) if (seq <= from) drops.push(seq);
+    }
+    await trim(store, to, { keeps: [...last.values()].map((each) => ({ ...each, rows: [] })), drops });
+  }
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

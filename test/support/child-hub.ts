@@ -25,33 +25,61 @@ export interface ChildHubOptions {
   readonly dataDir: string;
   readonly port: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** Told everything that it writes, to stdout and stderr alike. */
+  readonly onOutput?: (text: string) => void;
+  /** What is run, with its arguments; the built command when absent. Must become the hub's own process. */
+  readonly run?: readonly string[];
+}
+
+/** A hub that is starting. */
+export interface Starting {
+  readonly pid: number;
+  /** Rejects with the log when it ends before. */
+  readonly listening: Promise<ChildHub>;
+  /** SIGKILL; resolves when the process is gone. */
+  kill(): Promise<void>;
+  /** Resolves when the process is gone, with its exit code. */
+  readonly gone: Promise<number | null>;
 }
 
 const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
 
+export const builtHub: readonly string[] = [process.execPath, command, 'serve'];
+
 /** Resolves once the hub prints that it listens; rejects with its log when it ends before. */
-export async function startChildHub({ dataDir, port, env = {} }: ChildHubOptions): Promise<ChildHub> {
-  const child = spawn(process.execPath, [command, 'serve'], {
+export function startChildHub(options: ChildHubOptions): Promise<ChildHub> {
+  return spawnChildHub(options).listening;
+}
+
+/** For whoever kills a hub before it listens. */
+export function spawnChildHub(options: ChildHubOptions): Starting {
+  const { dataDir, port, env = {}, run = builtHub, onOutput = () => {} } = options;
+  const [program = '', ...args] = run;
+  const child = spawn(program, args, {
     env: { PATH: process.env.PATH, HUB_PORT: String(port), HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'warn', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  // Not `exit`: whoever watches the process from outside holds its streams until all is written down.
+  const exited = once(child, 'close');
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     log = (log + text).slice(-200_000);
+    onOutput(text);
   });
-  const url = await listening(child, () => log);
-  const adminToken = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+  child.stdout.setEncoding('utf8').on('data', onOutput);
   const end = async (signal: NodeJS.Signals) => {
-    const gone = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : null;
     child.kill(signal);
-    await gone;
+    await exited;
     return child.exitCode;
   };
-  return {
-    ...{ url, adminToken, pid: child.pid ?? 0, log: () => log },
-    kill: async () => void (await end('SIGKILL')),
-    stop: () => end('SIGTERM'),
-  };
+  const kill = async () => void (await end('SIGKILL'));
+  const pid = child.pid ?? 0;
+  const up = listening(child, () => log).then((url): ChildHub => {
+    child.stdout.resume();
+    const adminToken = env.HUB_ADMIN_TOKEN ?? readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+    return { url, adminToken, pid, log: () => log, kill, stop: () => end('SIGTERM') };
+  });
+  return { pid, listening: up, kill, gone: exited.then(() => child.exitCode) };
 }
 
 async function listening(child: ChildProcess, log: () => string): Promise<string> {

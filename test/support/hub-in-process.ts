@@ -4,6 +4,7 @@
 import type { Test } from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
+import { directoryFor } from './directory.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
 
 /** Starts a hub on a directory of the test and closes it when the test ends. */
@@ -11,7 +12,7 @@ export async function hubFor(
   t: Test,
   env: Readonly<Record<string, string>> = {},
   replaced: Replaced = {},
-  dataDir: string = t.testdir(),
+  dataDir: string = directoryFor(t),
 ): Promise<RunningHub> {
   const config = loadConfig({
     env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', ...env },

@@ -38,6 +38,8 @@ export interface PlainPartnerOptions {
   readonly answer?: (received: Received) => Reply | Promise<Reply>;
   /** Interface role and identifier of the modules it offers. */
   readonly modules?: readonly (readonly [identifier: string, role: 'SENDER' | 'RECEIVER'])[];
+  /** What the hub has to send; something random when absent. */
+  readonly token?: string;
   /** Parties that it holds besides the first. [D16] */
   readonly others?: readonly PartnerParty[];
   /** Answers requests for versions and version details in its own way; as usual when it gives nothing. */
@@ -53,6 +55,8 @@ export interface PlainPartner {
   readonly asked: Received[];
   /** What the hub has to send. */
   readonly token: string;
+  /** With which it registered last. */
+  initialToken: string;
   /** The hub's token for it, after `register`. */
   hubToken: string;
   register(hub: { url: string; adminToken: string }, settings?: object): Promise<void>;
@@ -86,7 +90,7 @@ const defaultModules = {
 export async function plainPartner(options: PlainPartnerOptions): Promise<PlainPartner> {
   const { role, countryCode, partyId, answer = () => ({}) } = options;
   const modules = options.modules ?? defaultModules[role];
-  const ownToken = randomBytes(16).toString('hex');
+  const ownToken = options.token ?? randomBytes(16).toString('hex');
   const received: Received[] = [];
   const asked: Received[] = [];
   let url = '';
@@ -144,6 +148,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     received,
     asked,
     token: ownToken,
+    initialToken: '',
     hubToken: '',
     async register(hub, settings = {}) {
       hubUrl = hub.url;
@@ -151,6 +156,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
       await partner.registerAgain(String(added.initial_token));
     },
     async registerAgain(initialToken) {
+      partner.initialToken = initialToken;
       partner.hubToken = initialToken;
       const body = { token: ownToken, url: `${url}/ocpi/versions`, roles };
       const { json } = await partner.call('POST', '/2.2.1/credentials', body);

@@ -7,7 +7,8 @@ import t, { type Test } from 'tap';
 import { request } from 'undici';
 import { HubError } from '../../src/domain/errors.ts';
 import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/party.ts';
-import type { Credential, Hub } from '../../src/hub/hub.ts';
+import type { Credential, CredentialsBody, Hub } from '../../src/hub/hub.ts';
+import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { ocpiServer, routes } from '../../src/ocpi/server.ts';
 
@@ -42,7 +43,15 @@ const hub = {
     const credential = credentials[token];
     return credential ? { ...credential, token } : null;
   },
+  register: async (_credential: Credential, read: () => CredentialsBody) => read(),
 } as unknown as Hub;
+
+/** A server that has room for everything. */
+const roomy = admission({
+  felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 }),
+  bytesMax: 2 ** 30,
+  shed: () => {},
+});
 
 interface Line {
   readonly [field: string]: unknown;
@@ -57,6 +66,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000)
       log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
       pages: { pageDefault: 100, pageMax: 1000 },
       rates: { listsPerMin: 2, commandsPerMin: 2, otherPerMin: 6000 },
+      admission: roomy,
       now: () => 0,
     }),
   );
@@ -224,7 +234,9 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
   });
   const log = { info: () => {}, error: () => {} };
   const rates = { listsPerMin: 1, commandsPerMin: 1, otherPerMin: 1 };
-  await app.register(ocpiServer(hub, { log, pages: { pageDefault: 1, pageMax: 1 }, rates, now: () => 0 }));
+  await app.register(
+    ocpiServer(hub, { log, pages: { pageDefault: 1, pageMax: 1 }, rates, admission: roomy, now: () => 0 }),
+  );
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => app.close());
   for (const path of ['/ocpi/versions', '/ocpi/nothing']) {

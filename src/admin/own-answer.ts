@@ -1,0 +1,40 @@
+/**
+ * Answers that a node gives by itself while no hub runs on it, to whoever may read the admin API.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Problem, problemOf } from './problem.ts';
+import { type AdminTokens, gate } from './tokens.ts';
+
+interface Text {
+  readonly contentType: string;
+  readonly text: string;
+}
+
+type Answers = Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
+
+/** By path. */
+export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () => Promise<Text>>>): Answers {
+  const allow = gate(tokens);
+  const answers = Object.entries(texts).map(([path, text]) => {
+    const answer = async (request: IncomingMessage, response: ServerResponse) => {
+      try {
+        allow(request.headers.authorization, 'viewer');
+        if (request.method !== 'GET' && request.method !== 'HEAD') {
+          throw new Problem(405, `${request.method} is not a method of ${path}`, { headers: { allow: 'GET, HEAD' } });
+        }
+        const { contentType, text: body } = await text();
+        send(response, 200, body, { 'Content-Type': contentType });
+      } catch (error) {
+        const problem = problemOf(error) ?? new Problem(500, 'the hub met an error of its own');
+        const headers = { ...problem.headers, 'Content-Type': 'application/problem+json; charset=utf-8' };
+        send(response, problem.status, JSON.stringify(problem.toJson(path)), headers);
+      }
+    };
+    return [path, answer] as const;
+  });
+  return Object.fromEntries(answers);
+}
+
+function send(response: ServerResponse, status: number, body: string, headers: Record<string, string>): void {
+  response.writeHead(status, { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }).end(body);
+}

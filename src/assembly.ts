@@ -1,0 +1,171 @@
+/**
+ * A hub on an open store: hub, doors, inspector and the way out, made together and closed in reverse order. Nothing listens yet.
+ *
+ * B1  Until everything recorded is back, 503 is answered.
+ * B3  A quarantined store serves operators alone.
+ */
+import type { FastifyInstance } from 'fastify';
+import type { Store } from '../storage/contract.ts';
+import type { ClusterView } from './admin/cluster.ts';
+import { Problem } from './admin/problem.ts';
+import { adminServer } from './admin/server.ts';
+import { gate } from './admin/tokens.ts';
+import { type Config, hubSettings } from './config.ts';
+import { consolePage } from './console/assets.ts';
+import { createInspector, type Inspector } from './console/inspector.ts';
+import { HubError } from './domain/errors.ts';
+import { type CreatedHub, createHub } from './hub/create-hub.ts';
+import type { Peers } from './hub/peers.ts';
+import type { Clock } from './hub/ports.ts';
+import { sealedTokens } from './hub/registration.ts';
+import type { createLog } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { admission } from './ocpi/admission.ts';
+import { createHttpServer } from './ocpi/http-server.ts';
+import { ocpiServer, readWhole } from './ocpi/server.ts';
+import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
+import { egressGuard } from './partners/egress.ts';
+import { partnerLists } from './partners/pull.ts';
+import { partnerVersions } from './partners/versions.ts';
+import { bodiesMax, heldBytesMax, pageSizeMax, pressureGauge } from './pressure.ts';
+import { hubKeys } from './secrets.ts';
+import { version } from './version.ts';
+
+/** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
+const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
+const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+
+/** What outlives a hub, or stands outside of it. */
+export interface Surroundings {
+  readonly log: ReturnType<typeof createLog>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly metrics: Metrics;
+  /** Where the hub is reached, without a slash at its end. */
+  readonly publicUrl: () => string;
+  /** Asked before each call to a partner. */
+  readonly mayCall?: PartnerClientOptions['mayCall'];
+  readonly cluster?: () => ClusterView;
+  /** Other hubs on the store. */
+  readonly peers?: Peers | null;
+}
+
+export interface Assembled {
+  readonly app: FastifyInstance;
+  readonly inspector: Inspector;
+  readonly created: CreatedHub;
+  readonly adminToken: string;
+  readonly isReady: () => boolean;
+  /** Brings back what is recorded; from then on requests are taken. */
+  recover(): Promise<void>;
+  /** Lets what is in flight end, for `graceMs`; then it is cut. The store stays open. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
+export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
+  const { log, clock, random, metrics, publicUrl } = around;
+  const closing: (() => Promise<void>)[] = [];
+  try {
+    let storeState = store.health().state;
+    store.onHealth(({ state, reason }) => {
+      storeState = state;
+      log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
+    });
+    const { adminToken, secrets } = await hubKeys(config, log, await sealedTokens(store));
+    const egress = egressGuard(config.egressAllow, publicUrl);
+    const calls = { egress, closeGraceMs: 0, ...(around.mayCall && { mayCall: around.mayCall }) };
+    const client = partnerClient(calls);
+    closing.unshift(() => client.close());
+    const pageClient = partnerClient({ ...calls, ...pageLimits });
+    closing.unshift(() => pageClient.close());
+    const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
+    const ports = {
+      ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax },
+      versions: partnerVersions(client),
+      lists: partnerLists(pageClient),
+      // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
+      reader: { read: readWhole },
+    };
+    const created = createHub(store, ports, settings, version, around.peers ?? null);
+    closing.unshift(() => created.close());
+
+    let ready = false;
+    const pressure = pressureGauge(created.forwardingLagMs);
+    closing.unshift(async () => pressure.close());
+    const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, shed: metrics.shed });
+    const app = createHttpServer(config.tls ? { tls: config.tls } : {});
+    app.addHook('onRequest', ({ url }, _reply, done) => {
+      if (!ready && !unguarded.has(url.split('?', 1)[0] ?? ''))
+        return done(new HubError('unavailable', { retryAfterS: 1 }));
+      // Of any object or party the newest state may be among what was lost: partners get no answer that may be wrong.
+      if (storeState === 'quarantined' && url.startsWith('/ocpi/'))
+        return done(new HubError('unavailable', { retryAfterS: 60 }));
+      done();
+    });
+    app.addHook('onResponse', ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }, done) => {
+      const ocpiStatus = ocpi?.ocpiStatus ?? null;
+      metrics.answered({ route: routeOptions.url, method, httpStatus, ocpiStatus, seconds: elapsedTime / 1000 });
+      done();
+    });
+    await app.register(
+      ocpiServer(created.hub, {
+        log,
+        pages: { ...config, sizeMax: pageSizeMax },
+        rates: {
+          listsPerMin: config.rateListsPerMin,
+          commandsPerMin: config.rateCommandsPerMin,
+          otherPerMin: config.rateOtherPerMin,
+        },
+        now: () => clock.now(),
+        admission: taken,
+      }),
+    );
+    const tokens = { adminToken, viewerToken: config.viewerToken, log };
+    const { operations } = created.hub;
+    const exposition = () => metrics.exposition(operations, taken.shares());
+    const nodes = around.cluster && { cluster: around.cluster };
+    await app.register(adminServer(created.hub, { ...tokens, metrics: exposition, ...nodes }));
+    await app.register(consolePage(), { prefix: '/console' });
+    const allow = gate(tokens);
+    const inspector = createInspector(operations, {
+      allow: (authorization) => allow(authorization, 'viewer'),
+      refusal: (...parts) => new Problem(...parts),
+      isReady: () => ready,
+      publicUrl,
+      now: () => clock.now(),
+      meter: metrics.inspectors,
+      log,
+    });
+    closing.unshift(() => app.close());
+    closing.unshift(() => inspector.close());
+    return {
+      ...{ app, inspector, created, adminToken, isReady: () => ready },
+      async recover() {
+        await created.recover();
+        ready = true;
+      },
+      async close(graceMs) {
+        // Then both ways are cut, so that everything that waits for an answer gets its end.
+        const cut = setTimeout(() => {
+          app.server.closeAllConnections();
+          for (const { close } of [client, pageClient]) {
+            close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
+          }
+        }, graceMs);
+        await closeAll(closing);
+        clearTimeout(cut);
+      },
+    };
+  } catch (error) {
+    await closeAll(closing);
+    throw error;
+  }
+}
+
+/** In order. The first failure is thrown when all were tried. */
+export async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const close of closing.splice(0)) await close().catch((error: unknown) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
+}

@@ -1,0 +1,40 @@
+/**
+ * `ocpi-hub cluster`: the nodes of a hub, as the one that is asked sees them.
+ */
+import type { Command } from 'commander';
+import type { Cluster, ClusterNode } from './answers.ts';
+import { type Column, fields, type Page, table } from './table.ts';
+import { noun, verb } from './verb.ts';
+
+const columns: readonly Column<ClusterNode>[] = [
+  { title: 'node', of: ({ name }) => name },
+  { title: 'url', of: ({ url }) => url ?? 'none' },
+  { title: 'lives', of: ({ alive }) => (alive ? 'yes' : 'no') },
+  { title: 'owner', of: ({ owner }) => (owner ? 'yes' : 'no') },
+  { title: 'shards', of: ({ shards }) => String(shards) },
+  { title: 'answering', of: ({ answering }) => (answering ? 'yes' : 'no') },
+];
+
+export function clusterCommand(): Command {
+  return noun('cluster', 'the nodes of a hub on a shared database', [
+    verb({
+      usage: 'show',
+      summary: 'show every node, who is the owner, the lease and the head of the log',
+      examples: ['cluster', 'cluster --url http://node-2:8080'],
+      run: async ({ hub, screen }) => screen.answer(await hub.get<Cluster>('/cluster'), cluster),
+    }),
+  ]);
+}
+
+function cluster({ store, role, lease_s, head, nodes }: Cluster, page: Page): string[] {
+  const known = fields(
+    [
+      ['store', store === 'level' ? 'embedded: one process, no other nodes' : 'PostgreSQL'],
+      ['this node', role],
+      ['lease', lease_s === null ? null : `${lease_s} s`],
+      ['head of the log', String(head)],
+    ],
+    page,
+  );
+  return nodes.length === 0 ? known : [...known, '', ...table(columns, nodes, page)];
+}

@@ -1,0 +1,58 @@
+/**
+ * What `ocpi-hub store` says, for people.
+ */
+import type { BackupManifest } from '../../storage/contract.ts';
+import type { Copied } from '../../storage/copy.ts';
+import type { VerifiedStore } from '../../storage/restore.ts';
+import type { Paint } from './table.ts';
+
+export function reportLines(directory: string, report: VerifiedStore, paint: Paint): string[] {
+  const { head, horizon, events, rows, openDeliveries, delivered, timers, faults, repairs, warning, manifest } = report;
+  const trimmed = horizon === 0 ? '' : `; trimmed up to ${horizon}, of which ${events - (head - horizon)} are kept`;
+  const isSound = faults.length + repairs.length === 0;
+  return [
+    `${manifest === null ? 'data directory' : `backup of ${manifest.made_at}`}: ${directory}`,
+    `events       ${events} read, the last is ${head}${trimmed}`,
+    `rows         ${rows}`,
+    `deliveries   ${openDeliveries} open, ${delivered} delivered and remembered`,
+    `timers       ${timers}`,
+    ...(warning === null ? [] : [paint('yellow', `warning      ${warning}`)]),
+    ...faults.map((fault) => paint('red', `lost         ${fault}`)),
+    ...(faults.length > 0
+      ? [
+          '             a hub on it serves operators alone, or does not start: restore a backup (ocpi-hub store restore --help)',
+        ]
+      : []),
+    ...repairs.map((repair) => paint('yellow', `to repair    ${repair}`)),
+    ...(isSound ? [paint('green', 'sound        every record passes its checksum, and none is missing')] : []),
+  ];
+}
+
+export function backupLines(directory: string, { heads, records, bytes }: BackupManifest): string[] {
+  return [`${directory} holds the store up to event ${heads[0] ?? 0}: ${records} records, ${bytes} bytes, verified`];
+}
+
+export function restoredLines(
+  dataDir: string,
+  { heads, made_at, records }: BackupManifest,
+  { aside, hasKey }: { readonly aside: string | null; readonly hasKey: boolean },
+): string[] {
+  return [
+    `${dataDir} has the store of ${made_at} again, up to event ${heads[0] ?? 0}: ${records} records, verified`,
+    ...(aside === null ? [] : [`what was there is now ${aside}`]),
+    ...(hasKey
+      ? []
+      : [
+          `${dataDir} has no secret-key: put the one of the hub that was backed up there, or set HUB_SECRET_KEY, before the hub`,
+          'starts; without it no partner can be called, and all have to register again',
+        ]),
+  ];
+}
+
+export function copiedLines(dataDir: string, { to, head, events, rows, deliveries, timers, digest }: Copied): string[] {
+  return [
+    `${to} holds the store of ${dataDir} up to event ${head}, read back and the same:`,
+    `${events} events, ${rows} rows, ${deliveries} deliveries, ${timers} timers; SHA-256 ${digest}`,
+    `${dataDir} is as it was: a hub started on it again would go its own way`,
+  ];
+}

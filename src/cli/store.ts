@@ -1,0 +1,120 @@
+/**
+ * `ocpi-hub store`: looks at a data directory, backs it up, restores it, copies it into a database. Works on files of its own;
+ * `backup` also on a running hub.
+ */
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { copyToPostgres } from '../../storage/copy.ts';
+import { isInUse } from '../../storage/engine.ts';
+import { backupStore, restoreBackup, verifyStore } from '../../storage/restore.ts';
+import { Failure } from './client.ts';
+import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
+import { backupRunning } from './store-running.ts';
+import { type Context, noun, verb } from './verb.ts';
+
+interface StoreFlags {
+  readonly dataDir?: string;
+  readonly url?: string;
+  readonly replace?: boolean;
+  readonly to?: string;
+}
+
+const showEveryMs = 500;
+
+export function storeCommand(): Command {
+  return noun('store', 'the data directory: verify, back up, restore, copy', [
+    verb<StoreFlags>({
+      usage: 'verify [directory]',
+      summary: 'look at every record of a data directory, or of a backup, that no hub uses; changes nothing',
+      examples: ['store verify --data-dir ./data', 'store verify /backups/2026-01-31'],
+      run: (context, [given], flags) => verify(context, resolve(given ?? dataDirOf(flags))),
+    }),
+    verb<StoreFlags>({
+      usage: 'backup <directory>',
+      summary: 'write a verified backup into a new directory; of the running hub when one uses the data directory',
+      examples: ['store backup /backups/2026-01-31', 'store backup /backups/2026-01-31 --url http://127.0.0.1:8080'],
+      run: (context, [given = ''], flags) => backup(context, resolve(given), flags),
+    }),
+    verb<StoreFlags>({
+      usage: 'restore <backup>',
+      summary: 'make the store of a data directory from a backup; a store that is there is moved aside, if you say so',
+      options: [['--replace', 'move a store that is there aside']],
+      examples: ['store restore /backups/2026-01-31 --data-dir ./data --replace'],
+      run: (context, [given = ''], flags) => restore(context, resolve(given), flags),
+    }),
+    verb<StoreFlags>({
+      usage: 'copy',
+      summary:
+        'copy the store of a data directory that no hub uses into an empty PostgreSQL schema, and verify it there',
+      options: [['--to <address>', 'postgres://user@host:port/database?schema=name; PGPASSWORD has the password']],
+      examples: ["store copy --to 'postgres://hub@db1,db2/ocpi?schema=ocpi_hub' --data-dir ./data"],
+      run: (context, _, flags) => copy(context, flags),
+    }),
+  ]);
+}
+
+const dataDirOf = ({ dataDir }: StoreFlags): string => resolve(dataDir ?? (process.env.HUB_DATA_DIR || './data'));
+
+/** Shows how many records a step has done, now and then, while `work` goes on. */
+async function shown<T>(
+  { screen }: Context,
+  work: (show: (step: string, records: number) => void) => Promise<T>,
+): Promise<T> {
+  const progress = screen.progress();
+  let last = Date.now();
+  try {
+    return await work((step, records) => {
+      if (Date.now() - last < showEveryMs) return;
+      last = Date.now();
+      progress.show(0, 0, `${step}: ${records} records`);
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+async function verify(context: Context, directory: string): Promise<void> {
+  const report = await shown(context, (show) => verifyStore(directory, (records) => show('verifying', records)));
+  context.screen.answer({ directory, ...report }, (_, { paint }) => reportLines(directory, report, paint));
+  if (report.faults.length > 0) throw new Failure(`${directory} is damaged: only a backup has what it lost`);
+  if (report.repairs.length > 0) throw new Failure(`${directory} is damaged, and is repaired when the hub starts`);
+}
+
+async function backup(context: Context, directory: string, flags: StoreFlags): Promise<void> {
+  const store = join(dataDirOf(flags), 'store');
+  if (flags.url !== undefined || process.env.HUB_URL || (await isInUse(join(store, 'db')))) {
+    await backupRunning(context, directory);
+    return;
+  }
+  if (!existsSync(store)) {
+    throw new Failure(`${dataDirOf(flags)} has no store: --data-dir names one, --url a running hub`);
+  }
+  const manifest = await shown(context, (progress) => backupStore(store, directory, { progress }));
+  context.screen.answer(manifest, () => backupLines(directory, manifest));
+}
+
+async function restore(context: Context, from: string, flags: StoreFlags): Promise<void> {
+  const dataDir = dataDirOf(flags);
+  const store = join(dataDir, 'store');
+  const replace = flags.replace === true;
+  if (existsSync(store) && !replace) throw new Failure(`${store} is not empty: --replace moves it aside`);
+  const { manifest, aside } = await shown(context, (progress) =>
+    restoreBackup(from, store, { replace, now: new Date(), progress }),
+  );
+  const hasKey = existsSync(join(dataDir, 'secret-key'));
+  context.screen.answer({ manifest, aside, directory: dataDir }, () =>
+    restoredLines(dataDir, manifest, { aside, hasKey }),
+  );
+}
+
+async function copy(context: Context, flags: StoreFlags): Promise<void> {
+  const dataDir = dataDirOf(flags);
+  const store = join(dataDir, 'store');
+  const { to } = flags;
+  if (to === undefined)
+    throw new Failure('--to names the database: postgres://user@host:port/database', { exitCode: 2 });
+  if (!existsSync(store)) throw new Failure(`${dataDir} has no store: --data-dir names one`);
+  const copied = await shown(context, (show) => copyToPostgres(store, to, show));
+  context.screen.answer(copied, () => copiedLines(dataDir, copied));
+}

@@ -1,0 +1,184 @@
+/**
+ * What stands in front of a hub that may be here or on another node: takes every request, and has it answered where the owner is.
+ *
+ * F1  It answers by itself what is asked of the node and not of the hub: whether it lives, whether it can serve, what it measures while no
+ *     hub runs here, and what other nodes tell it.
+ * F2  A request that is held has not been read, and is refused when it was held for `holdMs`.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Shard } from '../../storage/contract.ts';
+import type { HubNode } from './node.ts';
+import type { Served } from './node-parts.ts';
+import type { Passing } from './passing.ts';
+import { peersPath } from './peers.ts';
+import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
+
+const holdMs = 8000;
+const heldMax = 2000;
+const readyMs = 2000;
+const idleMs = 10_000;
+
+export interface FrontParts {
+  readonly node: HubNode;
+  readonly passing: Passing | null;
+  /** Whether a request came over a node. */
+  readonly isHop: (request: IncomingMessage) => boolean;
+  /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
+  readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
+  readonly look: () => void;
+  /** The shard of the party that a request is of. */
+  readonly shardOf: (request: IncomingMessage) => Shard | Promise<Shard>;
+}
+
+export class Front {
+  readonly #parts: FrontParts;
+  /** Requests that are held; each looks again for its place. */
+  readonly #held = new Set<() => void>();
+  readonly #idle: (() => void)[] = [];
+  #underWay = 0;
+  #isLast = false;
+
+  constructor(parts: FrontParts) {
+    this.#parts = parts;
+    parts.node.onChanged(() => {
+      for (const again of [...this.#held]) again();
+    });
+  }
+
+  readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
+    const isHop = this.#parts.isHop(request);
+    const path = pathOf(request);
+    if (this.#isLast) response.setHeader('Connection', 'close');
+    if (path === '/healthz') return say(response, 200, { status: 'alive' });
+    if (isHop && path.startsWith(peersPath)) return this.#answerPeer(path.slice(peersPath.length), request, response);
+    if (path === '/readyz') return this.#answerReady(request, response, isHop);
+    const own = this.#parts.own[path];
+    const { serving } = this.#parts.node;
+    if (own !== undefined) return serving === null ? own(request, response) : serving.handle(request, response);
+    const shard = this.#parts.shardOf(request);
+    if (typeof shard === 'number') return this.#settle(request, response, { isHop, shard });
+    shard.then(
+      (found) => this.#settle(request, response, { isHop, shard: found }),
+      () => refuse(request, response),
+    );
+  };
+
+  readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    const place = this.#parts.node.place(this.#parts.isHop(request), 0);
+    if (place.kind === 'here') place.hub.upgrade(request, socket, head);
+    else if (place.kind === 'peer') this.#parts.passing?.upgrade(request, socket, head, place.target);
+    else refuseUpgrade(request, socket);
+  };
+
+  /** From now on every answer ends its connection: clients go elsewhere. */
+  last(): void {
+    this.#isLast = true;
+  }
+
+  /** Resolves when no request is answered by the hub here, or after a while. */
+  idle(): Promise<void> {
+    if (this.#underWay === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, idleMs);
+      this.#idle.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  #settle(request: IncomingMessage, response: ServerResponse, asked: Asked): void {
+    if (this.#sent(request, response, asked)) return;
+    if (this.#held.size >= heldMax) return refuse(request, response);
+    const end = () => {
+      this.#held.delete(again);
+      clearTimeout(timer);
+    };
+    const again = () => {
+      if (this.#sent(request, response, asked)) end();
+    };
+    const timer = setTimeout(() => {
+      end();
+      refuse(request, response);
+    }, holdMs);
+    this.#held.add(again);
+    response.once('close', end);
+  }
+
+  /** False while it has to wait. */
+  #sent(request: IncomingMessage, response: ServerResponse, { isHop, shard, verb }: Asked): boolean {
+    const place = this.#parts.node.place(isHop, shard);
+    if (place.kind === 'wait') return false;
+    if (place.kind === 'here') {
+      this.#underWay += 1;
+      response.once('close', () => this.#done());
+      if (verb === undefined) place.hub.handle(request, response);
+      else answerVerb(place.hub, verb, request, response);
+    } else if (place.kind === 'peer' && verb === undefined) this.#parts.passing?.pass(request, response, place.target);
+    else refuse(request, response);
+    return true;
+  }
+
+  #done(): void {
+    this.#underWay -= 1;
+    if (this.#underWay === 0) for (const wake of this.#idle.splice(0)) wake();
+  }
+
+  #answerPeer(what: string, request: IncomingMessage, response: ServerResponse): void {
+    const { node, look } = this.#parts;
+    const [verb, of = '', asked = ''] = what.split('/').map(decodeURIComponent);
+    if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
+    // Not as a hop: it waits while shards are handed over, and nobody waits for it there.
+    if (verb === 'ask') return this.#settle(request, response, { isHop: false, shard: Number(of), verb: asked });
+    const told = () => say(response, 200, {});
+    if (verb === 'read') return void node.homes?.caughtUp().then(told, told);
+    look();
+    if (verb === 'leaving') node.leaves(of).then(told, told);
+    else if (verb === 'back') node.isBack(of).then(told, told);
+    else told();
+  }
+
+  /** Whether a request that came now could be answered. */
+  #answerReady(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
+    const { node, passing } = this.#parts;
+    const place = node.place(isHop, 0);
+    const notReady = () => say(response, 503, { status: 'not ready', role: node.role }, { 'retry-after': '1' });
+    if (node.role === 'leaving') return notReady();
+    const ready = () => say(response, 200, { status: 'ready', role: node.role });
+    // What it can answer is better than nothing, and worse than what another owner does. [N5]
+    if (node.role === 'isolated') {
+      return void node.hasOtherOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
+    }
+    if (node.serving !== null) return node.serving.handle(request, response);
+    if (place.kind !== 'peer' || passing === null) return notReady();
+    passing
+      .ask(place.target, 'GET', '/readyz', readyMs)
+      .then((status) => (status === 200 ? ready() : notReady()), notReady);
+  }
+}
+
+/** What is asked for: by a client, or (`verb`) by a peer's hub. */
+interface Asked {
+  readonly isHop: boolean;
+  readonly shard: Shard;
+  readonly verb?: string;
+}
+
+function answerVerb(hub: Served, verb: string, request: IncomingMessage, response: ServerResponse): void {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('error', () => response.destroy());
+  request.on('end', async () => {
+    say(response, 200, await hub.answer(verb, JSON.parse(Buffer.concat(chunks).toString('utf8'))));
+  });
+}
+
+function say(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    ...{ 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': String(Buffer.byteLength(text)) },
+    ...headers,
+  });
+  response.end(text);
+}

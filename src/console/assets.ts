@@ -1,0 +1,53 @@
+/**
+ * `/console/`: the operators' page. It carries no data and needs no token; what it shows it asks the admin API for.
+ *
+ * C1  Nothing from another host, nothing inline: a page that holds an admin token runs no script but its own.
+ * C2  Every path below is the page itself, so that an address that was shared opens where it was copied.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import fastifyStatic from '@fastify/static';
+import type { FastifyPluginAsync } from 'fastify';
+
+/** Beside the compiled file; from the sources, where the build put it. */
+const built = [join(import.meta.dirname, 'page'), join(import.meta.dirname, '../../dist/src/console/page')].find(
+  (directory) => existsSync(join(directory, 'main.js')),
+);
+
+const headers = {
+  'cache-control': 'no-cache',
+  'content-security-policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; '),
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+};
+
+/** To be registered under the prefix `/console`. */
+export function consolePage(): FastifyPluginAsync {
+  return async (app) => {
+    app.addHook('onSend', async (_request, reply) => void reply.headers(headers));
+    app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect('/console/', 308));
+    if (built === undefined) {
+      app.get('/*', async (_request, reply) =>
+        reply.code(503).type('text/plain; charset=utf-8').send('The console was not built. Run: npm run build\n'),
+      );
+      return;
+    }
+    await app.register(fastifyStatic, { root: built, cacheControl: false });
+    app.setNotFoundHandler(async ({ method, url }, reply) => {
+      const isPage = ['GET', 'HEAD'].includes(method) && !/\.\w+$/.test(url.split('?', 1)[0] ?? '');
+      if (!isPage) return reply.code(404).type('text/plain; charset=utf-8').send('Not found\n');
+      return reply.sendFile('index.html');
+    });
+  };
+}

@@ -1,0 +1,150 @@
+/**
+ * What all readers of the inspector share: the changes since the last tick, and the messages made of them.
+ *
+ * F1  A message about a change is made once for all readers, when the first of them can take it. [delivery, Actors 5]
+ * F2  What is kept is bounded by what happened within one tick: of each actor its last few events and a count.
+ * F3  Nothing is watched, and no timer runs, while there is no reader.
+ */
+import type { Operations } from '../hub/operator.ts';
+import type { WatchedActor, WatchedEvent, Watcher } from '../hub/watched.ts';
+import { type Messages, messages } from './inspector-messages.ts';
+
+/** What happened to one actor between two ticks. */
+export interface Change {
+  /** As it stands at the tick, or ended; undefined when it has gone meanwhile, which the next tick tells. */
+  actor: WatchedActor | undefined;
+  readonly events: { readonly event: WatchedEvent; readonly at: number }[];
+  /** Events that it took, those included that are not kept. */
+  count: number;
+}
+
+/** Messages about one actor. */
+export interface Frames {
+  readonly actor: WatchedActor;
+  readonly events: () => readonly Buffer[];
+  readonly snapshot: () => Buffer;
+}
+
+export interface FeedReader {
+  mark(changes: ReadonlyMap<string, Change>): void;
+  pull(): void;
+}
+
+const tickMs = 50;
+/** Events of one actor that are shown singly within a tick; of more the newest are. */
+const eventsMax = 8;
+
+export class Feed {
+  readonly messages: Messages;
+  readonly #operations: Pick<Operations, 'actors' | 'actor' | 'watch'>;
+  readonly #now: () => number;
+  readonly #readers = new Set<FeedReader>();
+  /** Since the last tick, and up to it. */
+  #coming = new Map<string, Change>();
+  #recent: ReadonlyMap<string, Change> = new Map();
+  /** Of this tick. */
+  readonly #frames = new Map<string, Frames>();
+  #stop: (() => void) | null = null;
+
+  constructor(operations: Pick<Operations, 'actors' | 'actor' | 'watch'>, now: () => number) {
+    this.#operations = operations;
+    this.#now = now;
+    this.messages = messages(now);
+  }
+
+  add(reader: FeedReader): void {
+    this.#readers.add(reader);
+    this.#stop ??= this.#start();
+  }
+
+  remove(reader: FeedReader): void {
+    this.#readers.delete(reader);
+    if (this.#readers.size > 0) return;
+    this.#stop?.();
+    this.#stop = null;
+  }
+
+  actors(): Iterable<WatchedActor> {
+    return this.#operations.actors();
+  }
+
+  actor(id: string): WatchedActor | undefined {
+    return this.#operations.actor(id);
+  }
+
+  /** Messages about an actor as it stands, or as it ended; null when there is nothing to tell (any more, or before the next tick). */
+  frames(id: string, ended: WatchedActor | undefined): Frames | null {
+    const made = this.#frames.get(id);
+    if (made) return made;
+    const change = this.#recent.get(id);
+    const actor = ended ?? change?.actor ?? this.actor(id);
+    if (!actor) return null;
+    const frames = framesOf(this.messages, actor, change);
+    this.#frames.set(id, frames);
+    return frames;
+  }
+
+  #start(): () => void {
+    const watcher: Watcher = {
+      changed: (id, event) => {
+        const change = this.#change(id);
+        change.actor = undefined;
+        if (event === null) return;
+        change.count++;
+        if (change.events.length === eventsMax) change.events.shift();
+        change.events.push({ event, at: this.#now() });
+      },
+      ended: (last) => {
+        this.#change(last.id).actor = last;
+      },
+    };
+    const unwatch = this.#operations.watch(watcher);
+    const ticks = setInterval(() => this.#tick(), tickMs);
+    return () => {
+      unwatch();
+      clearInterval(ticks);
+      this.#forget();
+    };
+  }
+
+  #change(id: string): Change {
+    const known = this.#coming.get(id);
+    if (known) return known;
+    const change: Change = { actor: undefined, events: [], count: 0 };
+    this.#coming.set(id, change);
+    return change;
+  }
+
+  #tick(): void {
+    const changes = this.#coming;
+    this.#forget();
+    for (const [id, change] of changes) change.actor ??= this.actor(id);
+    this.#recent = changes;
+    for (const reader of this.#readers) {
+      reader.mark(changes);
+      reader.pull();
+    }
+  }
+
+  #forget(): void {
+    this.#coming = new Map();
+    this.#recent = new Map();
+    this.#frames.clear();
+  }
+}
+
+function framesOf(make: Messages, actor: WatchedActor, change: Change | undefined): Frames {
+  let events: Buffer[] | undefined;
+  let snapshot: Buffer | undefined;
+  return {
+    actor,
+    events: () => {
+      events ??= change?.events.map(({ event, at }) => make.event(actor, event, at)) ?? [];
+      return events;
+    },
+    snapshot: () => {
+      snapshot ??= make.snapshot(actor, change?.events.at(-1)?.event);
+      return snapshot;
+    },
+  };
+}

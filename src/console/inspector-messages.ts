@@ -1,0 +1,57 @@
+/**
+ * The messages of the inspector: the wire protocol of `@statelyai/inspect`, and two of our own that its clients pass over.
+ * docs/INSPECTOR.md describes them.
+ */
+import type { WatchedActor, WatchedEvent } from '../hub/watched.ts';
+
+/** Version of `@statelyai/inspect` whose protocol this is. */
+const protocolVersion = '0.7.2';
+
+/** What the protocol says of a snapshot whose event is not known. */
+const noEvent: WatchedEvent = { type: '' };
+
+export interface Messages {
+  readonly actor: (actor: WatchedActor, withDefinition: boolean) => Buffer;
+  /** `at`: when it was taken, epoch ms. */
+  readonly event: (actor: WatchedActor, event: WatchedEvent, at: number) => Buffer;
+  readonly snapshot: (actor: WatchedActor, event?: WatchedEvent) => Buffer;
+}
+
+export function messages(now: () => number): Messages {
+  let count = 0;
+  // A hub's actors have neither parents nor children: each is its own root.
+  const head = (type: string, sessionId: string, at: number) => ({
+    ...{ type, sessionId, rootId: sessionId, id: String(++count), createdAt: String(at), _version: protocolVersion },
+  });
+  return {
+    actor(actor, withDefinition) {
+      const { id, kind: name, definition, parties, snapshot } = actor;
+      const defined = withDefinition ? { definition } : {};
+      return framed({
+        ...head('@xstate.actor', id, now()),
+        name,
+        ...defined,
+        parties,
+        snapshot,
+        ...supervision(actor),
+      });
+    },
+    event: ({ id }, event, at) => framed({ ...head('@xstate.event', id, at), event }),
+    snapshot: (actor, event = noEvent) =>
+      framed({ ...head('@xstate.snapshot', actor.id, now()), event, snapshot: actor.snapshot, ...supervision(actor) }),
+  };
+}
+
+/** All that match have been sent. */
+export const complete = (actors: number): Buffer => framed({ type: 'ocpi-hub.complete', actors });
+
+/** Events that were skipped, since it was last said and in all. */
+export const missed = (count: number, total: number): Buffer => framed({ type: 'ocpi-hub.missed', count, total });
+
+function supervision({ state, restarts, error }: WatchedActor) {
+  return { supervision: { state, restarts, error } };
+}
+
+function framed(message: object): Buffer {
+  return Buffer.from(JSON.stringify(message));
+}

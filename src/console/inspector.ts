@@ -1,0 +1,192 @@
+/**
+ * `GET /admin/v1/inspector`: the running actors, live, over a WebSocket in the wire protocol of `@statelyai/inspect`. [contract, 4]
+ *
+ * I1  Who may not watch is refused before the upgrade, in HTTP. The token is never sent back.
+ * I2  No reader slows the hub or fills its memory, whatever it does; one that shows no life is cut.
+ * I3  A page of another origin opens nothing, even with a token.
+ */
+import { once } from 'node:events';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { Operations } from '../hub/operator.ts';
+import { Feed } from './inspector-feed.ts';
+import { Reader } from './inspector-reader.ts';
+import { BadSubscription, type Subscription, subscriptionIn } from './inspector-subscription.ts';
+
+/** What is answered in HTTP, as problem details. */
+export interface Refusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  toJson(instance: string): object;
+}
+
+export interface InspectorMeter {
+  /** Who watches now. */
+  readers(count: number): void;
+  sent(messages: number): void;
+  /** Events that a reader was not shown singly. */
+  missed(events: number): void;
+}
+
+export interface InspectorDoor {
+  /** Throws a `Refusal` unless the header's bearer may read. */
+  readonly allow: (authorization: string | undefined) => unknown;
+  readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
+  readonly isReady: () => boolean;
+  readonly publicUrl: () => string;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly meter: InspectorMeter;
+  readonly log: { info(fields: object, message: string): void; error(fields: object, message: string): void };
+  /** Pings, and how often it is looked whether a reader is alive. */
+  readonly beatMs?: number;
+  readonly readersMax?: number;
+}
+
+export interface Inspector {
+  /** For `upgrade` of the HTTP server. */
+  readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+  close(): Promise<void>;
+}
+
+const path = '/admin/v1/inspector';
+const protocol = 'ocpi-hub.inspector';
+const bearer = 'bearer.';
+const messageBytesMax = 4096;
+const defaults = { beatMs: 30_000, readersMax: 64 };
+/** For the close frame to be answered. */
+const closingMs = 1_000;
+
+export function createInspector(operations: Operations, door: InspectorDoor): Inspector {
+  const { beatMs = defaults.beatMs, readersMax = defaults.readersMax, log, meter } = door;
+  const server = new WebSocketServer({
+    ...{ noServer: true, clientTracking: false, maxPayload: messageBytesMax, perMessageDeflate: false },
+    handleProtocols: (offered) => offered.has(protocol) && protocol,
+  });
+  const feed = new Feed(operations, door.now);
+  const readers = new Map<WebSocket, Reader>();
+  let beats: NodeJS.Timeout | undefined;
+  let isClosed = false;
+
+  function admitted(request: IncomingMessage): Subscription {
+    const [at, query] = (request.url ?? '').split('?', 2);
+    if (at !== path) throw door.refusal(404, `there is no WebSocket at ${at}`);
+    if (isClosed || !door.isReady()) throw busy('the hub is starting or stopping');
+    authorize(request, door.allow);
+    if (request.method !== 'GET') throw door.refusal(405, 'a WebSocket begins with GET', { headers: { allow: 'GET' } });
+    if (!isOwnOrigin(request, door.publicUrl())) throw door.refusal(403, 'a page of another origin may not watch');
+    if (readers.size >= readersMax) throw busy(`${readersMax} readers are connected, which is the most`);
+    try {
+      return subscriptionIn(new URLSearchParams(query));
+    } catch (error) {
+      throw error instanceof BadSubscription ? door.refusal(422, `query: ${error.message}`) : error;
+    }
+  }
+
+  const busy = (detail: string) => door.refusal(503, detail, { headers: { 'retry-after': '1' } });
+
+  function attach(ws: WebSocket, socket: Duplex, subscription: Subscription): void {
+    const failed = (error: unknown) => log.error({ err: error }, 'a reader of the inspector met a bug');
+    const parts = { ws, socket, feed, subscription, sent: meter.sent, missed: meter.missed, failed };
+    const reader = new Reader(parts);
+    readers.set(ws, reader);
+    feed.add(reader);
+    beats ??= setInterval(beat, beatMs);
+    meter.readers(readers.size);
+    // What breaks a connection closes it as well.
+    ws.on('error', (error) => log.info({ err: error }, 'a reader of the inspector broke off'));
+    ws.once('close', () => detach(ws, reader));
+    log.info({ readers: readers.size }, 'a reader of the inspector connected');
+  }
+
+  function detach(ws: WebSocket, reader: Reader): void {
+    readers.delete(ws);
+    feed.remove(reader);
+    meter.readers(readers.size);
+    log.info({ readers: readers.size }, 'a reader of the inspector left');
+    if (readers.size > 0) return;
+    clearInterval(beats);
+    beats = undefined;
+  }
+
+  function beat(): void {
+    for (const [ws, reader] of readers) if (!reader.beat()) ws.terminate();
+  }
+
+  return {
+    upgrade(request, socket, head) {
+      try {
+        const subscription = admitted(request);
+        server.handleUpgrade(request, socket, head, (ws) => attach(ws, socket, subscription));
+      } catch (error) {
+        refuse(socket, request.url ?? '', refusalOf(error, door));
+      }
+    },
+    async close() {
+      isClosed = true;
+      const ends = [...readers.keys()].map((ws) => {
+        ws.close(1001, 'the hub stops');
+        return once(ws, 'close');
+      });
+      const cut = setTimeout(() => {
+        for (const ws of readers.keys()) ws.terminate();
+      }, closingMs);
+      await Promise.all(ends);
+      clearTimeout(cut);
+    },
+  };
+}
+
+/** The token stands in the header, or where a browser can put it: in a sub-protocol, as it is or percent-encoded. */
+function authorize({ headers }: IncomingMessage, allow: InspectorDoor['allow']): void {
+  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((one) => one.trim());
+  const token = offered.find((one) => one.startsWith(bearer))?.slice(bearer.length);
+  if (headers.authorization !== undefined || token === undefined) return void allow(headers.authorization);
+  try {
+    allow(`Bearer ${token}`);
+  } catch (refusal) {
+    const decoded = decodedOf(token);
+    if (decoded === token) throw refusal;
+    allow(`Bearer ${decoded}`);
+  }
+}
+
+function decodedOf(token: string): string {
+  try {
+    return decodeURIComponent(token);
+  } catch {
+    return token;
+  }
+}
+
+/** Whoever sends no origin is no browser. [I3] */
+function isOwnOrigin({ headers: { origin, host } }: IncomingMessage, publicUrl: string): boolean {
+  if (origin === undefined) return true;
+  if (!URL.canParse(origin)) return false;
+  const given = new URL(origin);
+  if (given.origin === new URL(publicUrl).origin) return true;
+  const own = `${given.protocol}//${host}`;
+  return URL.canParse(own) && new URL(own).host === given.host;
+}
+
+function refusalOf(error: unknown, { refusal, log }: InspectorDoor): Refusal {
+  if (typeof (error as Refusal | null)?.toJson === 'function') return error as Refusal;
+  log.error({ err: error }, 'the inspector met a bug');
+  return refusal(500, 'the hub met an error of its own; its log says more');
+}
+
+function refuse(socket: Duplex, url: string, refusal: Refusal): void {
+  const { status, headers } = refusal;
+  const body = JSON.stringify(refusal.toJson(url.split('?', 1)[0] ?? ''));
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/problem+json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+  ];
+  socket.on('error', () => socket.destroy());
+  socket.once('finish', () => socket.destroy());
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}

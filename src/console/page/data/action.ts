@@ -1,0 +1,30 @@
+/**
+ * Something an operator does: one at a time, with its end told in words.
+ */
+import { useCallback, useState } from 'preact/hooks';
+import { ApiError } from './api.ts';
+import { say } from './notices.ts';
+
+export interface Action<Input extends unknown[]> {
+  readonly isRunning: boolean;
+  readonly run: (...input: Input) => void;
+}
+
+/** `work` resolves with what to tell the operator, or null when the page shows it by itself. */
+export function useAction<Input extends unknown[]>(work: (...input: Input) => Promise<string | null>): Action<Input> {
+  const [isRunning, setRunning] = useState(false);
+  const run = useCallback(
+    (...input: Input) => {
+      setRunning(true);
+      work(...input)
+        .then((told) => told !== null && say('done', told))
+        .catch((error: unknown) => {
+          if (!(error instanceof ApiError)) throw error;
+          say('failed', error.message);
+        })
+        .finally(() => setRunning(false));
+    },
+    [work],
+  );
+  return { isRunning, run };
+}

@@ -1,0 +1,259 @@
+/**
+ * The hub's live actors, as its inspector tells them: the wire protocol of `@statelyai/inspect`.
+ *
+ * L1  Every actor is a signal of its own: what shows one actor draws again when that one changes, and nothing else does.
+ * L2  After a lost connection everything is told anew; what is not told again is gone.
+ * L3  A burst of messages is taken in slices, so that the page answers in between.
+ */
+import { batch, effect, type Signal, signal } from '@preact/signals';
+import { ApiError, call } from './api.ts';
+import { token } from './session.ts';
+
+export interface ActorSnapshot {
+  readonly status: string;
+  /** State value of a machine: a name, or regions with names; undefined while the actor is restarted or was given up. */
+  readonly value: unknown;
+  readonly context: Readonly<Record<string, unknown>>;
+}
+
+export interface Transition {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** Type of the event that caused it; null when none was told. */
+  readonly event: string | null;
+  readonly from: string;
+  readonly to: string;
+}
+
+interface Supervision {
+  readonly state: 'active' | 'restarting' | 'quarantined' | 'ended';
+  readonly restarts: number;
+  /** Of the last time that it threw. */
+  readonly error: string | null;
+}
+
+export interface LiveActor {
+  /** Stable and speaking: `partner:NL-CPO`. */
+  readonly id: string;
+  readonly kind: string;
+  readonly snapshot: ActorSnapshot;
+  readonly supervision: Supervision;
+  /** What happened while it was watched, newest first. */
+  readonly transitions: readonly Transition[];
+}
+
+/** What the watcher asks for; what is absent is not narrowed. */
+export interface Interest {
+  readonly kinds?: readonly string[];
+  readonly parties?: readonly string[];
+  readonly ids?: readonly string[];
+}
+
+export interface Watch {
+  /** In no order; the same array until an actor comes or goes. */
+  readonly ids: Signal<readonly string[]>;
+  readonly state: Signal<'connecting' | 'live' | 'lost'>;
+  /** Changes that this reader was too slow for; their newest state came all the same. */
+  readonly missed: Signal<number>;
+  actor(id: string): Signal<LiveActor | null>;
+  /** JSON of the machine that this kind of actor runs; null until one was told. */
+  definition(kind: string): unknown;
+  close(): void;
+}
+
+interface Told {
+  readonly type: string;
+  readonly sessionId?: string;
+  readonly name?: string;
+  readonly definition?: string;
+  readonly snapshot?: Partial<ActorSnapshot> & Pick<ActorSnapshot, 'status'>;
+  readonly supervision?: Supervision;
+  readonly event?: { readonly type?: string; readonly at?: number };
+  /** Of all that this connection missed. */
+  readonly total?: number;
+}
+
+const transitionsMax = 50;
+const gatherMs = 30;
+/** Messages taken in one go. */
+const sliceMax = 250;
+const retryMs = [250, 500, 1000, 2000, 5000, 10_000] as const;
+const protocol = 'ocpi-hub.inspector';
+/** States of actors that are no more. */
+const ended = new Set(['done', 'stopped']);
+const active: Supervision = { state: 'active', restarts: 0, error: null };
+/** The hub refused what was asked: asking again would change nothing. */
+const isRefusal = (code: number) => code === 1003 || code === 1008 || code === 1009;
+
+/** Opens a connection of its own, and keeps it until closed or signed out. */
+export function watchActors(interest: Interest): Watch {
+  const actors = new Map<string, Signal<LiveActor | null>>();
+  const definitions = new Map<string, string>();
+  const parsed = new Map<string, unknown>();
+  const ids = signal<readonly string[]>([]);
+  const state = signal<'connecting' | 'live' | 'lost'>('connecting');
+  const missed = signal(0);
+  let told = new Set<string>();
+  let pending: string[] = [];
+  let socket: WebSocket | null = null;
+  let retries = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let isClosed = false;
+
+  const cell = (id: string) => {
+    const known = actors.get(id);
+    if (known) return known;
+    const made = signal<LiveActor | null>(null);
+    actors.set(id, made);
+    return made;
+  };
+
+  /** Timers and not frames: a hidden page gets none. [L3] */
+  const apply = () => {
+    const texts = pending.splice(0, sliceMax);
+    batch(() => {
+      let isChanged = false;
+      for (const text of texts) isChanged = take(JSON.parse(text) as Told) || isChanged;
+      if (isChanged) ids.value = [...told];
+    });
+    if (pending.length > 0) setTimeout(apply);
+  };
+
+  /** Whether the list of actors is another one now. */
+  const take = (message: Told): boolean => {
+    const { type, sessionId, snapshot } = message;
+    if (type === 'ocpi-hub.missed') missed.value = message.total ?? missed.value;
+    if (type === 'ocpi-hub.complete') return forget(actors, told);
+    if (sessionId === undefined || snapshot === undefined) return false;
+    const actor = cell(sessionId);
+    if (ended.has(snapshot.status)) {
+      actor.value = null;
+      return told.delete(sessionId);
+    }
+    if (message.name !== undefined && message.definition !== undefined) {
+      if (definitions.get(message.name) !== message.definition) parsed.delete(message.name);
+      definitions.set(message.name, message.definition);
+    }
+    actor.value = next(actor.peek(), message, sessionId, snapshot);
+    const isNew = !told.has(sessionId);
+    told.add(sessionId);
+    return isNew;
+  };
+
+  const connect = () => {
+    const bearer = token.peek();
+    if (isClosed || bearer === null) return;
+    const opened = new WebSocket(address(interest), [protocol, `bearer.${encodeURIComponent(bearer)}`]);
+    let wasOpen = false;
+    socket = opened;
+    opened.onopen = () => {
+      wasOpen = true;
+      retries = 0;
+      told = new Set();
+      pending = [];
+      state.value = 'live';
+    };
+    opened.onmessage = ({ data }) => {
+      if (socket !== opened) return;
+      if (pending.length === 0) setTimeout(apply, gatherMs);
+      pending.push(data as string);
+    };
+    opened.onclose = ({ code }) => {
+      if (socket !== opened || isClosed) return;
+      state.value = 'lost';
+      if (isRefusal(code)) return;
+      timer = setTimeout(() => again(wasOpen), retryMs[Math.min(retries++, retryMs.length - 1)]);
+    };
+  };
+
+  /** A socket that never opened does not say why; a call does, and ends the session when it is the token. */
+  const again = (wasOpen: boolean) => {
+    if (wasOpen) return connect();
+    call('GET', '/caller')
+      .catch((error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+      })
+      .finally(connect);
+  };
+
+  const stop = effect(() => {
+    if (token.value !== null) connect();
+    else shut(socket);
+  });
+
+  return {
+    ...{ ids, state, missed },
+    actor: cell,
+    definition(kind) {
+      const text = definitions.get(kind);
+      if (text !== undefined && !parsed.has(kind)) parsed.set(kind, JSON.parse(text));
+      return parsed.get(kind) ?? null;
+    },
+    close() {
+      isClosed = true;
+      stop();
+      clearTimeout(timer);
+      shut(socket);
+    },
+  };
+}
+
+/** Closed before it has opened, a socket makes the browser complain: such a one closes when it has. */
+function shut(socket: WebSocket | null): void {
+  if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+  else socket?.close();
+}
+
+function address({ kinds, parties, ids }: Interest): string {
+  const given = Object.entries({ kinds, parties, ids }).flatMap(([name, list]) =>
+    list === undefined ? [] : [[name, list.join(',')]],
+  );
+  const query = new URLSearchParams([...given, ['definitions', 'once']]);
+  return `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/admin/v1/inspector?${query}`;
+}
+
+/** Everything that lives has been told: what was not is gone. [L2] */
+function forget(actors: ReadonlyMap<string, Signal<LiveActor | null>>, told: ReadonlySet<string>): boolean {
+  for (const [id, actor] of actors) if (!told.has(id)) actor.value = null;
+  return true;
+}
+
+function next(
+  before: LiveActor | null,
+  message: Told,
+  id: string,
+  { status, value, context = {} }: NonNullable<Told['snapshot']>,
+): LiveActor {
+  const snapshot = { status, value, context };
+  const kind = message.name ?? before?.kind ?? id.split(':', 1)[0] ?? '';
+  const supervision = message.supervision ?? before?.supervision ?? active;
+  const after = { id, kind, snapshot, supervision, transitions: before?.transitions ?? [] };
+  if (before === null) return after;
+  const [from, to] = [nameOf(before), nameOf(after)];
+  if (from === to) return after;
+  const { type, at = Date.now() } = message.event ?? {};
+  const transition = { at, event: type || null, from, to };
+  return { ...after, transitions: [transition, ...after.transitions].slice(0, transitionsMax) };
+}
+
+/** Its state in words; of one that is being restarted or was given up, that. */
+function nameOf({ snapshot, supervision }: Pick<LiveActor, 'snapshot' | 'supervision'>): string {
+  return snapshot.value === undefined ? supervision.state : stateName(snapshot.value);
+}
+
+/** `awaiting`, or of a machine with regions `connection connected · sync closed`. */
+export function stateName(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return Object.entries(value ?? {})
+    .map(([region, inner]) => `${region} ${stateName(inner)}`)
+    .join(' · ');
+}
+
+/** Paths of the states that are lit, each as `region.state`. */
+export function activePaths(value: unknown, prefix = ''): string[] {
+  if (typeof value === 'string') return [prefix + value];
+  return Object.entries(value ?? {}).flatMap(([name, inner]) => [
+    prefix + name,
+    ...activePaths(inner, `${prefix}${name}.`),
+  ]);
+}

@@ -1,0 +1,85 @@
+/**
+ * Calls of the admin API. What it refuses is an `ApiError` with the hub's own words; a token that it no longer takes ends
+ * the session.
+ */
+import { signOut, token } from './session.ts';
+
+export class ApiError extends Error {
+  /** HTTP status; 0 when the hub could not be reached. */
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = status;
+  }
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly next_cursor: string | null;
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+/** What is absent, null or empty is not asked for. */
+export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+/** A path below `/admin/v1`, with its query. */
+export function pathWith(path: string, query: Query = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === '' ? path : `${path}?${text}`;
+}
+
+/** Answers the JSON of a 2xx, undefined of an empty one; everything else is thrown as `ApiError`. */
+export async function call<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return callAs<T>(token.value ?? '', method, path, body, signal);
+}
+
+export async function callAs<T>(
+  bearer: string,
+  method: Method,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
+  const response = await reached(path, {
+    method,
+    headers: {
+      authorization: `Bearer ${bearer}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+    cache: 'no-store',
+  });
+  if (response.ok) return (await textOf(response)) as T;
+  if (response.status === 401 && bearer === token.value) {
+    signOut('The hub does not take this token any more. Sign in again.');
+  }
+  throw new ApiError(response.status, await problemIn(response));
+}
+
+async function reached(path: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(`/admin/v1${path}`, init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError(0, 'The hub cannot be reached.');
+  }
+}
+
+async function textOf(response: Response): Promise<unknown> {
+  const text = await response.text();
+  return text === '' ? undefined : JSON.parse(text);
+}
+
+/** Problem details when there are any. [RFC 9457] */
+async function problemIn(response: Response): Promise<string> {
+  try {
+    const { title, detail } = (await response.json()) as { title?: string; detail?: string };
+    return detail ?? title ?? `HTTP ${response.status}`;
+  } catch {
+    return `The hub answered HTTP ${response.status}.`;
+  }
+}

@@ -1,0 +1,20 @@
+/**
+ * A request as a line for a shell.
+ */
+
+export interface ShownRequest {
+  readonly method: string;
+  readonly url: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** For a POSIX shell. Null without an address. The token is what the headers say, which is never the real one. */
+export function curlOf({ method, url, headers, body }: ShownRequest): string | null {
+  if (url === null) return null;
+  const fields = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
+  const content = body === null ? [] : [`-H ${quoted('Content-Type: application/json')}`, `--data-raw ${quoted(body)}`];
+  return [`curl -X ${method} ${quoted(url)}`, ...fields, ...content].join(' \\\n  ');
+}

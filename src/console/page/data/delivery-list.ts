@@ -1,0 +1,111 @@
+/**
+ * A list of deliveries that grows on demand and stays fresh meanwhile.
+ *
+ * G1  What the operator has loaded stays where it is: a refresh changes rows in place and puts new ones in front.
+ * G2  A search that costs the hub much is asked for less often.
+ */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { DeliveryView } from '../../../hub/operator.ts';
+import { ApiError, call, type Page, pathWith, type Query } from './api.ts';
+import { grown, type Loaded, ofPage, refreshed } from './loaded.ts';
+import type { Queried } from './query.ts';
+
+/** Conditions on deliveries as they stand in the address; '' where there is none. */
+export type DeliveryFilterValues = Readonly<Record<'state' | 'receiver' | 'module' | 'object' | 'from' | 'to', string>>;
+
+export interface DeliveryList extends Queried<Loaded> {
+  readonly isGrowing: boolean;
+  readonly more: () => void;
+}
+
+const pageSize = 50;
+const refreshedMax = 200;
+/** A longer list is as it was when it was loaded. */
+export const freshMax = 2_000;
+const refreshMs = 4_000;
+/** A refresh takes the hub at most this share of the time. */
+const pauseFactor = 20;
+
+interface State {
+  readonly key: string;
+  readonly loaded: Loaded | undefined;
+  readonly error: ApiError | null;
+  readonly isLoading: boolean;
+  readonly isGrowing: boolean;
+}
+
+export function useDeliveryList(filters: DeliveryFilterValues): DeliveryList {
+  const key = pathWith('/deliveries', filters);
+  const [state, setState] = useState<State>({ ...nothingYet, key });
+  const length = useRef(0);
+  const askNow = useRef<() => void>(() => {});
+  length.current = state.key === key ? (state.loaded?.items.length ?? 0) : 0;
+
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    setState(({ loaded }) => ({ ...nothingYet, key, loaded }));
+    let isOwn = false;
+
+    const ask = async () => {
+      clearTimeout(timer);
+      const startedAt = performance.now();
+      const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
+      const hadOwn = isOwn;
+      try {
+        const page = await call<Page<DeliveryView>>('GET', withMore(key, { limit }), undefined, abort.signal);
+        isOwn = true;
+        setState(({ loaded, isGrowing }) => ({
+          ...{ key, isGrowing, error: null, isLoading: false },
+          loaded: hadOwn && loaded ? refreshed(loaded, page) : ofPage(page),
+        }));
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        if (!(error instanceof ApiError)) throw error;
+        // What another filter found is not shown as this one's.
+        setState(({ loaded, isGrowing }) => ({
+          ...{ key, isGrowing, error, isLoading: false },
+          loaded: hadOwn ? loaded : undefined,
+        }));
+      }
+      const pauseMs = Math.max(refreshMs, (performance.now() - startedAt) * pauseFactor);
+      if (!abort.signal.aborted) timer = setTimeout(whenSeen, pauseMs);
+    };
+    const whenSeen = () => {
+      if (document.visibilityState === 'visible' && length.current < freshMax) void ask();
+      else timer = setTimeout(whenSeen, refreshMs);
+    };
+    askNow.current = () => void ask();
+    void ask();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [key]);
+
+  const reload = useCallback(() => askNow.current(), []);
+  const cursor = state.loaded?.cursor ?? null;
+  const more = useCallback(() => {
+    if (cursor === null) return;
+    setState((now) => ({ ...now, isGrowing: true }));
+    call<Page<DeliveryView>>('GET', withMore(key, { limit: pageSize, cursor })).then(
+      (page) =>
+        setState((now) => ({
+          ...now,
+          isGrowing: false,
+          loaded: now.key === key ? grown(now.loaded, page) : now.loaded,
+        })),
+      (error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+        setState((now) => ({ ...now, isGrowing: false, error }));
+      },
+    );
+  }, [key, cursor]);
+
+  const { loaded: data, error, isLoading, isGrowing } = state;
+  return { data, error, isLoading, isGrowing, reload, more };
+}
+
+const nothingYet = { key: '', loaded: undefined, error: null, isLoading: true, isGrowing: false };
+
+const withMore = (path: string, more: Query) => path + pathWith('', more).replace('?', path.includes('?') ? '&' : '?');

@@ -1,0 +1,9 @@
+/**
+ * What the admin API answers for one delivery.
+ */
+import type { DeliveryDetail } from '../../../hub/operator.ts';
+import type { ShownRequest } from './curl.ts';
+
+export interface DeliveryShown extends Omit<DeliveryDetail, 'request'> {
+  readonly request: ShownRequest;
+}

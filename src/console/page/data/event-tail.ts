@@ -1,0 +1,82 @@
+/**
+ * The live end of the log.
+ *
+ * T1  Memory is bounded: so many events are kept, the newest, and as many that came while it is paused.
+ * T2  The hub is asked at most once a second, for no more than a page can show; what is passed over is counted and told.
+ * T3  A paused tail stands still; what comes meanwhile is counted.
+ */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { EventPage } from '../../../hub/operator.ts';
+import { ApiError, call, pathWith, type Query } from './api.ts';
+import { begun, extended, grownBy, nothing, resumed, type Tail } from './tail.ts';
+
+export interface EventTail extends Tail {
+  readonly pause: () => void;
+  readonly resume: () => void;
+  readonly searchBack: () => void;
+}
+
+const firstPage = 100;
+/** More than this in one second nobody reads. */
+const perPollMax = 200;
+const everyMs = 1_000;
+
+export function useEventTail(filter: Query): EventTail {
+  const key = pathWith('', { ...filter, order: 'newest' });
+  const [tail, setTail] = useState<Tail>(nothing);
+  const shownKey = useRef(key);
+
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let last: number | null = null;
+    shownKey.current = key;
+    setTail(({ isPaused }) => ({ ...nothing, isPaused }));
+
+    const ask = async () => {
+      try {
+        const range = last === null ? { limit: firstPage } : { after: last, limit: perPollMax };
+        const page = await call<EventPage>(
+          'GET',
+          `/events${key}${pathWith('', range).replace('?', '&')}`,
+          undefined,
+          abort.signal,
+        );
+        const from = last;
+        last = page.last_seq;
+        setTail((now) => (from === null ? begun(now, page) : grownBy(now, page, from)));
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        if (!(error instanceof ApiError)) throw error;
+        setTail((now) => ({ ...now, error: error.message, isLoading: false }));
+      }
+      if (!abort.signal.aborted) timer = setTimeout(whenSeen, everyMs);
+    };
+    const whenSeen = () => {
+      if (document.visibilityState === 'visible') void ask();
+      else timer = setTimeout(whenSeen, everyMs);
+    };
+    void ask();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [key]);
+
+  const pause = useCallback(() => setTail((now) => ({ ...now, isPaused: true })), []);
+  const resume = useCallback(() => setTail(resumed), []);
+  const { older } = tail;
+  const searchBack = useCallback(() => {
+    if (older === null) return;
+    setTail((now) => ({ ...now, isSearching: true }));
+    const path = `/events${key}${pathWith('', { cursor: older, limit: firstPage }).replace('?', '&')}`;
+    call<EventPage>('GET', path).then(
+      (page) => shownKey.current === key && setTail((now) => extended(now, page)),
+      (error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+        setTail((now) => ({ ...now, isSearching: false, error: error.message }));
+      },
+    );
+  }, [key, older]);
+  return { ...tail, pause, resume, searchBack };
+}

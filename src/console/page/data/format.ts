@@ -1,0 +1,41 @@
+/**
+ * Numbers and instants as operators read them.
+ */
+
+const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
+const tenth = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 1 });
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+
+export const count = (value: number): string => whole.format(value);
+
+/** A rate per second: one decimal below 10. */
+export const perSecond = (value: number): string => (value < 10 ? tenth : whole).format(value);
+
+const spans = [
+  { unit: 'd', seconds: 86_400 },
+  { unit: 'h', seconds: 3_600 },
+  { unit: 'min', seconds: 60 },
+  { unit: 's', seconds: 1 },
+] as const;
+
+/** Seconds as a length of time: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
+export function span(seconds: number): string {
+  if (seconds < 10) return `${tenth.format(Math.max(0, seconds))} s`;
+  const at = spans.findIndex((one) => seconds >= one.seconds);
+  const major = spans[at] ?? spans[3];
+  const minor = spans[at + 1];
+  const first = Math.floor(seconds / major.seconds);
+  const rest = minor ? Math.floor((seconds - first * major.seconds) / minor.seconds) : 0;
+  return minor && rest > 0 ? `${first} ${major.unit} ${rest} ${minor.unit}` : `${first} ${major.unit}`;
+}
+
+/** Milliseconds as a length of time. */
+export const spanMs = (ms: number): string => (ms < 1000 ? `${whole.format(ms)} ms` : span(ms / 1000));
+
+/** An instant in local time; with the day unless it is today. */
+export function at(instant: string): string {
+  const date = new Date(instant);
+  const time = clock.format(date);
+  return date.toDateString() === new Date().toDateString() ? time : `${day.format(date)}, ${time}`;
+}

@@ -1,0 +1,32 @@
+/**
+ * What a page has loaded of the list of deliveries, and what the next answer makes of it.
+ */
+import type { DeliveryView, Page } from '../../../hub/operator.ts';
+
+export interface Loaded {
+  readonly items: readonly DeliveryView[];
+  readonly cursor: string | null;
+  /** More than the first page was asked for. */
+  readonly isDeep: boolean;
+}
+
+export const ofPage = ({ items, next_cursor: cursor }: Page<DeliveryView>): Loaded => ({
+  items,
+  cursor,
+  isDeep: false,
+});
+
+/** The first page again: it counts for what it reaches, what was loaded below it stays. */
+export function refreshed(before: Loaded, page: Page<DeliveryView>): Loaded {
+  if (!before.isDeep || page.next_cursor === null) return ofPage(page);
+  const known = new Set(page.items.map(({ id }) => id));
+  const lowest = page.items.at(-1)?.seq ?? Number.POSITIVE_INFINITY;
+  const below = before.items.filter(({ id, seq }) => seq <= lowest && !known.has(id));
+  return { ...before, items: [...page.items, ...below] };
+}
+
+export function grown(before: Loaded | undefined, page: Page<DeliveryView>): Loaded {
+  const known = new Set(before?.items.map(({ id }) => id));
+  const items = [...(before?.items ?? []), ...page.items.filter(({ id }) => !known.has(id))];
+  return { items, cursor: page.next_cursor, isDeep: true };
+}

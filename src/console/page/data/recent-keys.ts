@@ -1,0 +1,24 @@
+/**
+ * What was traced before, in the memory of this tab alone.
+ */
+import { signal } from '@preact/signals';
+
+const place = 'ocpi-hub.traced';
+const recentMax = 8;
+
+/** Of this tab alone, newest first. */
+export const recentKeys = signal<readonly string[]>(kept());
+
+function kept(): string[] {
+  try {
+    const found: unknown = JSON.parse(sessionStorage.getItem(place) ?? '[]');
+    return Array.isArray(found) ? found.filter((one) => typeof one === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+export function remember(key: string): void {
+  recentKeys.value = [key, ...recentKeys.value.filter((one) => one !== key)].slice(0, recentMax);
+  sessionStorage.setItem(place, JSON.stringify(recentKeys.value));
+}

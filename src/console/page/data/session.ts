@@ -1,0 +1,34 @@
+/**
+ * Who is signed in: a token of the admin API, kept for this browser session alone, and what it may do.
+ *
+ * S1  The token is in `sessionStorage` and in memory, never in an address, a cookie or `localStorage`.
+ */
+import { computed, signal } from '@preact/signals';
+
+export type CallerRole = 'admin' | 'viewer';
+
+const place = 'ocpi-hub.token';
+
+/** Null: nobody is signed in. */
+export const token = signal<string | null>(sessionStorage.getItem(place));
+/** Null until the hub has said it. */
+export const role = signal<CallerRole | null>(null);
+/** Why the last session ended, in a sentence. */
+export const signedOutBecause = signal<string | null>(null);
+
+/** A viewer sees no button that a viewer may not press. */
+export const mayAct = computed(() => role.value === 'admin');
+
+export function signIn(given: string, as: CallerRole): void {
+  sessionStorage.setItem(place, given);
+  role.value = as;
+  token.value = given;
+  signedOutBecause.value = null;
+}
+
+export function signOut(because: string | null = null): void {
+  sessionStorage.removeItem(place);
+  token.value = null;
+  role.value = null;
+  signedOutBecause.value = because;
+}

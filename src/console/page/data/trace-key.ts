@@ -1,0 +1,25 @@
+/**
+ * What may be pasted to be traced, in whatever form it was found: an object's key, the path of an OCPI request, an id.
+ */
+const modules = 'locations|tariffs|sessions|cdrs|tokens';
+
+export interface TraceKey {
+  /** What the hub is asked for: `{cc}-{pid}/{id}`, or a correlation id. */
+  readonly key: string;
+  /** Only steps of this module are meant; null for all. */
+  readonly module: string | null;
+}
+
+/** `sessions/NL-CPO/101`, `…/sessions/NL/CPO/101` and `NL-CPO/101` mean one object; all else is a correlation id. */
+export function traceKeyOf(pasted: string): TraceKey {
+  const text = pasted.trim();
+  const prefixed = new RegExp(`(?:^|/)(${modules})/([A-Za-z]{2})[-/]([A-Za-z0-9]{1,3})/([^?#]+)`).exec(text);
+  if (prefixed) {
+    const [, module = '', country = '', party = '', id = ''] = prefixed;
+    const [first = id] = module === 'locations' ? id.split('/') : [id];
+    return { key: `${country}-${party}/${first}`.replace(/^[^/]+/, (owner) => owner.toUpperCase()), module };
+  }
+  const plain = /^([A-Za-z]{2})[-/]([A-Za-z0-9]{1,3})\/(.+)$/.exec(text);
+  if (plain) return { key: `${plain[1]?.toUpperCase()}-${plain[2]?.toUpperCase()}/${plain[3]}`, module: null };
+  return { key: text, module: null };
+}

@@ -1,0 +1,37 @@
+/**
+ * The one table of pages: address, name in the menu, key that leads there, and what is shown.
+ */
+import type { ComponentType } from 'preact';
+import { Commands } from './pages/commands.tsx';
+import { Deliveries } from './pages/deliveries.tsx';
+import { Delivery } from './pages/delivery.tsx';
+import { Events } from './pages/events.tsx';
+import { Onboarding } from './pages/onboarding.tsx';
+import { Orphans } from './pages/orphans.tsx';
+import { Overview } from './pages/overview.tsx';
+import { Partner } from './pages/partner.tsx';
+import { Routing } from './pages/routing.tsx';
+import { Trace } from './pages/trace.tsx';
+
+export interface PageEntry {
+  /** Below `/console`; parameters with a colon. */
+  readonly path: string;
+  /** In the menu; null for pages that others lead to. */
+  readonly title: string | null;
+  /** Pressed after `g`. */
+  readonly key?: string;
+  readonly page: ComponentType;
+}
+
+export const pages: readonly PageEntry[] = [
+  { path: '/', title: 'Overview', key: 'o', page: Overview },
+  { path: '/deliveries', title: 'Deliveries', key: 'd', page: Deliveries },
+  { path: '/trace', title: 'Trace', key: 't', page: Trace },
+  { path: '/events', title: 'Events', key: 'e', page: Events },
+  { path: '/commands', title: 'Commands', key: 'c', page: Commands },
+  { path: '/orphans', title: 'Orphan cases', key: 'p', page: Orphans },
+  { path: '/routing', title: 'Routing', key: 'r', page: Routing },
+  { path: '/onboarding', title: 'Onboarding', key: 'n', page: Onboarding },
+  { path: '/partners/:id', title: null, page: Partner },
+  { path: '/deliveries/:id', title: null, page: Delivery },
+];

@@ -1,0 +1,74 @@
+/**
+ * Which deliveries: every condition goes into the address.
+ */
+import type { DeliveryFilterValues } from '../data/delivery-list.ts';
+import { Choice } from '../parts/fields.tsx';
+import { InstantField, SettledField } from '../parts/settled.tsx';
+
+const states = [
+  ['', 'all states'],
+  ['PENDING', 'pending'],
+  ['DELIVERED', 'delivered'],
+  ['DEAD', 'dead'],
+] as const;
+const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
+const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Country and party, for example NL-EMS' };
+
+interface DeliveryFiltersProps {
+  readonly values: DeliveryFilterValues;
+  readonly change: (changes: Partial<DeliveryFilterValues>) => void;
+  readonly receivers: readonly string[];
+}
+
+export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersProps) {
+  const isFiltered = Object.values(values).some((value) => value !== '');
+  return (
+    <search class="filters" aria-label="Filter of deliveries">
+      <Choice label="State" value={values.state} options={states} onChange={(state) => change({ state })} />
+      <SettledField
+        label="Receiver"
+        placeholder="NL-EMS"
+        value={values.receiver}
+        options={receivers}
+        pattern={partyPattern}
+        onSettled={(receiver) => change({ receiver: receiver.toUpperCase() })}
+        isFirst
+      />
+      <Choice
+        label="Module"
+        value={values.module}
+        options={[['', 'all modules'], ...modules.map((module) => [module, module] as const)]}
+        onChange={(module) => change({ module })}
+      />
+      <SettledField
+        label="Object"
+        placeholder="NL-CPO/101"
+        value={values.object}
+        onSettled={(object) => change({ object })}
+      />
+      <InstantField label="Accepted from" value={values.from} onSettled={(from) => change({ from })} />
+      <InstantField label="Accepted before" value={values.to} onSettled={(to) => change({ to })} />
+      {recent.map(([label, hours]) => (
+        <button key={label} type="button" class="plain" onClick={() => change({ from: hoursAgo(hours), to: '' })}>
+          {label}
+        </button>
+      ))}
+      {isFiltered && (
+        <button type="button" class="plain" onClick={() => change(nothing)}>
+          Clear
+        </button>
+      )}
+    </search>
+  );
+}
+
+const recent = [
+  ['Last hour', 1],
+  ['Last day', 24],
+] as const;
+const hourMs = 3_600_000;
+
+/** To the second, so that the address stays short. */
+const hoursAgo = (hours: number) => new Date(Date.now() - hours * hourMs).toISOString().replace(/\.\d+/, '');
+
+const nothing = { state: '', receiver: '', module: '', object: '', from: '', to: '' };

@@ -1,0 +1,63 @@
+/**
+ * Deliveries in a table, newest first.
+ */
+import { Link } from 'wouter-preact';
+import type { DeliveryView } from '../../../hub/operator.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Table } from '../parts/fields.tsx';
+import { Instant, Until } from '../parts/time.tsx';
+
+const columns = ['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'];
+
+export function DeliveryTable({ items }: { items: readonly DeliveryView[] }) {
+  return (
+    <Table caption="Deliveries, newest first" columns={columns}>
+      {items.map((delivery) => (
+        <DeliveryRow key={delivery.id} delivery={delivery} />
+      ))}
+    </Table>
+  );
+}
+
+function DeliveryRow({ delivery }: { delivery: DeliveryView }) {
+  const { id, state, receiver, module, object, method, accepted_at, due_at, attempts } = delivery;
+  return (
+    <tr data-row>
+      <td>
+        <Badge state={state} />
+      </td>
+      <td class="mono">{receiver}</td>
+      <td>{module}</td>
+      <td class="mono object">
+        <Link href={`/deliveries/${encodeURIComponent(id)}`} aria-label={`${object} to ${receiver}, delivery ${id}`}>
+          {object}
+        </Link>
+      </td>
+      <td>{method}</td>
+      <td class="instant">
+        <Instant value={accepted_at} />
+      </td>
+      <td class="instant">
+        {state === 'PENDING' && due_at !== null ? (
+          <Until instantMs={Date.parse(due_at)} />
+        ) : (
+          <span class="quiet">–</span>
+        )}
+      </td>
+      <td class="number">{attempts.length}</td>
+      <td class="reason">{reasonOf(delivery)}</td>
+    </tr>
+  );
+}
+
+/** Why it is where it is; of one that was delivered at once there is nothing to say. */
+function reasonOf({ state, class: met, reason, attempts }: DeliveryView) {
+  if (state === 'DELIVERED') return <span class="quiet">–</span>;
+  const told = reason ?? attempts.at(-1)?.excerpt ?? '';
+  if (met === null) return <span class="quiet">{attempts.length === 0 ? 'not tried yet' : '–'}</span>;
+  return (
+    <span title={told}>
+      <b>{met}</b> {told}
+    </span>
+  );
+}

@@ -1,0 +1,18 @@
+/**
+ * How attempts and deliveries ended, in the words of people.
+ */
+
+const meanings: Readonly<Record<string, string>> = {
+  delivered: 'the receiver took it',
+  timeout: 'the receiver did not answer in time',
+  unavailable: 'the receiver could not be reached, or answered with an error of its own',
+  throttled: 'the receiver asked for fewer requests',
+  auth_error: 'the receiver refused the token, or is suspended',
+  not_found: 'the receiver does not know the object, or has no endpoint for it',
+  client_error: 'the receiver found fault with the request',
+  invalid_response: 'the answer was not OCPI',
+  circuit_open: 'the circuit was open: the hub held the call back',
+  expired: 'its time was over before it arrived',
+};
+
+export const meaningOf = (outcome: string): string => meanings[outcome] ?? 'see the attempts';

@@ -1,0 +1,107 @@
+/**
+ * What a delivery changes for its receiver, line by line: the object as the receiver has it, beside the object as it then is.
+ */
+import { useEffect, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { DeliveryChange } from '../../../hub/operator.ts';
+import type { DeliveryShown } from '../data/delivery-shown.ts';
+import { count } from '../data/format.ts';
+import { laidOut } from '../data/json-layout.ts';
+import { Instant } from '../parts/time.tsx';
+
+interface Hunk {
+  readonly oldStart: number;
+  readonly newStart: number;
+  /** Each begins with ` `, `+` or `-`. */
+  readonly lines: readonly string[];
+}
+
+/** Two texts this unlike are not worth the wait. */
+const diffLimitMs = 1_500;
+
+export function ChangeShown({ delivery: { change, receiver, method } }: { delivery: DeliveryShown }) {
+  return (
+    <section class="card" aria-labelledby="change">
+      <header>
+        <h2 id="change">What it changes for {receiver}</h2>
+        {change && <Basis change={change} receiver={receiver} />}
+      </header>
+      {change ? (
+        <Compared before={change.before?.body ?? ''} after={change.after ?? ''} isFirst={change.before === null} />
+      ) : (
+        <p class="inside quiet">
+          The log does not tell what the object was before: its beginning is not kept, or it was changed too often. What
+          was sent by {method} stands below.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Basis({ change: { before }, receiver }: { change: DeliveryChange; receiver: string }) {
+  if (before === null) return <span class="quiet">nothing of it had arrived there before</span>;
+  return (
+    <span class="quiet">
+      since <Link href={`/deliveries/${encodeURIComponent(`${before.seq}-${receiver}`)}`}>{before.seq}</Link>, accepted{' '}
+      <Instant value={before.at} />
+    </span>
+  );
+}
+
+function Compared({ before, after, isFirst }: { before: string; after: string; isFirst: boolean }) {
+  const hunks = useHunks(before, after);
+  if (hunks === 'comparing') return <p class="loading">Comparing …</p>;
+  if (hunks === 'tooUnlike') return <pre class="body">{laidOut(after)}</pre>;
+  if (hunks.length === 0) {
+    return (
+      <p class="inside quiet">{isFirst ? 'Nothing: the object was gone already.' : 'Nothing: it has this already.'}</p>
+    );
+  }
+  const lines = hunks.flatMap(({ lines }) => lines);
+  const [added, removed] = ['+', '-'].map((sign) => lines.filter((line) => line.startsWith(sign)).length);
+  return (
+    <>
+      <p class="inside quiet">
+        {count(added ?? 0)} {added === 1 ? 'line' : 'lines'} added, {count(removed ?? 0)} taken away
+      </p>
+      <section class="diff mono" aria-label="Difference">
+        {hunks.map((hunk) => (
+          <HunkShown key={`${hunk.oldStart}/${hunk.newStart}`} hunk={hunk} />
+        ))}
+      </section>
+    </>
+  );
+}
+
+function HunkShown({ hunk: { lines } }: { hunk: Hunk }) {
+  return (
+    <div class="hunk">
+      {lines.map((line, index) => {
+        const text = line.slice(1);
+        if (line.startsWith('+')) return <ins key={index}>{text}</ins>;
+        if (line.startsWith('-')) return <del key={index}>{text}</del>;
+        return <span key={index}>{text}</span>;
+      })}
+    </div>
+  );
+}
+
+/** The library comes when it is first needed. */
+function useHunks(before: string, after: string): readonly Hunk[] | 'comparing' | 'tooUnlike' {
+  const [hunks, setHunks] = useState<readonly Hunk[] | 'comparing' | 'tooUnlike'>('comparing');
+  useEffect(() => {
+    let isWanted = true;
+    void import('diff').then(({ structuredPatch }) => {
+      const [from, to] = [before, after].map((text) => (text === '' ? '' : `${laidOut(text)}\n`));
+      const patch = structuredPatch('', '', from ?? '', to ?? '', undefined, undefined, {
+        context: 3,
+        timeout: diffLimitMs,
+      });
+      if (isWanted) setHunks(patch?.hunks ?? 'tooUnlike');
+    });
+    return () => {
+      isWanted = false;
+    };
+  }, [before, after]);
+  return hunks;
+}

@@ -1,0 +1,58 @@
+/**
+ * The request that carries a delivery, for reading and for a shell. Its token is hidden by the hub: this page never had it.
+ */
+import { copyText } from '../data/clipboard.ts';
+import { curlOf, type ShownRequest } from '../data/curl.ts';
+import { laidOut } from '../data/json-layout.ts';
+import { say } from '../data/notices.ts';
+
+export function RequestShown({ request }: { request: ShownRequest }) {
+  const { method, url, headers, body } = request;
+  const curl = curlOf(request);
+  return (
+    <section class="card" aria-labelledby="request">
+      <header>
+        <h2 id="request">What is sent</h2>
+        {curl !== null && (
+          <button type="button" onClick={() => void copy(curl)}>
+            Copy as curl
+          </button>
+        )}
+      </header>
+      <div class="inside stack">
+        {url === null ? (
+          <p class="error">The receiver has no endpoint for this module at present: there is nowhere to send it to.</p>
+        ) : (
+          <p>
+            <b>{method}</b> <code>{url}</code> <span class="quiet">(the receiver's address of now)</span>
+          </p>
+        )}
+        <dl class="facts mono headers">
+          {Object.entries(headers).map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{name === changing ? <span class="quiet">another one at every attempt</span> : value}</dd>
+            </div>
+          ))}
+        </dl>
+        {body === null ? (
+          <p class="quiet">It has no body.</p>
+        ) : (
+          <details open={body.length < openMax}>
+            <summary>Body, {body.length.toLocaleString('en-GB')} characters</summary>
+            <pre class="body">{laidOut(body)}</pre>
+          </details>
+        )}
+      </div>
+    </section>
+  );
+}
+
+const openMax = 4_000;
+const changing = 'X-Request-ID';
+
+async function copy(curl: string): Promise<void> {
+  const isCopied = await copyText(curl);
+  if (isCopied) say('done', 'Copied. Put the token in place of ***.');
+  else say('failed', 'This browser does not let the page copy.');
+}

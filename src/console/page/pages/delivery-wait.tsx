@@ -1,0 +1,55 @@
+/**
+ * Why a delivery that is pending has not gone yet, as far as its receiver's partner tells.
+ */
+import { Link } from 'wouter-preact';
+import type { DeliveryView, PartyView } from '../../../hub/operator.ts';
+import { count, span } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { Until } from '../parts/time.tsx';
+
+export function WhyItWaits({ delivery }: { delivery: DeliveryView }) {
+  const { data } = useQuery<PartyView>(`/parties/${encodeURIComponent(delivery.receiver)}`, 5_000);
+  return (
+    <p class="finding wait" role="status">
+      {reasonOf(delivery, data)}
+      {data && <PartnerLink party={data} />}
+    </p>
+  );
+}
+
+function reasonOf({ receiver, due_at, attempts }: DeliveryView, party: PartyView | undefined) {
+  const circuit = party?.circuits.find(({ circuit }) => circuit === 'async');
+  if (party?.settings.paused) return `It waits: an operator has paused deliveries to ${receiver}. `;
+  if (circuit?.state === 'open') {
+    return (
+      <>
+        It waits: {receiver} failed {count(circuit.failures)} times in a row, so its circuit is open
+        {circuit.until !== null && (
+          <>
+            ; it is tried again <Until instantMs={Date.parse(circuit.until)} />
+          </>
+        )}
+        .{' '}
+      </>
+    );
+  }
+  if (due_at !== null) {
+    return (
+      <>
+        It is tried again <Until instantMs={Date.parse(due_at)} />.{' '}
+      </>
+    );
+  }
+  if (attempts.length === 0) return 'It waits for its turn: what went before it for the same object goes first. ';
+  return 'It waits for its turn. ';
+}
+
+function PartnerLink({ party: { id, queue } }: { party: PartyView }) {
+  const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;
+  return (
+    <Link href={`/partners/${encodeURIComponent(id)}`}>
+      {count(queue.depth)} {queue.depth === 1 ? 'waits' : 'wait'} for {id}
+      {oldest}
+    </Link>
+  );
+}

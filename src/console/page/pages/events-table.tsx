@@ -1,0 +1,105 @@
+/**
+ * Events in a table; an event that stands there already is not drawn again when others come.
+ */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { EventView } from '../../../hub/operator.ts';
+import { pathWith } from '../data/api.ts';
+import { Table } from '../parts/fields.tsx';
+import { Instant } from '../parts/time.tsx';
+
+const columns = ['Event', 'At', 'Type', 'Party', 'About', 'Request'];
+
+/** An event never changes, so neither does its row. */
+const rows = new WeakMap<EventView, VNode>();
+
+function rowOf(event: EventView): VNode {
+  const known = rows.get(event);
+  if (known) return known;
+  const made = <EventRow key={event.seq} event={event} />;
+  rows.set(event, made);
+  return made;
+}
+
+export function EventTable({ events, isOldestFirst }: { events: readonly EventView[]; isOldestFirst: boolean }) {
+  const shown = isOldestFirst ? events.toReversed() : events;
+  return (
+    <div class="card">
+      <Table caption={`Events, ${isOldestFirst ? 'oldest' : 'newest'} first`} columns={columns}>
+        {shown.map(rowOf)}
+      </Table>
+    </div>
+  );
+}
+
+function EventRow({ event }: { event: EventView }) {
+  const [isOpen, setOpen] = useState(false);
+  const { seq, at, type, party, object, correlation_id } = event;
+  return (
+    <>
+      <tr data-row>
+        <td>
+          <button
+            type="button"
+            class="plain seq"
+            aria-expanded={isOpen}
+            aria-label={`Event ${seq}, ${type}`}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {seq}
+          </button>
+        </td>
+        <td class="instant">
+          <Instant value={at} />
+        </td>
+        <td>
+          <span class="chip">{type}</span>
+        </td>
+        <td class="mono">{party ?? <span class="quiet">–</span>}</td>
+        <td class="about">
+          {object === null ? (
+            about(event)
+          ) : (
+            <Link href={pathWith('/trace', { key: keyOf(event) })}>{about(event)}</Link>
+          )}
+        </td>
+        <td class="mono request">
+          {correlation_id === null ? (
+            <span class="quiet">–</span>
+          ) : (
+            <Link href={pathWith('/trace', { key: correlation_id })} title={correlation_id}>
+              {correlation_id}
+            </Link>
+          )}
+        </td>
+      </tr>
+      {isOpen && (
+        <tr class="event-detail">
+          <td colSpan={columns.length}>
+            <pre>{JSON.stringify(event, null, 2)}</pre>
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+const telling = [
+  ...['command', 'result', 'delivery', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state'],
+  ...['from', 'to', 'allowed', 'note', 'id'],
+];
+
+const wordsOf = ({ data }: EventView) => (data ?? {}) as Readonly<Record<string, unknown>>;
+
+function keyOf(event: EventView): string {
+  const { module } = wordsOf(event);
+  return typeof module === 'string' ? `${module}/${event.object}` : (event.object ?? '');
+}
+
+/** The object, or what else its data says in short. */
+function about(event: EventView): string {
+  const words = wordsOf(event);
+  if (event.object !== null) return [words.method, words.module, event.object].filter(Boolean).join(' ');
+  return telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : [])).join(' · ');
+}

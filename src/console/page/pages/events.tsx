@@ -1,0 +1,211 @@
+/**
+ * The live end of the log, with a filter and a pause.
+ */
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { type EventTail, useEventTail } from '../data/event-tail.ts';
+import { count } from '../data/format.ts';
+import { keptMax } from '../data/tail.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Choice, useFilters } from '../parts/fields.tsx';
+import { SettledField } from '../parts/settled.tsx';
+import { Empty } from '../parts/states.tsx';
+import { EventTable } from './events-table.tsx';
+import '../style/events.css';
+
+const names = ['type', 'party', 'object', 'correlation_id', 'first'] as const;
+type Values = Readonly<Record<(typeof names)[number], string>>;
+
+const types = [
+  ...['object', 'object.put', 'object.patched', 'object.deleted', 'object.resent'],
+  ...['delivery', 'delivery.dead', 'delivery.redriven', 'token.authorized'],
+  ...[
+    'command',
+    'command.requested',
+    'command.answered',
+    'command.resultReceived',
+    'command.relayed',
+    'command.silent',
+  ],
+  ...['partner', 'circuit', 'circuit.opened', 'circuit.closed', 'route', 'orphan', 'pull', 'job', 'actor.quarantined'],
+];
+const orders = [
+  ['', 'newest first'],
+  ['oldest', 'oldest first'],
+] as const;
+
+export function Events() {
+  const [values, change] = useFilters(names);
+  const { first, ...filter } = values;
+  const tail = useEventTail(filter);
+  const isOldestFirst = first === 'oldest';
+  useFollowedEnd(isOldestFirst && !tail.isPaused, tail.events[0]?.seq);
+  return (
+    <div class="stack events">
+      <div class="page-head">
+        <div class="row">
+          <h1>Events</h1>
+          <TailState tail={tail} />
+        </div>
+        <Pause tail={tail} />
+      </div>
+      <EventFilters values={values} change={change} />
+      {tail.passedOver > 0 && (
+        <p class="finding wait" role="status">
+          The log grows faster than anyone reads: {count(tail.passedOver)} events were passed over, and this is a sample
+          of it. A filter narrows it; <b>Trace</b> and <code>ocpi-hub events</code> miss nothing.
+        </p>
+      )}
+      <Found
+        tail={tail}
+        isOldestFirst={isOldestFirst}
+        isFiltered={Object.values(filter).some((value) => value !== '')}
+      />
+    </div>
+  );
+}
+
+function TailState({ tail: { isPaused, error, isLoading } }: { tail: EventTail }) {
+  const [word, tone] =
+    error !== null
+      ? (['not live, asking again', 'bad'] as const)
+      : isPaused
+        ? (['paused', 'off'] as const)
+        : isLoading
+          ? (['connecting', 'wait'] as const)
+          : (['live', 'good'] as const);
+  return (
+    <span role="status">
+      <Badge state={word} tone={tone} />
+    </span>
+  );
+}
+
+function Pause({ tail: { isPaused, waiting, pause, resume } }: { tail: EventTail }) {
+  if (!isPaused) {
+    return (
+      <button type="button" onClick={pause}>
+        Pause
+      </button>
+    );
+  }
+  const many = waiting.length >= keptMax ? `${count(keptMax)} or more` : count(waiting.length);
+  return (
+    <span class="row">
+      <span class="fresh">{many} new</span>
+      <button type="button" class="main" onClick={resume}>
+        Resume
+      </button>
+    </span>
+  );
+}
+
+function EventFilters({ values, change }: { values: Values; change: (changes: Partial<Values>) => void }) {
+  const isFiltered = names.some((name) => name !== 'first' && values[name] !== '');
+  return (
+    <search class="filters" aria-label="Filter of events">
+      <SettledField
+        label="Type or group"
+        placeholder="delivery.dead"
+        value={values.type}
+        options={types}
+        onSettled={(type) => change({ type })}
+        isFirst
+      />
+      <SettledField
+        label="Party"
+        placeholder="NL-CPO"
+        value={values.party}
+        onSettled={(party) => change({ party: party.toUpperCase() })}
+      />
+      <SettledField
+        label="Object"
+        placeholder="NL-CPO/101"
+        value={values.object}
+        onSettled={(object) => change({ object })}
+      />
+      <SettledField
+        label="Correlation id"
+        value={values.correlation_id}
+        onSettled={(id) => change({ correlation_id: id })}
+      />
+      <Choice label="Order" value={values.first} options={orders} onChange={(first) => change({ first })} />
+      {isFiltered && (
+        <button
+          type="button"
+          class="plain"
+          onClick={() => change({ type: '', party: '', object: '', correlation_id: '' })}
+        >
+          Clear
+        </button>
+      )}
+    </search>
+  );
+}
+
+interface FoundProps {
+  readonly tail: EventTail;
+  readonly isOldestFirst: boolean;
+  readonly isFiltered: boolean;
+}
+
+function Found({ tail, isOldestFirst, isFiltered }: FoundProps) {
+  const { events, error, isLoading, older } = tail;
+  if (isLoading) return <p class="loading">Loading the events …</p>;
+  const back = <Back tail={tail} />;
+  return (
+    <>
+      {error !== null && (
+        <p class="error" role="alert">
+          Could not load the events: {error}
+        </p>
+      )}
+      {events.length === 0 && older === null && error === null && (
+        <Empty
+          title={isFiltered ? 'No event fits this filter' : 'Nothing has happened yet'}
+          hint={
+            isFiltered ? 'What fits stands here as soon as it happens.' : 'The first one comes with the first partner.'
+          }
+        />
+      )}
+      {isOldestFirst && back}
+      {events.length > 0 && <EventTable events={events} isOldestFirst={isOldestFirst} />}
+      {!isOldestFirst && back}
+    </>
+  );
+}
+
+function Back({ tail: { events, older, keptFrom, isSearching, searchBack } }: { tail: EventTail }) {
+  if (older === null && keptFrom > 1) {
+    return <p class="quiet">The log is kept from event {count(keptFrom)} on.</p>;
+  }
+  if (older === null) return null;
+  if (events.length >= keptMax) {
+    return <p class="quiet">Only the newest {count(keptMax)} are kept here. A filter reaches further back.</p>;
+  }
+  return (
+    <p class="row">
+      <button type="button" onClick={searchBack} disabled={isSearching}>
+        Search further back
+      </button>
+      <span class="quiet">looked at down to event {count(older + 1)}</span>
+    </p>
+  );
+}
+
+const nearPx = 80;
+
+/** With the newest at the bottom the page stays at the bottom, unless somebody scrolled up to read. */
+function useFollowedEnd(isFollowing: boolean, newest: number | undefined): void {
+  const wasNear = useRef(true);
+  const page = document.documentElement;
+  useLayoutEffect(() => {
+    const onScroll = () => {
+      wasNear.current = page.scrollHeight - page.scrollTop - page.clientHeight < nearPx;
+    };
+    document.addEventListener('scroll', onScroll, { passive: true });
+    return () => document.removeEventListener('scroll', onScroll);
+  }, [page]);
+  useLayoutEffect(() => {
+    if (isFollowing && newest !== undefined && wasNear.current) page.scrollTop = page.scrollHeight;
+  }, [isFollowing, newest, page]);
+}

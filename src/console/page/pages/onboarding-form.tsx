@@ -1,0 +1,228 @@
+/**
+ * Who the new partner is. What is wrong is said beside the field, before anything is sent.
+ */
+import { useId, useState } from 'preact/hooks';
+import type { PartyView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call } from '../data/api.ts';
+
+/** What the hub told when it added a partner; the token is in nobody's memory but this page's. */
+export interface Added {
+  readonly party: PartyView;
+  readonly initial_token: string;
+}
+
+interface Draft {
+  readonly key: number;
+  readonly isCpo: boolean;
+  readonly isEmsp: boolean;
+  readonly country: string;
+  readonly party: string;
+  readonly name: string;
+}
+
+interface FormProps {
+  /** Parties that exist already. */
+  readonly taken: ReadonlySet<string>;
+  readonly onAdded: (added: Added) => void;
+}
+
+let keys = 0;
+const blank = (): Draft => ({ key: ++keys, isCpo: false, isEmsp: false, country: '', party: '', name: '' });
+const idOf = ({ country, party }: Draft) => `${country}-${party}`.toUpperCase();
+
+/** What is wrong with each field; none when it is well. */
+function mistakesOf(draft: Draft, all: readonly Draft[], taken: ReadonlySet<string>) {
+  const isTwice = all.some((other) => other.key !== draft.key && idOf(other) === idOf(draft));
+  return {
+    roles: draft.isCpo || draft.isEmsp ? null : 'Choose at least one role.',
+    country: /^[A-Za-z]{2}$/.test(draft.country) ? null : 'Two letters, for example NL.',
+    party: !/^[A-Za-z0-9]{1,3}$/.test(draft.party)
+      ? 'One to three letters or digits, for example TNM.'
+      : taken.has(idOf(draft))
+        ? `${idOf(draft)} exists already.`
+        : isTwice
+          ? `${idOf(draft)} stands here twice.`
+          : null,
+    name: draft.name.trim() === '' ? 'How people call it.' : null,
+  };
+}
+
+export function PartnerForm({ taken, onAdded }: FormProps) {
+  const [drafts, setDrafts] = useState<readonly Draft[]>(() => [blank()]);
+  const [isTried, setTried] = useState(false);
+  const change = (key: number, changes: Partial<Draft>) =>
+    setDrafts(drafts.map((draft) => (draft.key === key ? { ...draft, ...changes } : draft)));
+  const { isRunning, run } = useAction(async (form: FormData) => {
+    const { initial_token, ...party } = await call<PartyView & { initial_token: string }>('POST', '/parties', {
+      roles: drafts.flatMap(rolesOf),
+      token_encoding: form.get('encoding'),
+      empty_2xx_ok: form.get('empty') === 'on',
+    });
+    onAdded({ party, initial_token });
+    return `${party.id} is added.`;
+  });
+  const isWell = drafts.every((draft) => Object.values(mistakesOf(draft, drafts, taken)).every((one) => one === null));
+  return (
+    <form
+      class="card"
+      noValidate
+      aria-label="New partner"
+      onSubmit={(event) => {
+        event.preventDefault();
+        setTried(true);
+        if (isWell) run(new FormData(event.currentTarget));
+        else requestAnimationFrame(() => document.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus());
+      }}
+    >
+      <header>
+        <h2>1 · Who is it?</h2>
+      </header>
+      <div class="inside stack">
+        {drafts.map((draft, index) => (
+          <PartyFields
+            key={draft.key}
+            draft={draft}
+            title={index === 0 ? 'Party' : `Party ${index + 1}`}
+            mistakes={mistakesOf(draft, drafts, taken)}
+            isTried={isTried}
+            onChange={(changes) => change(draft.key, changes)}
+            onRemove={index === 0 ? null : () => setDrafts(drafts.filter(({ key }) => key !== draft.key))}
+          />
+        ))}
+        <button type="button" class="another" onClick={() => setDrafts([...drafts, blank()])}>
+          Add another party of the same platform
+        </button>
+        <details>
+          <summary>Options</summary>
+          <div class="stack options">
+            <label>
+              Token encoding
+              <select name="encoding">
+                <option value="base64">base64, as OCPI 2.2.1 says</option>
+                <option value="plain">plain, for partners that do not encode</option>
+              </select>
+            </label>
+            <label>
+              <input type="checkbox" name="empty" />
+              An empty 2xx answer counts as success
+            </label>
+          </div>
+        </details>
+        <div class="row">
+          <button type="submit" class="main" disabled={isRunning}>
+            Add the partner
+          </button>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+function rolesOf({ isCpo, isEmsp, country, party, name }: Draft) {
+  const common = {
+    country_code: country.toUpperCase(),
+    party_id: party.toUpperCase(),
+    business_details: { name: name.trim() },
+  };
+  return [...(isCpo ? [{ role: 'CPO', ...common }] : []), ...(isEmsp ? [{ role: 'EMSP', ...common }] : [])];
+}
+
+interface PartyFieldsProps {
+  readonly draft: Draft;
+  readonly title: string;
+  readonly mistakes: ReturnType<typeof mistakesOf>;
+  /** Whether it was tried to send it: what was not typed yet is no mistake before. */
+  readonly isTried: boolean;
+  readonly onChange: (changes: Partial<Draft>) => void;
+  readonly onRemove: (() => void) | null;
+}
+
+function PartyFields({ draft, title, mistakes, isTried, onChange, onRemove }: PartyFieldsProps) {
+  return (
+    <fieldset>
+      <legend>{title}</legend>
+      <div class="row">
+        <label>
+          <input
+            type="checkbox"
+            checked={draft.isCpo}
+            aria-invalid={isTried && mistakes.roles !== null}
+            onChange={({ currentTarget }) => onChange({ isCpo: currentTarget.checked })}
+          />
+          CPO: has charge points
+        </label>
+        <label>
+          <input
+            type="checkbox"
+            checked={draft.isEmsp}
+            onChange={({ currentTarget }) => onChange({ isEmsp: currentTarget.checked })}
+          />
+          eMSP: has drivers
+        </label>
+        {onRemove && (
+          <button type="button" class="end" onClick={onRemove}>
+            Remove {title.toLowerCase()}
+          </button>
+        )}
+      </div>
+      {isTried && mistakes.roles && <p class="mistake">{mistakes.roles}</p>}
+      <div class="names">
+        <Field
+          label="Country"
+          value={draft.country}
+          max={2}
+          mistake={draft.country !== '' || isTried ? mistakes.country : null}
+          onInput={(country) => onChange({ country: country.toUpperCase() })}
+        />
+        <Field
+          label="Party id"
+          value={draft.party}
+          max={3}
+          mistake={draft.party !== '' || isTried ? mistakes.party : null}
+          onInput={(party) => onChange({ party: party.toUpperCase() })}
+        />
+        <Field
+          label="Name"
+          value={draft.name}
+          max={100}
+          mistake={isTried ? mistakes.name : null}
+          onInput={(name) => onChange({ name })}
+        />
+      </div>
+    </fieldset>
+  );
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly max: number;
+  readonly mistake: string | null;
+  readonly onInput: (value: string) => void;
+}
+
+function Field({ label, value, max, mistake, onInput }: FieldProps) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label>
+        {label}
+        <input
+          value={value}
+          maxLength={max}
+          autocomplete="off"
+          spellcheck={false}
+          aria-invalid={mistake !== null}
+          aria-describedby={mistake ? id : undefined}
+          onInput={({ currentTarget }) => onInput(currentTarget.value)}
+        />
+      </label>
+      {mistake && (
+        <p id={id} class="mistake">
+          {mistake}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,70 @@
+/**
+ * What the partner's engineer needs to connect, ready to be copied. The token is shown once.
+ */
+import { useState } from 'preact/hooks';
+import type { Operations, PartyView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call } from '../data/api.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Copied } from '../parts/copy.tsx';
+
+type HandshakeView = ReturnType<Operations['handshake']>;
+
+interface HandoverProps {
+  readonly party: PartyView;
+  /** Null when it is not known (any more). */
+  readonly token: string | null;
+}
+
+export function Handover({ party, token: told }: HandoverProps) {
+  const [issued, setIssued] = useState<string | null>(null);
+  const { data } = useQuery<HandshakeView>(`/parties/${party.id}/handshake`);
+  const token = issued ?? told;
+  const isExpected = party.status === 'REGISTERED' || party.status === 'SUSPENDED';
+  const header = token === null ? null : `Authorization: Token ${encoded(token, party)}`;
+  const isBase64 = party.settings.token_encoding === 'base64';
+  return (
+    <div class="inside stack">
+      <p class="quiet">OCPI 2.2.1. It fetches the versions with this token, then sends its credentials with POST.</p>
+      {data && <Copied label="versions URL" text={data.versions_url} />}
+      {token !== null && header !== null && (
+        <>
+          <p class="once" role="note">
+            The token is shown this once: the hub keeps only its digest. Send it by a safe way.
+          </p>
+          <Copied label={isBase64 ? 'initial token (before Base64)' : 'initial token'} text={token} />
+          <Copied label={isBase64 ? 'header to use (token in Base64)' : 'header to use'} text={header} />
+          {data && <Copied label="first call to try" text={`curl -H '${header}' ${data.versions_url}`} />}
+        </>
+      )}
+      {token === null && isExpected && <Issue party={party} onIssued={setIssued} />}
+      {token === null && !isExpected && <p>It is connected: its initial token is spent.</p>}
+    </div>
+  );
+}
+
+function Issue({ party, onIssued }: { party: PartyView; onIssued: (token: string) => void }) {
+  const { isRunning, run } = useAction(async () => {
+    const { initial_token } = await call<{ initial_token: string }>('POST', `/parties/${party.id}/initial-token`);
+    onIssued(initial_token);
+    return null;
+  });
+  return (
+    <>
+      <p>Its initial token was shown when it was added and cannot be shown again.</p>
+      {mayAct.value && (
+        <div class="row">
+          <button type="button" disabled={isRunning} onClick={() => run()}>
+            Issue a new one
+          </button>
+          <span class="quiet">The one before stops working.</span>
+        </div>
+      )}
+    </>
+  );
+}
+
+function encoded(token: string, { settings }: PartyView): string {
+  return settings.token_encoding === 'base64' ? btoa(token) : token;
+}

@@ -1,0 +1,123 @@
+/**
+ * Bringing a partner on board: it is added, told what it needs, and watched while it connects.
+ */
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { Operations, PartyView } from '../../../hub/operator.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { useFilters } from '../parts/fields.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+import { type Added, PartnerForm } from './onboarding-form.tsx';
+import { Handover } from './onboarding-handover.tsx';
+import { Handshake } from './onboarding-handshake.tsx';
+import '../style/onboarding.css';
+
+type OverviewView = ReturnType<Operations['overview']>;
+
+export function Onboarding() {
+  const [{ partner }, change] = useFilters(['partner']);
+  const [added, setAdded] = useState<Added | null>(null);
+  return (
+    <div class="onboarding stack">
+      <div class="page-head">
+        <h1>{partner ? `Onboarding ${partner}` : 'Onboarding'}</h1>
+        {partner && (
+          <button
+            type="button"
+            onClick={() => {
+              setAdded(null);
+              change({ partner: '' });
+            }}
+          >
+            Another partner
+          </button>
+        )}
+      </div>
+      {partner ? (
+        <Connecting key={partner} id={partner} token={added?.party.id === partner ? added.initial_token : null} />
+      ) : (
+        <Beginning
+          onAdded={(told) => {
+            setAdded(told);
+            change({ partner: told.party.id });
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
+  const query = useQuery<OverviewView>('/overview', 5_000);
+  return (
+    <Asked query={query} what="partners">
+      {({ rows }) => {
+        const waiting = rows.filter(({ status }) => status === 'REGISTERED');
+        return (
+          <div class="sides">
+            {mayAct.value ? (
+              <PartnerForm taken={new Set(rows.flatMap(({ parties }) => parties))} onAdded={onAdded} />
+            ) : (
+              <Empty
+                title="Adding a partner needs the admin token"
+                hint="Here you can watch those that are expected."
+              />
+            )}
+            <section class="card" aria-label="Expected">
+              <header>
+                <h2>Expected</h2>
+                <span class="quiet">{waiting.length}</span>
+              </header>
+              {waiting.length === 0 ? (
+                <Empty
+                  title="Nobody is expected"
+                  hint="Partners that were added and have not connected yet stand here."
+                />
+              ) : (
+                <ul class="inside expected">
+                  {waiting.slice(0, expectedMax).map(({ id, names }) => (
+                    <li key={id}>
+                      <Link class="mono" href={`/onboarding?partner=${id}`}>
+                        {id}
+                      </Link>{' '}
+                      <span class="quiet">{names.join(', ')}</span>
+                    </li>
+                  ))}
+                  {waiting.length > expectedMax && (
+                    <li>
+                      <Link href="/?show=registered">all {waiting.length}</Link>
+                    </li>
+                  )}
+                </ul>
+              )}
+            </section>
+          </div>
+        );
+      }}
+    </Asked>
+  );
+}
+
+const expectedMax = 20;
+
+function Connecting({ id, token }: { id: string; token: string | null }) {
+  const query = useQuery<PartyView>(`/parties/${encodeURIComponent(id)}`, 1_000);
+  return (
+    <Asked query={query} what={`partner ${id}`}>
+      {(party) => (
+        <div class="sides">
+          <section class="card" aria-label="What the partner needs">
+            <header>
+              <h2>Send this to the partner's engineer</h2>
+              <Badge state={party.status} />
+            </header>
+            <Handover party={party} token={token} />
+          </section>
+          <Handshake party={party} reload={query.reload} />
+        </div>
+      )}
+    </Asked>
+  );
+}

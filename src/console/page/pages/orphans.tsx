@@ -1,0 +1,174 @@
+/**
+ * Orphan cases: sessions that did not end as they should, and the timers that watch the others.
+ */
+import { useCallback, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { OrphanView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import type { Watch } from '../data/actors.ts';
+import { call, type Page, pathWith } from '../data/api.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { Liveness, useReload, useWatch } from '../parts/live.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+import { Instant, Since, Until } from '../parts/time.tsx';
+
+const shownMax = 200;
+const kinds: Readonly<Record<string, string>> = {
+  stop_without_complete: 'stopped, never COMPLETED',
+  complete_without_cdr: 'COMPLETED, no CDR',
+};
+const hints: Readonly<Record<string, string>> = {
+  OPEN: 'Nothing to do: every stopped session was completed.',
+  GRACE: 'No session is waiting for its end at the moment.',
+  RESOLVED: 'No case has been resolved yet.',
+  '': 'Cases are opened when a session was stopped and its end never came.',
+};
+
+export function Orphans() {
+  const watch = useWatch({ kinds: ['orphan-stop', 'orphan-cdr'] });
+  const [{ state }, change] = useFilters(['state']);
+  const query = useQuery<Page<OrphanView>>(pathWith('/orphans', { state, limit: shownMax }), 5_000);
+  useReload(watch, query.reload);
+
+  return (
+    <>
+      <div class="page-head">
+        <div class="row">
+          <h1>Orphan cases</h1>
+          <Liveness watch={watch} />
+        </div>
+        <div class="filters">
+          <Choice
+            label="State"
+            value={state}
+            options={[
+              ['', 'all'],
+              ['OPEN', 'open'],
+              ['GRACE', 'in grace'],
+              ['RESOLVED', 'resolved'],
+            ]}
+            onChange={(chosen) => change({ state: chosen })}
+          />
+        </div>
+      </div>
+      <Asked query={query} what="the cases">
+        {({ items, next_cursor }) => (
+          <>
+            <CaseList items={items} watch={watch} state={state} onDone={query.reload} />
+            {next_cursor && <p class="quiet">The first {shownMax} are shown; choose a state to see fewer.</p>}
+          </>
+        )}
+      </Asked>
+    </>
+  );
+}
+
+interface CaseListProps {
+  readonly items: readonly OrphanView[];
+  readonly watch: Watch | null;
+  readonly state: string;
+  readonly onDone: () => void;
+}
+
+function CaseList({ items, watch, state, onDone }: CaseListProps) {
+  if (items.length === 0) return <Empty title="No case" hint={hints[state] ?? ''} />;
+  const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'CPO asked', 'Note', ''];
+  return (
+    <div class="card">
+      <Table caption="Orphan cases" columns={mayAct.value ? columns : columns.slice(0, -1)}>
+        {items.map((one) => (
+          <CaseRow key={one.id} one={one} watch={watch} onDone={onDone} />
+        ))}
+      </Table>
+    </div>
+  );
+}
+
+function CaseRow({ one, watch, onDone }: { one: OrphanView; watch: Watch | null; onDone: () => void }) {
+  const { kind, state, session, cpo, emsp, opened_at, pulled_at, note } = one;
+  const due = state === 'GRACE' ? watch?.actor(actorOf(one)).value?.snapshot.context.due : null;
+  return (
+    <tr data-row>
+      <td>
+        <Badge state={state} />
+      </td>
+      <td>{kinds[kind] ?? kind}</td>
+      <td class="mono">
+        <Link href={pathWith('/trace', { key: session })}>{session}</Link>
+      </td>
+      <td class="mono">{cpo}</td>
+      <td class="mono">{emsp}</td>
+      <td>
+        {state === 'GRACE' ? <Until instantMs={typeof due === 'number' ? due : null} /> : <Since instant={opened_at} />}
+      </td>
+      <td>
+        <Instant value={pulled_at} />
+      </td>
+      <td>{note ?? <span class="quiet">–</span>}</td>
+      {mayAct.value && <td>{state === 'OPEN' && <CaseActions one={one} onDone={onDone} />}</td>}
+    </tr>
+  );
+}
+
+/** The actor that watches the session. */
+function actorOf({ kind, session, cpo }: OrphanView): string {
+  const actorKind = kind === 'complete_without_cdr' ? 'orphan-cdr' : 'orphan-stop';
+  return `${actorKind}:${cpo}/${session.slice(cpo.length + 1).toLowerCase()}`;
+}
+
+function CaseActions({ one: { id, session, cpo }, onDone }: { one: OrphanView; onDone: () => void }) {
+  const [isResolving, setResolving] = useState(false);
+  const path = `/orphans/${encodeURIComponent(id)}`;
+  const pull = useAction(
+    useCallback(async () => {
+      const { note } = await call<OrphanView>('POST', `${path}/pull`);
+      onDone();
+      return note ?? `${cpo} was asked for ${session}.`;
+    }, [path, cpo, session, onDone]),
+  );
+  const resolve = useAction(
+    useCallback(
+      async (note: string) => {
+        await call<OrphanView>('POST', `${path}/resolve`, note === '' ? {} : { note });
+        setResolving(false);
+        onDone();
+        return `The case of ${session} is resolved.`;
+      },
+      [path, session, onDone],
+    ),
+  );
+  return (
+    <div class="row">
+      <button type="button" disabled={pull.isRunning} onClick={() => pull.run()}>
+        Ask CPO
+      </button>
+      <button type="button" onClick={() => setResolving(true)}>
+        Resolve …
+      </button>
+      {isResolving && (
+        <Dialog title={`Resolve the case of ${session}`} onClose={() => setResolving(false)}>
+          <form
+            class="stack"
+            onSubmit={(event) => {
+              event.preventDefault();
+              resolve.run(String(new FormData(event.currentTarget).get('note') ?? '').trim());
+            }}
+          >
+            <p>The session stays as the CPO sent it: closing a case changes nothing but the case.</p>
+            <label>
+              Note, for those who look later
+              <textarea name="note" rows={3} maxLength={500} />
+            </label>
+            <button type="submit" class="main" disabled={resolve.isRunning}>
+              Resolve the case
+            </button>
+          </form>
+        </Dialog>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,215 @@
+/**
+ * What needs attention, most urgent first, each with the way to where it is mended; and what runs right now.
+ */
+import type { ComponentChildren } from 'preact';
+import { Link } from 'wouter-preact';
+import type { Board, OverviewRow, OverviewTotals } from '../data/board.ts';
+import { count, span } from '../data/format.ts';
+import { Badge } from '../parts/badge.tsx';
+import { rowsOf } from './overview-numbers.tsx';
+import { isOpen } from './overview-order.ts';
+
+interface Matter {
+  readonly title: string;
+  /** Where all of it is seen. */
+  readonly href: string | null;
+  readonly items: readonly { readonly href: string; readonly name: string; readonly note: string }[];
+  readonly hint?: string;
+}
+
+const itemsMax = 5;
+
+export function Attention({ board }: { board: Board }) {
+  void board.version.value;
+  const totals = board.totals.value;
+  if (!totals) return null;
+  const matters = mattersOf(rowsOf(board), totals, board.now());
+  return (
+    <section class="card attention" aria-label="Needs attention">
+      <header>
+        <h2>Needs attention</h2>
+        {matters.length > 0 && <span class="quiet">{matters.length}</span>}
+      </header>
+      <div aria-live="polite">
+        {matters.length === 0 && (
+          <p class="inside quiet">
+            <Badge state="all is well" tone="good" />
+          </p>
+        )}
+        {matters.map((matter) => (
+          <MatterView key={matter.title.replace(/\d[\d,.]*/g, '')} {...matter} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function MatterView({ title, href, items, hint }: Matter) {
+  const more = items.length - itemsMax;
+  return (
+    <div class="matter">
+      <h3>
+        <span class="mark" aria-hidden="true">
+          ▲
+        </span>
+        {href ? <Link href={href}>{title}</Link> : title}
+      </h3>
+      {hint && <p class="quiet">{hint}</p>}
+      <ul>
+        {items.slice(0, itemsMax).map((item) => (
+          <li key={item.href}>
+            <Link class="mono" href={item.href}>
+              {item.name}
+            </Link>{' '}
+            <span class="quiet">{item.note}</span>
+          </li>
+        ))}
+        {more > 0 && href && (
+          <li>
+            <Link href={href}>and {count(more)} more</Link>
+          </li>
+        )}
+      </ul>
+    </div>
+  );
+}
+
+function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: number): Matter[] {
+  const partners = (
+    title: (found: readonly OverviewRow[]) => string,
+    href: string,
+    fits: (row: OverviewRow) => boolean,
+    item: (row: OverviewRow) => { href: string; note: string },
+  ): Matter[] => {
+    const found = rows.filter(fits);
+    if (found.length === 0) return [];
+    return [{ title: title(found), href, items: found.map((row) => ({ name: row.id, ...item(row) })) }];
+  };
+  const sum = (found: readonly OverviewRow[], of: (row: OverviewRow) => number) =>
+    found.reduce((total, row) => total + of(row), 0);
+  const age = (at: string | null) =>
+    at ? `oldest ${span(Math.max(0, Math.floor((now - Date.parse(at)) / 1000)))}` : '';
+  return [
+    ...(totals.store.state === 'open' ? [] : [storeMatter(totals.store)]),
+    ...(totals.quarantined.length === 0 ? [] : [actorMatter(totals)]),
+    ...partners(
+      (found) =>
+        many(
+          sum(found, ({ dead }) => dead),
+          'dead letter',
+        ),
+      '/deliveries?state=DEAD',
+      ({ dead }) => dead > 0,
+      ({ id, dead }) => ({ href: `/deliveries?state=DEAD&receiver=${id}`, note: count(dead) }),
+    ),
+    ...(totals.open_cases === 0
+      ? []
+      : [{ title: many(totals.open_cases, 'open case'), href: '/orphans?state=OPEN', items: [] }]),
+    ...partners(
+      (found) =>
+        many(
+          sum(found, ({ overdue }) => overdue),
+          'overdue deliver',
+          'ies',
+          'y',
+        ),
+      '/?show=overdue',
+      ({ overdue }) => overdue > 0,
+      ({ id, overdue, oldest_at }) => ({
+        href: `/deliveries?state=PENDING&receiver=${id}`,
+        note: `${count(overdue)} · ${age(oldest_at)}`,
+      }),
+    ),
+    ...partners(
+      (found) => `${count(found.length)} offline`,
+      '/?show=offline',
+      ({ status }) => status === 'OFFLINE',
+      ({ id, names }) => ({ href: `/partners/${id}`, note: names.join(', ') }),
+    ),
+    ...partners(
+      (found) => `${count(found.length)} with a circuit not closed`,
+      '/?show=circuit',
+      ({ sync, async }) => isOpen(sync) || isOpen(async),
+      ({ id, sync, async }) => ({ href: `/partners/${id}`, note: circuitNote(sync, async) }),
+    ),
+    ...partners(
+      (found) => `${count(found.length)} paused with backlog`,
+      '/?show=paused',
+      ({ paused, depth }) => paused && depth > 0,
+      ({ id, depth }) => ({ href: `/partners/${id}`, note: `${count(depth)} wait` }),
+    ),
+    ...(totals.log_held === null ? [] : [heldMatter(totals.log_held)]),
+  ];
+}
+
+function many(number: number, what: string, plural = 's', singular = ''): string {
+  return `${count(number)} ${what}${number === 1 ? singular : plural}`;
+}
+
+function circuitNote(sync: OverviewRow['sync'], async: OverviewRow['async']): string {
+  return [isOpen(sync) && `sync ${sync}`, isOpen(async) && `async ${async}`].filter(Boolean).join(' · ');
+}
+
+function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
+  const hint = `${reason ?? 'The hub does not say why.'} Nothing is accepted or sent until it is open again; the hub's log says more.`;
+  return { title: `The store is ${state}`, href: null, items: [], hint };
+}
+
+function heldMatter({ since, by }: NonNullable<OverviewTotals['log_held']>): Matter {
+  const items = by.map((id) => ({ name: id, href: `/partners/${id}`, note: '' }));
+  const hint = `It would be trimmed, and stays from ${since.slice(0, 10)} on: that is still owed to them.`;
+  return { title: 'The log is held back', href: null, items, hint };
+}
+
+function actorMatter({ quarantined }: OverviewTotals): Matter {
+  const items = quarantined.map(({ actor, error }) => ({ name: actor, href: placeOf(actor), note: error ?? '' }));
+  const title = `${many(quarantined.length, 'actor')} given up`;
+  return {
+    title,
+    href: '/events?type=actor.quarantined',
+    items,
+    hint: 'Each failed again and again. A restart of the hub brings them back.',
+  };
+}
+
+/** Where what an actor is about is seen. */
+function placeOf(actor: string): string {
+  const [kind, ...rest] = actor.split(':');
+  if (kind === 'partner' || kind === 'courier') return `/partners/${rest.join(':')}`;
+  return kind === 'command' ? '/commands' : '/orphans';
+}
+
+export function Running({ board }: { board: Board }) {
+  const totals = board.totals.value;
+  if (!totals) return null;
+  const commands = Object.entries(totals.commands);
+  return (
+    <section class="card running" aria-label="Running now">
+      <header>
+        <h2>Running now</h2>
+      </header>
+      <dl class="facts inside">
+        <Fact term="Commands" href="/commands">
+          {commands.length === 0 ? 'none' : commands.map(([state, many]) => `${count(many)} ${state}`).join(' · ')}
+        </Fact>
+        <Fact term="Orphan timers" href="/orphans?state=GRACE">
+          {totals.watches === 0 ? 'none' : `${count(totals.watches)} waiting`}
+        </Fact>
+        <Fact term="Open cases" href="/orphans?state=OPEN">
+          {totals.open_cases === 0 ? 'none' : count(totals.open_cases)}
+        </Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Fact({ term, href, children }: { term: string; href: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{term}</dt>
+      <dd>
+        <Link href={href}>{children}</Link>
+      </dd>
+    </>
+  );
+}

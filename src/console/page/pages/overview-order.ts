@@ -1,0 +1,82 @@
+/**
+ * Which partners are shown, and in which order: those that need attention first, unless another column was chosen.
+ */
+import type { Board, Line, OverviewRow } from '../data/board.ts';
+
+export type Column = 'attention' | 'partner' | 'state' | 'depth' | 'oldest' | 'rate' | 'dead';
+
+export interface Wanted {
+  /** In an id, a party or a name. */
+  readonly text: string;
+  readonly show: string;
+  readonly role: string;
+  readonly sort: string;
+}
+
+export const isOpen = (state: OverviewRow['sync']) => state !== 'closed';
+export const lastRate = ({ rates }: Line) => rates.at(-1) ?? 0;
+
+/** Most urgent first; a row that fits none is well. */
+const urgencies: readonly ((row: OverviewRow) => boolean)[] = [
+  ({ dead }) => dead > 0,
+  ({ overdue }) => overdue > 0,
+  ({ status }) => status === 'OFFLINE',
+  ({ sync, async }) => isOpen(sync) || isOpen(async),
+  ({ paused, depth }) => paused && depth > 0,
+];
+
+const urgencyOf = (row: OverviewRow) => {
+  const at = urgencies.findIndex((fits) => fits(row));
+  return at === -1 ? urgencies.length : at;
+};
+
+/** What can be shown alone. */
+export const shows: Readonly<Record<string, readonly [title: string, fits: (row: OverviewRow) => boolean]>> = {
+  attention: ['Need attention', (row) => urgencyOf(row) < urgencies.length],
+  connected: ['Connected', ({ status }) => status === 'CONNECTED'],
+  offline: ['Offline', ({ status }) => status === 'OFFLINE'],
+  registered: ['Registered', ({ status }) => status === 'REGISTERED'],
+  suspended: ['Suspended', ({ status }) => status === 'SUSPENDED'],
+  circuit: ['Circuit not closed', ({ sync, async }) => isOpen(sync) || isOpen(async)],
+  paused: ['Paused', ({ paused }) => paused],
+  backlog: ['With backlog', ({ depth, behind }) => depth > 0 || behind],
+  dead: ['With dead letters', ({ dead }) => dead > 0],
+  overdue: ['Overdue', ({ overdue }) => overdue > 0],
+};
+
+const statuses = ['CONNECTED', 'OFFLINE', 'REGISTERED', 'SUSPENDED'];
+
+/** Smaller comes first. */
+const keys: Readonly<Record<Column, (line: Line) => number>> = {
+  attention: ({ row }) => urgencyOf(row) * 10 + statuses.indexOf(row.status),
+  partner: () => 0,
+  state: ({ row }) => statuses.indexOf(row.status),
+  depth: ({ row }) => -row.depth,
+  oldest: ({ row }) => (row.oldest_at === null ? Number.POSITIVE_INFINITY : Date.parse(row.oldest_at)),
+  rate: (line) => -lastRate(line),
+  dead: ({ row }) => -row.dead,
+};
+
+export const columnOf = (sort: string): Column =>
+  (Object.keys(keys) as Column[]).find((key) => key === sort) ?? 'attention';
+
+export function ordered(board: Board, wanted: Wanted): string[] {
+  const text = wanted.text.trim().toLowerCase();
+  const fits = shows[wanted.show]?.[1] ?? (() => true);
+  const keyOf = keys[columnOf(wanted.sort)];
+  const found: { id: string; key: number }[] = [];
+  for (const id of board.ids.peek()) {
+    const line = board.line(id)?.peek();
+    if (!line || !fits(line.row) || !names(line.row, text) || !holds(line.row, wanted.role)) continue;
+    found.push({ id, key: keyOf(line) });
+  }
+  return found.sort((a, b) => a.key - b.key || (a.id < b.id ? -1 : 1)).map(({ id }) => id);
+}
+
+function names({ id, parties, names: called }: OverviewRow, text: string): boolean {
+  return text === '' || [id, ...parties, ...called].some((one) => one.toLowerCase().includes(text));
+}
+
+function holds({ roles }: OverviewRow, role: string): boolean {
+  return role === '' || roles.some((one) => one === role);
+}

@@ -1,0 +1,89 @@
+/**
+ * One partner in one line. It listens to its own signals alone.
+ */
+import { useComputed } from '@preact/signals';
+import { Link } from 'wouter-preact';
+import type { LiveActor, Watch } from '../data/actors.ts';
+import type { Board, OverviewRow } from '../data/board.ts';
+import { count, perSecond, span } from '../data/format.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Sparkline } from '../parts/sparkline.tsx';
+import { useNow } from '../parts/time.tsx';
+import { lastRate } from './overview-order.ts';
+
+interface RowProps {
+  readonly id: string;
+  readonly index: number;
+  readonly board: Board;
+  readonly watch: Watch;
+}
+
+export function PartnerRow({ id, index, board, watch }: RowProps) {
+  // As text, so that what an actor counts inside a state draws nothing.
+  const told = useComputed(() => liveText(watch.actor(`partner:${id}`).value));
+  const line = board.line(id)?.value;
+  if (!line) return null;
+  const { row, rates } = line;
+  const [status = row.status, sync = row.sync, async = row.async] = told.value?.split(' ') ?? [];
+  const rate = lastRate(line);
+  return (
+    <tr data-row aria-rowindex={index + 2}>
+      <td class="id mono">
+        <Link href={`/partners/${id}`}>{id}</Link>
+      </td>
+      <td class="name">{row.names.join(', ')}</td>
+      <td class="roles">{row.roles.map((role) => (role === 'EMSP' ? 'eMSP' : role)).join(', ')}</td>
+      <td class="state">
+        <Badge state={status} />
+        {row.paused && <Badge state="paused" tone="off" />}
+      </td>
+      <Circuit state={sync} />
+      <Circuit state={async} />
+      <td class="number">
+        <Backlog row={row} />
+      </td>
+      <td class="number age">{row.oldest_at && <Age since={row.oldest_at} board={board} />}</td>
+      <td class="number rate">{rate > 0 ? perSecond(rate) : <span class="quiet">0</span>}</td>
+      <td class="plot">{rates.length > 0 && <Sparkline values={rates} />}</td>
+      <td class="number dead">{row.dead > 0 && <Dead row={row} />}</td>
+    </tr>
+  );
+}
+
+/** What is well is said quietly. */
+function Circuit({ state }: { state: string }) {
+  return <td class="circuit">{state === 'closed' ? <span class="quiet">closed</span> : <Badge state={state} />}</td>;
+}
+
+function Backlog({ row: { depth, behind, overdue } }: { row: OverviewRow }) {
+  if (depth === 0 && !behind) return <span class="quiet">0</span>;
+  return (
+    <span class={overdue > 0 ? 'urgent' : ''} title={overdue > 0 ? `${count(overdue)} overdue` : undefined}>
+      {count(depth)}
+      {behind && '+'}
+    </span>
+  );
+}
+
+function Dead({ row: { id, dead } }: { row: OverviewRow }) {
+  return (
+    <Link class="urgent" href={`/deliveries?state=DEAD&receiver=${id}`} aria-label={`${dead} dead letters of ${id}`}>
+      {count(dead)}
+    </Link>
+  );
+}
+
+function Age({ since, board }: { since: string; board: Board }) {
+  useNow();
+  return <>{span(Math.max(0, Math.floor((board.now() - Date.parse(since)) / 1000)))}</>;
+}
+
+/** `CONNECTED closed halfOpen`; null while it is not told. */
+function liveText(actor: LiveActor | null): string | null {
+  const value = actor?.snapshot.value;
+  if (typeof value !== 'object' || value === null) return null;
+  const { connection, sync, async } = value as Record<string, unknown>;
+  return [String(connection).toUpperCase(), circuitName(sync), circuitName(async)].join(' ');
+}
+
+const circuitName = (value: unknown) => (typeof value === 'string' ? value : 'halfOpen');

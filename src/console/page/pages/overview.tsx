@@ -1,0 +1,188 @@
+/**
+ * Every partner at a glance, and what needs attention first.
+ *
+ * V1  States come live from the actors, counts with the next answer; a change of one partner draws one row again.
+ * V2  The order moves with an answer alone, so that rows do not jump under the eye.
+ */
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { Watch } from '../data/actors.ts';
+import { type Board, watchBoard } from '../data/board.ts';
+import { count } from '../data/format.ts';
+import { mayAct } from '../data/session.ts';
+import { Choice, TextFilter, useFilters } from '../parts/fields.tsx';
+import { Liveness, useWatch } from '../parts/live.tsx';
+import { Empty } from '../parts/states.tsx';
+import { Rows } from '../parts/window.tsx';
+import { Attention, Running } from './overview-attention.tsx';
+import { Numbers } from './overview-numbers.tsx';
+import { type Column, columnOf, ordered, shows, type Wanted } from './overview-order.ts';
+import { PartnerRow } from './overview-row.tsx';
+import '../style/overview.css';
+
+const partnersAlone = { kinds: ['partner'] } as const;
+const rowPx = 22;
+
+interface ColumnEntry {
+  readonly title: string;
+  readonly sort?: Column;
+  /** Class of its cells. */
+  readonly of: string;
+}
+
+const columns: readonly ColumnEntry[] = [
+  { title: 'Partner', sort: 'partner', of: 'id' },
+  { title: 'Name', of: 'name' },
+  { title: 'Roles', of: 'roles' },
+  { title: 'State', sort: 'state', of: 'state' },
+  { title: 'Sync', of: 'circuit' },
+  { title: 'Async', of: 'circuit' },
+  { title: 'Backlog', sort: 'depth', of: 'number' },
+  { title: 'Oldest', sort: 'oldest', of: 'number age' },
+  { title: 'Per s', sort: 'rate', of: 'number rate' },
+  { title: 'Last 2 min', of: 'plot' },
+  { title: 'Dead', sort: 'dead', of: 'number dead' },
+];
+
+export function Overview() {
+  const [board, setBoard] = useState<Board | null>(null);
+  const watch = useWatch(partnersAlone);
+  useEffect(() => {
+    const opened = watchBoard();
+    setBoard(opened);
+    return () => opened.close();
+  }, []);
+  return (
+    <div class="overview">
+      <h1 class="unseen">Overview</h1>
+      {board && <Told board={board} />}
+      {board?.totals.value && watch && <Whole board={board} watch={watch} />}
+      {board && !board.totals.value && !board.error.value && <p class="loading">Loading partners …</p>}
+    </div>
+  );
+}
+
+function Told({ board: { error, totals, reload } }: { board: Board }) {
+  if (!error.value) return null;
+  const shown = totals.value ? ' What stands below is of before.' : '';
+  return (
+    <div class="error" role="alert">
+      <p>
+        Could not load the overview: {error.value.message}
+        {shown}
+      </p>
+      <button type="button" onClick={reload}>
+        Try again
+      </button>
+    </div>
+  );
+}
+
+function Whole({ board, watch }: { board: Board; watch: Watch }) {
+  if (board.ids.value.length === 0) return <Nobody />;
+  return (
+    <>
+      <Numbers board={board} />
+      <div class="columns">
+        <Partners board={board} watch={watch} />
+        <aside aria-label="What needs attention and what runs">
+          <Attention board={board} />
+          <Running board={board} />
+        </aside>
+      </div>
+    </>
+  );
+}
+
+function Nobody() {
+  const hint = mayAct.value
+    ? 'Add the first one, send it its initial token, and watch it connect.'
+    : 'An administrator can add the first one under Onboarding.';
+  return (
+    <Empty title="No partner yet" hint={hint}>
+      {mayAct.value && <Link href="/onboarding">Add a partner</Link>}
+    </Empty>
+  );
+}
+
+function Partners({ board, watch }: { board: Board; watch: Watch }) {
+  const [{ q, show, role, sort }, change] = useFilters(['q', 'show', 'role', 'sort']);
+  const version = board.version.value;
+  const ids = useStable(
+    useMemo(
+      () => ordered(board, { text: q, show, role, sort } satisfies Wanted),
+      [board, version, q, show, role, sort],
+    ),
+  );
+  const total = board.ids.value.length;
+  return (
+    <section class="card partners" aria-label="Partners">
+      <header class="filters">
+        <TextFilter
+          label="Find"
+          value={q}
+          onChange={(value) => change({ q: value })}
+          placeholder="id or name"
+          isFirst
+        />
+        <Choice
+          label="Show"
+          value={show}
+          options={[['', 'All'], ...Object.entries(shows).map(([key, [title]]) => [key, title] as const)]}
+          onChange={(value) => change({ show: value })}
+        />
+        <Choice
+          label="Role"
+          value={role}
+          options={[
+            ['', 'All'],
+            ['CPO', 'CPO'],
+            ['EMSP', 'eMSP'],
+          ]}
+          onChange={(value) => change({ role: value })}
+        />
+        <p class="quiet counted">
+          {ids.length === total ? `${count(total)} partners` : `${count(ids.length)} of ${count(total)} partners`}
+        </p>
+        <Liveness watch={watch} />
+      </header>
+      <table aria-rowcount={ids.length + 1}>
+        <Head sort={columnOf(sort)} onSort={(column) => change({ sort: column === 'attention' ? '' : column })} />
+        <Rows ids={ids} columns={columns.length} rowPx={rowPx}>
+          {(id, index) => <PartnerRow key={id} id={id} index={index} board={board} watch={watch} />}
+        </Rows>
+      </table>
+      {ids.length === 0 && <Empty title="No partner fits" hint="Change what is shown, or empty the filter." />}
+    </section>
+  );
+}
+
+/** Sorted by a column, or once more pressed by attention again. */
+function Head({ sort, onSort }: { sort: Column; onSort: (column: Column) => void }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map(({ title, sort: by, of }) => (
+          <th key={title} scope="col" class={of} aria-sort={by && by === sort ? 'descending' : undefined}>
+            {by ? (
+              <button type="button" class="plain" onClick={() => onSort(by === sort ? 'attention' : by)}>
+                {title}
+                {by === sort && <span aria-hidden="true"> ▾</span>}
+              </button>
+            ) : (
+              title
+            )}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+/** The same array as long as it says the same. */
+function useStable(ids: readonly string[]): readonly string[] {
+  const [kept] = useState<{ ids: readonly string[] }>({ ids });
+  const isSame = kept.ids.length === ids.length && kept.ids.every((id, at) => id === ids[at]);
+  if (!isSame) kept.ids = ids;
+  return kept.ids;
+}

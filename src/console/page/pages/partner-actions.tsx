@@ -1,0 +1,122 @@
+/**
+ * What an operator does to a partner as a whole; what cannot be taken back is asked for twice.
+ */
+import { useState } from 'preact/hooks';
+import type { PartyView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call } from '../data/api.ts';
+import { count, spanMs } from '../data/format.ts';
+import { Copied } from '../parts/copy.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+
+interface ActionsProps {
+  readonly party: PartyView;
+  readonly reload: () => void;
+}
+
+type Asking = 'suspend' | 'token' | null;
+
+interface Probed {
+  readonly status: string;
+  readonly latency_ms: number;
+  readonly error?: string;
+}
+
+export function PartnerActions({ party, reload }: ActionsProps) {
+  const { id, status, settings } = party;
+  const [asking, setAsking] = useState<Asking>(null);
+  const isRegistered = status === 'CONNECTED' || status === 'OFFLINE';
+  const probe = useAction(async () => {
+    const { status: found, latency_ms, error } = await call<Probed>('POST', `/parties/${id}/probe`);
+    reload();
+    const took = spanMs(Math.round(latency_ms));
+    return found === 'reachable' ? `${id} answered in ${took}.` : `${id} cannot be reached (${took}): ${error}`;
+  });
+  const pause = useAction(async (paused: boolean) => {
+    await call('PATCH', `/parties/${id}`, { paused });
+    reload();
+    return paused ? `Deliveries to ${id} wait until you resume.` : `Deliveries to ${id} go out again.`;
+  });
+  return (
+    <div class="row actions">
+      {isRegistered && (
+        <button type="button" disabled={probe.isRunning} onClick={() => probe.run()}>
+          {probe.isRunning ? 'Asking …' : 'Probe'}
+        </button>
+      )}
+      <button type="button" disabled={pause.isRunning} onClick={() => pause.run(!settings.paused)}>
+        {settings.paused ? 'Resume deliveries' : 'Pause deliveries'}
+      </button>
+      {!isRegistered && (
+        <button type="button" onClick={() => setAsking('token')}>
+          New initial token
+        </button>
+      )}
+      {status !== 'SUSPENDED' && (
+        <button type="button" class="danger" onClick={() => setAsking('suspend')}>
+          Suspend
+        </button>
+      )}
+      {asking === 'suspend' && <Suspend party={party} reload={reload} onClose={() => setAsking(null)} />}
+      {asking === 'token' && <NewToken party={party} onClose={() => setAsking(null)} />}
+    </div>
+  );
+}
+
+function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onClose: () => void }) {
+  const { isRunning, run } = useAction(async () => {
+    await call('POST', `/parties/${id}/suspend`);
+    reload();
+    onClose();
+    return `${id} is suspended.`;
+  });
+  return (
+    <Dialog title={`Suspend ${id}?`} onClose={onClose}>
+      <div class="stack">
+        <p>
+          Its token stops working at once. What waits for it now
+          {queue.depth > 0 ? ` (${count(queue.depth)} deliveries)` : ''} is not sent any more and ends as dead letters.
+        </p>
+        <p>To bring it back, issue a new initial token; it then exchanges credentials again.</p>
+        <div class="row">
+          <button type="button" class="danger" disabled={isRunning} onClick={() => run()}>
+            Suspend {id}
+          </button>
+          <button type="button" onClick={onClose}>
+            Keep it
+          </button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+function NewToken({ party: { id }, onClose }: { party: PartyView; onClose: () => void }) {
+  const [token, setToken] = useState<string | null>(null);
+  const { isRunning, run } = useAction(async () => {
+    const { initial_token } = await call<{ initial_token: string }>('POST', `/parties/${id}/initial-token`);
+    setToken(initial_token);
+    return null;
+  });
+  return (
+    <Dialog title={`Initial token of ${id}`} onClose={onClose}>
+      <div class="stack">
+        {token === null ? (
+          <>
+            <p>A new token takes the place of the one before, which stops working at once. It is shown once.</p>
+            <div class="row">
+              <button type="button" class="main" disabled={isRunning} onClick={() => run()}>
+                Issue a new token
+              </button>
+            </div>
+          </>
+        ) : (
+          <>
+            <p>Copy it now: the hub keeps only its digest, and nobody can show it again.</p>
+            <Copied label="initial token" text={token} />
+          </>
+        )}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,110 @@
+/**
+ * Endpoints that the operator sets: they win over discovered ones, which come back when these are taken away.
+ */
+import { useState } from 'preact/hooks';
+import type { PartyView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call } from '../data/api.ts';
+import { Dialog } from '../parts/dialog.tsx';
+
+interface Draft {
+  readonly key: number;
+  readonly identifier: string;
+  readonly role: 'SENDER' | 'RECEIVER';
+  readonly url: string;
+}
+
+interface FormProps {
+  readonly party: PartyView;
+  readonly reload: () => void;
+  readonly onClose: () => void;
+}
+
+let keys = 0;
+const modules = ['locations', 'tariffs', 'tokens', 'sessions', 'cdrs', 'commands'];
+
+export function EndpointsForm({ party, reload, onClose }: FormProps) {
+  const [drafts, setDrafts] = useState<readonly Draft[]>(() =>
+    party.endpoints
+      .filter(({ source }) => source === 'operator')
+      .map(({ identifier, role, url }) => ({ key: ++keys, identifier, role, url })),
+  );
+  const change = (key: number, changes: Partial<Draft>) =>
+    setDrafts(drafts.map((draft) => (draft.key === key ? { ...draft, ...changes } : draft)));
+  const { isRunning, run } = useAction(async () => {
+    const endpoints = drafts.map(({ identifier, role, url }) => ({ identifier, role, url }));
+    await call('PUT', `/parties/${party.id}/endpoints`, { endpoints });
+    reload();
+    onClose();
+    return endpoints.length === 0 ? 'The discovered endpoints are in force.' : 'The endpoints are set.';
+  });
+  return (
+    <Dialog title={`Endpoints of ${party.id}`} onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          run();
+        }}
+      >
+        <p class="quiet">What is set here wins over what the partner's versions say, module by module.</p>
+        {drafts.map((draft) => (
+          <div key={draft.key} class="endpoint">
+            <label>
+              Module
+              <input
+                required
+                list="endpoint-modules"
+                pattern="[A-Za-z0-9_\-]{1,64}"
+                value={draft.identifier}
+                onInput={({ currentTarget }) => change(draft.key, { identifier: currentTarget.value })}
+              />
+            </label>
+            <label>
+              Role
+              <select
+                value={draft.role}
+                onChange={({ currentTarget }) => change(draft.key, { role: currentTarget.value as Draft['role'] })}
+              >
+                <option value="RECEIVER">receiver</option>
+                <option value="SENDER">sender</option>
+              </select>
+            </label>
+            <label class="wide">
+              URL
+              <input
+                required
+                type="url"
+                value={draft.url}
+                onInput={({ currentTarget }) => change(draft.key, { url: currentTarget.value })}
+              />
+            </label>
+            <button
+              type="button"
+              aria-label={`Remove ${draft.identifier || 'endpoint'}`}
+              onClick={() => setDrafts(drafts.filter(({ key }) => key !== draft.key))}
+            >
+              Remove
+            </button>
+          </div>
+        ))}
+        <datalist id="endpoint-modules">
+          {modules.map((module) => (
+            <option key={module} value={module} />
+          ))}
+        </datalist>
+        <div class="row">
+          <button
+            type="button"
+            onClick={() => setDrafts([...drafts, { key: ++keys, identifier: '', role: 'RECEIVER', url: '' }])}
+          >
+            Add an endpoint
+          </button>
+          <button type="submit" class="main" disabled={isRunning}>
+            Save
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

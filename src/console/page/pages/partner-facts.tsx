@@ -1,0 +1,184 @@
+/**
+ * What stands about a partner: what waits for it, its circuits, its endpoints, whom it is routed to.
+ */
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { Operations, PartyView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call, type Page } from '../data/api.ts';
+import { count, span } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Table } from '../parts/fields.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+import { Since, Until } from '../parts/time.tsx';
+import { EndpointsForm } from './partner-endpoints.tsx';
+
+interface Facts {
+  readonly party: PartyView;
+}
+type Changing = Facts & { readonly reload: () => void };
+type Route = ReturnType<Operations['routes']>[number];
+
+export function Queue({ party: { id, queue, last_contact, last_updated } }: Facts) {
+  return (
+    <section class="card" aria-label="Queue">
+      <header>
+        <h2>Queue</h2>
+        <Link href={`/deliveries?receiver=${id}`}>Deliveries</Link>
+      </header>
+      <dl class="facts inside">
+        <dt>Waiting</dt>
+        <dd>
+          <Link href={`/deliveries?state=PENDING&receiver=${id}`}>{count(queue.depth)}</Link>
+          {queue.oldest_age_s !== null && <span class="quiet"> · oldest {span(queue.oldest_age_s)}</span>}
+        </dd>
+        <dt>Dead letters</dt>
+        <dd>
+          <Link href={`/deliveries?state=DEAD&receiver=${id}`} class={queue.dead > 0 ? 'urgent' : ''}>
+            {count(queue.dead)}
+          </Link>
+        </dd>
+        <dt>Last heard from</dt>
+        <dd>
+          {last_contact ? <Since instant={last_contact} /> : <span class="quiet">not since the hub started</span>}
+        </dd>
+        <dt>Last changed</dt>
+        <dd>
+          <Since instant={last_updated} />
+        </dd>
+      </dl>
+    </section>
+  );
+}
+
+const purposes = { sync: 'authorize, commands, results', async: 'deliveries' } as const;
+
+export function Circuits({ party: { id, circuits }, reload }: Changing) {
+  const { isRunning, run } = useAction(async (circuit: string, state: 'open' | 'closed') => {
+    await call('POST', `/parties/${id}/circuits/${circuit}`, { state });
+    reload();
+    return `The ${circuit} circuit is ${state}.`;
+  });
+  return (
+    <section class="card" aria-label="Circuits">
+      <header>
+        <h2>Circuits</h2>
+      </header>
+      <div class="inside stack">
+        {circuits.map(({ circuit, state, failures, until }) => (
+          <div key={circuit} class="row circuit">
+            <strong>{circuit}</strong>
+            <Badge state={state} />
+            <span class="quiet">
+              {purposes[circuit]}
+              {failures > 0 && ` · ${failures === 1 ? 'the last call' : `the last ${count(failures)} calls`} failed`}
+              {until && (
+                <>
+                  {' · tried again '}
+                  <Until instantMs={Date.parse(until)} />
+                </>
+              )}
+            </span>
+            {mayAct.value && (
+              <span class="row end">
+                {state !== 'closed' && (
+                  <button type="button" disabled={isRunning} onClick={() => run(circuit, 'closed')}>
+                    Close {circuit}
+                  </button>
+                )}
+                {state !== 'open' && (
+                  <button type="button" disabled={isRunning} onClick={() => run(circuit, 'open')}>
+                    Open {circuit}
+                  </button>
+                )}
+              </span>
+            )}
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+export function Endpoints({ party, reload }: Changing) {
+  const [isEdited, setEdited] = useState(false);
+  const { endpoints, url } = party;
+  return (
+    <section class="card" aria-label="Endpoints">
+      <header>
+        <h2>Endpoints</h2>
+        {mayAct.value && (
+          <button type="button" onClick={() => setEdited(true)}>
+            Set endpoints
+          </button>
+        )}
+      </header>
+      {endpoints.length === 0 ? (
+        <Empty title="No endpoints yet" hint="They are discovered when the partner exchanges credentials." />
+      ) : (
+        <Table caption="Endpoints" columns={['Module', 'URL']}>
+          {endpoints.map(({ identifier, role, url: at, source }) => (
+            <tr key={`${source} ${identifier} ${role}`}>
+              <td>
+                {identifier} <span class="quiet">{role.toLowerCase()}</span>{' '}
+                {source === 'operator' && <Badge state="set here" tone="info" />}
+              </td>
+              <td class="mono url">{at}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {url && <p class="inside quiet url">Credentials URL {url}</p>}
+      {isEdited && <EndpointsForm party={party} reload={reload} onClose={() => setEdited(false)} />}
+    </section>
+  );
+}
+
+const routesMax = 12;
+
+/** A platform may hold many parties: a rule of any of them is its rule. */
+export function Routes({ party: { roles } }: Facts) {
+  const query = useQuery<Page<Route>>('/routes?limit=1000', 10_000);
+  const own = new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`.toUpperCase()));
+  return (
+    <section class="card" aria-label="Routes">
+      <header>
+        <h2>Routes</h2>
+        <Link href="/routing">Routing</Link>
+      </header>
+      <Asked query={query} what="routes">
+        {({ items, next_cursor }) => {
+          const found = items.filter(({ emsp, cpo }) => own.has(emsp) || own.has(cpo));
+          if (found.length === 0) return <Empty title="No route" hint="Nothing is exchanged until a pair is routed." />;
+          return (
+            <ul class="inside routes">
+              {found.slice(0, routesMax).map(({ emsp, cpo, active }) => (
+                <li key={`${emsp} ${cpo}`}>
+                  <Other id={emsp} own={own} /> ⇄ <Other id={cpo} own={own} />
+                  {!active && <Badge state="inactive" tone="off" />}
+                </li>
+              ))}
+              {(found.length > routesMax || next_cursor !== null) && (
+                <li>
+                  <Link href="/routing">all of them</Link>
+                </li>
+              )}
+            </ul>
+          );
+        }}
+      </Asked>
+    </section>
+  );
+}
+
+function Other({ id, own }: { id: string; own: ReadonlySet<string> }) {
+  return own.has(id) ? (
+    <span class="mono">{id}</span>
+  ) : (
+    <Link class="mono" href={`/partners/${id}`}>
+      {id}
+    </Link>
+  );
+}

@@ -1,0 +1,82 @@
+/**
+ * What happened to a partner of late: transitions as they are seen, and below them what the log recorded before.
+ */
+import { Link } from 'wouter-preact';
+import type { EventView, HubStatus } from '../../../hub/operator.ts';
+import type { Transition, Watch } from '../data/actors.ts';
+import { type Page, pathWith } from '../data/api.ts';
+import { at } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { Table } from '../parts/fields.tsx';
+import { Empty } from '../parts/states.tsx';
+
+/** So far back the log is read. */
+const eventsBack = 5_000;
+const shownMax = 30;
+
+interface Line {
+  readonly key: string;
+  readonly at: string;
+  readonly event: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+export function History({ id, watch }: { id: string; watch: Watch | null }) {
+  const live = [`partner:${id}`, `courier:${id}`].flatMap((actor) => {
+    const kind = actor.split(':', 1)[0] ?? '';
+    return (watch?.actor(actor).value?.transitions ?? []).map((one, index, all) =>
+      lineOf(kind, one, all.length - index),
+    );
+  });
+  const lines = [...live.sort((a, b) => (a.at < b.at ? 1 : -1)), ...useRecorded(id)].slice(0, shownMax);
+  return (
+    <section class="card" aria-label="Last transitions">
+      <header>
+        <h2>Last transitions</h2>
+        <Link href={`/events?party=${id}`}>Events</Link>
+      </header>
+      {lines.length === 0 ? (
+        <Empty title="Nothing happened of late" hint="What happens from now on is shown here as it happens." />
+      ) : (
+        <Table caption="Last transitions" columns={['Time', 'Event', 'From → to']}>
+          {lines.map((line) => (
+            <tr key={line.key}>
+              <td>
+                <time dateTime={line.at}>{at(line.at)}</time>
+              </td>
+              <td class="mono">{line.event}</td>
+              <td>
+                {line.from && <span class="quiet">{line.from} → </span>}
+                {line.to}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}
+
+/** Of a machine with regions only those that changed. */
+function lineOf(kind: string, { at: instant, event, from, to }: Transition, number: number): Line {
+  const [before, after] = [from.split(' · '), to.split(' · ')];
+  const changed = after.flatMap((region, index) => (region === before[index] ? [] : [index]));
+  const only = (regions: readonly string[]) => changed.map((index) => regions[index]).join(', ');
+  const key = `${kind} ${instant} ${number}`;
+  return { key, at: new Date(instant).toISOString(), event: event ?? '', from: only(before), to: only(after) };
+}
+
+/** Recorded facts of the connection, newest first, as they stood when the page was opened. */
+function useRecorded(id: string): Line[] {
+  const { data: status } = useQuery<HubStatus>('/status');
+  const after = status && Math.max(0, status.sequence - eventsBack);
+  const path = pathWith('/events', { party: id, type: 'partner', after: after ?? null, limit: 100 });
+  const { data } = useQuery<Page<EventView>>(after === undefined ? null : path);
+  return (data?.items ?? [])
+    .map(({ seq, at: instant, type, data: of }) => {
+      const reason = (of as { reason?: string } | null)?.reason ?? '';
+      return { key: `event ${seq}`, at: instant, event: type, from: '', to: reason };
+    })
+    .reverse();
+}

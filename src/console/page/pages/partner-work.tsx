@@ -1,0 +1,178 @@
+/**
+ * Long work for a partner, with progress while it runs: present objects sent anew, and a CPO's own lists read.
+ */
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { JobView, PartyView, PullView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call, type Page } from '../data/api.ts';
+import { at, count } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Table } from '../parts/fields.tsx';
+import { Empty } from '../parts/states.tsx';
+
+const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
+const pulled = ['locations', 'tariffs'] as const;
+const progressMs = 500;
+const idleMs = 5_000;
+const pullsShown = 6;
+
+export function Resync({ id }: { id: string }) {
+  const [job, setJob] = useState<string | null>(null);
+  const { isRunning, run } = useAction(async (module: string) => {
+    const started = await call<JobView>('POST', `/parties/${id}/resync`, { module });
+    setJob(started.id);
+    return null;
+  });
+  return (
+    <section class="card" aria-label="Resync">
+      <header>
+        <h2>Resync</h2>
+      </header>
+      <form
+        class="inside stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          run(String(new FormData(event.currentTarget).get('module')));
+        }}
+      >
+        <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
+        <div class="row">
+          <select name="module" aria-label="Module to send anew">
+            {modules.map((module) => (
+              <option key={module} value={module}>
+                {module}
+              </option>
+            ))}
+          </select>
+          <button type="submit" disabled={isRunning}>
+            Resync
+          </button>
+        </div>
+        {job && <Job key={job} id={job} />}
+      </form>
+    </section>
+  );
+}
+
+function Job({ id }: { id: string }) {
+  const [everyMs, setEvery] = useState(progressMs);
+  const { data: job, reload } = useQuery<JobView>(`/redrives/${id}`, everyMs);
+  const cancel = useAction(async () => {
+    await call('DELETE', `/redrives/${id}`);
+    reload();
+    return 'Stopped. What was sent stays sent.';
+  });
+  if (!job) return null;
+  if (job.state !== 'RUNNING' && everyMs > 0) setEvery(0);
+  const skipped = job.skipped_pending + job.skipped_stale + job.skipped_unregistered;
+  return (
+    <div class="row" role="status">
+      <Badge state={job.state} />
+      <progress value={job.queued + skipped} max={Math.max(1, job.matched)} aria-label="Resync progress" />
+      <span>
+        {count(job.queued)} of {count(job.matched)} put in line{skipped > 0 && `, ${count(skipped)} skipped`}
+      </span>
+      {job.error && <span class="urgent">{job.error}</span>}
+      {job.state === 'RUNNING' && (
+        <button type="button" disabled={cancel.isRunning} onClick={() => cancel.run()}>
+          Cancel
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Of a partner that is a CPO. */
+export function Pulls({ party: { id, roles } }: { party: PartyView }) {
+  const [everyMs, setEvery] = useState(idleMs);
+  const isCpo = roles.some(({ role }) => role === 'CPO');
+  const query = useQuery<Page<PullView>>(isCpo ? '/pulls?limit=100' : null, everyMs);
+  const start = useAction(async (module: string, form: FormData) => {
+    const asked = { full: form.get('full') === 'on', forward: form.get('forward') === 'on' };
+    await call('POST', `/parties/${id}/pull/${module}`, asked);
+    setEvery(progressMs);
+    query.reload();
+    return null;
+  });
+  if (!isCpo) return null;
+  const mine = (query.data?.items ?? []).filter(({ party }) => party === id).slice(0, pullsShown);
+  const wanted = mine.some(({ state }) => state === 'RUNNING') || start.isRunning ? progressMs : idleMs;
+  if (wanted !== everyMs && query.data && !query.isLoading) setEvery(wanted);
+  return (
+    <section class="card" aria-label="Pulls">
+      <header>
+        <h2>Pulls</h2>
+        <Link href="/events?type=pull">Events</Link>
+      </header>
+      {mayAct.value && <PullForm isRunning={start.isRunning} onPull={start.run} />}
+      {mine.length === 0 ? (
+        <Empty title="Nothing was pulled" hint="A pull reads the list that the CPO itself offers." />
+      ) : (
+        <Table caption="Pulls" columns={['Started', 'Module', 'State', 'Progress']}>
+          {mine.map((pull) => (
+            <PullRow key={pull.id} pull={pull} />
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}
+
+function PullForm({ isRunning, onPull }: { isRunning: boolean; onPull: (module: string, form: FormData) => void }) {
+  return (
+    <form
+      class="inside row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const module = event.submitter?.getAttribute('value');
+        if (module) onPull(module, new FormData(event.currentTarget));
+      }}
+    >
+      {pulled.map((module) => (
+        <button key={module} type="submit" name="module" value={module} disabled={isRunning}>
+          Pull {module}
+        </button>
+      ))}
+      <label>
+        <input type="checkbox" name="full" />
+        the whole list
+      </label>
+      <label>
+        <input type="checkbox" name="forward" />
+        forward what is new
+      </label>
+    </form>
+  );
+}
+
+function PullRow({ pull }: { pull: PullView }) {
+  const { started_at, module, state, full, pages, received, stored, unchanged, invalid, deleted, error, note } = pull;
+  const parts = [
+    `${count(received)} received in ${count(pages)} pages`,
+    `${count(stored)} stored`,
+    `${count(unchanged)} unchanged`,
+    deleted > 0 && `${count(deleted)} deleted`,
+  ];
+  return (
+    <tr>
+      <td>
+        <time dateTime={started_at}>{at(started_at)}</time>
+      </td>
+      <td>
+        {module}
+        {full && <span class="quiet"> whole</span>}
+      </td>
+      <td>
+        <Badge state={state} />
+      </td>
+      <td>
+        {parts.filter(Boolean).join(', ')}
+        {invalid > 0 && <span class="urgent">, {count(invalid)} invalid</span>}
+        {(error ?? note) && <div class="quiet">{error ?? note}</div>}
+      </td>
+    </tr>
+  );
+}

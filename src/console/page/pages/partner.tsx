@@ -1,0 +1,119 @@
+/**
+ * One partner: how it is, live, and everything that can be done about it.
+ */
+import { useParams } from 'wouter-preact';
+import type { PartyView } from '../../../hub/operator.ts';
+import type { Watch } from '../data/actors.ts';
+import { type Queried, useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { StateChart } from '../parts/chart.tsx';
+import { Liveness, useWatch } from '../parts/live.tsx';
+import { Asked } from '../parts/states.tsx';
+import { PartnerActions } from './partner-actions.tsx';
+import { Circuits, Endpoints, Queue, Routes } from './partner-facts.tsx';
+import { History } from './partner-history.tsx';
+import { Settings } from './partner-settings.tsx';
+import { Pulls, Resync } from './partner-work.tsx';
+import '../style/partner.css';
+
+const everyMs = 2_000;
+
+export function Partner() {
+  const { id = '' } = useParams<{ id: string }>();
+  const known = decodeURIComponent(id).toUpperCase();
+  // A watch is for one partner: another one is another page.
+  return <OnePartner key={known} id={known} />;
+}
+
+function OnePartner({ id }: { id: string }) {
+  const query = useQuery<PartyView>(`/parties/${encodeURIComponent(id)}`, everyMs);
+  const watch = useWatch({ ids: [`partner:${id}`, `courier:${id}`] });
+  return (
+    <div class="partner stack">
+      <Head id={id} query={query} watch={watch} />
+      <Asked query={query} what={`partner ${id}`}>
+        {(party) => (
+          <>
+            {mayAct.value && <PartnerActions party={party} reload={query.reload} />}
+            <Charts id={id} watch={watch} />
+            <div class="halves">
+              <div class="stack">
+                <Queue party={party} />
+                <Circuits party={party} reload={query.reload} />
+                <Settings party={party} reload={query.reload} />
+                {mayAct.value && <Resync id={id} />}
+                <Pulls party={party} />
+              </div>
+              <div class="stack">
+                <History id={id} watch={watch} />
+                <Endpoints party={party} reload={query.reload} />
+                <Routes party={party} />
+              </div>
+            </div>
+          </>
+        )}
+      </Asked>
+    </div>
+  );
+}
+
+function Head({ id, query: { data }, watch }: { id: string; query: Queried<PartyView>; watch: Watch | null }) {
+  const names = new Set(data?.roles.flatMap(({ business_details: details }) => details?.name ?? []));
+  const roles = new Set(data?.roles.map(({ role }) => (role === 'EMSP' ? 'eMSP' : role)));
+  return (
+    <div class="page-head">
+      <div class="row">
+        <h1 class="mono">{id}</h1>
+        <span>{[...names].join(', ')}</span>
+        <span class="quiet">{[...roles].join(', ')}</span>
+        {data && <Status watch={watch} id={id} told={data.status} />}
+        {data?.settings.paused && <Badge state="paused" tone="off" />}
+      </div>
+      <Liveness watch={watch} />
+    </div>
+  );
+}
+
+/** Live as long as it can be. */
+function Status({ watch, id, told }: { watch: Watch | null; id: string; told: string }) {
+  const value = watch?.actor(`partner:${id}`).value?.snapshot.value as { connection?: string } | undefined;
+  return <Badge state={value?.connection?.toUpperCase() ?? told} />;
+}
+
+function Charts({ id, watch }: { id: string; watch: Watch | null }) {
+  const machines = [
+    ['Partner', 'partner'],
+    ['Courier', 'courier'],
+  ] as const;
+  return (
+    <section class="card" aria-label="State charts">
+      <div class="inside charts">
+        {machines.map(([title, kind]) => {
+          const actor = watch?.actor(`${kind}:${id}`).value ?? null;
+          if (actor?.supervision.state === 'quarantined')
+            return <GivenUp key={kind} title={title} why={actor.supervision.error} />;
+          return (
+            <StateChart
+              key={kind}
+              title={title}
+              definition={actor && watch ? watch.definition(kind) : null}
+              value={actor?.snapshot.value}
+            />
+          );
+        })}
+      </div>
+    </section>
+  );
+}
+
+function GivenUp({ title, why }: { title: string; why: string | null }) {
+  return (
+    <div class="error" role="alert">
+      <p>
+        {title}: this actor failed again and again and was given up{why ? `: ${why}` : ''}. A restart of the hub brings
+        it back.
+      </p>
+    </div>
+  );
+}

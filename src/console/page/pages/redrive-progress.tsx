@@ -1,0 +1,101 @@
+/**
+ * A re-drive as it goes, and its result in words. It is found by its id in the address, so a reload does not lose it.
+ */
+import { useCallback, useEffect } from 'preact/hooks';
+import type { JobView } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call } from '../data/api.ts';
+import { count } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Since } from '../parts/time.tsx';
+
+interface RedriveProgressProps {
+  readonly id: string;
+  /** How many the dry run found; null when the address does not say. */
+  readonly of: number | null;
+  readonly onEnd: () => void;
+  readonly onClose: () => void;
+}
+
+const refreshMs = 500;
+
+export function RedriveProgress({ id, of, onEnd, onClose }: RedriveProgressProps) {
+  const path = `/redrives/${encodeURIComponent(id)}`;
+  const { data: job, error, reload } = useQuery<JobView>(path, refreshMs);
+  const isRunning = job?.state === 'RUNNING';
+  const isEnded = job !== undefined && !isRunning;
+  useEffect(() => {
+    if (isEnded) onEnd();
+    // Once, at its end, and not for every new function that is handed in.
+  }, [isEnded]);
+  const cancel = useAction(
+    useCallback(async () => {
+      await call('DELETE', path);
+      reload();
+      return null;
+    }, [path, reload]),
+  );
+  return (
+    <section class="card redrive" aria-labelledby="redrive">
+      <header>
+        <div class="row">
+          <h2 id="redrive">{job?.kind === 'resync' ? 'Resync' : 'Re-drive'}</h2>
+          {job && <Badge state={job.state} />}
+          {job && <Since instant={job.started_at} />}
+        </div>
+        {isRunning && mayAct.value && (
+          <button type="button" disabled={cancel.isRunning} onClick={() => cancel.run()}>
+            Cancel
+          </button>
+        )}
+        {(isEnded || error) && (
+          <button type="button" class="plain" onClick={onClose}>
+            Dismiss
+          </button>
+        )}
+      </header>
+      <div class="inside stack">
+        {isRunning && <Bar done={job.matched} of={of} />}
+        <p role="status">{job ? resultOf(job, of) : error ? notFound(error.status, error.message) : 'Looking …'}</p>
+      </div>
+    </section>
+  );
+}
+
+function Bar({ done, of }: { done: number; of: number | null }) {
+  return <progress aria-label="How far it is" {...(of !== null && { max: Math.max(of, done), value: done })} />;
+}
+
+const notFound = (status: number, message: string) =>
+  status === 404 ? 'The hub knows no such re-drive.' : `Could not ask how it goes: ${message}`;
+
+function resultOf(job: JobView, of: number | null): string {
+  return [beginnings[job.state](job, of), ...skipped(job)].join(' ');
+}
+
+const deliveries = (many: number) => `${count(many)} ${many === 1 ? 'delivery' : 'deliveries'}`;
+const outOf = ({ matched }: JobView, of: number | null) =>
+  of === null ? deliveries(matched) : `${count(matched)} of ${deliveries(of)}`;
+
+const beginnings: Readonly<Record<JobView['state'], (job: JobView, of: number | null) => string>> = {
+  RUNNING: (job, of) => `${outOf(job, of)} looked at, ${count(job.queued)} put back.`,
+  DONE: ({ matched, queued }) =>
+    matched === 0 ? 'Done: there was nothing to put back.' : `Done: ${deliveries(queued)} put back.`,
+  CANCELED: (job, of) =>
+    `Cancelled after ${outOf(job, of)}: ${count(job.queued)} put back, and they stay put back; the others are as they were.`,
+  INTERRUPTED: (job, of) =>
+    `The hub was restarted after ${outOf(job, of)}: ${count(job.queued)} put back. Start again for the rest.`,
+  FAILED: (job, of) =>
+    `It failed after ${outOf(job, of)}, ${count(job.queued)} put back: ${job.error ?? 'no reason told'}.`,
+};
+
+function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
+  const reasons = [
+    [skipped_stale, 'left out, because the receiver has a newer version.'],
+    [skipped_pending, 'on the way already.'],
+    [skipped_unregistered, 'left out, because the receiver is not registered.'],
+  ] as const;
+  return reasons.flatMap(([many, reason]) => (many === 0 ? [] : [`${count(many)} ${reason}`]));
+}

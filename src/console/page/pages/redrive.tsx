@@ -1,0 +1,178 @@
+/**
+ * Putting back all deliveries that the filter of the page finds: first what would happen, then how fast, then the start.
+ */
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { JobView, RedrivePlan } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { ApiError, call } from '../data/api.ts';
+import type { DeliveryFilterValues } from '../data/delivery-list.ts';
+import { count, span } from '../data/format.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { Instant } from '../parts/time.tsx';
+
+interface RedriveDialogProps {
+  readonly filters: DeliveryFilterValues;
+  readonly onClose: () => void;
+  readonly onStarted: (started: { job: string; of: string }) => void;
+}
+
+const rateDefault = 50;
+const sampleShown = 5;
+
+/** What the hub is asked for: the filter of the page, for what has ended. */
+function wantedBy({ state, ...rest }: DeliveryFilterValues): Record<string, string> {
+  const given = Object.entries(rest).filter(([, value]) => value !== '');
+  return { ...Object.fromEntries(given), state: state === 'DELIVERED' ? 'DELIVERED' : 'DEAD' };
+}
+
+export function RedriveDialog({ filters, onClose, onStarted }: RedriveDialogProps) {
+  const [filter] = useState(() => wantedBy(filters));
+  const { plan, error, planAgain } = usePlan(filter);
+  const isReplay = filter.state === 'DELIVERED';
+  return (
+    <Dialog title={isReplay ? 'Send again what had arrived' : 'Re-drive dead letters'} onClose={onClose}>
+      <div class="stack">
+        <p>
+          {isReplay ? 'Deliveries that arrived' : 'Dead letters'}
+          {told(filter)}. Nothing has been sent yet.
+        </p>
+        {error !== null && (
+          <div class="error" role="alert">
+            <p>Could not find out what would be sent: {error}</p>
+            <button type="button" onClick={planAgain}>
+              Try again
+            </button>
+          </div>
+        )}
+        {plan === null && error === null && <p class="loading">Looking what this would send …</p>}
+        {plan?.matched === 0 && <p class="empty-title">There is nothing to put back.</p>}
+        {plan !== null && plan.matched > 0 && (
+          <>
+            <PlanShown plan={plan} />
+            <Start plan={plan} filter={filter} onStarted={onStarted} onClose={onClose} />
+          </>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+function usePlan(filter: Readonly<Record<string, string>>) {
+  const [found, setFound] = useState<{ plan: RedrivePlan | null; error: string | null }>({ plan: null, error: null });
+  const planAgain = useCallback(() => {
+    setFound({ plan: null, error: null });
+    call<RedrivePlan>('POST', '/redrive', { filter, dry_run: true }).then(
+      (plan) => setFound({ plan, error: null }),
+      (error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+        setFound({ plan: null, error: error.message });
+      },
+    );
+  }, [filter]);
+  useEffect(planAgain, [planAgain]);
+  return { ...found, planAgain };
+}
+
+function told({ receiver, module, object, from, to }: Readonly<Record<string, string>>): string {
+  const parts = [
+    module && ` of ${module}`,
+    receiver && ` to ${receiver}`,
+    object && ` about ${object}`,
+    from && ` accepted from ${from} on`,
+    to && ` accepted before ${to}`,
+  ].filter(Boolean);
+  return parts.length === 0 ? ' of every kind, to every receiver' : parts.join(',');
+}
+
+function PlanShown({ plan: { matched, by_receiver, stale, sample } }: { plan: RedrivePlan }) {
+  const receivers = Object.entries(by_receiver).sort(([, a], [, b]) => b - a);
+  return (
+    <>
+      <dl class="facts">
+        <dt>Found</dt>
+        <dd>
+          <b>{count(matched)}</b> {matched === 1 ? 'delivery' : 'deliveries'}
+        </dd>
+        <dt>By receiver</dt>
+        <dd>{receivers.map(([receiver, many]) => `${receiver} ${count(many)}`).join(', ')}</dd>
+        <dt>Stale</dt>
+        <dd>{stale === 0 ? 'none' : `${count(stale)}: the receiver has a newer version of the object`}</dd>
+      </dl>
+      <ul class="sample" aria-label="Some of them">
+        {sample.slice(0, sampleShown).map(({ id, state, receiver, module, object, accepted_at }) => (
+          <li key={id} class="row">
+            <Badge state={state} />
+            <Link href={`/deliveries/${encodeURIComponent(id)}`}>
+              {module} {object} to {receiver}
+            </Link>
+            <Instant value={accepted_at} />
+          </li>
+        ))}
+        {matched > sampleShown && <li class="quiet">and {count(matched - sampleShown)} more</li>}
+      </ul>
+    </>
+  );
+}
+
+interface StartProps extends Pick<RedriveDialogProps, 'onStarted' | 'onClose'> {
+  readonly plan: RedrivePlan;
+  readonly filter: Readonly<Record<string, string>>;
+}
+
+function Start({ plan, filter, onStarted, onClose }: StartProps) {
+  const [rate, setRate] = useState(rateDefault);
+  const [isForced, setForced] = useState(false);
+  const { isRunning, run } = useAction(
+    useCallback(async () => {
+      const job = await call<JobView>('POST', '/redrive', { filter, rate_per_s: rate, force: isForced });
+      onStarted({ job: job.id, of: String(plan.matched) });
+      return null;
+    }, [filter, rate, isForced, plan, onStarted]),
+  );
+  const many = plan.matched - (isForced ? 0 : plan.stale);
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        run();
+      }}
+    >
+      <div class="filters">
+        <label>
+          At most, a second
+          <input
+            type="number"
+            min="0.1"
+            max="1000"
+            step="any"
+            required
+            value={rate}
+            onInput={({ currentTarget }) => setRate(currentTarget.valueAsNumber)}
+          />
+        </label>
+        {rate > 0 && <p class="quiet">takes about {span(plan.matched / rate)}</p>}
+      </div>
+      {plan.stale > 0 && (
+        <label>
+          <input
+            type="checkbox"
+            checked={isForced}
+            onChange={({ currentTarget }) => setForced(currentTarget.checked)}
+          />
+          Send the {count(plan.stale)} stale {plan.stale === 1 ? 'one' : 'ones'} too, over the newer version
+        </label>
+      )}
+      <p class="row">
+        <button type="submit" class={isForced ? 'danger' : 'main'} disabled={isRunning || many === 0}>
+          Put back {count(many)} {many === 1 ? 'delivery' : 'deliveries'}
+        </button>
+        <button type="button" onClick={onClose}>
+          Leave them
+        </button>
+      </p>
+    </form>
+  );
+}

@@ -1,0 +1,293 @@
+/**
+ * Routing: which eMSP may have what of which CPO, set by hand, and for any pair who gets what and why.
+ */
+import { useCallback, useState } from 'preact/hooks';
+import type { PartyView, RouteExplanation } from '../../../hub/operator.ts';
+import { useAction } from '../data/action.ts';
+import { call, type Page, pathWith } from '../data/api.ts';
+import { useQuery } from '../data/query.ts';
+import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { Choice, Table, TextFilter, useFilters } from '../parts/fields.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+import '../style/routing.css';
+
+interface Rule {
+  readonly emsp: string;
+  readonly cpo: string;
+  readonly active: boolean;
+}
+
+const shownMax = 1000;
+const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
+
+export function Routing() {
+  const [filters, change] = useFilters(['party', 'from', 'to', 'module']);
+  const rules = useQuery<Page<Rule>>(pathWith('/routes', { limit: shownMax }), 10_000);
+  const parties = useQuery<Page<PartyView>>(pathWith('/parties', { limit: shownMax }), 30_000);
+  const named = partiesByRole(parties.data?.items ?? []);
+  return (
+    <>
+      <div class="page-head">
+        <h1>Routing</h1>
+        <div class="filters">
+          <TextFilter
+            label="Party"
+            placeholder="NL-CPO"
+            value={filters.party}
+            onChange={(party) => change({ party })}
+            isFirst
+          />
+        </div>
+      </div>
+      <div class="routing">
+        <div class="stack">
+          {mayAct.value && <NewRule named={named} onDone={rules.reload} />}
+          <Asked query={rules} what="the routing rules">
+            {({ items }) => (
+              <Rules
+                items={items.filter((rule) => concerns(rule, filters.party))}
+                onDone={rules.reload}
+                onExplain={({ emsp, cpo }) => change({ from: cpo, to: emsp, module: filters.module || 'locations' })}
+              />
+            )}
+          </Asked>
+        </div>
+        <Explain named={named} filters={filters} change={change} />
+      </div>
+      <datalist id="emsps">
+        {named.EMSP.map((id) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+      <datalist id="cpos">
+        {named.CPO.map((id) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+      <datalist id="parties">
+        {[...named.CPO, ...named.EMSP].map((id) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+    </>
+  );
+}
+
+type Named = Readonly<Record<'CPO' | 'EMSP', readonly string[]>>;
+
+function partiesByRole(partners: readonly PartyView[]): Named {
+  const having = (wanted: string) =>
+    partners.flatMap(({ roles }) =>
+      roles.flatMap(({ role, country_code, party_id }) => (role === wanted ? [`${country_code}-${party_id}`] : [])),
+    );
+  return { CPO: having('CPO'), EMSP: having('EMSP') };
+}
+
+function concerns({ emsp, cpo }: Rule, party: string): boolean {
+  const wanted = party.trim().toUpperCase();
+  return emsp.includes(wanted) || cpo.includes(wanted);
+}
+
+interface RulesProps {
+  readonly items: readonly Rule[];
+  readonly onDone: () => void;
+  readonly onExplain: (rule: Rule) => void;
+}
+
+function Rules({ items, onDone, onExplain }: RulesProps) {
+  if (items.length === 0) {
+    return (
+      <Empty
+        title="No routing rule"
+        hint="Without a rule an eMSP gets nothing of a CPO, and its drivers cannot charge there. Add one above."
+      />
+    );
+  }
+  return (
+    <div class="card">
+      <Table caption="Routing rules" columns={['eMSP', 'CPO', 'Rule', 'Actions']}>
+        {items.map((rule) => (
+          <RuleRow key={`${rule.emsp} ${rule.cpo}`} rule={rule} onDone={onDone} onExplain={onExplain} />
+        ))}
+      </Table>
+    </div>
+  );
+}
+
+function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 'items'>) {
+  const { emsp, cpo, active } = rule;
+  const [isRemoving, setRemoving] = useState(false);
+  const path = `/routes/${emsp}/${cpo}`;
+  const toggle = useAction(
+    useCallback(async () => {
+      await call<Rule>('PUT', path, { active: !active });
+      onDone();
+      return active ? `${emsp} gets nothing of ${cpo} any more.` : `${emsp} gets what ${cpo} sends from now on.`;
+    }, [path, active, emsp, cpo, onDone]),
+  );
+  const remove = useAction(
+    useCallback(async () => {
+      await call<void>('DELETE', path);
+      setRemoving(false);
+      onDone();
+      return `The rule of ${emsp} and ${cpo} is gone.`;
+    }, [path, emsp, cpo, onDone]),
+  );
+  return (
+    <tr data-row>
+      <td class="mono">{emsp}</td>
+      <td class="mono">{cpo}</td>
+      <td>
+        <Badge state={active ? 'active' : 'off'} tone={active ? 'good' : 'off'} />
+      </td>
+      <td>
+        <div class="row">
+          <button type="button" onClick={() => onExplain(rule)}>
+            Why?
+          </button>
+          {mayAct.value && (
+            <>
+              <button type="button" disabled={toggle.isRunning} onClick={() => toggle.run()}>
+                {active ? 'Switch off' : 'Switch on'}
+              </button>
+              <button type="button" class="danger" onClick={() => setRemoving(true)}>
+                Remove …
+              </button>
+            </>
+          )}
+        </div>
+        {isRemoving && (
+          <Dialog title={`Remove the rule of ${emsp} and ${cpo}`} onClose={() => setRemoving(false)}>
+            <div class="stack">
+              <p>
+                From then on {emsp} gets nothing of {cpo}, and its drivers are refused there. What is on its way already
+                is still delivered.
+              </p>
+              <button type="button" class="danger" disabled={remove.isRunning} onClick={() => remove.run()}>
+                Remove the rule
+              </button>
+            </div>
+          </Dialog>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
+  const add = useAction(
+    useCallback(
+      async (emsp: string, cpo: string) => {
+        await call<Rule>('PUT', `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`, { active: true });
+        onDone();
+        return `${emsp} gets what ${cpo} sends from now on. What is stored already it gets by a pull or a resync.`;
+      },
+      [onDone],
+    ),
+  );
+  return (
+    <form
+      class="card"
+      aria-label="New routing rule"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const given = new FormData(event.currentTarget);
+        add.run(String(given.get('emsp')).trim().toUpperCase(), String(given.get('cpo')).trim().toUpperCase());
+      }}
+    >
+      <div class="inside filters">
+        <label>
+          eMSP
+          <input name="emsp" list="emsps" required placeholder={named.EMSP[0] ?? 'NL-EMS'} autocomplete="off" />
+        </label>
+        <label>
+          gets from CPO
+          <input name="cpo" list="cpos" required placeholder={named.CPO[0] ?? 'NL-CPO'} autocomplete="off" />
+        </label>
+        <button type="submit" class="main" disabled={add.isRunning}>
+          Add rule
+        </button>
+      </div>
+    </form>
+  );
+}
+
+interface ExplainProps {
+  readonly named: Named;
+  readonly filters: Readonly<Record<'from' | 'to' | 'module', string>>;
+  readonly change: (changes: Partial<Record<'from' | 'to' | 'module', string>>) => void;
+}
+
+/** Who gets what and why: every condition, held or not. */
+function Explain({ filters: { from, to, module }, change }: ExplainProps) {
+  const isWhole = /^\w{2}-\w{1,3}$/.test(from) && /^\w{2}-\w{1,3}$/.test(to);
+  const asked = isWhole ? pathWith('/routes/explain', { from, to, module: module || 'locations' }) : null;
+  const query = useQuery<RouteExplanation>(asked, 5_000);
+  return (
+    <section class="card explain" aria-labelledby="explain">
+      <header>
+        <h2 id="explain">Who gets what, and why</h2>
+      </header>
+      <div class="inside stack">
+        <div class="filters">
+          <PartyField label="From" value={from} onChange={(value) => change({ from: value })} />
+          <PartyField label="To" value={to} onChange={(value) => change({ to: value })} />
+          <Choice
+            label="Module"
+            value={module || 'locations'}
+            options={modules.map((one) => [one, one] as const)}
+            onChange={(value) => change({ module: value })}
+          />
+        </div>
+        {asked === null ? (
+          <p class="quiet">
+            Name a sender and a receiver, for example a CPO and an eMSP; or press “Why?” beside a rule.
+          </p>
+        ) : (
+          <Asked query={query} what="the explanation">
+            {(answer) => <Answer answer={answer} />}
+          </Asked>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function PartyField({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+  return (
+    <label>
+      {label}
+      <input
+        list="parties"
+        value={value}
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="NL-CPO"
+        onChange={({ currentTarget }) => onChange(currentTarget.value.trim().toUpperCase())}
+      />
+    </label>
+  );
+}
+
+function Answer({ answer: { from, to, module, delivers, conditions } }: { answer: RouteExplanation }) {
+  return (
+    <div class="stack" aria-live="polite">
+      <p class={`verdict ${delivers ? 'good' : 'bad'}`}>
+        {delivers ? `${to} gets the ${module} of ${from}.` : `${to} does not get the ${module} of ${from}.`}
+      </p>
+      <ul class="conditions">
+        {conditions.map(({ holds, because }) => (
+          <li key={because} class={holds ? 'good' : 'bad'}>
+            <span aria-hidden="true">{holds ? '✓' : '✕'}</span>
+            <span>
+              <span class="unseen">{holds ? 'Holds: ' : 'Does not hold: '}</span>
+              {because}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+/**
+ * Sign-in by token; what was typed is tried before it is kept.
+ */
+import { useState } from 'preact/hooks';
+import { ApiError, callAs } from '../data/api.ts';
+import { type CallerRole, signedOutBecause, signIn } from '../data/session.ts';
+
+export function SignIn() {
+  const [error, setError] = useState<string | null>(null);
+  const [isTrying, setTrying] = useState(false);
+
+  const attempt = async (given: string) => {
+    setTrying(true);
+    setError(null);
+    try {
+      const { role } = await callAs<{ role: CallerRole }>(given, 'GET', '/caller');
+      signIn(given, role);
+    } catch (failure) {
+      if (!(failure instanceof ApiError)) throw failure;
+      setError(failure.status === 401 ? 'The hub does not know this token.' : failure.message);
+    } finally {
+      setTrying(false);
+    }
+  };
+
+  const told = error ?? signedOutBecause.value;
+  return (
+    <main class="sign-in">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          const given = new FormData(event.currentTarget).get('token');
+          if (typeof given === 'string' && given.trim() !== '') void attempt(given.trim());
+        }}
+      >
+        <h1>
+          <img src="/console/icon.svg" alt="" width="28" height="28" /> ocpi-hub console
+        </h1>
+        <label>
+          Admin or viewer token
+          <input name="token" type="password" autocomplete="off" required spellcheck={false} />
+        </label>
+        {told && (
+          <p class="error" role="alert">
+            {told}
+          </p>
+        )}
+        <button type="submit" class="main" disabled={isTrying}>
+          Sign in
+        </button>
+        <p class="quiet">
+          The admin token is in the file <code>admin-token</code> of the hub's data directory, unless it was set with{' '}
+          <code>HUB_ADMIN_TOKEN</code>. It is kept for this browser session alone.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,24 @@
+/**
+ * A state in one word, told by colour, shape and text alike.
+ */
+
+export type Tone = 'good' | 'wait' | 'bad' | 'off' | 'info';
+
+const tones: Readonly<Record<string, Tone>> = {
+  ...{ CONNECTED: 'good', REGISTERED: 'info', OFFLINE: 'bad', SUSPENDED: 'off', PLANNED: 'info' },
+  ...{ closed: 'good', open: 'bad', halfOpen: 'wait' },
+  ...{ DELIVERED: 'good', PENDING: 'wait', DEAD: 'bad' },
+  ...{ OPEN: 'bad', GRACE: 'wait', RESOLVED: 'good' },
+  ...{ RUNNING: 'wait', DONE: 'good', FAILED: 'bad', CANCELED: 'off', INTERRUPTED: 'bad' },
+  ...{ forwarding: 'wait', awaiting: 'wait', relaying: 'wait', relayed: 'good', rejected: 'bad', silent: 'bad' },
+};
+
+const marks: Readonly<Record<Tone, string>> = { good: '●', wait: '◐', bad: '▲', off: '○', info: '◇' };
+
+export function Badge({ state, tone = tones[state] ?? 'info' }: { state: string; tone?: Tone }) {
+  return (
+    <span class={`badge ${tone}`}>
+      <span aria-hidden="true">{marks[tone]}</span> {state}
+    </span>
+  );
+}

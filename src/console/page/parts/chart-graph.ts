@@ -1,0 +1,99 @@
+/**
+ * A state machine's definition as graphs to lay out, one for each of its regions: what it would cost to draw them as one is never
+ * needed, since no transition leads from a region to another.
+ *
+ * A transition of a compound state to one of its own is one from any of them, drawn from a small mark. What a state only counts
+ * (a transition that leads nowhere) is left out, and so is what only tells a machine that is rebuilt how it stood (`wasOpened`).
+ */
+
+/** A state of a region. */
+export interface ChartState {
+  /** `sync.halfOpen.ready`: what `activePaths` gives. */
+  readonly path: string;
+  readonly name: string;
+  readonly kind: 'state' | 'start' | 'any';
+  readonly states: readonly ChartState[];
+}
+
+export interface ChartEdge {
+  readonly from: string;
+  readonly to: string;
+  /** One line for each event that leads there. */
+  readonly labels: readonly string[];
+}
+
+export interface ChartRegion {
+  /** '' of a machine without regions. */
+  readonly name: string;
+  readonly states: readonly ChartState[];
+  readonly edges: readonly ChartEdge[];
+}
+
+interface Config {
+  readonly type?: string;
+  readonly initial?: string;
+  readonly states?: Readonly<Record<string, Config>>;
+  readonly on?: Readonly<Record<string, Target | readonly Target[]>>;
+}
+
+type Target = string | { readonly target?: string | readonly string[]; readonly guard?: unknown };
+
+const startOf = (path: string) => `${path}#start`;
+const anyOf = (path: string) => `${path}#any`;
+
+/** `definition`: what `createMachine` takes, as JSON. */
+export function regionsOf(definition: unknown): ChartRegion[] {
+  const root = definition as Config;
+  if (root.type === 'parallel') return Object.entries(root.states ?? {}).map(([name, of]) => regionOf(name, of));
+  return [regionOf('', root)];
+}
+
+function regionOf(name: string, config: Config): ChartRegion {
+  const edges = new Map<string, { from: string; to: string; labels: string[] }>();
+  const add = (from: string, to: string, label: string | null) => {
+    const edge = edges.get(`${from} ${to}`) ?? { from, to, labels: [] };
+    edges.set(`${from} ${to}`, edge);
+    if (label !== null && !edge.labels.includes(label)) edge.labels.push(label);
+  };
+  const states = statesOf(name, name, config, add);
+  return { name, states, edges: [...edges.values()] };
+}
+
+type Add = (from: string, to: string, label: string | null) => void;
+
+function statesOf(region: string, path: string, config: Config, add: Add): ChartState[] {
+  const below = (name: string) => (path === '' ? name : `${path}.${name}`);
+  const inside = Object.entries(config.states ?? {}).map(([name, of]): ChartState => {
+    for (const { event, target } of leaving(of)) {
+      const isInner = target.startsWith('.');
+      if (!isInner) add(below(name), below(target), eventName(region, event));
+    }
+    return { path: below(name), name, kind: 'state', states: statesOf(region, below(name), of, add) };
+  });
+  if (inside.length === 0) return [];
+  const fromAny = leaving(config).filter(({ target }) => target.startsWith('.'));
+  for (const { event, target } of fromAny) add(anyOf(path), below(target.slice(1)), eventName(region, event));
+  if (config.initial !== undefined) add(startOf(path), below(config.initial), null);
+  const mark = (kind: 'start' | 'any', at: string): ChartState => ({ path: at, name: kind, kind, states: [] });
+  return [
+    ...(config.initial === undefined ? [] : [mark('start', startOf(path))]),
+    ...inside,
+    ...(fromAny.length === 0 ? [] : [mark('any', anyOf(path))]),
+  ];
+}
+
+function leaving({ on = {} }: Config): { event: string; target: string }[] {
+  const told = Object.entries(on).filter(([event]) => !/\.was[A-Z]/.test(event));
+  return told.flatMap(([event, given]) =>
+    [given].flat().flatMap((one: Target) => {
+      const targets = [typeof one === 'string' ? one : (one.target ?? [])].flat();
+      return targets.map((target) => ({ event, target }));
+    }),
+  );
+}
+
+/** Without the name of the region or the machine, which is said already. */
+function eventName(region: string, event: string): string {
+  const [first, ...rest] = event.split('.');
+  return first === region || first === 'partner' || first === 'circuit' ? rest.join('.') : event;
+}

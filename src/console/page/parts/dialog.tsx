@@ -1,0 +1,28 @@
+/**
+ * A modal dialog: the browser's own, with its focus and its Escape.
+ */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+export function Dialog({ title, onClose, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-labelledby={heading} onClose={onClose}>
+      <header>
+        <h2 id={heading}>{title}</h2>
+        <button type="button" class="plain" aria-label="Close" onClick={() => dialog.current?.close()}>
+          ✕
+        </button>
+      </header>
+      {children}
+    </dialog>
+  );
+}

@@ -1,0 +1,93 @@
+/**
+ * Filters that live in the address bar, so that a view can be shared, and a table that is one everywhere.
+ */
+import type { ComponentChildren } from 'preact';
+import { useSearchParams } from 'wouter-preact';
+
+/** Values of the query by name ('' when absent), and how to change some of them without a new entry in the history. */
+export function useFilters<Name extends string>(
+  names: readonly Name[],
+): [Readonly<Record<Name, string>>, (changes: Partial<Record<Name, string>>) => void] {
+  const [search, setSearch] = useSearchParams();
+  const values = Object.fromEntries(names.map((name) => [name, search.get(name) ?? ''])) as Record<Name, string>;
+  const change = (changes: Partial<Record<Name, string>>) => {
+    const given = Object.entries<string>({ ...values, ...changes } as Record<string, string>);
+    setSearch(new URLSearchParams(given.filter(([, value]) => value !== '')), { replace: true });
+  };
+  return [values, change];
+}
+
+interface TextFilterProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly placeholder?: string;
+  /** The first filter of a page is what `/` leads to. */
+  readonly isFirst?: boolean;
+}
+
+export function TextFilter({ label, value, onChange, placeholder, isFirst = false }: TextFilterProps) {
+  return (
+    <label>
+      {label}
+      <input
+        type="search"
+        value={value}
+        placeholder={placeholder}
+        spellcheck={false}
+        autocomplete="off"
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+        {...(isFirst && { 'data-filter': true })}
+      />
+    </label>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly value: string;
+  /** Value and what is shown. */
+  readonly options: readonly (readonly [string, string])[];
+  readonly onChange: (value: string) => void;
+}
+
+export function Choice({ label, value, options, onChange }: ChoiceProps) {
+  return (
+    <label>
+      {label}
+      <select value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+        {options.map(([option, shown]) => (
+          <option key={option} value={option}>
+            {shown}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface TableProps {
+  /** For those who cannot see it. */
+  readonly caption: string;
+  readonly columns: readonly string[];
+  readonly children: ComponentChildren;
+}
+
+export function Table({ caption, columns, children }: TableProps) {
+  return (
+    <section class="table-scroll" aria-label={caption}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column} scope="col">
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </section>
+  );
+}

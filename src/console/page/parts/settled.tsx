@@ -1,0 +1,94 @@
+/**
+ * Fields of filters that the hub applies: what is typed counts once it is done, so that no half-typed id is asked for.
+ */
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+const settleMs = 450;
+
+interface SettledFieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onSettled: (value: string) => void;
+  readonly placeholder?: string;
+  /** Offered while typing. */
+  readonly options?: readonly string[];
+  /** What it must look like to be asked for, and how to say so. */
+  readonly pattern?: { readonly test: RegExp; readonly hint: string };
+  readonly isFirst?: boolean;
+}
+
+export function SettledField(props: SettledFieldProps) {
+  const { label, value, onSettled, placeholder, options = [], pattern, isFirst = false } = props;
+  const [draft, setDraft] = useState(value);
+  const timer = useRef<ReturnType<typeof setTimeout>>();
+  useEffect(() => setDraft(value), [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const list = `${label.toLowerCase().replaceAll(' ', '-')}-offered`;
+  const isWrong = draft !== '' && pattern?.test.test(draft) === false;
+
+  const settle = (text: string) => {
+    clearTimeout(timer.current);
+    const wanted = text.trim();
+    if (wanted !== value && (wanted === '' || pattern?.test.test(wanted) !== false)) onSettled(wanted);
+  };
+  return (
+    <label>
+      {label}
+      <input
+        type="search"
+        value={draft}
+        placeholder={placeholder}
+        spellcheck={false}
+        autocomplete="off"
+        list={options.length > 0 ? list : undefined}
+        aria-invalid={isWrong}
+        title={isWrong ? pattern?.hint : undefined}
+        onInput={({ currentTarget }) => {
+          const text = currentTarget.value;
+          setDraft(text);
+          clearTimeout(timer.current);
+          timer.current = setTimeout(() => settle(text), settleMs);
+        }}
+        onKeyDown={({ key, currentTarget }) => key === 'Enter' && settle(currentTarget.value)}
+        onBlur={({ currentTarget }) => settle(currentTarget.value)}
+        {...(isFirst && { 'data-filter': true })}
+      />
+      {options.length > 0 && (
+        <datalist id={list}>
+          {options.map((option) => (
+            <option key={option} value={option} />
+          ))}
+        </datalist>
+      )}
+    </label>
+  );
+}
+
+interface InstantFieldProps {
+  readonly label: string;
+  /** RFC 3339, or empty. */
+  readonly value: string;
+  readonly onSettled: (value: string) => void;
+}
+
+/** Shown in local time, kept in UTC: an address means the same instant everywhere. */
+export function InstantField({ label, value, onSettled }: InstantFieldProps) {
+  return (
+    <label>
+      {label}
+      <input
+        type="datetime-local"
+        step="1"
+        value={localOf(value)}
+        onChange={({ currentTarget }) => onSettled(currentTarget.value && new Date(currentTarget.value).toISOString())}
+      />
+    </label>
+  );
+}
+
+function localOf(instant: string): string {
+  const date = new Date(instant);
+  if (instant === '' || Number.isNaN(date.getTime())) return '';
+  const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+  return local.toISOString().slice(0, 19);
+}

@@ -1,0 +1,60 @@
+/**
+ * Rows of a long table: only those near the part of the page that is seen are in the document.
+ */
+import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+interface RowsProps {
+  readonly ids: readonly string[];
+  readonly columns: number;
+  /** Every row is so high. */
+  readonly rowPx: number;
+  readonly children: (id: string, index: number) => ComponentChildren;
+}
+
+/** Rows beyond each edge; also how far one scrolls before others are drawn. */
+const beyond = 12;
+
+export function Rows({ ids, columns, rowPx, children }: RowsProps) {
+  const top = useRef<HTMLTableSectionElement>(null);
+  const [[first, last], setSeen] = useState<readonly [number, number]>([0, 60]);
+
+  useLayoutEffect(() => {
+    const look = () => {
+      const above = top.current?.getBoundingClientRect().top ?? 0;
+      const step = (row: number) => Math.floor(row / beyond) * beyond;
+      const from = Math.max(0, step(-above / rowPx) - beyond);
+      const to = step((window.innerHeight - above) / rowPx) + 2 * beyond;
+      setSeen((seen) => (seen[0] === from && seen[1] === to ? seen : [from, to]));
+    };
+    look();
+    addEventListener('scroll', look, { passive: true });
+    addEventListener('resize', look, { passive: true });
+    return () => {
+      removeEventListener('scroll', look);
+      removeEventListener('resize', look);
+    };
+  }, [rowPx]);
+
+  const [from, to] = [Math.min(first, ids.length), Math.min(last, ids.length)];
+  return (
+    <>
+      <tbody ref={top} class="gap" aria-hidden="true">
+        <Gap columns={columns} px={from * rowPx} />
+      </tbody>
+      <tbody>{ids.slice(from, to).map((id, index) => children(id, from + index))}</tbody>
+      <tbody class="gap" aria-hidden="true">
+        <Gap columns={columns} px={(ids.length - to) * rowPx} />
+      </tbody>
+    </>
+  );
+}
+
+function Gap({ columns, px }: { columns: number; px: number }) {
+  if (px <= 0) return null;
+  return (
+    <tr>
+      <td colSpan={columns} style={{ height: `${px}px`, padding: 0 }} />
+    </tr>
+  );
+}

@@ -1,0 +1,138 @@
+/**
+ * The frame around every page: who is signed in, where one can go, what was just done.
+ */
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';
+import { ApiError, call } from './data/api.ts';
+import { type CallerRole, role, signOut, token } from './data/session.ts';
+import { type Theme, theme, themes } from './data/theme.ts';
+import { SignIn } from './pages/sign-in.tsx';
+import { pages } from './pages.ts';
+import { Shortcuts, useShortcuts } from './parts/keys.tsx';
+import { Notices } from './parts/notices.tsx';
+import { Empty } from './parts/states.tsx';
+
+export function Shell() {
+  return (
+    <>
+      {token.value === null ? <SignIn /> : <SignedIn />}
+      <Notices />
+    </>
+  );
+}
+
+function SignedIn() {
+  useRole();
+  return (
+    <Router base="/console">
+      <Frame />
+    </Router>
+  );
+}
+
+/** A token that was kept says again what it may do. */
+function useRole() {
+  useEffect(() => {
+    if (role.value !== null) return;
+    call<{ role: CallerRole }>('GET', '/caller').then(
+      (caller) => {
+        role.value = caller.role;
+      },
+      (error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+      },
+    );
+  }, []);
+}
+
+function Frame() {
+  const [, navigate] = useLocation();
+  useShortcuts(pages, navigate);
+  return (
+    <div class="frame">
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <header class="top">
+        <Link href="/" class="brand">
+          <img src="/console/icon.svg" alt="" width="22" height="22" />
+          <span>ocpi-hub</span>
+        </Link>
+        <Navigation />
+        <div class="top-end">
+          <ThemeChoice />
+          <span class="quiet wide-only">{role.value ?? '…'}</span>
+          <button type="button" class="plain" onClick={() => signOut()}>
+            Sign out
+          </button>
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Switch>
+          {pages.map(({ path, title, page: Page }) => (
+            <Route key={path} path={path}>
+              <Titled title={title}>
+                <Page />
+              </Titled>
+            </Route>
+          ))}
+          <Route path="/overview">
+            <Redirect to="/" />
+          </Route>
+          <Route>
+            <Empty title="There is no such page" hint="Choose one from the menu above." />
+          </Route>
+        </Switch>
+      </main>
+      <Shortcuts destinations={pages} />
+    </div>
+  );
+}
+
+/** Tabs are told apart by what stands in them: a page without a place in the menu goes by the end of its address. */
+function Titled({ title, children }: { title: string | null; children: ComponentChildren }) {
+  const [location] = useLocation();
+  useEffect(() => {
+    document.title = `${title ?? decodeURIComponent(location.split('/').at(-1) ?? '')} · ocpi-hub`;
+  }, [title, location]);
+  return <>{children}</>;
+}
+
+function Navigation() {
+  const [location] = useLocation();
+  const isHere = (path: string) => (path === '/' ? location === '/' : location.startsWith(path));
+  return (
+    <nav aria-label="Pages">
+      <ul>
+        {pages
+          .filter(({ title }) => title !== null)
+          .map(({ path, title }) => (
+            <li key={path}>
+              <Link href={path} aria-current={isHere(path) ? 'page' : undefined}>
+                {title}
+              </Link>
+            </li>
+          ))}
+      </ul>
+    </nav>
+  );
+}
+
+function ThemeChoice() {
+  return (
+    <select
+      aria-label="Theme"
+      value={theme.value}
+      onChange={({ currentTarget }) => {
+        theme.value = currentTarget.value as Theme;
+      }}
+    >
+      {themes.map((one) => (
+        <option key={one} value={one}>
+          {one}
+        </option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,68 @@
+/**
+ * How partners stand that live in other hubs, as those said of late: for operators, and for nothing that is decided.
+ */
+import type { PartyId } from '../domain/party.ts';
+import { askShard } from './asked.ts';
+import type { Core } from './core.ts';
+import type { Deliveries } from './deliveries.ts';
+import type { CircuitView } from './operator.ts';
+import type { PartnerActors } from './partners.ts';
+import type { Peers } from './peers.ts';
+
+const askEveryMs = 1_000;
+
+export interface Standing {
+  readonly id: PartyId;
+  readonly circuits: readonly CircuitView[];
+  readonly queue: ReturnType<Deliveries['queue']>;
+  /** Epoch ms. */
+  readonly contact: number | null;
+}
+
+/** Of the partners that live here. */
+export function standings({ state, isOurs }: Core, actors: PartnerActors, deliveries: Deliveries): Standing[] {
+  return [...state.partners()].flatMap(({ id }) => {
+    const own = { id, circuits: actors.circuits(id), queue: deliveries.queue(id), contact: state.lastContact(id) };
+    return isOurs(id) ? [own] : [];
+  });
+}
+
+export class Elsewhere {
+  readonly #core: Core;
+  #standings: ReadonlyMap<PartyId, Standing> = new Map();
+  #timer: NodeJS.Timeout | null = null;
+  #asking: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** Null: it lives here, or nothing is known yet. */
+  of(partnerId: PartyId): Standing | null {
+    return this.#core.isOurs(partnerId) ? null : (this.#standings.get(partnerId) ?? null);
+  }
+
+  start(peers: Peers): void {
+    this.#timer = setTimeout(() => {
+      this.#asking = this.#ask(peers).finally(() => {
+        if (!this.#closed) this.start(peers);
+      });
+    }, askEveryMs);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#asking;
+  }
+
+  /** Never rejects: a hub that does not answer is shown as it was. */
+  async #ask(peers: Peers): Promise<void> {
+    const told = await Promise.allSettled(
+      peers.others().map((shard) => askShard<Standing[]>(this.#core, shard, 'standing', {})),
+    );
+    const found = told.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    this.#standings = new Map([...this.#standings, ...found.map((one) => [one.id, one] as const)]);
+  }
+}

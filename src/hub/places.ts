@@ -1,0 +1,70 @@
+/**
+ * How far the deliveries to the receivers of one shard have come in all of the shards: where a recovery begins to look.
+ *
+ * L1  Everything owed to any receiver of the shard up to a place has ended or has a row of its own.
+ * L2  They stand as one remembered delivery for each shard, to a receiver that no party is named like, under that shard's fence.
+ */
+import type { DeliveryRow, Seq, Shard, Store } from '../../storage/contract.ts';
+import { atOnce } from './at-once.ts';
+
+const readAtOnce = 32;
+/** Behind every horizon. */
+const placeSeq: Seq = Number.MAX_SAFE_INTEGER;
+const destOf = (home: Shard) => `#${home}`;
+
+/** Of one home shard, by the shard of the events. */
+type Reached = Readonly<Record<Shard, Seq>>;
+
+export class Places {
+  readonly #reached = new Map<Shard, Reached>();
+
+  private constructor() {}
+
+  static async read(store: Store, homes: Iterable<Shard>): Promise<Places> {
+    const places = new Places();
+    await atOnce(homes, readAtOnce, async (home) => {
+      const row = await store.delivery(destOf(home), home, placeSeq);
+      places.#reached.set(home, (row?.data as Reached | undefined) ?? {});
+    });
+    return places;
+  }
+
+  of(home: Shard, shard: Shard): Seq {
+    return this.#reached.get(home)?.[shard] ?? 0;
+  }
+
+  /** The lowest of all homes that were read. */
+  lowest(shard: Shard): Seq {
+    let lowest = Number.POSITIVE_INFINITY;
+    for (const reached of this.#reached.values()) lowest = Math.min(lowest, reached[shard] ?? 0);
+    return lowest;
+  }
+
+  /**
+   * `reached`: floors of receivers, by home and shard; where a home has none in a shard nothing is owed up to `heads`. Only homes that are
+   * still held are written.
+   */
+  async write(
+    store: Store,
+    reached: ReadonlyMap<Shard, ReadonlyMap<Shard, Seq>>,
+    heads: ReadonlyMap<Shard, Seq>,
+  ): Promise<void> {
+    for (const [home, before] of this.#reached) {
+      const fence = store.held(home);
+      const now: Record<Shard, Seq> = {};
+      for (const [shard, head] of heads) {
+        const seq = Math.max(before[shard] ?? 0, reached.get(home)?.get(shard) ?? head);
+        if (seq > 0) now[shard] = seq;
+      }
+      if (!fence || isSame(before, now)) continue;
+      const row: DeliveryRow = { dest: destOf(home), shard: home, seq: placeSeq, state: 'DELIVERED', data: now };
+      await store.settle(fence, [row], []);
+      this.#reached.set(home, now);
+    }
+  }
+}
+
+function isSame(a: Reached, b: Reached): boolean {
+  const shards = Object.keys(b).map(Number);
+  return shards.length === Object.keys(a).length && shards.every((shard) => a[shard] === b[shard]);
+}

@@ -1,0 +1,218 @@
+/**
+ * Trims the log: events older than HUB_EVENTS_KEEP_DAYS go, little by little, and what is still needed stays.
+ *
+ * T1  The log stays from the first event on that is younger, that a receiver has not been brought past, or whose delivery waits
+ *     for another attempt: nothing that is owed is trimmed. Whoever holds back what is too old is named.
+ * T2  Dead letters end with their event, and the log says how many of whom before they go: until then they can be put back. After
+ *     a crash in between it says so once more.
+ * T3  One small piece at a time, with a pause after it, so that pushes and deliveries keep their pace.
+ * T4  A piece is trimmed whole or not at all; wherever a crash or an error stops it, the next sweep goes on from there.
+ * T5  Nothing is recorded of a command between the decision that all of it goes and the trim.
+ */
+import type { DeliveryRow, Kept, RowKey, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import { keyOf, type PartyId } from '../domain/party.ts';
+import type { Core } from './core.ts';
+import type { Deliveries } from './deliveries.ts';
+import { keepingOf, keptBefore } from './kept-events.ts';
+import { rowsOf } from './outbox.ts';
+import type { LogHeld } from './overview-view.ts';
+import { Places } from './places.ts';
+
+const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+/** Sweeps stand on multiples of it. */
+const sweepMs = hourMs;
+/** One piece: so many events, or so many deliveries of them. */
+const eventsMax = 64;
+const deliveriesMax = 2_000;
+const pauseMs = 20;
+
+type Dead = Record<PartyId, number>;
+
+/** What the log has not been told yet. */
+interface Trimmed {
+  upTo: Seq;
+  events: number;
+  kept: number;
+}
+
+export class Retention {
+  readonly #core: Core;
+  readonly #deliveries: Deliveries;
+  readonly #held = new Map<Shard, LogHeld>();
+  /** Dead letters of the trim that was asked for last, until it is known whether it was made. */
+  readonly #going = new Map<Shard, { readonly upTo: Seq; readonly dead: Dead }>();
+  /** Of a hub with a share of the shards, as the sweep found them. */
+  #places: Places | null = null;
+  #sweeping: Promise<void> = Promise.resolve();
+  #closed = false;
+  #wake: () => void = () => {};
+
+  constructor(core: Core, deliveries: Deliveries) {
+    this.#core = core;
+    this.#deliveries = deliveries;
+  }
+
+  /** Arms the next sweep; nothing when the log is kept for ever. */
+  schedule(): void {
+    const { timers, ports, settings } = this.#core;
+    if (settings.eventsKeepDays === 0) return;
+    const next = (Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs;
+    timers.arm('retention', next, () => {
+      this.#sweeping = this.#sweep()
+        .catch((error: unknown) => ports.log.error({ err: error }, 'could not trim the log; the next sweep goes on'))
+        .finally(() => this.schedule());
+    });
+  }
+
+  /** Who holds the log back, as the last sweep found it, as long as anything waits for them. */
+  held(): LogHeld | null {
+    const found = [...this.#held.values()];
+    const by = [...new Set(found.flatMap((held) => held.by))].filter((id) => {
+      const { depth, behind } = this.#deliveries.queue(id);
+      return depth > 0 || behind;
+    });
+    const [since] = found.map((held) => held.since).sort();
+    return since === undefined || by.length === 0 ? null : { since, by };
+  }
+
+  /** Resolves when the piece that is being trimmed has ended. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#wake();
+    await this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    const { store, settings, ports, shards, peers } = this.#core;
+    // What a session may still go back to is kept at least that long. [D37]
+    const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
+    const before = new Date(ports.clock.now() - keepMs).toISOString();
+    if (peers) this.#places = await Places.read(store, Object.keys(store.health().heads).map(Number));
+    for (const shard of shards) {
+      const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
+      try {
+        while (!this.#closed && store.health().state === 'open' && (await this.#piece(shard, before, trimmed))) {
+          await this.#pause();
+        }
+      } finally {
+        if (trimmed.events > 0) await this.#tell(trimmed, {});
+      }
+    }
+  }
+
+  /** Resolves with whether there may be more. */
+  async #piece(shard: Shard, before: string, trimmed: Trimmed): Promise<boolean> {
+    const { store } = this.#core;
+    const fence = store.held(shard);
+    const horizon = store.horizon(shard);
+    this.#forget(shard, horizon);
+    const old = oldOnes(await store.read({ shard, after: horizon, limit: eventsMax }), before);
+    const { upTo, dead, holders } = await this.#needless(shard, old.at(-1)?.seq ?? horizon);
+    const first = old.find(({ seq }) => seq > upTo);
+    if (first) this.#held.set(shard, { since: first.at, by: holders });
+    else this.#held.delete(shard);
+    if (!fence || upTo <= horizon) return false;
+    const events = old.filter(({ seq }) => seq <= upTo);
+    await this.#undisturbed(events, async () => {
+      const { keeps, drops, rows } = await this.#kept(shard, horizon, events);
+      const sum = { upTo, events: trimmed.events + events.length, kept: trimmed.kept + keeps.length - drops.length };
+      const isTold = Object.keys(dead).length > 0;
+      if (isTold) await this.#tell(sum, dead);
+      this.#going.set(shard, { upTo, dead });
+      await store.trim({ fence, upTo, keeps, drops, rows });
+      Object.assign(trimmed, isTold ? { events: 0, kept: 0 } : sum);
+    });
+    this.#forget(shard, upTo);
+    return true;
+  }
+
+  /** A trim of unknown end was made if the horizon says so: then its dead letters do not count any more. [T4] */
+  #forget(shard: Shard, horizon: Seq): void {
+    const going = this.#going.get(shard);
+    this.#going.delete(shard);
+    if (!going || horizon < going.upTo) return;
+    for (const [receiver, count] of Object.entries(going.dead)) this.#deliveries.forgotten(receiver, count);
+  }
+
+  /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [T1] */
+  async #needless(shard: Shard, wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
+    const { store, state, peers } = this.#core;
+    const floors = new Map((await store.floors()).filter((floor) => floor.shard === shard).map((f) => [f.dest, f.seq]));
+    const receivers = [...new Set([...state.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
+    const floorOf = (receiver: PartyId) =>
+      Math.max(floors.get(receiver) ?? 0, this.#places?.of(store.shardOf(receiver), shard) ?? 0);
+    const brought = new Map(receivers.map((receiver) => [receiver, Math.min(floorOf(receiver), wanted)]));
+    const lowest = Math.min(wanted, ...brought.values());
+    const open: DeliveryRow[] = [];
+    if (lowest > store.horizon(shard)) {
+      await this.#deliveries.flushed();
+      const isUpToThere = (row: DeliveryRow) => row.shard === shard && row.seq <= lowest;
+      if (peers) open.push(...(await peers.openRows(receivers)).filter(isUpToThere));
+      for (const dest of peers ? [] : receivers) {
+        for await (const row of rowsOf(store, { dest, shard, rows: 'open', fromSeq: 0, toSeq: lowest })) open.push(row);
+      }
+    }
+    for (const { state: is, seq, dest } of open) {
+      if (is === 'PENDING') brought.set(dest, Math.min(brought.get(dest) ?? 0, seq - 1));
+    }
+    const upTo = Math.min(wanted, ...brought.values());
+    const dead: Dead = {};
+    for (const { dest, seq } of open) if (seq <= upTo) dead[dest] = (dead[dest] ?? 0) + 1;
+    const holders = receivers.filter((receiver) => upTo < wanted && brought.get(receiver) === upTo);
+    return { upTo, dead, holders: [...new Set(holders.flatMap((receiver) => state.partnerOf(receiver)?.id ?? []))] };
+  }
+
+  /** A result that comes late takes its turn after the trim, or before the decision. [T5] */
+  #undisturbed(events: readonly StoredEvent[], work: () => Promise<void>): Promise<void> {
+    const { recorder } = this.#core;
+    const streams = new Set(events.map(({ stream }) => stream).filter((stream) => stream.startsWith('command:')));
+    return [...streams].reduce((inner, stream) => () => recorder.inTurn(stream, inner), work)();
+  }
+
+  async #kept(shard: Shard, horizon: Seq, events: readonly StoredEvent[]) {
+    const streams = new Map<string, StoredEvent[]>();
+    for (const event of events) streams.set(event.stream, [...(streams.get(event.stream) ?? []), event]);
+    const found = { keeps: [] as Kept[], drops: [] as Seq[], rows: [] as RowKey[] };
+    for (const [stream, recent] of streams) {
+      const before = await keptBefore(this.#core, shard, stream, horizon);
+      const { keeps, rows } = await keepingOf([...before, ...recent], this.#core);
+      const stay = new Set(keeps.map(({ seq }) => seq));
+      found.keeps.push(...keeps.filter(({ seq }) => seq > horizon));
+      found.drops.push(...before.map(({ seq }) => seq).filter((seq) => !stay.has(seq)));
+      found.rows.push(...rows);
+    }
+    return found;
+  }
+
+  async #pause(): Promise<void> {
+    const { clock } = this.#core.ports;
+    if (this.#closed) return;
+    let timer: unknown;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      timer = clock.setTimeout(() => resolve(), pauseMs);
+    });
+    clock.clearTimeout(timer);
+  }
+
+  /** [T2] */
+  async #tell({ upTo, events, kept }: Trimmed, dead: Dead): Promise<void> {
+    const { recorder, ports } = this.#core;
+    const data = { upTo, events, kept, dead };
+    if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters end with their events, which are too old');
+    ports.log.info(data, 'the log was trimmed');
+    const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
+    await recorder.record({ shardOf: '', facts, trace: null, at: recorder.instant() });
+  }
+}
+
+/** Those that are old enough and lie before the first that is not, one piece at most. */
+function oldOnes(events: readonly StoredEvent[], before: string): readonly StoredEvent[] {
+  let owed = 0;
+  const end = events.findIndex(({ at, to }, index) => {
+    owed += to.length;
+    return at >= before || (index > 0 && owed > deliveriesMax);
+  });
+  return end === -1 ? events : events.slice(0, end);
+}

@@ -1,0 +1,95 @@
+/**
+ * What the process itself feels: how full its heap is and how late its event loop. Taken a few times a second, so that asking for
+ * it costs nothing on the way of a request.
+ *
+ * G1  A heap that is small for its limit is swept after it has grown by `growthMax`, however small it is. V8 alone
+ *     sweeps a hub's again after as little as a fifth more of it, under load every few seconds, and where its helpers have no core of
+ *     their own each sweep keeps requests and deliveries waiting for a tenth of a second and more.
+ */
+import { PerformanceObserver, performance } from 'node:perf_hooks';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
+
+/** As the doors ask for it. */
+interface Felt {
+  /** What was in use of the heap after its last sweep, as a part of its limit. */
+  readonly heap: number;
+  readonly loopDelayMs: number;
+  /** How far forwarding is behind because the process has no time for it. */
+  readonly forwardingMs: number;
+}
+
+export interface PressureGauge {
+  felt(): Felt;
+  close(): void;
+}
+
+const sampledEveryMs = 100;
+/** A single late turn is nothing: the mean of so many is looked at. */
+const samplesMax = 10;
+/** A process that is idle for more of its time does not keep its deliveries waiting. */
+const busyFrom = 0.8;
+/** Kind of a collection that sweeps the whole heap, in what Node reports of it. */
+const majorKind = 4;
+
+const mebibyte = 1024 * 1024;
+
+/** Bytes that bodies and answers may hold: what is parsed from them takes a few times as much. */
+export const heldBytesMax = Math.min(512 * mebibyte, Math.max(8 * mebibyte, getHeapStatistics().heap_size_limit / 8));
+
+/** Characters of bodies on their way to partners; as many again wait to be sent. */
+export const bodiesMax = Math.min(32 * mebibyte, getHeapStatistics().heap_size_limit / 16);
+
+/** Characters of a page of objects: those that are read at the same time leave half of the room to others. */
+export const pageSizeMax = Math.min(8 * mebibyte, heldBytesMax / 8);
+
+/** By how much a heap may grow between two sweeps, in bytes. [G1] */
+const growthMax = Math.min(128 * mebibyte, getHeapStatistics().heap_size_limit / 16);
+/** Where that is less than so much of what is in use, V8 decides by itself. */
+const growthPercentMin = 30;
+/** What is in use may itself have grown when the next sweep applies it. */
+const growthPercentMax = 300;
+
+/** `used`: bytes that the last sweep left; 0: as V8 sees fit. [G1] */
+export function growthPercent(used: number): number {
+  const percent = Math.floor((100 * growthMax) / used);
+  return percent < growthPercentMin ? 0 : Math.min(percent, growthPercentMax);
+}
+
+export function pressureGauge(forwardingLagMs: () => number = () => 0): PressureGauge {
+  const limit = getHeapStatistics().heap_size_limit;
+  const used = () => process.memoryUsage().heapUsed / limit;
+  // What is in use just before a sweep is mostly garbage: only what a sweep left counts, unless even less is in use now.
+  let afterSweep = used();
+  const spaceSweeps = () => setFlagsFromString(`--heap-growing-percent=${growthPercent(afterSweep * limit)}`);
+  spaceSweeps();
+  let felt: Felt = { heap: 0, loopDelayMs: 0, forwardingMs: 0 };
+  const sweeps = new PerformanceObserver((list) => {
+    const entries = list.getEntries() as unknown as readonly { detail?: { kind?: number } }[];
+    if (!entries.some(({ detail }) => detail?.kind === majorKind)) return;
+    afterSweep = used();
+    spaceSweeps();
+  });
+  sweeps.observe({ entryTypes: ['gc'] });
+  const late: number[] = [];
+  let sampledAt = performance.now();
+  let loopBefore = performance.eventLoopUtilization();
+  const sampling = setInterval(() => {
+    const now = performance.now();
+    late.push(Math.max(0, now - sampledAt - sampledEveryMs));
+    sampledAt = now;
+    if (late.length > samplesMax) late.shift();
+    const loopDelayMs = late.reduce((sum, one) => sum + one, 0) / samplesMax;
+    const loop = performance.eventLoopUtilization();
+    const { utilization } = performance.eventLoopUtilization(loop, loopBefore);
+    loopBefore = loop;
+    const forwardingMs = utilization >= busyFrom ? forwardingLagMs() : 0;
+    felt = { heap: Math.min(afterSweep, used()), loopDelayMs, forwardingMs };
+  }, sampledEveryMs).unref();
+  return {
+    felt: () => felt,
+    close() {
+      clearInterval(sampling);
+      sweeps.disconnect();
+    },
+  };
+}

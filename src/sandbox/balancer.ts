@@ -1,0 +1,75 @@
+/** A load balancer in front of hub nodes on this machine, as simple as can be: the demo and the tests have nodes behind it. */
+import { once } from 'node:events';
+import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Balancer {
+  readonly url: string;
+  close(): void;
+}
+
+/**
+ * Passes each request to the next port that is ready, as it looks for itself. One that is refused the connection goes to another, since
+ * it was not sent.
+ */
+export async function startBalancer(ports: readonly number[]): Promise<Balancer> {
+  const agent = new Agent({ keepAlive: true });
+  let turn = 0;
+  let ready: readonly number[] = ports;
+  const looking = setInterval(async () => {
+    const states = await Promise.all(ports.map(isReady));
+    ready = states.includes(true) ? ports.filter((_, i) => states[i]) : ports;
+  }, 200);
+  const server: Server = createServer((incoming, response) => {
+    turn += 1;
+    const order = ready.map((_, i) => ready[(turn + i) % ready.length] as number);
+    passOn(incoming, response, order, agent);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close() {
+      clearInterval(looking);
+      agent.destroy();
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(1000) });
+    return answer.status === 200;
+  } catch {
+    return false;
+  }
+}
+
+function passOn(incoming: IncomingMessage, response: ServerResponse, ports: readonly number[], agent: Agent): void {
+  const chunks: Buffer[] = [];
+  incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+  incoming.on('end', () => send(incoming, response, Buffer.concat(chunks), ports, agent));
+}
+
+function send(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  body: Buffer,
+  [port, ...others]: readonly number[],
+  agent: Agent,
+): void {
+  const { method, url: path, headers } = incoming;
+  const sent = request({ host: '127.0.0.1', port, method, path, headers, agent });
+  sent.on('response', (answer) => {
+    response.writeHead(answer.statusCode ?? 0, answer.headers);
+    answer.on('error', () => response.destroy());
+    answer.pipe(response);
+  });
+  sent.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'ECONNREFUSED' && others.length > 0) send(incoming, response, body, others, agent);
+    else response.destroy();
+  });
+  sent.end(body);
+}

@@ -1,0 +1,85 @@
+/**
+ * A PostgreSQL server to throw away, from what is installed: made in a directory of its own, on a free port of this machine. It runs as an
+ * ordinary user, because the server refuses to be root: root lends it the user that its package made.
+ */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+
+const INSTALLED = '/usr/lib/postgresql';
+
+/** Where the server's programs are: of the newest version of the packages, or those of the path; null where none is installed. */
+export const postgresHere: string | null = (() => {
+  const versions = existsSync(INSTALLED) ? readdirSync(INSTALLED) : [];
+  const packaged = versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(INSTALLED, version, 'bin'));
+  const all = [...packaged, ...(process.env.PATH ?? '').split(delimiter)];
+  return all.find((directory) => existsSync(join(directory, 'initdb'))) ?? null;
+})();
+
+/** As whom the server runs; null for whoever runs this. */
+export const postgresUser = (() => {
+  if (process.getuid?.() !== 0) return null;
+  const id = (flag: string) => Number(spawnSync('id', [flag, 'postgres'], { encoding: 'utf8' }).stdout);
+  return { uid: id('-u'), gid: id('-g') };
+})();
+
+export interface TemporaryPostgres {
+  readonly port: number;
+  /** Ends and removes it. */
+  close(): Promise<void>;
+}
+
+/** Rejects with a sentence when no server is installed, or it does not start. */
+export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
+  if (postgresHere === null) {
+    throw new Error(
+      'no PostgreSQL server is installed here (initdb is neither in the path nor below /usr/lib/postgresql)',
+    );
+  }
+  const home = mkdtempSync(join(tmpdir(), 'ocpi-hub-pg-'));
+  if (postgresUser !== null) chownSync(home, postgresUser.uid, postgresUser.gid);
+  const directory = join(home, 'data');
+  const as = { ...postgresUser, cwd: home, stdio: 'ignore' } as const;
+  const words = ['-D', directory, '-U', 'hub', '-E', 'UTF8', '--locale=C', '-k', '-A', 'trust', '--no-sync'];
+  execFileSync(join(postgresHere, 'initdb'), words, as);
+  const port = await freePort();
+  const settings = [`port = ${port}`, `listen_addresses = '127.0.0.1'`, `unix_socket_directories = '${home}'`];
+  appendFileSync(join(directory, 'postgresql.conf'), `\n${settings.join('\n')}\n`);
+  const child = spawn(join(postgresHere, 'postgres'), ['-D', directory], as);
+  const close = async () => {
+    await ended(child, 'SIGINT');
+    rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+  };
+  const isUp = () =>
+    spawnSync(join(postgresHere ?? '', 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', `${port}`]).status;
+  for (let attempt = 0; isUp() !== 0; attempt += 1) {
+    if (attempt === 300 || child.exitCode !== null) {
+      await close();
+      throw new Error('the PostgreSQL server that is installed here does not start');
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  return { port, close };
+}
+
+/** Resolves when a process has ended; at once when it had. */
+export async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const end = once(child, 'exit');
+  child.kill(signal);
+  await end;
+}
+
+/** One that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}

@@ -1,0 +1,115 @@
+/**
+ * The ways in which settings are read: what each takes, and in words what it expects.
+ */
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { z } from 'zod';
+
+/** A way to read a text: its schema, and in words what it expects. */
+export interface Kind<T> {
+  readonly schema: z.ZodType<T, string>;
+  readonly expected: string;
+  readonly unit: string;
+}
+
+/** Longest wait that a Node timer keeps. */
+const timerMsMax = 2 ** 31 - 1;
+export const timerSMax = Math.floor(timerMsMax / 1000);
+
+const digits = /^\d+$/;
+const decimal = /^(\d+(\.\d+)?|\.\d+)$/;
+const toNumber = (text: string) => Number(text);
+
+export function whole(unit: string, min: number, max: number): Kind<number> {
+  const schema = z.string().regex(digits).transform(toNumber).pipe(z.number().min(min).max(max));
+  return { schema, unit, expected: `a whole number from ${min} to ${max}` };
+}
+
+export function number(unit: string, min: number, max: number): Kind<number> {
+  const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().min(min).max(max));
+  return { schema, unit, expected: `a number from ${min} to ${max}, decimals allowed` };
+}
+
+/** A span that cannot be zero. */
+export function span(unit: string, max: number): Kind<number> {
+  const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(max));
+  return { schema, unit, expected: `a number above 0 and up to ${max}, decimals allowed` };
+}
+
+export function text(unit: string, pattern: RegExp, expected: string): Kind<string> {
+  return { schema: z.string().regex(pattern), unit, expected };
+}
+
+export function oneOf<const T extends string>(...values: T[]): Kind<T> {
+  return {
+    schema: z.string().toLowerCase().pipe(z.enum(values)),
+    unit: 'word',
+    expected: `one of ${values.join(', ')}`,
+  };
+}
+
+export const milliseconds = whole('ms', 1, timerMsMax);
+export const perMinute = whole('requests per minute', 1, 1_000_000_000);
+export const file = text('file', /\S/, 'a path');
+export const bearer = text('token', /^[\x21-\x7e]{1,256}$/, '1 to 256 printable ASCII characters without spaces');
+
+export const keys: Kind<string[]> = {
+  schema: z
+    .string()
+    .transform((value) => value.split(/\s+/))
+    .pipe(z.array(z.string().regex(/^[\x21-\x7e]{16,1024}$/))),
+  unit: 'text, separated by spaces',
+  expected: 'one or more keys as HUB_SECRET_KEY takes them, separated by spaces',
+};
+
+export const upperCase = (kind: Kind<string>): Kind<string> => ({
+  ...kind,
+  schema: kind.schema.transform((value) => value.toUpperCase()),
+});
+
+export const schedule: Kind<number[]> = {
+  schema: z
+    .string()
+    .transform((value) => value.split(',').map((part) => part.trim()))
+    .pipe(z.array(z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(timerSMax))).max(100)),
+  unit: 's, comma-separated',
+  expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
+};
+
+/** A base that paths can be joined to: without `/` at its end. */
+export const httpUrl: Kind<string> = {
+  schema: z
+    .url({ protocol: /^https?$/ })
+    .refine((value) => URL.canParse(value) && !/[?#@]/.test(value))
+    .transform((value) => value.replace(/\/+$/, '')),
+  unit: 'URL',
+  expected: 'an http or https URL without user, query or fragment',
+};
+
+export const store = text(
+  'word or URL',
+  /^(level|postgres(ql)?:\/\/\S+)$/,
+  'level, or the address of a database: postgres://user@host:port/database',
+);
+
+/** `10.0.0.0/8`; a bare address is the network of that one address. */
+function toNetwork(value: string): string | undefined {
+  if (ipaddr.isValidCIDR(value)) return value;
+  const family = isIP(value);
+  return family === 0 ? undefined : `${value}/${family === 6 ? 128 : 32}`;
+}
+
+export const loopbackNetworks: readonly string[] = ['127.0.0.0/8', '::1/128'];
+
+export const networks: Kind<string[]> = {
+  schema: z.string().transform((value, context) => {
+    if (value === 'none') return [];
+    if (value === 'loopback') return [...loopbackNetworks];
+    const found = value.split(',').map((part) => toNetwork(part.trim()));
+    const known = found.filter((network) => network !== undefined);
+    if (known.length < found.length) context.addIssue('not a network');
+    return known;
+  }),
+  unit: 'CIDR, comma-separated',
+  expected: 'a comma-separated list of networks such as 10.0.0.0/8,fd00::/8, or the word none or loopback',
+};

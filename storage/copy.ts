@@ -1,0 +1,120 @@
+/**
+ * An embedded store copied into an empty PostgreSQL schema.
+ *
+ * X1  The log lands as it is: in shard 0 of a schema that uses this shard alone. A sequence is part of what partners and operators
+ *     were told (the id of a delivery is `{sequence}-{receiver}`), so none is changed; and all that refers to them stays right.
+ * X2  The copy is one transaction. It is read back and compared, by counts and by a digest over the very records, before it is
+ *     committed: what cannot be shown to be whole is not there.
+ * X3  The embedded store is not changed. The token of its shard goes on from where it was.
+ */
+import { join } from 'node:path';
+import type { Client } from 'pg';
+import type { BackupOptions, Seq } from './contract.ts';
+import { openDatabase } from './engine.ts';
+import { FENCE_KEY } from './keys.ts';
+import { lookApart } from './look-apart.ts';
+import { Primary } from './postgres-connect.ts';
+import { insert, recordsIn, recordsOf, Tally } from './postgres-records.ts';
+import { HOUR, isEmpty, migrate } from './postgres-schema.ts';
+import { mustBeSafe } from './postgres-settings.ts';
+import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
+import { headOf } from './records.ts';
+import { MarkFile, mustCreate } from './side-files.ts';
+
+const SHARD = 0;
+
+export interface Copied {
+  readonly head: Seq;
+  readonly horizon: Seq;
+  readonly events: number;
+  readonly rows: number;
+  readonly deliveries: number;
+  readonly floors: number;
+  readonly timers: number;
+  /** SHA-256 over all of these records, the same on both sides. */
+  readonly digest: string;
+  /** Where they are, without a password. */
+  readonly to: string;
+}
+
+/** Rejects with a sentence, with nothing changed, when the store is in use or not sound, or the schema not empty or in use. */
+export async function copyToPostgres(
+  store: string,
+  url: string,
+  progress: NonNullable<BackupOptions['progress']> = () => {},
+): Promise<Copied> {
+  const address = parsePostgresUrl(url);
+  const { head, horizon } = await soundStore(store, progress);
+  const primary = new Primary(address, 'store copy');
+  try {
+    await primary.find();
+    await migrate(primary, address, 1);
+    const client = await primary.connect();
+    await mustBeSafe(client, address.single);
+    await client.query('begin');
+    await mustBeFree(client, address);
+    const { tally, token } = await fill(client, store, progress);
+    await client.query('update shards set head = $1, horizon = $2, token = greatest(token, $3) where id = $4', [
+      ...[head, horizon, token, SHARD],
+    ]);
+    await client.query(
+      `insert into listed (kind, shelf, hour, shard, n) select kind, shelf, left(upd, ${HOUR}), shard, count(*) from rows
+         where shelf is not null group by 1, 2, 3, 4`,
+    );
+    const counts = { ...tally.counts };
+    const digest = tally.digest();
+    if ((await digestIn(client, progress)) !== digest) throw new Error('the copy is not the same: nothing was copied');
+    await client.query('commit');
+    return {
+      ...{ head, horizon, events: counts.e, rows: counts.o, deliveries: counts.p + counts.d, floors: counts.f },
+      ...{ timers: counts.t, digest, to: address.shown },
+    };
+  } finally {
+    primary.close();
+  }
+}
+
+/** Of a store that nobody uses and whose every record is sound. */
+async function soundStore(store: string, progress: NonNullable<BackupOptions['progress']>) {
+  const mark = await new MarkFile(join(store, 'mark')).read();
+  if (mark === null || (await mustCreate(join(store, 'db'), mark))) throw new Error(`${store} holds no store`);
+  const { report } = await lookApart(store, (records) => progress('verifying', records));
+  const wrong = [...report.faults, ...report.repairs];
+  if (wrong.length > 0) throw new Error(`a damaged store is not copied: ${wrong.join('; ')}`);
+  return report;
+}
+
+async function mustBeFree(client: Client, { schema }: PostgresAddress): Promise<void> {
+  await client.query('lock table meta in access exclusive mode');
+  if (!(await isEmpty(client))) throw new Error(`the schema ${schema} is not empty: a copy goes into a new one`);
+  const { rows } = await client.query<{ name: string }>('select name from nodes where expires > clock_timestamp()');
+  if (rows[0] !== undefined)
+    throw new Error(`the schema ${schema} is in use by the hub ${rows[0].name}: stop it first`);
+  await client.query('update meta set shards = 1');
+}
+
+async function fill(client: Client, store: string, progress: NonNullable<BackupOptions['progress']>) {
+  const db = await openDatabase(join(store, 'db'), false);
+  try {
+    const tally = new Tally();
+    for await (const entries of recordsOf(db)) {
+      await insert(client, SHARD, entries);
+      tally.add(entries);
+      progress('copying', tally.records);
+    }
+    const fence = await db.get(FENCE_KEY);
+    const [token] = fence === undefined ? [0] : (headOf(fence) as [number]);
+    return { tally, token };
+  } finally {
+    await db.close();
+  }
+}
+
+async function digestIn(client: Client, progress: NonNullable<BackupOptions['progress']>): Promise<string> {
+  const tally = new Tally();
+  for await (const entries of recordsIn(client, SHARD)) {
+    tally.add(entries);
+    progress('verifying', tally.records);
+  }
+  return tally.digest();
+}

@@ -1,0 +1,100 @@
+/**
+ * A backup of a PostgreSQL store in the form of the embedded one's: made from one snapshot, verified as every backup is, and restored
+ * into a data directory or copied into a database.
+ *
+ * Y1  Only a store whose log is that of one shard has this form. One that uses more is backed up by PostgreSQL's own means.
+ */
+import type { Client } from 'pg';
+import { makeBackup } from './backup.ts';
+import type { BackupManifest, BackupOptions, Seq } from './contract.ts';
+import { type Batch, chunks, type Database, openDatabase } from './engine.ts';
+import { type EventHead, stageIndexes } from './event-log.ts';
+import { encodeHorizon } from './horizon.ts';
+import * as keys from './keys.ts';
+import { digestOf, type Entry, recordsIn, Tally } from './postgres-records.ts';
+import { encode, headOf } from './records.ts';
+
+const SHARD = 0;
+
+interface Moment {
+  readonly token: number;
+  readonly horizon: Seq;
+  readonly kept: number;
+  readonly sum: number;
+  readonly bytes: number;
+  readonly others: number;
+}
+
+const MOMENT = `select s.token, s.horizon,
+    (select count(*) from events e where e.shard = s.id and e.seq <= s.horizon) as kept,
+    (select coalesce(sum(e.seq), 0)::int8 from events e where e.shard = s.id and e.seq <= s.horizon) as sum,
+    (select sum(pg_total_relation_size(c.oid))::int8 from pg_class c
+      where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r') as bytes,
+    (select count(*) from shards o where o.id <> s.id and o.head > 0) as others
+  from shards s where s.id = ${SHARD}`;
+
+/** On a session of its own. Rejects as `Store.backup` does. */
+export async function writePostgresBackup(
+  client: Client,
+  directory: string,
+  options: BackupOptions,
+): Promise<BackupManifest> {
+  await client.query('begin transaction isolation level repeatable read, read only');
+  const { rows } = await client.query<Moment>(MOMENT);
+  const [moment] = rows as [Moment];
+  if (moment.others > 0) {
+    throw new Error(
+      'this store has its log in several shards, which a backup of this form cannot hold: back the database up (pg_basebackup, pg_dump)',
+    );
+  }
+  const { token, bytes } = moment;
+  const copy = (target: string, paced: BackupOptions & { rest: () => Promise<void> }) =>
+    copyRecords(client, moment, target, paced);
+  const plan = { directory, shard: SHARD, token, bytes, point: () => {}, isRunning: true, copy };
+  const manifest = await makeBackup(plan, options);
+  await client.query('commit');
+  return manifest;
+}
+
+async function copyRecords(
+  client: Client,
+  { token, horizon, kept, sum }: Moment,
+  target: string,
+  { progress, signal, rest }: BackupOptions & { rest: () => Promise<void> },
+): Promise<string> {
+  const db = await openDatabase(target, true);
+  try {
+    const tally = new Tally();
+    for await (const entries of recordsIn(client, SHARD)) {
+      signal?.throwIfAborted();
+      const batch = db.batch();
+      for (const entry of entries) stageEntry(batch, entry);
+      await batch.write();
+      tally.add(entries);
+      progress?.('copying', tally.records);
+      await rest();
+    }
+    const batch = db.batch().put(keys.FENCE_KEY, encode(keys.FENCE_KEY, JSON.stringify([token])));
+    if (horizon > 0) batch.put(keys.HORIZON_KEY, encodeHorizon({ seq: horizon, kept, sum }));
+    await batch.write();
+    const { everything, ours } = await digestsOf(db);
+    if (ours !== tally.digest()) throw new Error('the backup does not hold what the database holds');
+    return everything;
+  } finally {
+    await db.close();
+  }
+}
+
+function stageEntry(batch: Batch, [key, value]: Entry): void {
+  batch.put(key, value);
+  if (!key.startsWith('e/')) return;
+  const [stream, , , , correlationId] = headOf(value) as EventHead;
+  stageIndexes(batch, stream, correlationId, SHARD, keys.seqOf(key));
+}
+
+/** Of all records in order of keys, and of those that came from the tables, in their order. */
+async function digestsOf(db: Database): Promise<{ everything: string; ours: string }> {
+  const everything = new Tally();
+  for await (const chunk of chunks(db, keys.EVERYTHING)) everything.add(chunk);
+  return { everything: everything.digest(), ours: await digestOf(db) };
+}

@@ -1,0 +1,285 @@
+/**
+ * A lane: writes of some shards in order, whatever waits together in one statement. A shard always uses the same lane.
+ *
+ * L1  One statement at a time: two of one shard could swap.
+ * L2  No statement is cancelled. Who waits too long is told that the outcome is unknown, and the statement goes on. One that was
+ *     not sent yet is withdrawn, and never sent.
+ * L3  When a connection ends under a statement, its commits are looked for in the log; what is found is made as durable as a commit
+ *     is before it is acknowledged, what is absent is sent again. So the same commit ends up in the log at most once.
+ * L4  Once a commit may have been written, it is refused only when it cannot be in the log any more.
+ * L5  What waits is bounded; beyond it a job is refused at once.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from 'pg';
+import type { Appended, Fence, Seq, Shard } from './contract.ts';
+import { Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
+import { CONFIRM, parametersOf, RECALL, type Recalled, type Work, WRITE } from './postgres-commits.ts';
+import { ask, type Durability, destroy, isAlive, kindOf, wordsOf } from './postgres-connect.ts';
+
+const GROUP_JOBS = 256;
+const GROUP_CHARACTERS = 4 << 20;
+const WAITING_JOBS_MAX = 16_384;
+const WAITING_CHARACTERS_MAX = 64 << 20;
+/** How often it is asked whether the server still works on a statement that gets no answer. */
+const LOOK_MS = 5000;
+const RETRY_MS = 50;
+
+export interface Job extends Work {
+  readonly size: number;
+  /** It may be in the log. [L4] */
+  sent: boolean;
+  /** Its caller was told that it was not written. [L2] */
+  withdrawn: boolean;
+  /** Null for what is no commit. */
+  done(appended: Appended | null): void;
+  fail(error: Error): void;
+}
+
+export interface LaneOptions {
+  readonly connect: (durability: Durability) => Promise<Client>;
+  /** Greater at each call. */
+  readonly turn: () => number;
+  /** Whether the server works on a statement of this process of its own. */
+  readonly isWorking: (pid: number) => Promise<boolean>;
+  readonly written: (shard: Shard, head: Seq) => void;
+  /** The server refused a statement, and not for what it holds. */
+  readonly refused: (error: Error) => void;
+  /** The connection ended, or a shard was taken: look at both. */
+  readonly gone: () => void;
+  /** Hears of a statement that is about to be sent, and of its answer. */
+  readonly point: (name: string) => void;
+}
+
+export class Lane {
+  readonly #options: LaneOptions;
+  readonly #clients: Partial<Record<Durability, Client>> = {};
+  #waiting: Job[] = [];
+  #characters = 0;
+  #running: Promise<void> | null = null;
+  #stopped = false;
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+  }
+
+  push(job: Job): void {
+    if (this.#waiting.length >= WAITING_JOBS_MAX || this.#characters >= WAITING_CHARACTERS_MAX) {
+      throw new StoreUnavailable(`too much waits to be written (${this.#waiting.length} commits)`);
+    }
+    this.#waiting.push(job);
+    this.#characters += job.size;
+    this.#running ??= this.#run();
+  }
+
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  /** What is in doubt is not asked for any longer. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  async #run(): Promise<void> {
+    // One turn of the loop: requests that arrived together share the first statement too.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#waiting.length > 0) await this.#write(this.#take(), false);
+    this.#running = null;
+  }
+
+  #take(): Job[] {
+    const fences = new Map<Shard, Fence>();
+    const rows = new Map<string, Shard>();
+    let [count, size] = [0, 0];
+    for (const job of this.#waiting) {
+      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || !joins(job, fences, rows)) break;
+      count += 1;
+      size += job.size;
+    }
+    this.#characters -= size;
+    return this.#waiting.splice(0, count);
+  }
+
+  /** Never rejects: its jobs are told. `inDoubt`: any of them may be in the log already. */
+  async #write(group: readonly Job[], inDoubt: boolean): Promise<void> {
+    let jobs = group;
+    let doubted = inDoubt;
+    for (;;) {
+      try {
+        const client = await this.#client(jobs);
+        if (doubted) jobs = await this.#recall(client, jobs, false);
+        jobs = jobs.filter((job) => !job.withdrawn);
+        if (jobs.length === 0) return;
+        const heads = await this.#send(client, jobs);
+        if (heads !== null) return await this.#answer(client, jobs, heads, doubted);
+        doubted = true;
+      } catch (error) {
+        const kind = kindOf(error);
+        const wasSent = jobs.some((job) => job.sent);
+        if (kind === 'gone' && wasSent && !this.#stopped) {
+          doubted = true;
+          this.#options.gone();
+          await sleep(RETRY_MS);
+        } else if (kind === 'data' && isSecond(error)) {
+          const others = await this.#replays(jobs, doubted);
+          if (others.length === 0) return;
+          if (others.length === jobs.length && jobs.length > 1) return await this.#oneByOne(jobs, doubted);
+          jobs = others;
+        } else if (kind === 'data' && jobs.length > 1) {
+          return await this.#oneByOne(jobs, doubted);
+        } else if (kind !== 'again') return this.#refuse(jobs, error as Error, doubted);
+      }
+    }
+  }
+
+  async #oneByOne(jobs: readonly Job[], doubted: boolean): Promise<void> {
+    for (const job of jobs) await this.#write([job], doubted);
+  }
+
+  /** Resolves with the sequences that the shards had before, null when the outcome is unknown. */
+  async #send(client: Client, jobs: readonly Job[]): Promise<Map<Shard, Seq> | null> {
+    const { isWorking, point, turn } = this.#options;
+    const parameters = parametersOf(jobs, turn());
+    for (const job of jobs) job.sent = true;
+    const notices = noticesOf(client);
+    let idle = 0;
+    const pid = (client as unknown as { processID: number }).processID;
+    const watch = setInterval(() => {
+      isWorking(pid).then(
+        (working) => {
+          idle = working ? 0 : idle + 1;
+          if (idle > 1) destroy(client);
+        },
+        () => {},
+      );
+    }, LOOK_MS);
+    try {
+      point('write.before');
+      const rows = await ask<{ id: Shard; before: Seq }>(client, 'write', WRITE, parameters);
+      point('write.after');
+      return notices.cancelled() ? null : new Map(rows.map(({ id, before }) => [id, before]));
+    } finally {
+      clearInterval(watch);
+      notices.end();
+    }
+  }
+
+  async #answer(client: Client, jobs: readonly Job[], heads: Map<Shard, Seq>, doubted: boolean): Promise<void> {
+    const fenced = jobs.filter(({ fence }) => !heads.has(fence.shard));
+    if (fenced.length > 0) this.#options.gone();
+    // One that was sent before may have been written before the shard was taken. [L4]
+    const absent = new Set(doubted && fenced.length > 0 ? await this.#recall(client, fenced, false) : fenced);
+    for (const job of jobs) {
+      const { shard, token, node } = job.fence;
+      const before = heads.get(shard);
+      if (before === undefined) {
+        if (absent.has(job)) job.fail(new Fenced(`shard ${shard} is not held by ${node} with token ${token} any more`));
+        continue;
+      }
+      if (job.commit === null) {
+        job.done(null);
+        continue;
+      }
+      const last = before + job.commit.events.length;
+      heads.set(shard, last);
+      this.#options.written(shard, last);
+      job.done({ first: before + 1, last, replayed: false });
+    }
+  }
+
+  /** Acknowledges those that are in the log, and gives the others. [L3] */
+  async #recall(client: Client, jobs: readonly Job[], replayed: boolean): Promise<Job[]> {
+    const asked = jobs.flatMap(({ fence, commit }) =>
+      commit === null ? [] : [{ shard: fence.shard, idem: commit.idem }],
+    );
+    if (asked.length === 0) return [...jobs];
+    const found = await ask<Recalled>(client, 'recall', RECALL, [JSON.stringify(asked)]);
+    if (found.length === 0) return [...jobs];
+    await this.#confirm();
+    const ends = new Map(found.map((each) => [`${each.shard} ${each.idem}`, each]));
+    return jobs.filter((job) => {
+      const end = job.commit === null ? undefined : ends.get(`${job.fence.shard} ${job.commit.idem}`);
+      if (end === undefined) return true;
+      this.#options.written(end.shard, end.last);
+      job.done({ first: end.last - end.n + 1, last: end.last, replayed });
+      return false;
+    });
+  }
+
+  /** One of them was committed before: whichever it is, the others are written without it. */
+  async #replays(jobs: readonly Job[], doubted: boolean): Promise<Job[]> {
+    try {
+      return await this.#recall(await this.#client(jobs), jobs, !doubted);
+    } catch (error) {
+      // The next attempt meets the same and says so.
+      if (kindOf(error) !== 'gone') throw error;
+      return [...jobs];
+    }
+  }
+
+  async #confirm(): Promise<void> {
+    const client = await this.#session('flushed');
+    const notices = noticesOf(client);
+    try {
+      await client.query(CONFIRM);
+      if (notices.cancelled()) throw new StoreUnavailable('the wait for a standby was cancelled');
+    } finally {
+      notices.end();
+    }
+  }
+
+  #refuse(jobs: readonly Job[], cause: Error, doubted: boolean): void {
+    const kind = kindOf(cause);
+    const words = `the database ${kind === 'gone' ? 'is away' : 'refused a write'}: ${wordsOf(cause)}`;
+    for (const job of jobs) {
+      const isUnknown = job.sent && (doubted || kind === 'gone');
+      if (kind === 'data') job.fail(new TypeError(`the database cannot hold this: ${wordsOf(cause)}`, { cause }));
+      else job.fail(new (isUnknown ? OutcomeUnknown : StoreUnavailable)(words, { cause }));
+    }
+    if (kind === 'data') return;
+    this.#characters = 0;
+    for (const job of this.#waiting.splice(0)) job.fail(new StoreUnavailable(words, { cause }));
+    if (kind === 'gone') this.#options.gone();
+    else this.#options.refused(cause);
+  }
+
+  /** Settles alone need not wait for the disk. (S6) */
+  #client(jobs: readonly Job[]): Promise<Client> {
+    return this.#session(jobs.some(({ commit }) => commit !== null) ? 'flushed' : 'lazy');
+  }
+
+  async #session(durability: Durability): Promise<Client> {
+    const present = this.#clients[durability];
+    if (present !== undefined && isAlive(present)) return present;
+    const client = await this.#options.connect(durability);
+    this.#clients[durability] = client;
+    return client;
+  }
+}
+
+/**
+ * Whether somebody cancelled the wait for a standby: then a commit is answered with success, and a warning says that it stands on
+ * this server and perhaps nowhere else. Its words are in the server's language.
+ */
+function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
+  let warned = false;
+  const listener = ({ code }: { code?: string | undefined }): void => {
+    if (code === '01000') warned = true;
+  };
+  client.on('notice', listener);
+  return { cancelled: () => warned, end: () => void client.off('notice', listener) };
+}
+
+const isSecond = (error: unknown): boolean =>
+  error instanceof Error && 'constraint' in error && error.constraint === 'events_idem';
+
+/** One fence for each shard, and no row from two shards. */
+function joins({ fence, commit }: Job, fences: Map<Shard, Fence>, rows: Map<string, Shard>): boolean {
+  const held = fences.get(fence.shard);
+  if (held !== undefined && (held.token !== fence.token || held.node !== fence.node)) return false;
+  const names = [...(commit?.puts.keys() ?? [])];
+  if (names.some((name) => (rows.get(name) ?? fence.shard) !== fence.shard)) return false;
+  for (const name of names) rows.set(name, fence.shard);
+  fences.set(fence.shard, fence);
+  return true;
+}

@@ -1,0 +1,146 @@
+/**
+ * The pulse of a node: its lease is renewed, other nodes are seen, and with that it is known whether the database is there.
+ *
+ * U1  One beat at a time, three in a lease, on a connection of its own that waits for no standby; and one as soon as another node
+ *     is dead if it does not renew.
+ * U2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
+ *     found are checked like at the start. When that fails too, the database is away and every connection is let go.
+ * U3  After the server refused a write, nothing is written until a write of our own has ended well (S5).
+ */
+import type { Client } from 'pg';
+import type { StoreHealth } from './contract.ts';
+import { StoreUnavailable } from './contract.ts';
+import { CONFIRM } from './postgres-commits.ts';
+import { destroy, isAlive, type Primary, type Sessions, within, wordsOf } from './postgres-connect.ts';
+import type { Leases } from './postgres-leases.ts';
+import { mustBeSafe } from './postgres-settings.ts';
+
+const BEATS_IN_LEASE = 3;
+const RETRY_MS = 200;
+const PAST_END_MS = 20;
+const CONFIRM_MS = 5000;
+
+export interface PulseOptions {
+  readonly primary: Primary;
+  readonly sessions: Sessions;
+  readonly leases: Leases;
+  readonly ttlMs: number;
+  readonly single: boolean;
+  readonly changed: (state: StoreHealth['state'], reason: string | null) => void;
+}
+
+export class Pulse {
+  readonly #options: PulseOptions;
+  #client: Client | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #beating: Promise<void> | null = null;
+  #warning: string | null = null;
+  #refusal: string | null = null;
+  #damage: string | null = null;
+  #confirming = false;
+  #stopped = false;
+
+  constructor(options: PulseOptions) {
+    this.#options = options;
+  }
+
+  /** The first beat. Rejects with what is wrong. */
+  async start(): Promise<void> {
+    await this.#beat();
+    this.#schedule(this.#options.ttlMs / BEATS_IN_LEASE);
+  }
+
+  /** A beat now, or the one that goes on; resolves when it has ended, well or not. */
+  poke(): Promise<void> {
+    if (this.#stopped) return Promise.resolve();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#beating ??= this.#run();
+    return this.#beating;
+  }
+
+  /** U3. */
+  refused(error: Error): void {
+    this.#refusal = `the database refused a write: ${wordsOf(error)}`;
+    this.#tell();
+    void this.#confirm();
+  }
+
+  /** What was found damaged stays so until somebody has looked: writes end, reads go on. (S8) */
+  damaged(error: Error): void {
+    this.#damage = `the database is damaged: ${wordsOf(error)}`;
+    this.#tell();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    if (this.#client !== null) destroy(this.#client);
+    await this.#beating;
+  }
+
+  #schedule(waitMs: number): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = this.#stopped ? null : setTimeout(() => void this.poke(), waitMs);
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    const { primary, leases, ttlMs, changed } = this.#options;
+    let wait = ttlMs / BEATS_IN_LEASE;
+    try {
+      await this.#beat().catch((error: unknown) => (this.#stopped ? Promise.reject(error) : this.#beat()));
+      if (this.#refusal !== null) void this.#confirm();
+      wait = Math.min(wait, leases.firstEnd() + PAST_END_MS);
+    } catch (error) {
+      primary.drop();
+      if (!this.#stopped) changed('failed', wordsOf(error));
+      wait = RETRY_MS;
+    }
+    this.#beating = null;
+    this.#schedule(wait);
+  }
+
+  async #beat(): Promise<void> {
+    const { leases, ttlMs } = this.#options;
+    try {
+      this.#client ??= await this.#connected();
+      if (!isAlive(this.#client)) throw new StoreUnavailable('the connection to the database ended');
+      await within(this.#client, ttlMs, leases.beat(this.#client));
+    } catch (error) {
+      if (this.#client !== null) destroy(this.#client);
+      this.#client = null;
+      leases.interrupted();
+      throw error;
+    }
+    this.#tell();
+  }
+
+  async #connected(): Promise<Client> {
+    const { primary, sessions, single, ttlMs } = this.#options;
+    await primary.find();
+    this.#warning = await sessions.use((client) => within(client, ttlMs, mustBeSafe(client, single)));
+    return primary.connect('lazy');
+  }
+
+  #tell(): void {
+    if (this.#stopped) return;
+    if (this.#damage !== null) this.#options.changed('quarantined', this.#damage);
+    else if (this.#refusal !== null) this.#options.changed('failed', this.#refusal);
+    else this.#options.changed('open', this.#warning);
+  }
+
+  async #confirm(): Promise<void> {
+    if (this.#confirming) return;
+    this.#confirming = true;
+    try {
+      await this.#options.sessions.use((client) => within(client, CONFIRM_MS, client.query(CONFIRM)));
+      this.#refusal = null;
+      this.#tell();
+    } catch (error) {
+      // Said until it is over; the next beat tries again.
+      this.#refusal = wordsOf(error);
+    } finally {
+      this.#confirming = false;
+    }
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * Everything of the PostgreSQL store that only reads.
+ *
+ * R1  Every read goes to the primary, so it sees all that any node was told is written (S7).
+ * R2  A read is one statement, so it is of one moment: page and total of a list, log and horizon.
+ * R3  A hole in the log behind the horizon is damage, never a shorter log (S8).
+ */
+import type { Client } from 'pg';
+import type {
+  DeliveryQuery,
+  DeliveryRow,
+  EventQuery,
+  Floor,
+  FollowQuery,
+  ListPage,
+  ListQuery,
+  Row,
+  RowKey,
+  Seq,
+  Shard,
+  StoredEvent,
+} from './contract.ts';
+import { Damaged } from './contract.ts';
+import * as keys from './keys.ts';
+import { ask } from './postgres-connect.ts';
+import { fromText, HOUR } from './postgres-schema.ts';
+
+/** Runs a read on a session of its own. */
+export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;
+
+const SCAN_ROWS = 1000;
+const ALL = 2 ** 31 - 1;
+/** Postgres refuses what is no int8. */
+const whole = (limit: number): number => Math.max(0, Math.min(ALL, Math.floor(limit)));
+
+interface EventColumns {
+  readonly shard: Shard;
+  readonly seq: Seq;
+  readonly stream: string;
+  readonly type: string;
+  readonly at: string;
+  readonly party: string | null;
+  readonly correlation_id: string | null;
+  /** JSON. */
+  readonly to: string;
+  readonly data: string;
+  readonly body: string | null;
+}
+
+type RowColumns = Omit<Row, 'data'> & { readonly data: string };
+
+const EVENT = `e.shard, e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
+const ROW = 'r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.seq';
+
+const EVENT_AT = `select ${EVENT} from events e join shards s on s.id = e.shard where e.shard = $1 and e.seq = $2 and e.seq > s.horizon`;
+/** $4: null, or a receiver. The horizon comes with them: it is of the same moment. */
+const EVENTS = `select ${EVENT}, s.horizon from shards s join events e on e.shard = s.id and e.seq > greatest($2::int8, s.horizon)
+  where s.id = $1 and e.shard = $1 and ($4::text is null or $4 = any (e."to")) order by e.seq limit $3`;
+/** $5: how many characters of bodies at most before the last one. */
+const EVENTS_IN_SIZE = `
+select ${EVENT}, w.horizon from (
+  select l.*, sum(l.chars) over (order by l.seq) - l.chars as before from (
+    select e.shard, e.seq, e.chars, s.horizon from shards s join events e on e.shard = s.id and e.seq > greatest($2::int8, s.horizon)
+      where s.id = $1 and e.shard = $1 and ($4::text is null or $4 = any (e."to"))
+      order by e.seq limit $3) l) w
+  join events e on e.shard = w.shard and e.seq = w.seq
+  where w.before < $5::int8 order by e.seq`;
+const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.shard = $2 and e.seq > $3 order by e.seq limit $4`;
+/** Of several shards in order of time; of one, which is all that a sequence orders, in order of sequence. */
+const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by case when
+  (select count(distinct o.shard) from events o where o.correlation_id = $1) > 1 then e.at end, e.shard, e.seq limit $2`;
+
+const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3`;
+const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > ($2, $3)
+  and ($4::text is null or r.owner = $4) order by r.owner, r.id limit $5`;
+const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
+/**
+ * $1 kind, $2 shelves, $3 and $4 bounds, $5 to $7 the position behind which it begins, $8 offset, $9 limit, $10 size. Counts are sums
+ * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies; each shelf gives no more than may
+ * stand on the page, from its own index.
+ */
+const below = (
+  upd: string,
+  bound: string,
+) => `(select coalesce(sum(h.n), 0) from hours h where h.hour < left(${upd}, ${HOUR}))
+  + (select count(*) from rows r where r.kind = $1 and r.shelf = any ($2::text[]) and r.upd >= left(${upd}, ${HOUR}) and ${bound})`;
+const LIST = `
+with hours as materialized (
+  select l.hour, sum(l.n) as n from listed l where l.kind = $1 and l.shelf = any ($2::text[]) group by l.hour),
+counts as materialized (
+  select case when $3::text is null then 0 else ${below('$3', 'r.upd < $3')} end as low,
+    case when $4::text is null then (select coalesce(sum(h.n), 0) from hours h) else ${below('$4', 'r.upd < $4')} end as high,
+    case when $5::text is null then 0 else ${below('$5', '(r.upd, r.owner, r.id) <= ($5, $6::text, $7::text)')} end as rank),
+start as materialized (
+  select h.hour, h.before from (select hour, sum(n) over (order by hour) - n as before from hours) h, counts c
+    where $8 > 0 and h.before <= c.low + $8 and h.hour > left(coalesce($3, ''), ${HOUR}) order by h.hour desc limit 1),
+whence as materialized (
+  select coalesce(s.hour, $3, '') as upd, greatest(0, coalesce(c.low + $8 - s.before, $8))::int8 as skip
+    from counts c left join start s on true),
+page as (
+  select x.upd, x.owner, x.id, x.chars from whence w, unnest($2::text[]) s(shelf) cross join lateral (
+      select r.upd, r.owner, r.id, r.chars from rows r
+        where r.kind = $1 and r.shelf = s.shelf and r.upd >= w.upd and ($4::text is null or r.upd < $4)
+          and ($5::text is null or (r.upd, r.owner, r.id) > ($5, $6, $7))
+        order by r.upd, r.owner, r.id limit w.skip + $9::int8) x
+    order by x.upd, x.owner, x.id offset (select skip from whence) limit $9),
+cut as (
+  select p.*, sum(p.chars) over (order by p.upd, p.owner, p.id) - p.chars as before from page p)
+select greatest(0, k.high - k.low)::int8 as total, least(greatest(0, k.rank - k.low), greatest(0, k.high - k.low))::int8 as rank, ${ROW}
+  from counts k left join (cut c join rows r on r.kind = $1 and r.owner = c.owner and r.id = c.id)
+    on $10::int8 is null or c.before < $10
+  order by r.upd, r.owner, r.id`;
+
+const DUE = 'select key, at from timers where shard = $1 order by at, key';
+const FLOORS = 'select dest, shard, seq from floors order by dest, shard';
+const DELIVERY = 'select dest, shard, seq, state, data from deliveries where dest = $1 and shard = $2 and seq = $3';
+const deliveriesOf = (is: '<>' | '=') => `select dest, shard, seq, state, data from deliveries
+  where dest = $1 and shard = $2 and state ${is} 'DELIVERED' and seq >= $3 and seq <= $4 order by seq limit $5`;
+const OPEN = deliveriesOf('<>');
+const DELIVERED = deliveriesOf('=');
+
+const HEADS = 'select id, head from shards where id < $1';
+/** $1: ranges of shards, $2 receivers, $3 patterns of types, $4 events and $5 characters of bodies of each shard. */
+const FOLLOWED = `
+select ${EVENT} from json_to_recordset($1) p(shard int, after int8, "upTo" int8)
+  cross join lateral (select w.seq from (
+    select l.seq, sum(l.chars) over (order by l.seq) - l.chars as before from (
+      select o.seq, o.chars from events o where o.shard = p.shard and o.seq > p.after and o.seq <= p."upTo"
+        and (o."to" && $2::text[] or o.type like any ($3::text[])) order by o.seq limit $4) l) w
+    where w.before < $5::int8) f
+  join events e on e.shard = p.shard and e.seq = f.seq
+  order by e.shard, e.seq`;
+const OPEN_OF = `select dest, shard, seq, state, data from deliveries where state <> 'DELIVERED' and dest = any ($1::text[])
+  order by dest, shard, seq`;
+
+/** At least one comes, whatever its size: what stands before it is never less than nothing. */
+const sizeOf = (size = Number.POSITIVE_INFINITY) => (Number.isFinite(size) ? Math.max(1, whole(size)) : null);
+
+export class PostgresReads {
+  readonly #reading: Reading;
+
+  constructor(reading: Reading) {
+    this.#reading = reading;
+  }
+
+  async event(shard: Shard, seq: Seq): Promise<StoredEvent | null> {
+    const [found] = await this.#ask<EventColumns>('event', EVENT_AT, [shard, seq]);
+    return found === undefined ? null : toEvent(found);
+  }
+
+  async read({ shard, after, limit, size, to }: EventQuery): Promise<StoredEvent[]> {
+    if (limit <= 0) return [];
+    const values = [shard, after, whole(limit), to ?? null];
+    const most = sizeOf(size);
+    const found = await (most === null
+      ? this.#ask<EventColumns & { horizon: Seq }>('events', EVENTS, values)
+      : this.#ask<EventColumns & { horizon: Seq }>('events-in-size', EVENTS_IN_SIZE, [...values, most]));
+    let expected = Math.max(after, found[0]?.horizon ?? 0);
+    for (const { seq } of found) {
+      expected += 1;
+      if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(shard, expected));
+    }
+    return found.map(toEvent);
+  }
+
+  async history(shard: Shard, stream: string, after = 0, limit = ALL): Promise<StoredEvent[]> {
+    keys.checkName('stream', stream);
+    const found = await this.#ask<EventColumns>('history', HISTORY, [stream, shard, after, whole(limit)]);
+    return found.map(toEvent);
+  }
+
+  async correlated(correlationId: string, limit = ALL): Promise<StoredEvent[]> {
+    keys.checkName('correlation id', correlationId);
+    return (await this.#ask<EventColumns>('correlated', CORRELATED, [correlationId, whole(limit)])).map(toEvent);
+  }
+
+  async get(key: RowKey): Promise<Row | null> {
+    keys.checkRow(key);
+    const [found] = await this.#ask<RowColumns>('get', GET, [key.kind, key.owner, key.id]);
+    return found === undefined ? null : toRow(found);
+  }
+
+  async list({ kind, shelves, from, to, offset, limit, size, after }: ListQuery): Promise<ListPage> {
+    const names = [...new Set(shelves)];
+    const position = after === undefined ? [null, null, null] : [after.upd, after.owner, after.id];
+    const page = [after === undefined ? whole(offset) : 0, whole(limit), sizeOf(size)];
+    const values = [kind, names, from ?? null, to ?? null, ...position, ...page];
+    const found = await this.#ask<RowColumns & { total: number; rank: number }>('list', LIST, values);
+    const { total = 0, rank = 0 } = found[0] ?? {};
+    const rows = found.filter(({ id }) => id !== null).map(toRow);
+    return { rows, total, offset: after === undefined ? offset : rank };
+  }
+
+  async *scan(kind: string, owner?: string): AsyncGenerator<Row> {
+    let found = await this.#ask<RowColumns>('first', FIRST, [kind, owner ?? null, SCAN_ROWS]);
+    for (;;) {
+      yield* found.map(toRow);
+      const last = found.at(-1);
+      if (last === undefined || found.length < SCAN_ROWS) return;
+      found = await this.#ask('scan', SCAN, [kind, last.owner, last.id, owner ?? null, SCAN_ROWS]);
+    }
+  }
+
+  due(shard: Shard): Promise<{ key: string; at: string }[]> {
+    return this.#ask('due', DUE, [shard]);
+  }
+
+  floors(): Promise<Floor[]> {
+    return this.#ask('floors', FLOORS, []);
+  }
+
+  async deliveries({ dest, shard, rows, fromSeq = 0, toSeq, limit }: DeliveryQuery): Promise<DeliveryRow[]> {
+    const [name, text] = rows === 'open' ? (['open', OPEN] as const) : (['delivered', DELIVERED] as const);
+    const values = [dest, shard, fromSeq, toSeq ?? Number.MAX_SAFE_INTEGER, whole(limit)];
+    return (await this.#ask<DeliveryRow & { data: string }>(name, text, values)).map(toDelivery);
+  }
+
+  async delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
+    const [found] = await this.#ask<DeliveryRow & { data: string }>('delivery', DELIVERY, [dest, shard, seq]);
+    return found === undefined ? null : toDelivery(found);
+  }
+
+  /** Where the log of each shard ends now, whichever node writes it. */
+  protected async headsNow(shards: number): Promise<Map<Shard, Seq>> {
+    const found = await this.#ask<{ id: Shard; head: Seq }>('heads', HEADS, [shards]);
+    return new Map(found.map(({ id, head }) => [id, head]));
+  }
+
+  /** Of several shards at once, by shard, in order of sequence. */
+  async follow({ ranges, to, types, limit, size }: FollowQuery): Promise<StoredEvent[]> {
+    const patterns = types.map((type) => `${type.replaceAll(/[\\%_]/g, '\\$&')}%`);
+    const values = [JSON.stringify(ranges), to, patterns, whole(limit), sizeOf(size)];
+    return (await this.#ask<EventColumns>('follow', FOLLOWED, values)).map(toEvent);
+  }
+
+  /** Of all shards, each receiver's together. */
+  async openRows(receivers: readonly string[]): Promise<DeliveryRow[]> {
+    return (await this.#ask<DeliveryRow & { data: string }>('open-of', OPEN_OF, [receivers])).map(toDelivery);
+  }
+
+  #ask<R extends object>(name: string, text: string, values: readonly unknown[]): Promise<R[]> {
+    return this.#reading((client) => ask<R>(client, name, text, values));
+  }
+}
+
+function toEvent({ shard, seq, stream, type, at, party, correlation_id, to, data, body }: EventColumns): StoredEvent {
+  return {
+    ...{
+      stream,
+      type,
+      at,
+      party,
+      correlationId: correlation_id,
+      to: JSON.parse(to) as string[],
+      data: JSON.parse(data),
+    },
+    ...{ body: body === null ? null : fromText(body), shard, seq },
+  };
+}
+
+function toRow({ kind, owner, id, shelf, upd, data, body, seq }: RowColumns): Row {
+  return { kind, owner, id, shelf, upd, data: JSON.parse(data), body: body === null ? null : fromText(body), seq };
+}
+
+function toDelivery({ dest, shard, seq, state, data }: DeliveryRow & { readonly data: string }): DeliveryRow {
+  return { dest, shard, seq, state, data: JSON.parse(data) };
+}

@@ -1,0 +1,379 @@
+/**
+ * The store on PostgreSQL: the contract of `contract.ts` for several nodes on one database.
+ *
+ *     postgres-url, -connect, -settings, -schema   the server: which one, how it is reached, whether it is safe, its tables
+ *     postgres-commits, -lanes                     writes: one statement for whatever waits
+ *     postgres-leases, -pulse                      which shards are ours, and whether the database is there
+ *     postgres-reads, -trim, -records, -backup     the rest of the contract
+ *
+ * T1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (S1).
+ * T2  A caller who waits longer than `ANSWER_MS` is told so: `OutcomeUnknown` when the statement was sent, `StoreUnavailable` when it was
+ *     not and will not be. A later call with the same key shares the outcome that is still awaited.
+ * T3  While the database is away writes are refused at once; when it is back they go on, without a restart.
+ */
+import { randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { Client } from 'pg';
+import type * as contract from './contract.ts';
+import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
+import type { OnPoint } from './engine.ts';
+import { writePostgresBackup } from './postgres-backup.ts';
+import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './postgres-commits.ts';
+import { ask, Primary, Sessions } from './postgres-connect.ts';
+import { type Job, Lane } from './postgres-lanes.ts';
+import { type ClusterNode, Leases } from './postgres-leases.ts';
+import { Pulse } from './postgres-pulse.ts';
+import { PostgresReads } from './postgres-reads.ts';
+import { migrate, SHARDS, shardsOf } from './postgres-schema.ts';
+import { prepareTrim, runTrim } from './postgres-trim.ts';
+import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
+
+const LANES = 4;
+const TTL_MS = 3000;
+const ANSWER_MS = 8000;
+/** A node that was killed holds its lease for so many leases at most. */
+const LEASES_WAITED = 3;
+const LOOK_MS = 100;
+
+export interface PostgresStoreOptions {
+  readonly url: string;
+  /** Name of this node, for people. */
+  readonly node: string;
+  /** How peers reach it. */
+  readonly nodeUrl?: string | null;
+  /**
+   * This node is the only one: opening waits until every shard is its own, and rejects when another node goes on renewing its lease.
+   * Default: true.
+   */
+  readonly sole?: boolean;
+  /** A shard stays with the node that has it when others join. Default: false, so that each node gets its share. */
+  readonly sticky?: boolean;
+  /** For how many shards a new schema is made: 1, or all. One that is there keeps its number. */
+  readonly shards?: 1 | typeof SHARDS;
+  readonly ttlMs?: number;
+  readonly answerMs?: number;
+  readonly gained?: (fence: contract.Fence) => void;
+  readonly lost?: (shard: contract.Shard) => void;
+  readonly onPoint?: OnPoint;
+}
+
+/** Opens the store, making its schema when there is none. Rejects with a sentence when the database is away, unsafe or too new. */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
+  const address = parsePostgresUrl(options.url);
+  const primary = new Primary(address, options.node);
+  try {
+    await primary.find();
+    const count = await migrate(primary, address, options.shards ?? SHARDS);
+    const store = new PostgresStore(options, { address, primary, count });
+    await store.start();
+    return store;
+  } catch (error) {
+    primary.close();
+    throw error;
+  }
+}
+
+interface Opened {
+  readonly address: PostgresAddress;
+  readonly primary: Primary;
+  /** Shards that are used. */
+  readonly count: number;
+}
+
+export class PostgresStore extends PostgresReads implements contract.Store {
+  /** Of this start of this process alone, as `ClusterNode.id` has it. */
+  readonly id: string;
+  readonly #options: PostgresStoreOptions;
+  readonly #opened: Opened;
+  readonly #sessions: Sessions;
+  readonly #lanes: readonly Lane[];
+  readonly #leases: Leases;
+  readonly #pulse: Pulse;
+  readonly #heads = new Map<contract.Shard, contract.Seq>();
+  readonly #horizons = new Map<contract.Shard, contract.Seq>();
+  /** T2: commits that wait, by shard and key. */
+  readonly #flying = new Map<string, { readonly job: Job; readonly answer: Promise<contract.Appended> }>();
+  readonly #listeners: ((health: contract.StoreHealth) => void)[] = [];
+  #state: contract.StoreHealth['state'] = 'failed';
+  #reason: string | null = 'not opened yet';
+  #turn = 0;
+  #closed = false;
+
+  constructor(options: PostgresStoreOptions, opened: Opened) {
+    const sessions = new Sessions(opened.primary);
+    super((read) => this.#read(read));
+    this.#options = options;
+    this.#opened = opened;
+    this.#sessions = sessions;
+    const { node, nodeUrl = null, sole = true, sticky = false, ttlMs = TTL_MS } = options;
+    const { gained = () => {}, lost = () => {} } = options;
+    const { primary, address, count } = opened;
+    this.id = `${node}/${randomBytes(6).toString('hex')}`;
+    for (const shard of shardsOf(count)) this.#heads.set(shard, 0);
+    this.#lanes = Array.from({ length: LANES }, () => this.#lane());
+    this.#leases = new Leases({
+      ...{
+        ...{ id: this.id, name: node, url: nodeUrl, ttlMs, sole },
+        ...{ sticky, shards: count, gained, lost },
+      },
+      drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
+      seen: (shard, head, horizon) => this.#seen(shard, head, horizon),
+      durably: (work) => sessions.use(work),
+    });
+    const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
+    this.#pulse = new Pulse({ primary, sessions, leases: this.#leases, ttlMs, single: address.single, changed });
+  }
+
+  /** Of `openPostgresStore`. */
+  async start(): Promise<void> {
+    const { sole = true, ttlMs = TTL_MS } = this.#options;
+    const deadline = performance.now() + LEASES_WAITED * ttlMs;
+    if (sole) await this.#beAlone(deadline);
+    await this.#pulse.start();
+    // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
+    while (sole && this.#leases.count() < this.#opened.count) {
+      if (performance.now() > deadline)
+        throw new StoreUnavailable('not every shard could be taken from a node that is gone');
+      await sleep(LOOK_MS);
+      await this.#pulse.poke();
+    }
+  }
+
+  shardOf(party: string): contract.Shard {
+    return crc32(party) % this.#opened.count;
+  }
+
+  held(shard: contract.Shard): contract.Fence | null {
+    return this.#closed ? null : this.#leases.held(shard);
+  }
+
+  /** For how many shards the store was made. */
+  get shards(): number {
+    return this.#opened.count;
+  }
+
+  /** Of every shard that is held. */
+  fences(): contract.Fence[] {
+    return this.#closed ? [] : this.#leases.fences();
+  }
+
+  /** Shards that are held and should be another node's, with one that is sticky. */
+  surplus(): contract.Shard[] {
+    return this.#leases.surplus();
+  }
+
+  /** Writes what waits and hands these shards over. Rejects when the database is away. */
+  async release(shards: readonly contract.Shard[]): Promise<void> {
+    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
+    await this.#leases.release(shards);
+  }
+
+  /** Where the log of each shard ends now, whichever node writes it. */
+  async heads(): Promise<Map<contract.Shard, contract.Seq>> {
+    const heads = await this.headsNow(this.#opened.count);
+    for (const [shard, head] of heads) this.#seen(shard, head, 0);
+    return heads;
+  }
+
+  /** The node that has a shard, as far as this one knows; null when nobody does. */
+  owner(shard: contract.Shard): ClusterNode | null {
+    return this.#leases.owner(shard);
+  }
+
+  nodes(): readonly ClusterNode[] {
+    return this.#leases.nodes();
+  }
+
+  /** Renews and looks at once: a peer says that it has let shards go. */
+  poke(): Promise<void> {
+    return this.#pulse.poke();
+  }
+
+  /** Whether the last renewal of the lease still counts, by our own clock. */
+  isFresh(): boolean {
+    return this.#leases.isFresh();
+  }
+
+  /** What this node still sends under its fence of a shard is refused from now on; it may hold the shard again under another one. */
+  giveUp(shard: contract.Shard): void {
+    this.#leases.giveUp(shard);
+  }
+
+  /** Writes what waits and hands every shard over; the store goes on reading, and sees who owns them. Rejects when the database is away. */
+  async leave(): Promise<void> {
+    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
+    await Promise.all(this.#lanes.map((lane) => lane.idle()));
+    await this.#leases.leave();
+  }
+
+  async append(commit: contract.Commit): Promise<contract.Appended> {
+    const { fence, idem } = commit;
+    this.#checkFence(fence);
+    const key = `${fence.shard} ${idem}`;
+    const flying = this.#flying.get(key);
+    if (flying !== undefined) return { ...(await this.#patient(flying)), replayed: true };
+    this.#writable();
+    const pushed = this.#push(fence, prepareCommit(commit), null);
+    this.#flying.set(key, pushed);
+    const forget = () => void this.#flying.delete(key);
+    pushed.answer.then(forget, forget);
+    return this.#patient(pushed);
+  }
+
+  async settle(
+    fence: contract.Fence,
+    rows: readonly contract.DeliveryRow[],
+    floors: readonly contract.Floor[],
+  ): Promise<void> {
+    this.#checkFence(fence);
+    this.#writable();
+    await this.#patient(this.#push(fence, null, prepareSettle(rows, floors)));
+  }
+
+  async trim(trim: contract.Trim): Promise<void> {
+    this.#checkFence(trim.fence);
+    this.#writable();
+    const kept = prepareTrim(trim);
+    await this.#sessions.use((client) => runTrim(client, trim, kept));
+    this.#seen(trim.fence.shard, 0, trim.upTo);
+  }
+
+  head(shard: contract.Shard): contract.Seq {
+    return this.#heads.get(shard) ?? 0;
+  }
+
+  horizon(shard: contract.Shard): contract.Seq {
+    return this.#horizons.get(shard) ?? 0;
+  }
+
+  backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
+    if (this.#closed) return Promise.reject(new StoreUnavailable('closed'));
+    return this.#sessions.use((client) => writePostgresBackup(client, directory, options));
+  }
+
+  health(): contract.StoreHealth {
+    const heads = Object.fromEntries(this.#heads);
+    return { state: this.#state, reason: this.#reason, damagedRows: [], heads };
+  }
+
+  onHealth(listener: (health: contract.StoreHealth) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const isThere = this.#state === 'open';
+    for (const lane of this.#lanes) if (!isThere) lane.stop();
+    await Promise.all(this.#lanes.map((lane) => lane.idle()));
+    // A lease that cannot be handed over runs out.
+    if (isThere) await this.#leases.leave().catch(ignore);
+    for (const lane of this.#lanes) lane.stop();
+    await this.#pulse.stop();
+    this.#opened.primary.close();
+    this.#set('closed', 'closed');
+  }
+
+  /** Q6 of the leases: another node is waited for as long as a killed one could seem alive. */
+  async #beAlone(deadline: number): Promise<void> {
+    for (;;) {
+      const other = await this.#sessions.use((client) => this.#leases.other(client));
+      if (other === null) return;
+      if (performance.now() > deadline) {
+        const where = other.url === null ? other.name : `${other.name} at ${other.url}`;
+        throw new StoreUnavailable(`${this.#opened.address.shown} is in use by another hub: ${where}`);
+      }
+      await sleep(LOOK_MS);
+    }
+  }
+
+  #lane(): Lane {
+    const { primary } = this.#opened;
+    const { onPoint = () => {} } = this.#options;
+    const working = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
+    return new Lane({
+      connect: (durability) => primary.connect(durability, true),
+      turn: () => ++this.#turn,
+      isWorking: (pid) =>
+        this.#sessions.use(async (client) => (await ask(client, 'working', working, [pid])).length > 0),
+      written: (shard, head) => this.#seen(shard, head, 0),
+      refused: (error) => this.#pulse.refused(error),
+      gone: () => void this.#pulse.poke(),
+      point: onPoint,
+    });
+  }
+
+  #push(fence: contract.Fence, commit: PreparedCommit | null, settle: PreparedSettle | null) {
+    const size = (commit?.size ?? 0) + (settle?.size ?? 0);
+    let job: Job | null = null;
+    const answer = new Promise<contract.Appended>((resolve, reject) => {
+      const done = (appended: contract.Appended | null) => resolve(appended ?? NOTHING);
+      job = { fence, commit, settle, size, sent: false, withdrawn: false, done, fail: reject };
+      this.#lanes[fence.shard % LANES]?.push(job);
+    });
+    // Whoever waits hears of it; one who was told already does not.
+    answer.catch(ignore);
+    return { job: job as unknown as Job, answer };
+  }
+
+  /** T2. */
+  async #patient({ job, answer }: { job: Job; answer: Promise<contract.Appended> }): Promise<contract.Appended> {
+    let timer: NodeJS.Timeout | undefined;
+    const tired = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        if (job.sent) return reject(new OutcomeUnknown('the database does not answer'));
+        job.withdrawn = true;
+        const error = new StoreUnavailable('the database does not answer');
+        job.fail(error);
+        reject(error);
+      }, this.#options.answerMs ?? ANSWER_MS);
+    });
+    try {
+      return await Promise.race([answer, tired]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #checkFence({ shard, token, node }: contract.Fence): void {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    const held = this.#leases.kept(shard);
+    if (held === null || token !== held.token || node !== held.node) {
+      const holder = held === null ? 'not held here' : `held by ${held.node} with token ${held.token}`;
+      throw new Fenced(`shard ${shard} is ${holder}, not by ${node} with ${token}`);
+    }
+  }
+
+  #writable(): void {
+    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
+    if (!this.#leases.isFresh()) throw new StoreUnavailable('the lease of this node has run out and is being renewed');
+  }
+
+  async #read<T>(read: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    try {
+      return await this.#sessions.read(read);
+    } catch (error) {
+      if (error instanceof Damaged) this.#pulse.damaged(error);
+      throw error;
+    }
+  }
+
+  #seen(shard: contract.Shard, head: contract.Seq, horizon: contract.Seq): void {
+    if (head > this.head(shard)) this.#heads.set(shard, head);
+    if (horizon > this.horizon(shard)) this.#horizons.set(shard, horizon);
+  }
+
+  #set(state: contract.StoreHealth['state'], reason: string | null): void {
+    if (this.#state === 'closed' || (this.#state === state && this.#reason === reason)) return;
+    this.#state = state;
+    this.#reason = reason;
+    const health = this.health();
+    // Not within our own steps: what a listener does or throws is its own affair.
+    for (const listener of this.#listeners) queueMicrotask(() => listener(health));
+  }
+}
+
+const NOTHING: contract.Appended = { first: 0, last: 0, replayed: false };
+const ignore = (): void => {};
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

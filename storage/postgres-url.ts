@@ -1,0 +1,81 @@
+/**
+ * Addresses of a PostgreSQL store:
+ *
+ *     postgres://user:password@host1:5432,host2:5432/database?schema=ocpi_hub&single=1&shards=256&sslmode=verify-full&sslrootcert=/ca.pem
+ *
+ * Several hosts are the servers of one cluster, of which one is the primary. Whatever the address does not say (user, password,
+ * database) is looked up as every PostgreSQL client does: PGUSER, PGPASSWORD, `.pgpass`.
+ */
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+
+export interface PostgresAddress {
+  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly database: string | undefined;
+  readonly ssl: false | ConnectionOptions;
+  /** Where all tables of the store lie. */
+  readonly schema: string;
+  /** A single server without a standby is meant, and known to lose everything with its disk. */
+  readonly single: boolean;
+  /** For how many shards a new schema is made: 1, or 256 for nodes that share the parties. */
+  readonly shards: 1 | 256;
+  /** For people: without the password. */
+  readonly shown: string;
+}
+
+const FORM = /^postgres(?:ql)?:\/\/(?:([^:@/?]*)(?::([^@/?]*))?@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/;
+const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
+const PARAMETERS: ReadonlySet<string> = new Set(['schema', 'single', 'shards', 'sslmode', 'sslrootcert', 'host']);
+const PORT = 5432;
+
+/** Throws a TypeError that says what is wrong; it never holds the password. */
+export function parsePostgresUrl(url: string): PostgresAddress {
+  const parts = FORM.exec(url);
+  if (parts === null)
+    throw new TypeError('expected postgres://user@host:port/database, with several hosts if there are');
+  const [, user, password, authority = '', database, query = ''] = parts;
+  const parameters = new URLSearchParams(query);
+  for (const name of parameters.keys()) {
+    if (!PARAMETERS.has(name)) {
+      throw new TypeError(
+        `the address of the database has an unknown "${name}": it takes ${[...PARAMETERS].join(', ')}`,
+      );
+    }
+  }
+  const schema = parameters.get('schema') ?? 'ocpi_hub';
+  if (!SCHEMA.test(schema)) throw new TypeError('the schema of the store is a name of small letters, digits and _');
+  const shards = parameters.get('shards') ?? '1';
+  if (shards !== '1' && shards !== '256') throw new TypeError('shards is 1 or 256');
+  const hosts = hostsOf(parameters.get('host') ?? authority);
+  const decoded = (text: string | undefined) => (text ? decodeURIComponent(text) : undefined);
+  const shownHosts = hosts.map(({ host, port }) => `${host}:${port}`).join(',');
+  return {
+    ...{ hosts, user: decoded(user), password: decoded(password), database: decoded(database) },
+    ...{ ssl: sslOf(parameters), schema, single: parameters.get('single') === '1' },
+    shards: shards === '1' ? 1 : 256,
+    shown: `postgres://${user ? `${user}@` : ''}${shownHosts}/${database ?? ''}?schema=${schema}`,
+  };
+}
+
+/** A host that begins with `/` is the directory of a socket. */
+function hostsOf(list: string): PostgresAddress['hosts'] {
+  const hosts = list.split(',').map((each) => {
+    const [, host = '', port] = /^(\[[^\]]+\]|[^:]*)(?::(\d+))?$/.exec(each) ?? [];
+    return { host: decodeURIComponent(host.replace(/^\[|\]$/g, '')), port: port ? Number(port) : PORT };
+  });
+  if (hosts.some(({ host }) => host === '')) throw new TypeError(`${JSON.stringify(list)} names no host of a database`);
+  return hosts;
+}
+
+function sslOf(parameters: URLSearchParams): false | ConnectionOptions {
+  const mode = parameters.get('sslmode') ?? 'disable';
+  const file = parameters.get('sslrootcert');
+  const ca = file === null ? {} : { ca: readFileSync(file, 'utf8') };
+  if (mode === 'disable') return false;
+  if (mode === 'verify-full') return { ...ca, rejectUnauthorized: true };
+  if (mode === 'verify-ca') return { ...ca, rejectUnauthorized: true, checkServerIdentity: () => undefined };
+  if (mode === 'require') return { rejectUnauthorized: false };
+  throw new TypeError('sslmode is one of disable, require, verify-ca, verify-full');
+}

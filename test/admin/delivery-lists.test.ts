@@ -1,0 +1,65 @@
+/**
+ * Lists of deliveries by state: whatever is asked for, page by page, is what the whole list has of it.
+ */
+import t from 'tap';
+import type { DeliveryView, Page } from '../../src/hub/operator.ts';
+import { sessionBody, tariffBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+
+t.test('each state is listed whole, newest first, in pages of any size', async (t) => {
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
+  const refused = { status: 404, text: '{"status_code":2003}' };
+  const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => (/[37]$/.test(path) ? refused : {}) });
+  const away = { status: 503, text: '{}' };
+  for (const [partyId, answer] of [
+    ['ABC', ({ path }: { path: string }) => (path.includes('/T') ? refused : {})],
+    ['DEF', ({ path }: { path: string }) => (path.endsWith('T5') ? away : {})],
+    ['GHI', () => ({})],
+  ] as const) {
+    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
+    await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+  }
+  await admin(hub, 'PATCH', '/parties/NL-GHI', { paused: true });
+  for (let index = 0; index < 9; index++) {
+    await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/T${index}`, tariffBody(`T${index}`));
+    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/S${index}`, sessionBody(`S${index}`));
+  }
+  const ask = async (query: string) =>
+    (await admin(hub, 'GET', `/deliveries?${query}`)) as unknown as Page<DeliveryView>;
+  const whole = async () => (await ask('limit=1000')).items;
+  const sizeOf = (state: string, items: readonly DeliveryView[]) => items.filter((one) => one.state === state).length;
+  // 9 tariffs to 4 receivers and 9 sessions to one: 9 + 4 are refused, 9 are held back and one waits for its next attempt.
+  await eventually('everything has come to rest', async () => {
+    const items = await whole();
+    return sizeOf('DEAD', items) === 13 && sizeOf('PENDING', items) === 10 && sizeOf('DELIVERED', items) === 22;
+  });
+  const all = await whole();
+  const conditions: readonly [string, (one: DeliveryView) => boolean][] = [
+    ['', () => true],
+    ['&receiver=NL-ABC', ({ receiver }) => receiver === 'NL-ABC'],
+    ['&module=sessions', ({ module }) => module === 'sessions'],
+    ['&object=nl-cpo/t7', ({ object }) => object === 'NL-CPO/T7'],
+  ];
+  for (const state of ['DEAD', 'PENDING', 'DELIVERED']) {
+    for (const [query, fits] of conditions) {
+      const wanted = all.filter((one) => one.state === state && fits(one)).map(({ id }) => id);
+      for (const limit of [1, 2, 7]) {
+        const found: string[] = [];
+        for (let cursor = ''; ; ) {
+          const page = await ask(`state=${state}${query}&limit=${limit}${cursor}`);
+          t.ok(page.items.length <= limit);
+          found.push(...page.items.map(({ id }) => id));
+          if (page.next_cursor === null) break;
+          cursor = `&cursor=${page.next_cursor}`;
+        }
+        t.strictSame(found, wanted, `${state}${query}, ${limit} a page`);
+      }
+    }
+  }
+  const [first] = all.filter(({ state }) => state === 'DEAD');
+  t.strictSame(
+    (await ask(`state=DEAD&from=${first?.accepted_at}`)).items.map(({ id }) => id),
+    [first?.id],
+  );
+});

@@ -1,0 +1,164 @@
+/**
+ * Partners on the receiving side: one process that listens on as many ports as there are partners, answers every request with success and
+ * counts. Plain sockets, so that receiving is never what is measured.
+ *
+ * R1  What arrives twice counts once, and is told apart.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { Part } from './part.ts';
+import { instantMark, microseconds, readDigits, sentField, serialMark } from './request.ts';
+import { quantile, rounded } from './statistics.ts';
+
+export interface ReceiverReady {
+  /** One for each partner. */
+  readonly urls: readonly string[];
+}
+
+export interface Arrivals {
+  /** Requests that carried a stamp, each counted once for each partner. */
+  readonly arrived: number;
+  readonly repeated: number;
+  /** Microseconds of the monotonic clock. */
+  readonly lastAt: number;
+  /** From the stamp to the arrival. */
+  readonly p50Ms: number;
+  readonly p95Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+
+const at = '2026-01-02T03:04:05Z';
+const modules = {
+  CPO: [
+    ['credentials', 'SENDER'],
+    ['tokens', 'RECEIVER'],
+    ['sessions', 'SENDER'],
+    ['locations', 'SENDER'],
+  ],
+  EMSP: [
+    ['credentials', 'SENDER'],
+    ['locations', 'RECEIVER'],
+    ['sessions', 'RECEIVER'],
+    ['tokens', 'SENDER'],
+  ],
+} as const;
+
+const answerOf = (data: unknown) => {
+  const body = JSON.stringify({ data, status_code: 1000, timestamp: at });
+  return Buffer.from(
+    `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+};
+const done = answerOf(null);
+const allowed = answerOf({ allowed: 'ALLOWED' });
+
+/** Serials seen by one partner. */
+class Seen {
+  #serials = new Uint8Array(1 << 16);
+
+  /** Whether it is new. */
+  add(serial: number): boolean {
+    while (serial >= this.#serials.length) {
+      const wider = new Uint8Array(this.#serials.length * 2);
+      wider.set(this.#serials);
+      this.#serials = wider;
+    }
+    if (this.#serials[serial] === 1) return false;
+    this.#serials[serial] = 1;
+    return true;
+  }
+}
+
+export async function start({ partners = 1 }: { partners?: number }): Promise<Part> {
+  let seen: Seen[] = [];
+  let latencies: number[] = [];
+  let arrived = 0;
+  let repeated = 0;
+  let lastAt = 0;
+  const reset = () => {
+    seen = Array.from({ length: partners }, () => new Seen());
+    latencies = [];
+    [arrived, repeated, lastAt] = [0, 0, 0];
+  };
+  reset();
+
+  function note(partner: number, body: Buffer): void {
+    const field = body.indexOf(sentField);
+    if (field < 0) return;
+    const serialAt = field + sentField.length;
+    const instantAt = serialAt + serialMark.length + 1;
+    if (!seen[partner]?.add(readDigits(body, serialAt, serialMark.length))) {
+      repeated++;
+      return;
+    }
+    lastAt = microseconds();
+    arrived++;
+    latencies.push(lastAt - readDigits(body, instantAt, instantMark.length));
+  }
+
+  function answer(partner: number, url: string, path: string, body: Buffer): Buffer {
+    if (path.includes('/authorize')) return allowed;
+    if (body.length > 0) {
+      note(partner, body);
+      return done;
+    }
+    const [, role = '', last = ''] = path.split('/');
+    const base = `${url}/${role}/2.2.1`;
+    if (last === 'versions') return answerOf([{ version: '2.2.1', url: base }]);
+    const offered = modules[role as keyof typeof modules].map(([identifier, side]) => {
+      return { identifier, role: side, url: `${base}/${identifier}` };
+    });
+    return answerOf({ version: '2.2.1', endpoints: offered });
+  }
+
+  const servers: Server[] = [];
+
+  async function listen(partner: number): Promise<string> {
+    let url = '';
+    const server = createServer({ noDelay: true }, (socket) =>
+      serve(socket, (path, body) => answer(partner, url, path, body)),
+    );
+    servers.push(server);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return url;
+  }
+
+  function arrivals(): Arrivals {
+    const ms = (share: number) => rounded(quantile(latencies, share) / 1000, 3);
+    return { arrived, repeated, lastAt, p50Ms: ms(0.5), p95Ms: ms(0.95), p99Ms: ms(0.99), maxMs: ms(1) };
+  }
+
+  /** Takes no connections any more. */
+  function close(): void {
+    for (const server of servers) server.close();
+  }
+
+  const urls = await Promise.all(Array.from({ length: partners }, (_, partner) => listen(partner)));
+  const ready: ReceiverReady = { urls };
+  return { ready, verbs: { reset, arrivals, arrived: () => arrived, close } };
+}
+
+/** Requests of one connection, answered in order. */
+function serve(socket: Socket, answer: (path: string, body: Buffer) => Buffer): void {
+  let pending: Buffer | null = null;
+  socket.on('data', (chunk) => {
+    let bytes = pending ? Buffer.concat([pending, chunk]) : chunk;
+    for (;;) {
+      const headEnd = bytes.indexOf('\r\n\r\n');
+      if (headEnd < 0) break;
+      const head = bytes.toString('latin1', 0, headEnd);
+      if (/^transfer-encoding:/im.test(head)) throw new Error('chunked requests are not read here');
+      const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0);
+      const end = headEnd + 4 + length;
+      if (bytes.length < end) break;
+      socket.write(answer(head.split(' ', 2)[1] ?? '', bytes.subarray(headEnd + 4, end)));
+      bytes = bytes.subarray(end);
+    }
+    pending = bytes.length > 0 ? bytes : null;
+  });
+  // Whoever closes a connection has no use for it any more; what it owed is sent again over another.
+  socket.on('error', () => socket.destroy());
+}

@@ -1,0 +1,260 @@
+/**
+ * `ocpi-hub store` as operators use it, and the drill: a hub under load is backed up, killed, and goes on elsewhere from its backup.
+ * [contract, Commands]
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Level } from 'level';
+import t, { type Test } from 'tap';
+import { eventKey, rowKey } from '../../storage/keys.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { append, event, row } from '../storage/support.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { itemsOf, quiet } from '../support/observed.ts';
+import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
+
+const command = resolve('dist/bin/ocpi-hub.js');
+
+async function run(words: readonly string[], env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [command, 'store', ...words], { env: { PATH: process.env.PATH, ...env } });
+  const output = { out: '', err: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.out += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.err += text));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, ...output };
+}
+
+/** A data directory with 50 events, a row and a dead letter, closed. */
+async function dataDir(t: Test): Promise<string> {
+  const directory = join(directoryFor(t), 'data');
+  const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
+  for (let i = 0; i < 50; i += 1) await append(store, { events: [event({ to: ['A'] })], puts: [row(`${i % 7}`)] });
+  const fence = store.held(0);
+  if (fence === null) throw new Error('no fence');
+  await store.settle(fence, [{ dest: 'A', shard: 0, seq: 3, state: 'DEAD', data: null }], []);
+  await store.close();
+  return directory;
+}
+
+async function damage(directory: string, key: string): Promise<void> {
+  const db = new Level<string, string>(join(directory, 'store', 'db'));
+  await db.open();
+  const value = (await db.get(key)) ?? '';
+  await db.put(key, `${value.slice(0, -1)}${value.endsWith('0') ? '1' : '0'}`);
+  await db.close();
+}
+
+t.test(
+  'store verify says what it read, what is lost and what is repaired, and ends with 0 only when all is sound',
+  async (t) => {
+    const directory = await dataDir(t);
+    const sound = await run(['verify', '--data-dir', directory]);
+    t.equal(sound.code, 0, sound.err);
+    t.match(sound.out, /events {7}50 read, the last is 50\nrows {9}7\ndeliveries {3}1 open, 0 delivered.*\n.*\nsound/);
+
+    await damage(directory, rowKey({ kind: 'sessions', owner: 'NL-TNM', id: '3' }));
+    const repairable = await run(['verify', '--data-dir', directory]);
+    t.equal(repairable.code, 1);
+    t.match(
+      repairable.out,
+      /to repair {4}the row sessions NL-TNM\/3 is damaged or missing: it is made again from the log/,
+    );
+    t.match(repairable.err, /is repaired when the hub starts/);
+
+    for (const seq of [20, 21, 40]) await damage(directory, eventKey(0, seq));
+    const lost = await run(['verify', '--data-dir', directory, '--json']);
+    t.equal(lost.code, 1);
+    const report = JSON.parse(lost.out) as { faults: string[]; events: number };
+    t.strictSame(report.faults, ['the log has lost events 20 to 21, event 40'], 'with exact ranges');
+    t.match(lost.err, /only a backup has what it lost/);
+    t.match((await run(['verify', '--data-dir', directory])).out, /lost {9}the log has lost events 20 to 21, event 40/);
+    const refused = await run(['backup', join(directory, '..', 'backup'), '--data-dir', directory]);
+    t.equal(refused.code, 1);
+    t.match(refused.err, /a damaged store is not backed up: the log has lost/);
+    t.notOk(readdirSync(join(directory, '..')).some((name) => name.startsWith('backup')));
+  },
+);
+
+t.test(
+  'store verify, backup and restore refuse wrong usage, directories that are none, and those in use',
+  async (t) => {
+    const directory = await dataDir(t);
+    t.equal((await run(['backup'])).code, 2, 'no directory is named');
+    t.equal((await run(['verfy'])).code, 2);
+    const none = await run(['verify', join(directory, 'nowhere')]);
+    t.match([none.code, none.err], [1, /has no store/]);
+    t.match(await run(['restore', join(directory, 'nowhere')]), { code: 1, err: /is no backup/ });
+    const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
+    t.match(await run(['verify', '--data-dir', directory]), { code: 1, err: /is in use by another process/ });
+    await store.close();
+    const backup = join(directory, '..', 'backup');
+    t.match(await run(['backup', backup, '--data-dir', directory]), {
+      code: 0,
+      out: /up to event 50: \d+ records, \d+ bytes, verified/,
+    });
+    const again = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
+    t.match(await run(['restore', backup, '--data-dir', directory, '--replace']), { code: 1, err: /in use/ });
+    await again.close();
+    t.match(await run(['restore', backup, '--data-dir', directory]), { code: 1, err: /is not empty/ });
+  },
+);
+
+t.test('store restore makes the store of a whole backup, and moves what was there aside', async (t) => {
+  const directory = await dataDir(t);
+  const backup = join(directory, '..', 'backup');
+  t.equal((await run(['backup', backup, '--data-dir', directory])).code, 0);
+  t.match(await run(['verify', backup]), { code: 0, out: /^backup of 2/ });
+  const fresh = join(directory, '..', 'fresh');
+  const restored = await run(['restore', backup, '--data-dir', fresh]);
+  t.match([restored.code, restored.out], [0, /up to event 50: .*verified\n.*has no secret-key/]);
+  t.equal((await run(['verify', '--data-dir', fresh])).code, 0);
+  writeFileSync(join(directory, 'secret-key'), 'kept');
+  const replaced = await run(['restore', backup, '--data-dir', directory, '--replace']);
+  t.match([replaced.code, replaced.out], [0, /what was there is now .*store\.before-/]);
+  t.notMatch(replaced.out, /secret-key/);
+  t.match(readdirSync(directory).sort(), ['secret-key', 'store', /^store\.before-/]);
+
+  for (const harm of ['manifest', 'database'] as const) {
+    const harmed = join(directory, '..', `harmed-${harm}`);
+    cpSync(backup, harmed, { recursive: true });
+    if (harm === 'manifest') {
+      const text = readFileSync(join(harmed, 'manifest.json'), 'utf8');
+      writeFileSync(join(harmed, 'manifest.json'), text.replace('"events": 50', '"events": 49'));
+    } else await damage(harmed, eventKey(0, 7));
+    const target = join(directory, '..', `from-${harm}`);
+    t.match(await run(['restore', harmed, '--data-dir', target]), { code: 1, err: /damaged|lost event 7/ });
+    t.notOk(existsSync(join(target, 'store')), 'nothing is put in place');
+  }
+});
+
+t.test('POST /backup refuses what cannot be, at once and in a sentence; its end stands in the log', async (t) => {
+  const place = t.testdir({ full: { file: '' } });
+  const data = join(place, 'data');
+  const hub = await startChildHub({
+    dataDir: data,
+    port: await freePort(),
+    env: { HUB_VIEWER_TOKEN: 'viewer-token-0123456789' },
+  });
+  t.teardown(() => hub.kill());
+  for (const [directory, why] of [
+    ['relative', /not an absolute path/],
+    [join(place, 'full'), /is not empty/],
+    [join(data, 'backup'), /inside the data directory/],
+    [join(place, 'no', 'parent'), /no is no directory/],
+    ['/proc/backup', /./],
+  ] as const) {
+    await t.rejects(admin(hub, 'POST', '/backup', { directory }), { message: why });
+  }
+  t.strictSame(await itemsOf(hub, '/events?type=backup'), []);
+  await t.rejects(
+    admin({ ...hub, adminToken: 'viewer-token-0123456789' }, 'POST', '/backup', { directory: join(place, 'b') }),
+    {
+      message: /403/,
+    },
+  );
+  const begun = await admin(hub, 'POST', '/backup', { directory: join(place, 'b') });
+  t.match(begun, { state: /RUNNING|DONE/, directory: join(place, 'b') });
+  await eventually(
+    'it is done',
+    async () => (await admin(hub, 'GET', `/backups/${String(begun.id)}`)).state === 'DONE',
+  );
+  await eventually('its end is recorded', async () => (await itemsOf(hub, '/events?type=backup.ended')).length === 1);
+  t.match(await itemsOf(hub, '/events?type=backup'), [
+    { type: 'backup.started', data: { state: 'RUNNING' } },
+    { type: 'backup.ended', data: { state: 'DONE' } },
+  ]);
+  t.match(await run(['verify', join(place, 'b')]), { code: 0 });
+  const secrets = ['secret-key', 'admin-token'].map((name) => readFileSync(join(data, name), 'utf8').trim());
+  const files = readdirSync(join(place, 'b'), { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
+  for (const file of files) {
+    const text = readFileSync(join(file.parentPath, file.name), 'latin1');
+    t.notOk(
+      secrets.some((secret) => text.includes(secret)),
+      `no secret is in ${file.name}`,
+    );
+  }
+});
+
+t.test(
+  'the drill: backed up under load, killed, restored elsewhere; what was acknowledged is there, what was owed goes out',
+  async (t) => {
+    const place = directoryFor(t);
+    const [data, elsewhere, backup] = [join(place, 'data'), join(place, 'elsewhere'), join(place, 'backup')];
+    const port = await freePort();
+    const env = {
+      HUB_LOG_LEVEL: 'fatal',
+      HUB_RATE_OTHER_PER_MIN: '1000000',
+      HUB_RETRY_SCHEDULE_S: '0.2',
+      HUB_CIRCUIT_OPEN_MS: '200',
+    };
+    const hub = await startChildHub({ dataDir: data, port, env });
+    t.teardown(() => hub.kill());
+    let isUp = false;
+    const delivered = new Set<string>();
+    const emsp = await plainPartner({
+      ...{ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' },
+      answer: ({ path }) => {
+        if (!isUp) return { status: 503, text: '' };
+        delivered.add(path.split('/').at(-1) ?? '');
+        return {};
+      },
+    });
+    const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    for (const partner of [emsp, cpo]) {
+      t.teardown(() => partner.close());
+      await partner.register(hub);
+    }
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+
+    const acknowledged: string[] = [];
+    let isLoaded = true;
+    const load = async (lane: number) => {
+      for (let i = 0; isLoaded; i += 1) {
+        const id = `L${lane}N${i}`;
+        const answer = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id)).catch(() => null);
+        if (answer?.json.status_code === 1000) acknowledged.push(id);
+      }
+    };
+    const loading = Promise.all([0, 1, 2, 3, 4, 5].map(load));
+    await eventually('there is something to back up', () => acknowledged.length > 300);
+    const before = [...acknowledged];
+    const made = await run(['backup', backup, '--data-dir', data], {
+      HUB_URL: hub.url,
+      HUB_ADMIN_TOKEN: hub.adminToken,
+    });
+    t.equal(made.code, 0, made.err);
+    t.match(made.out, /holds the running hub's store up to event \d+/);
+    const during = acknowledged.length - before.length;
+    t.ok(during > 0, `${during} pushes were acknowledged while it was made`);
+    await hub.kill();
+    isLoaded = false;
+    await loading;
+
+    mkdirSync(elsewhere);
+    const restored = await run(['restore', backup, '--data-dir', elsewhere]);
+    t.equal(restored.code, 0, restored.err);
+    for (const name of ['secret-key', 'admin-token']) copyFileSync(join(data, name), join(elsewhere, name));
+    rmSync(data, { recursive: true });
+    const second = await startChildHub({ dataDir: elsewhere, port, env });
+    t.teardown(() => second.kill());
+    t.match(await admin(second, 'GET', '/status'), { store: { state: 'open', reason: null } });
+    const there = await Promise.all(before.map((id) => cpo.call('GET', `/2.2.1/sessions/NL/CPO/${id}`)));
+    t.strictSame(
+      before.filter((_, i) => there[i]?.json.status_code !== 1000),
+      [],
+      `all ${before.length} are there`,
+    );
+    isUp = true;
+    await quiet(second);
+    t.strictSame(
+      before.filter((id) => !delivered.has(id)),
+      [],
+      'and all were delivered',
+    );
+    t.equal((await run(['verify', backup])).code, 0, 'the backup is as good as before');
+  },
+);

@@ -1,0 +1,78 @@
+/**
+ * Owners that die and owners that stand still, under load: nothing acknowledged is lost, nothing is there twice, order holds, and who
+ * was the owner is not any more.
+ */
+import t from 'tap';
+import { routedPair } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { goesOn, mustAddUp, startLoad } from './load.ts';
+import { roleOf, skip, startNodes } from './nodes.ts';
+
+const kills = Number(process.env.HUB_CLUSTER_KILLS ?? 2);
+const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
+
+t.test('owners fail', { skip }, async (t) => {
+  const server = await startPostgres(t);
+
+  t.test(`the owner is killed under load, ${kills} times`, async (t) => {
+    const nodes = await startNodes(t, server, 'killed', { env });
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const load = startLoad(nodes.url, cpo, 'K');
+    const pauses: number[] = [];
+    for (let i = 0; i < kills; i += 1) {
+      await goesOn(load);
+      // At another moment of a write each time.
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 50));
+      const owner = await nodes.owner();
+      const begun = performance.now();
+      await owner.hub.kill();
+      await goesOn(load, 1);
+      pauses.push(Math.round(performance.now() - begun));
+      await owner.start();
+    }
+    await goesOn(load);
+    await load.stop();
+    t.comment(`from each kill to the next acknowledged write: ${pauses.join(', ')} ms`);
+    await mustAddUp(t, server, 'killed', [load], emsp);
+  });
+
+  t.test('the owner stands still for longer than its lease', async (t) => {
+    const nodes = await startNodes(t, server, 'paused', { env });
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const owner = await nodes.owner();
+    const [standby] = await nodes.standbys();
+    if (standby === undefined) throw new Error('no standby');
+    const late = startLoad(owner.url, cpo, 'P');
+    await goesOn(late);
+    process.kill(owner.hub.pid, 'SIGSTOP');
+    const load = startLoad(standby.url, cpo, 'Q');
+    await eventually('the other node is the owner', async () => (await roleOf(standby)) === 'owner');
+    await goesOn(load, 200);
+    await load.stop();
+    const isOwed = async () => {
+      const [row] = await server.query<{ n: string }>(
+        `select count(*) as n from paused.events e where type = 'object.put' and cardinality(e."to") > 0`,
+      );
+      return (
+        new Set(emsp.received.filter(({ method }) => method !== 'GET').map(({ body }) => body)).size < Number(row?.n)
+      );
+    };
+    await eventually('nothing is owed any more', async () => !(await isOwed()));
+    const before = emsp.received.length;
+    const stopped = late.stop();
+    process.kill(owner.hub.pid, 'SIGCONT');
+    await stopped;
+    await eventually('the former owner stands by', async () => (await roleOf(owner)) === 'standby');
+    t.equal(await roleOf(standby), 'owner', 'the new owner stays it');
+    const known = new Set(emsp.received.slice(0, before).map(({ body }) => body));
+    const stale = emsp.received.slice(before).filter(({ body }) => known.has(body));
+    t.ok(stale.length <= 8, `${stale.length} deliveries that were in flight came again`);
+    const [shard] = await server.query<{ token: string }>('select token from paused.shards where id = 0');
+    t.equal(Number(shard?.token), 2, 'under the token of the new owner');
+    const through = startLoad(owner.url, cpo, 'R');
+    await goesOn(through);
+    await through.stop();
+    await mustAddUp(t, server, 'paused', [late, load, through], emsp);
+  });
+});

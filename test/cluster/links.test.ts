@@ -1,0 +1,101 @@
+/**
+ * Links that fail while both of their ends live: between the owner and the database, and between the nodes. What comes late is refused or
+ * found by its key, never written twice; who cannot reach the owner says so, and nobody else answers for it.
+ */
+import t from 'tap';
+import { sessionBody } from '../support/bodies.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { Link } from '../support/link.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { goesOn, mustAddUp, startLoad } from './load.ts';
+import { adminToken, roleOf, startNodes, unlessAsked } from './nodes.ts';
+
+const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
+/** A partner waits for so long, and less than a node waits for the answer of another one that is there. */
+const patienceMs = 45_000;
+
+t.test('links fail', { skip: unlessAsked }, async (t) => {
+  const server = await startPostgres(t);
+
+  t.test('the link between the owner and the database stands still for longer than a lease', async (t) => {
+    const link = await Link.to(t, server.port);
+    const slow = { HUB_STORE: server.url('late').replace(`:${server.port}`, `:${link.port}`) };
+    const nodes = await startNodes(t, server, 'late', { env, of: (_, i) => (i === 0 ? slow : {}) });
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const [owner, other] = nodes.all;
+    if (owner === undefined || other === undefined) throw new Error('two nodes');
+    t.equal(await nodes.owner(), owner, 'the first node is the owner');
+    const late = startLoad(owner.url, cpo, 'L');
+    await goesOn(late);
+    // Appends and beats that were sent, or were about to be, are on their way until the link goes on.
+    link.pause();
+    await eventually('a statement is on its way', () => link.waiting() > 0);
+    const underWay = late.writes.filter(({ status }) => status === 0).map(({ body }) => body);
+    const load = startLoad(other.url, cpo, 'M');
+    await eventually('the other node is the owner', async () => (await roleOf(other)) === 'owner');
+    t.not(await roleOf(owner), 'owner', 'the former one knows by its clock that it is not');
+    await goesOn(load);
+    const [before] = await server.query<{ n: string }>('select count(*) as n from late.events');
+    link.deliver();
+    await eventually('the former owner stands by', async () => (await roleOf(owner)) === 'standby');
+    await eventually('and passes on', async () => (await fetch(`${owner.url}/readyz`)).status === 200);
+    await goesOn(load);
+    await Promise.all([late.stop(), load.stop()]);
+    const [shard] = await server.query<{ token: string }>('select token from late.shards where id = 0');
+    t.ok(Number(shard?.token) > 1, 'under a later token');
+    const rows = await server.query<{ body: string }>(
+      'select body from late.events where body = any($1) and seq > $2',
+      [underWay, Number(before?.n)],
+    );
+    t.strictSame(rows, [], `of ${underWay.length} writes that were under way none came into the log late`);
+    await mustAddUp(t, server, 'late', [late, load], emsp);
+  });
+
+  for (const how of ['cut', 'silent'] as const) {
+    t.test(`the link between the nodes is ${how}, and both reach the database`, async (t) => {
+      const links: Link[] = [];
+      const of = async (port: number) => {
+        const link = await Link.to(t, port);
+        links.push(link);
+        return { HUB_NODE_URL: `http://127.0.0.1:${link.port}` };
+      };
+      // Longer than busy cores make a node stand still.
+      const nodes = await startNodes(t, server, how, { env: { ...env, HUB_LEASE_S: '20' }, of });
+      const { cpo, emsp } = await routedPair(t, nodes);
+      const owner = await nodes.owner();
+      const [standby] = await nodes.standbys();
+      if (standby === undefined) throw new Error('no standby');
+      const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+      const put = (url: string, id: string) =>
+        fetch(`${url}/ocpi/2.2.1/sessions/NL/CPO/${id}`, {
+          ...{ method: 'PUT', headers: { authorization, 'content-type': 'application/json' } },
+          body: JSON.stringify(sessionBody(id)),
+          signal: AbortSignal.timeout(patienceMs),
+        });
+      t.equal((await put(standby.url, 'BEFORE')).status, 200);
+      const load = startLoad(nodes.url, cpo, how.toUpperCase());
+      await goesOn(load);
+      for (const link of links) how === 'cut' ? link.sever() : link.pause();
+      const ids = ['A', 'B', 'C'];
+      for (const refused of await Promise.all(ids.map((id) => put(standby.url, `NOT-${id}`)))) {
+        t.equal(refused.status, 503, 'who cannot reach the owner says so');
+        t.equal(refused.headers.get('retry-after'), '1');
+        t.match(await refused.json(), { status_code: 3000 });
+      }
+      for (const id of ids) t.equal((await put(owner.url, id)).status, 200, 'the owner goes on');
+      t.equal((await fetch(`${standby.url}/readyz`)).status, 503, 'a load balancer sees it');
+      await goesOn(load, 100);
+      t.strictSame([await roleOf(owner), await roleOf(standby)], ['owner', 'standby'], 'the lease is in the database');
+      for (const link of links) how === 'cut' ? link.mend() : link.deliver();
+      await eventually('it passes on again', async () => (await put(standby.url, 'AFTER')).status === 200);
+      await goesOn(load);
+      await load.stop();
+      const figures = await fetch(`${owner.url}/metrics`, { headers: { authorization: `Bearer ${adminToken}` } });
+      t.match(await figures.text(), /^ocpi_hub_passed_on_total\{end="answered"\} 0$/m, 'the owner passed nothing on');
+      const [shard] = await server.query<{ token: string }>(`select token from ${how}.shards where id = 0`);
+      t.equal(Number(shard?.token), 1, 'nobody else became the owner');
+      await mustAddUp(t, server, how, [load], emsp);
+    });
+  }
+});

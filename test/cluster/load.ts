@@ -1,0 +1,142 @@
+/**
+ * Writes that go on while nodes die, and the account of them afterwards: what was acknowledged, what the log holds, what arrived where.
+ *
+ * D1  Every body is sent once only, so a text in the log or at a receiver names the write that it came from.
+ */
+import type { Test } from 'tap';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
+import { eventually, type PlainPartner } from '../support/plain-partner.ts';
+import type { PostgresServer } from '../support/postgres.ts';
+
+const workers = 8;
+const again = 20;
+
+interface Write {
+  readonly object: string;
+  readonly body: string;
+  /** 0: no answer came. */
+  status: number;
+}
+
+export interface Load {
+  readonly writes: readonly Write[];
+  acknowledged(): Write[];
+  /** Those that were answered something else, or nothing. */
+  failed(): Write[];
+  stop(): Promise<void>;
+}
+
+let number = 0;
+
+/** Eight senders, each with objects of its own of a CPO and an eMSP of `NL`: sessions again and again, and now and then a CDR. */
+export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { id: string } = { id: 'NL-EMS' }): Load {
+  const [, party_id = ''] = cpo.id.split('-');
+  const [, emspId = ''] = emsp.id.split('-');
+  const cdr_token = { country_code: 'NL', party_id: emspId, uid: 'CARD1', type: 'RFID', contract_id: 'C1' };
+  const writes: Write[] = [];
+  const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+  let running = true;
+
+  async function push(worker: number): Promise<void> {
+    number += 1;
+    const isCdr = number % 5 === 0;
+    const id = isCdr ? `${name}-C${number}` : `${name}-${worker}-${number % 3}`;
+    const last_updated = new Date(Date.UTC(2026, 0, 1) + number * 1000).toISOString();
+    const fields = { party_id, cdr_token, last_updated };
+    const body = JSON.stringify(isCdr ? cdrBody(id, fields) : sessionBody(id, { ...fields, kwh: number }));
+    const write: Write = { object: `${isCdr ? 'cdrs' : 'sessions'}/${cpo.id}/${id}`, body, status: 0 };
+    writes.push(write);
+    try {
+      const answer = await fetch(`${url}/ocpi/2.2.1/${isCdr ? 'cdrs' : `sessions/NL/${party_id}/${id}`}`, {
+        method: isCdr ? 'POST' : 'PUT',
+        headers: { authorization, 'content-type': 'application/json' },
+        body,
+      });
+      const { status_code } = (await answer.json()) as { status_code: number };
+      write.status = answer.ok && status_code !== 1000 ? status_code : answer.status;
+    } catch {
+      write.status = 0;
+    }
+    if (write.status >= 300 || write.status === 0) await new Promise((resolve) => setTimeout(resolve, again));
+  }
+
+  const all = Promise.all(
+    Array.from({ length: workers }, async (_, worker) => {
+      while (running) await push(worker);
+    }),
+  );
+  const isAcknowledged = ({ status }: Write) => status >= 200 && status < 300;
+  return {
+    writes,
+    acknowledged: () => writes.filter(isAcknowledged),
+    failed: () => writes.filter((write) => !isAcknowledged(write)),
+    async stop() {
+      running = false;
+      await all;
+    },
+  };
+}
+
+/** So many more are acknowledged than now. */
+export async function goesOn(load: Load, more = 50, limitMs = 60_000): Promise<void> {
+  const before = load.acknowledged().length;
+  await eventually(`${more} more writes are acknowledged`, () => load.acknowledged().length >= before + more, limitMs);
+}
+
+/** Once nothing is owed any more: holds what was acknowledged against the log, and the log against what arrived. */
+export async function mustAddUp(
+  t: Test,
+  server: PostgresServer,
+  schema: string,
+  loads: readonly Load[],
+  emsp: PlainPartner,
+): Promise<void> {
+  const events = await server.query<{
+    shard: number;
+    seq: string;
+    type: string;
+    stream: string;
+    body: string | null;
+    to: string[];
+  }>(`select shard, seq, type, stream, body, "to" from ${schema}.events order by shard, seq`);
+  const lasts = new Map<number, number>();
+  t.ok(
+    events.every(({ shard, seq }) => {
+      const isNext = Number(seq) === (lasts.get(shard) ?? 0) + 1;
+      lasts.set(shard, Number(seq));
+      return isNext;
+    }),
+    `the log is dense, ${events.length} events`,
+  );
+  const seqOf = new Map<string, number>();
+  const twice: string[] = [];
+  const logged = new Set<string>();
+  for (const { seq, type, stream, body, to } of events) {
+    if (type !== 'object.put' || body === null) continue;
+    if (logged.has(body)) twice.push(stream);
+    logged.add(body);
+    if (to.includes(emsp.id)) seqOf.set(body, Number(seq));
+  }
+  t.strictSame(twice, [], 'no write stands twice in the log');
+  const acknowledged = loads.flatMap((load) => load.acknowledged());
+  const lost = acknowledged.filter(({ body }) => !logged.has(body));
+  t.strictSame(lost, [], `none of ${acknowledged.length} acknowledged writes is lost`);
+  const rows = await server.query<{ kind: string; owner: string; id: string; n: string }>(
+    `select kind, owner, lower(id) as id, count(*) as n from ${schema}.rows group by 1, 2, 3 having count(*) > 1`,
+  );
+  t.strictSame(rows, [], 'no object is there twice');
+
+  const objectOf = new Map(loads.flatMap((load) => load.writes).map(({ body, object }) => [body, object]));
+  const owed = new Set([...seqOf.keys()].filter((body) => objectOf.has(body)));
+  const arrived = () => emsp.received.map(({ body }) => body).filter((body) => owed.has(body));
+  await eventually('all that the log owes has arrived', () => new Set(arrived()).size === owed.size);
+  const lastOf = new Map<string, number>();
+  const reordered: string[] = [];
+  for (const body of new Set(arrived())) {
+    const object = objectOf.get(body) ?? '';
+    const seq = seqOf.get(body) ?? 0;
+    if (seq < (lastOf.get(object) ?? 0)) reordered.push(`${object} at ${seq}`);
+    lastOf.set(object, seq);
+  }
+  t.strictSame(reordered, [], 'what is new arrives in the order of the log, object by object');
+}

@@ -1,0 +1,124 @@
+/**
+ * Two nodes as one hub: the whole session path with each request through the other node than the one before, what was written read at
+ * once through any node, and what a node says of itself.
+ */
+import t from 'tap';
+import WebSocket from 'ws';
+import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { adminToken, clusterSecret, roleOf, skip, startNodes } from './nodes.ts';
+
+t.test('two nodes are one hub', { skip }, async (t) => {
+  const server = await startPostgres(t);
+
+  t.test('the session path, each request through the other node than the one before', async (t) => {
+    const nodes = await startNodes(t, server, 'path');
+    const context = await openPath({ hubUrl: nodes.url, adminToken, retryUntilAnswered: false });
+    t.teardown(() => context.close());
+    for (const step of sessionPath) await t.resolves(step.run(context), step.name);
+    const { items } = await admin(nodes, 'GET', '/deliveries?limit=1000');
+    const unfinished = (items as { state: string }[]).filter(({ state }) => state !== 'DELIVERED');
+    t.same(unfinished, [], 'nothing is owed any more, nothing is dead');
+    for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
+  });
+
+  t.test('a node that is not the owner', async (t) => {
+    const nodes = await startNodes(t, server, 'standby');
+    const { cpo } = await routedPair(t, nodes);
+    const owner = await nodes.owner();
+    const [standby] = await nodes.standbys();
+    if (standby === undefined) throw new Error('no standby');
+    t.equal(await roleOf(standby), 'standby');
+    const token = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+
+    t.test('what one node took is read at once through the other', async (t) => {
+      for (let i = 0; i < 20; i += 1) {
+        const [writer, reader] = i % 2 === 0 ? [owner, standby] : [standby, owner];
+        const path = `/ocpi/2.2.1/sessions/NL/CPO/RYW${i}`;
+        const headers = { authorization: token, 'content-type': 'application/json' };
+        const put = await fetch(`${writer.url}${path}`, {
+          ...{ method: 'PUT', headers },
+          body: JSON.stringify(sessionBody(`RYW${i}`)),
+        });
+        t.equal(put.status, 200);
+        const got = await fetch(`${reader.url}${path}`, { headers });
+        t.match(await got.json(), { status_code: 1000, data: { id: `RYW${i}` } });
+      }
+    });
+
+    t.test('status, fields and bytes are the same through both', async (t) => {
+      for (const path of [
+        '/ocpi/2.2.1/nothing',
+        '/ocpi/2.2.1/locations?limit=0x1',
+        '/admin/v1/nothing',
+        '/nothing',
+        '/console/',
+      ]) {
+        const [direct, passed] = await Promise.all(
+          [owner, standby].map(async ({ url }) => {
+            const headers = { authorization: token, 'x-request-id': 'r1', 'x-correlation-id': 'c1' };
+            const answer = await fetch(`${url}${path}`, { headers });
+            const fields = Object.fromEntries(
+              [...answer.headers].filter(([name]) => !['date', 'x-passed'].includes(name)),
+            );
+            const body = (await answer.text()).replace(/"timestamp":"[^"]*"/, '');
+            return { status: answer.status, fields, body };
+          }),
+        );
+        t.strictSame(passed, direct, path);
+      }
+    });
+
+    t.test('it says so, and is ready because it can pass on', async (t) => {
+      for (const { url } of nodes.all) {
+        t.equal((await fetch(`${url}/healthz`)).status, 200);
+        t.equal((await fetch(`${url}/readyz`)).status, 200);
+        // A node hears of one that came after it when it renews its lease.
+        const view = () => admin({ url, adminToken }, 'GET', '/cluster');
+        await eventually('both are known', async () => ((await view()).nodes as object[]).length === 2);
+        t.match(await view(), { store: 'postgres', lease_s: 3, nodes: [{ alive: true }, { alive: true }] });
+      }
+      const refused = await fetch(`${standby.url}/admin/v1/cluster`);
+      t.equal(refused.status, 401, 'to whoever has a token');
+      const view = await admin({ url: standby.url, adminToken }, 'GET', '/cluster');
+      t.match(view, { role: 'standby' });
+      const owners = (view.nodes as { url: string; owner: boolean }[]).filter((node) => node.owner);
+      t.strictSame(
+        owners.map(({ url }) => url),
+        [owner.url],
+      );
+    });
+
+    t.test('the inspector of the owner is seen through it', async (t) => {
+      const seen: string[] = [];
+      const socket = new WebSocket(`${standby.url.replace('http', 'ws')}/admin/v1/inspector`, {
+        headers: { authorization: `Bearer ${adminToken}` },
+      });
+      t.teardown(() => socket.terminate());
+      socket.on('message', (data) => seen.push(String(data)));
+      await eventually('the actors are shown', () => seen.some((text) => text.includes('partner:NL-CPO')));
+      const refused = new WebSocket(`${standby.url.replace('http', 'ws')}/admin/v1/inspector`);
+      const error = await new Promise<Error>((resolve) => refused.once('error', resolve));
+      t.match(error.message, '401', 'not to whoever has no token');
+    });
+
+    t.test('a request that came over a node goes no further, and a hop without the secret is none', async (t) => {
+      const ask = (hop: string, path: string) =>
+        fetch(`${standby.url}${path}`, { headers: { authorization: token, 'x-ocpi-hub-hop': hop } });
+      const ended = await ask(clusterSecret, '/ocpi/2.2.1/sessions/NL/CPO/RYW0');
+      t.equal(ended.status, 503);
+      t.equal(ended.headers.get('retry-after'), '1');
+      t.match(await ended.json(), { status_code: 3000, timestamp: /./ });
+      const problem = await ask(clusterSecret, '/admin/v1/status');
+      t.equal(problem.status, 503);
+      t.match(problem.headers.get('content-type'), 'application/problem+json');
+      t.match(await problem.json(), { status: 503, instance: '/admin/v1/status' });
+      t.equal((await ask('not the secret', '/ocpi/2.2.1/sessions/NL/CPO/RYW0')).status, 200);
+      const verb = await fetch(`${owner.url}/cluster/v1/leaving/x`, { method: 'POST' });
+      t.equal(verb.status, 404, "what nodes say to each other is nobody else's");
+    });
+  });
+});

@@ -1,0 +1,113 @@
+/**
+ * Nodes that share the parties: a CPO and an eMSP that live on different nodes, whatever node is asked, and nodes that come, go and die.
+ */
+import t, { type Test } from 'tap';
+import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
+import { partnerFor } from '../support/hub-in-process.ts';
+import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { goesOn, mustAddUp, startLoad } from './load.ts';
+import { adminToken, type Node, type Nodes, skip, startNodes, unlessAsked } from './nodes.ts';
+import { partiesOn, shared, untilShared } from './shares.ts';
+
+const kills = Number(process.env.HUB_CLUSTER_KILLS ?? 1);
+const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
+
+t.test('nodes share the parties', { skip }, async (t) => {
+  const server = await startPostgres(t);
+
+  t.test('one node has all of the shards', async (t) => {
+    const nodes = await startNodes(t, server, 'alone', { count: 1, more: shared });
+    await walk(t, nodes, 'CPO', 'EMS');
+    for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
+  });
+
+  t.test('the session path of a CPO and an eMSP of different nodes, each request through the other node', async (t) => {
+    const nodes = await startNodes(t, server, 'path', { more: shared });
+    await untilShared(nodes);
+    const [first, second] = nodes.all as [Node, Node];
+    const [one, two] = [await partiesOn(server, 'path', first), await partiesOn(server, 'path', second)];
+    await walk(t, nodes, one(), two());
+    await walk(t, nodes, two(), one());
+    for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
+  });
+
+  t.test('every node is restarted in turn, and what is asked for goes on', { skip: unlessAsked }, async (t) => {
+    const nodes = await startNodes(t, server, 'rolling', { env, more: shared });
+    await untilShared(nodes);
+    const pairs = await crossed(t, nodes, server, 'rolling');
+    const loads = pairs.map(({ cpo, emsp }, i) => startLoad(nodes.url, cpo, `R${i}`, emsp));
+    for (const load of loads) await goesOn(load);
+    for (const node of nodes.all) {
+      t.equal(await node.hub.stop(), 0, 'it ends in good order');
+      for (const load of loads) await goesOn(load);
+      await node.start();
+      await untilShared(nodes);
+      for (const load of loads) await goesOn(load);
+    }
+    for (const load of loads) await load.stop();
+    for (const load of loads) {
+      const failed = load.failed();
+      t.comment(`${failed.length} of ${load.writes.length} requests were answered 503`);
+      t.strictSame(
+        new Set(failed.map(({ status }) => status)),
+        new Set(failed.length > 0 ? [503] : []),
+        'no other end',
+      );
+    }
+    const { items } = await admin(nodes, 'GET', '/events?limit=100&order=newest');
+    t.equal(new Set((items as { seq: number }[]).map(({ seq }) => seq)).size, 100, 'the log is read over all shards');
+    for (const { emsp } of pairs) await mustAddUp(t, server, 'rolling', loads, emsp);
+  });
+
+  t.test(`a node is killed under load, ${kills} times`, { skip: unlessAsked }, async (t) => {
+    const nodes = await startNodes(t, server, 'killed', { env, more: shared });
+    await untilShared(nodes);
+    const pairs = await crossed(t, nodes, server, 'killed');
+    const loads = pairs.map(({ cpo, emsp }, i) => startLoad(nodes.url, cpo, `K${i}`, emsp));
+    const pauses: number[] = [];
+    for (let i = 0; i < kills; i += 1) {
+      for (const load of loads) await goesOn(load);
+      // At another moment of a write each time.
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 50));
+      const victim = nodes.all[i % 2] as Node;
+      const begun = performance.now();
+      await victim.hub.kill();
+      await Promise.all(loads.map((load) => goesOn(load, 1)));
+      pauses.push(Math.round(performance.now() - begun));
+      await victim.start();
+      await untilShared(nodes);
+    }
+    for (const load of loads) await goesOn(load);
+    for (const load of loads) await load.stop();
+    t.comment(`from each kill to the next acknowledged write of every party: ${pauses.join(', ')} ms`);
+    for (const { emsp } of pairs) await mustAddUp(t, server, 'killed', loads, emsp);
+  });
+});
+
+/** Two CPOs, one on each node, and an eMSP of the other node for each. */
+async function crossed(t: Test, nodes: Nodes, server: Parameters<typeof partiesOn>[0], schema: string) {
+  const [first, second] = nodes.all as [Node, Node];
+  const [one, two] = [await partiesOn(server, schema, first), await partiesOn(server, schema, second)];
+  const pairs: { cpo: PlainPartner; emsp: PlainPartner }[] = [];
+  for (const [cpoId, emspId] of [
+    [one(), two()],
+    [two(), one()],
+  ] as const) {
+    const cpo = await partnerFor(t, nodes, { countryCode: 'NL', role: 'CPO', partyId: cpoId });
+    const emsp = await partnerFor(t, nodes, { countryCode: 'NL', role: 'EMSP', partyId: emspId });
+    await admin(nodes, 'PUT', `/routes/${emsp.id}/${cpo.id}`, { active: true });
+    pairs.push({ cpo, emsp });
+  }
+  return pairs;
+}
+
+async function walk(t: Test, { url: hubUrl }: Nodes, cpoId: string, emspId: string): Promise<void> {
+  const context = await openPath({
+    ...{ hubUrl, adminToken, retryUntilAnswered: false },
+    cpo: { party_id: cpoId },
+    emsp: { country_code: 'NL', party_id: emspId },
+  });
+  t.teardown(() => context.close());
+  for (const step of sessionPath) await t.resolves(step.run(context), `${cpoId} and ${emspId}: ${step.name}`);
+}

@@ -1,0 +1,121 @@
+/**
+ * Nodes that are restarted in good order, and a database that goes away: no request fails in the first case, nothing is acknowledged
+ * falsely in the second, and neither needs a hand.
+ */
+import t from 'tap';
+import { sessionBody } from '../support/bodies.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { goesOn, mustAddUp, startLoad } from './load.ts';
+import { adminToken, clusterSecret, roleOf, skip, startNodes } from './nodes.ts';
+
+const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
+
+t.test('upkeep', { skip }, async (t) => {
+  const server = await startPostgres(t);
+
+  t.test('every node is restarted in turn, and no request fails', async (t) => {
+    const nodes = await startNodes(t, server, 'rolling', { env });
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const load = startLoad(nodes.url, cpo, 'R');
+    await goesOn(load);
+    for (const node of nodes.all) {
+      t.equal(await node.hub.stop(), 0, 'it ends in good order');
+      await goesOn(load);
+      await node.start();
+      await goesOn(load);
+    }
+    await load.stop();
+    t.strictSame(load.failed(), [], `none of ${load.writes.length} requests failed`);
+    await mustAddUp(t, server, 'rolling', [load], emsp);
+  });
+
+  t.test('the database goes away and comes back', async (t) => {
+    const nodes = await startNodes(t, server, 'away', { env });
+    const { cpo, emsp } = await routedPair(t, nodes, {
+      emsp: ({ path }) => (path.includes('/authorize') ? { body: { allowed: 'ALLOWED' } } : {}),
+    });
+    const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+    const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
+    const load = startLoad(nodes.url, cpo, 'D');
+    await goesOn(load);
+    await server.stop();
+    const refusals = () => load.failed().filter(({ status }) => status === 503).length;
+    await eventually('the owner is isolated, for its lease has run out', async () => {
+      const roles = await Promise.all(nodes.all.map(roleOf));
+      return roles.includes('isolated') && roles.includes('standby');
+    });
+    const before = refusals();
+    await eventually('pushes are refused', () => refusals() >= before + 50);
+    for (const { url } of nodes.all) {
+      const answer = await fetch(`${url}/ocpi/2.2.1/sessions/NL/CPO/AWAY`, {
+        ...{ method: 'PUT', headers: { authorization, 'content-type': 'application/json' } },
+        body: JSON.stringify(sessionBody('AWAY')),
+      });
+      t.equal(answer.status, 503);
+      t.equal(answer.headers.get('retry-after'), '1');
+      t.match(await answer.json(), { status_code: 3000 });
+      t.equal((await fetch(`${url}/healthz`)).status, 200, 'it lives');
+      t.equal((await fetch(`${url}/readyz`)).status, 200, 'and can answer something');
+      const allowed = await fetch(`${url}/ocpi/2.2.1/tokens/TOK1/authorize?type=RFID`, {
+        ...{ method: 'POST', headers: { authorization, ...toEmsp } },
+      });
+      t.match(await allowed.json(), { status_code: 1000, data: { allowed: 'ALLOWED' } }, 'authorize goes on');
+      for (const path of ['/ocpi/versions', '/ocpi/2.2.1', '/ocpi/2.2.1/hubclientinfo']) {
+        t.equal((await fetch(`${url}${path}`, { headers: { authorization } })).status, 200, `${path} goes on`);
+      }
+      const list = await fetch(`${url}/ocpi/2.2.1/sessions/NL/CPO/AWAY`, { headers: { authorization } });
+      t.equal(list.status, 503, 'what has to be read is refused');
+    }
+    const told = emsp.received.filter(({ method, path }) => method !== 'POST' || !path.includes('/authorize')).length;
+    const owner = nodes.all[(await Promise.all(nodes.all.map(roleOf))).indexOf('isolated')];
+    const first = nodes.all.find((node) => node !== owner);
+    t.equal(await first?.hub.stop(), 0, 'a node can be stopped meanwhile');
+    t.equal(
+      emsp.received.filter(({ method, path }) => method !== 'POST' || !path.includes('/authorize')).length,
+      told,
+      'nothing else is sent',
+    );
+    await server.start();
+    await goesOn(load);
+    await first?.start();
+    await goesOn(load);
+    await load.stop();
+    await mustAddUp(t, server, 'away', [load], emsp);
+  });
+
+  t.test('a standby without an owner', async (t) => {
+    const nodes = await startNodes(t, server, 'ownerless', { env });
+    const { cpo } = await routedPair(t, nodes);
+    const owner = await nodes.owner();
+    const [standby] = await nodes.standbys();
+    if (standby === undefined) throw new Error('no standby');
+    // Its lease stands for an hour, so that nobody becomes the owner.
+    process.kill(owner.hub.pid, 'SIGSTOP');
+    await server.query(`update ownerless.nodes set expires = clock_timestamp() + interval '1 hour' where url = $1`, [
+      owner.url,
+    ]);
+    await owner.hub.kill();
+    const ask = (path: string, headers: Record<string, string> = {}) => fetch(`${standby.url}${path}`, { headers });
+    const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+    const ocpi = await ask('/ocpi/2.2.1/hubclientinfo', { authorization, 'x-request-id': 'r1' });
+    t.equal(ocpi.status, 503);
+    t.equal(ocpi.headers.get('retry-after'), '1');
+    t.equal(ocpi.headers.get('x-request-id'), 'r1');
+    t.match(await ocpi.json(), { status_code: 3000, status_message: 'Temporarily unavailable' });
+    const problem = await ask('/admin/v1/status', { authorization: `Bearer ${adminToken}` });
+    t.equal(problem.status, 503);
+    t.match(problem.headers.get('content-type'), 'application/problem+json');
+    t.equal((await ask('/healthz')).status, 200);
+    t.equal((await ask('/readyz')).status, 503);
+    t.equal(
+      (await ask('/admin/v1/cluster', { authorization: `Bearer ${adminToken}` })).status,
+      200,
+      'but says who is there',
+    );
+    t.equal((await ask('/ocpi/versions', { 'x-ocpi-hub-hop': clusterSecret })).status, 503);
+    await server.query(`update ownerless.nodes set expires = clock_timestamp() where url = $1`, [owner.url]);
+    await eventually('it becomes the owner', async () => (await ask('/readyz')).status === 200);
+  });
+});

@@ -1,0 +1,367 @@
+/**
+ * Deliveries in the console: filters that can be shared, every attempt and difference of one delivery, and putting back one or
+ * many, with the sight of it beforehand.
+ */
+import type { Locator, Page } from 'playwright-core';
+import t from 'tap';
+import { curlOf } from '../../src/console/page/data/curl.ts';
+import { laidOut } from '../../src/console/page/data/json-layout.ts';
+import { grown, type Loaded, refreshed } from '../../src/console/page/data/loaded.ts';
+import type { DeliveryView } from '../../src/hub/operator.ts';
+import { cdrBody } from '../support/bodies.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { callsTo, quiet } from '../support/observed.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+import { deliveryOf, traffic, unknownThere } from './traffic.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+const rowsOf = (page: Page): Locator => page.locator('tbody tr');
+/** A state as the page shows it. */
+const badge = (within: Page | Locator, state: string): Locator => within.locator('.badge', { hasText: state }).first();
+const comes = (what: string, page: Page, rows: number) =>
+  eventually(`${rows} rows ${what}`, async () => (await rowsOf(page).count()) === rows);
+
+browserTest('a filter stands in the address, and whoever opens the address sees the same', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const { cpo, answers, push } = await traffic(t, hub);
+  answers.set('DEAD', unknownThere).set('cdrs', unknownThere);
+  for (const id of ['OK1', 'OK2', 'DEAD1', 'DEAD2']) await push(id);
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await quiet(hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
+  await comes('in all', page, 5);
+  t.strictSame(await page.getByRole('columnheader').allTextContents(), [
+    ...['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'],
+  ]);
+
+  await page.getByRole('link', { name: '2 sessions to NL-EMS' }).click();
+  await comes('of the group that was chosen', page, 2);
+  t.match(new URL(page.url()).search, /^\?state=DEAD&receiver=NL-EMS&module=sessions$/);
+  t.match(await rowsOf(page).first().textContent(), /DEAD.*NL-EMS.*sessions.*NL-CPO\/DEAD2.*PUT.*not_found.*Unknown/);
+
+  await page.getByLabel('Object').fill('NL-CPO/DEAD1');
+  await comes('about one object', page, 1);
+  t.equal(new URL(page.url()).searchParams.get('object'), 'NL-CPO/DEAD1');
+  const other = await consoleFor(t, browser, hub, {
+    token: viewerToken,
+    path: page.url().slice(`${hub.url}/console`.length),
+  });
+  await comes('for whoever got the address', other, 1);
+  t.equal(await other.getByLabel('Receiver').inputValue(), 'NL-EMS');
+  t.match(await rowsOf(other).textContent(), 'NL-CPO/DEAD1');
+
+  await page.getByLabel('Receiver').fill('N');
+  t.equal(await page.getByLabel('Receiver').getAttribute('aria-invalid'), 'true');
+  await page.getByLabel('Receiver').fill('');
+  await page.getByLabel('Object').fill('NL-CPO/none');
+  await page.getByText('No delivery fits this filter').waitFor();
+  await page.getByRole('button', { name: 'Clear the filter' }).click();
+  await comes('without a filter', page, 5);
+  t.equal(new URL(page.url()).search, '');
+
+  await page.getByLabel('Accepted from').fill('2999-01-01T00:00:00');
+  await page.getByText('No delivery fits this filter').waitFor();
+  t.match(new URL(page.url()).searchParams.get('from'), /^(2998-12-31|2999-01-01)T.*Z$/);
+});
+
+browserTest('a long list grows on demand, and stays in place while new ones come', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo, push } = await traffic(t, hub);
+  await Promise.all(Array.from({ length: 70 }, (_, index) => push(`S${index}`)));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries?module=sessions' });
+  await comes('on the first page', page, 50);
+  await page.getByRole('button', { name: 'Load more' }).click();
+  await comes('in all', page, 70);
+  await page.getByText('70 shown, all of them').waitFor();
+  const last = rowsOf(page).last().getByRole('link');
+  const name = await last.getAttribute('aria-label');
+  await last.focus();
+  await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 2, last_updated: '2026-01-02T03:14:05Z' });
+  await comes('after a refresh', page, 71);
+  t.match(await rowsOf(page).first().textContent(), 'PATCH');
+  t.equal(
+    await page.evaluate('document.activeElement.getAttribute("aria-label")'),
+    name,
+    'the row in hand is still in hand',
+  );
+});
+
+browserTest('one delivery is told with every attempt, its request and what it changes', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.1' });
+  const { cpo, emsp, answers, push } = await traffic(t, hub);
+  await push('S1');
+  answers.set('S1', { status: 503, text: 'down for maintenance' });
+  await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 7.25, last_updated: '2026-01-02T03:14:05Z' });
+  const id = await deliveryOf(hub, 'S1');
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: `/deliveries/${id}` });
+  await page.getByRole('heading', { name: 'sessions NL-CPO/S1 to NL-EMS' }).waitFor();
+  await badge(page, 'PENDING').waitFor();
+  t.equal(await page.getByRole('button', { name: /Re-drive|Send again/ }).count(), 0, 'it is on its way by itself');
+  const attempts = page.getByRole('region', { name: /attempts?$/ }).getByRole('listitem');
+  await eventually('two attempts are seen', async () => (await attempts.count()) >= 2);
+  t.match(await attempts.first().textContent(), /unavailable.*HTTP 503.*OCPI –.*down for maintenance/);
+
+  answers.clear();
+  await badge(page, 'DELIVERED').waitFor();
+  t.match(await attempts.last().textContent(), /delivered.*HTTP 200.*OCPI 1000/);
+  const diff = page.getByRole('region', { name: 'Difference' });
+  t.strictSame(await diff.locator('del').allTextContents(), [
+    ...['  "kwh": 1.5,', '  "last_updated": "2026-01-02T03:04:05Z"'],
+  ]);
+  t.strictSame(await diff.locator('ins').allTextContents(), [
+    ...['  "kwh": 7.25,', '  "last_updated": "2026-01-02T03:14:05Z"'],
+  ]);
+
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy as curl' }).click();
+  await page.getByText('Copied.').waitFor();
+  const curl = (await page.evaluate('navigator.clipboard.readText()')) as string;
+  t.match(curl, `curl -X PATCH '${emsp.url}/ocpi/2.2.1/sessions/NL/CPO/S1'`);
+  t.match(curl, `-H 'Authorization: Token ***'`);
+  t.match(curl, `--data-raw '{"kwh":7.25,"last_updated":"2026-01-02T03:14:05Z"}'`);
+  for (const secret of [emsp.token, Buffer.from(emsp.token).toString('base64')]) {
+    t.notMatch(curl, secret);
+    t.notMatch(await page.content(), secret);
+  }
+  await page.getByRole('link', { name: 'Trace the object' }).click();
+  await page.getByRole('heading', { name: 'sessions NL-CPO/S1' }).waitFor();
+});
+
+browserTest(
+  'a dead letter goes again at once; what had arrived, and what is stale, is asked about first',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { emsp, answers, push } = await traffic(t, hub);
+    answers.set('S1', unknownThere);
+    await push('S1', { kwh: 1 });
+    const id = await deliveryOf(hub, 'S1');
+    const page = await consoleFor(t, browser, hub, {
+      token: hub.adminToken,
+      path: `/deliveries/${id}`,
+      mayComplain: /409/,
+    });
+    await badge(page, 'DEAD').waitFor();
+    await page.getByText('not_found The partner answered HTTP 404').waitFor();
+    answers.clear();
+    await page.getByRole('button', { name: 'Re-drive' }).click();
+    await badge(page, 'DELIVERED').waitFor();
+    const sent = () => callsTo(emsp, 'sessions').length;
+    t.equal(sent(), 2);
+
+    await page.getByRole('button', { name: 'Send again …' }).click();
+    const again = page.getByRole('dialog', { name: 'Send it again?' });
+    await again.getByRole('button', { name: 'Leave it' }).click();
+    await again.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Send again …' }).click();
+    await again.getByRole('button', { name: 'Send it again' }).click();
+    await page.getByText('Put back: it is sent to NL-EMS again.').first().waitFor();
+    await again.waitFor({ state: 'detached' });
+    await eventually('it went again', () => sent() === 3);
+    await quiet(hub);
+
+    await push('S1', { kwh: 2, last_updated: '2026-01-02T04:00:00Z' });
+    t.equal(sent(), 4);
+    await page.getByRole('button', { name: 'Send again …' }).click();
+    await again.getByRole('button', { name: 'Send it again' }).click();
+    const stale = page.getByRole('dialog', { name: 'NL-EMS has a newer version' });
+    await stale.waitFor();
+    t.equal(sent(), 4, 'nothing was sent over the newer version');
+    await stale.getByRole('button', { name: 'Send the older version' }).click();
+    await eventually('it went all the same', () => sent() === 5);
+    t.match(callsTo(emsp, 'sessions').at(-1)?.body, '"kwh":1,');
+    await stale.waitFor({ state: 'detached' });
+  },
+);
+
+browserTest(
+  'many are put back after a dry run, with progress that survives a reload and can be stopped',
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+    const { emsp, answers, push } = await traffic(t, hub);
+    await push('OK');
+    answers.set('sessions', unknownThere);
+    await Promise.all(Array.from({ length: 30 }, (_, index) => push(`D${index}`)));
+    answers.clear();
+    await push('D0', { kwh: 9, last_updated: '2026-01-02T05:00:00Z' });
+    const before = emsp.received.length;
+    const path = '/deliveries?state=DEAD&receiver=NL-EMS';
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+    const open = page.getByRole('button', { name: 'Re-drive dead letters …' });
+    await open.click();
+    const dialog = page.getByRole('dialog', { name: 'Re-drive dead letters' });
+    await dialog.getByText('30 deliveries').waitFor();
+    const told = await dialog.textContent();
+    for (const part of [
+      'to NL-EMS. Nothing has been sent yet',
+      'NL-EMS 30',
+      '1: the receiver has a newer version',
+      'and 25 more',
+    ]) {
+      t.match(told, part);
+    }
+    t.equal(await dialog.getByRole('list', { name: 'Some of them' }).getByRole('link').count(), 5);
+    t.strictSame(await barriers(page), [], 'axe, the dry run');
+    await dialog.getByRole('checkbox').check();
+    await dialog.getByRole('button', { name: 'Put back 30 deliveries' }).waitFor();
+    await dialog.getByRole('checkbox').uncheck();
+    t.equal(emsp.received.length, before, 'looking sends nothing');
+
+    await dialog.getByLabel('At most, a second').fill('0.5');
+    await dialog.getByText('takes about 1 min').waitFor();
+    await dialog.getByRole('button', { name: 'Put back 29 deliveries' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    const panel = page.getByRole('region', { name: 'Re-drive' });
+    await panel.getByText(/of 30 deliveries looked at/).waitFor();
+    await panel.getByRole('progressbar').waitFor();
+    const job = new URL(page.url()).searchParams.get('job') ?? '';
+    t.ok(job);
+    t.equal(new URL(page.url()).searchParams.get('state'), 'DEAD', 'the filter stays');
+    await page.reload();
+    await badge(panel, 'RUNNING').waitFor();
+
+    const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: `/deliveries?job=${job}` });
+    await badge(viewer.getByRole('region', { name: 'Re-drive' }), 'RUNNING').waitFor();
+    t.equal(await viewer.getByRole('button', { name: 'Cancel' }).count(), 0);
+
+    await panel.getByRole('button', { name: 'Cancel' }).click();
+    await panel.getByText(/^Cancelled after \d+ of 30 deliveries: \d+ put back, and they stay put back/).waitFor();
+    const { state } = await admin(hub, 'GET', `/redrives/${job}`);
+    t.equal(state, 'CANCELED');
+    await panel.getByRole('button', { name: 'Dismiss' }).click();
+    await panel.waitFor({ state: 'detached' });
+    t.equal(new URL(page.url()).search, '?state=DEAD&receiver=NL-EMS');
+    await quiet(hub);
+
+    await open.click();
+    await dialog.getByLabel('At most, a second').fill('1000');
+    const left = Number(
+      /Put back (\d+)/.exec((await dialog.getByRole('button', { name: /^Put back/ }).textContent()) ?? '')?.[1],
+    );
+    await dialog.getByRole('button', { name: /^Put back/ }).click();
+    await panel
+      .getByText(`Done: ${left} deliveries put back. 1 left out, because the receiver has a newer version.`)
+      .waitFor();
+    await quiet(hub);
+    await comes('left, which is stale', page, 1);
+    t.match(await rowsOf(page).textContent(), 'NL-CPO/D0');
+
+    const sentBefore = emsp.received.length;
+    await open.click();
+    await dialog.getByText('1 delivery', { exact: true }).waitFor();
+    t.ok(await dialog.getByRole('button', { name: 'Put back 0 deliveries' }).isDisabled());
+    await dialog.getByRole('checkbox').check();
+    await dialog.getByRole('button', { name: 'Put back 1 delivery' }).click();
+    await panel.getByText('Done: 1 delivery put back.').waitFor();
+    await quiet(hub);
+    t.equal(emsp.received.length, sentBefore + 1);
+    t.notMatch(emsp.received.at(-1)?.body, '"kwh":9', 'the older version, as was wished');
+  },
+);
+
+browserTest('a viewer sees all of it and no button that changes anything', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const { answers, push } = await traffic(t, hub);
+  answers.set('S1', unknownThere);
+  await push('S1');
+  await push('S2');
+  const [dead, arrived] = [await deliveryOf(hub, 'S1'), await deliveryOf(hub, 'S2')];
+  const actions = /re-drive|send again|put back/i;
+  const seen = async (token: string, path: string, state: string) => {
+    const page = await consoleFor(t, browser, hub, { token, path });
+    await badge(page, state).waitFor();
+    return page.getByRole('button', { name: actions }).count();
+  };
+  for (const [path, state] of [
+    ['/deliveries', 'DEAD'],
+    [`/deliveries/${dead}`, 'DEAD'],
+    [`/deliveries/${arrived}`, 'DELIVERED'],
+  ] as const) {
+    t.equal(await seen(viewerToken, path, state), 0, `${path} as viewer`);
+    t.equal(await seen(hub.adminToken, path, state), 1, `${path} as admin`);
+  }
+});
+
+browserTest('deliveries have no barrier in light and dark, and fit a telephone', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { answers, push } = await traffic(t, hub);
+  answers.set('S1', unknownThere);
+  await push('S1');
+  await push('S2');
+  await push('S2', { kwh: 5, last_updated: '2026-01-02T05:00:00Z' });
+  const paths = [
+    '/deliveries',
+    `/deliveries/${await deliveryOf(hub, 'S1')}`,
+    `/deliveries/${await deliveryOf(hub, 'S2')}`,
+  ];
+  for (const theme of ['light', 'dark'] as const) {
+    for (const path of paths) {
+      const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path, theme, width: 360, height: 740 });
+      await page
+        .locator(path === '/deliveries' ? 'tbody tr' : '.diff')
+        .first()
+        .waitFor();
+      t.strictSame(await barriers(page), [], `${path} ${theme}`);
+      t.ok(await page.evaluate('document.documentElement.scrollWidth <= 360'), `${path} is not wider than the screen`);
+    }
+  }
+});
+
+browserTest('a delivery that is not there says what an id looks like', async (t, browser) => {
+  const hub = await hubFor(t);
+  const page = await consoleFor(t, browser, hub, {
+    token: hub.adminToken,
+    path: '/deliveries/99-NL-XXX',
+    mayComplain: /404/,
+  });
+  await page.getByText('There is no delivery 99-NL-XXX').waitFor();
+  await page.getByText('for example 120-NL-EMS').waitFor();
+});
+
+t.test('JSON is laid out without touching a value [D17]', async (t) => {
+  const text = '{"b":1.50,"a":"x: {\\"y\\"} , [","e":[],"o":{},"l":[1E5,{"z":null}]}';
+  const out = laidOut(text);
+  t.equal(
+    out,
+    [
+      ...['{', '  "b": 1.50,', '  "a": "x: {\\"y\\"} , [",', '  "e": [],', '  "o": {},', '  "l": ['],
+      ...['    1E5,', '    {', '      "z": null', '    }', '  ]', '}'],
+    ].join('\n'),
+  );
+  t.strictSame(JSON.parse(out), JSON.parse(text));
+  t.equal(laidOut('no JSON'), 'noJSON');
+});
+
+t.test('a request for the shell survives quotes, and needs an address', async (t) => {
+  const request = { method: 'PUT', url: 'http://x/y', headers: { A: "it's" }, body: '{"name":"l\'Haÿ"}' };
+  t.equal(
+    curlOf(request),
+    [
+      "curl -X PUT 'http://x/y'",
+      "-H 'A: it'\\''s'",
+      "-H 'Content-Type: application/json'",
+      `--data-raw '{"name":"l'\\''Haÿ"}'`,
+    ].join(' \\\n  '),
+  );
+  t.equal(curlOf({ ...request, url: null }), null);
+  t.notMatch(curlOf({ ...request, body: null }) ?? '', 'Content-Type');
+});
+
+t.test('a refresh of a list keeps what was loaded below it, and drops what no longer fits within it', async (t) => {
+  const row = (seq: number, receiver = 'NL-EMS') => ({ id: `${seq}-${receiver}`, seq, receiver }) as DeliveryView;
+  const ids = ({ items }: Loaded) => items.map(({ id }) => id).join(' ');
+  const shallow: Loaded = { items: [row(9), row(8)], cursor: '7', isDeep: false };
+  const deep = grown(shallow, { items: [row(8), row(7), row(5)], next_cursor: '4' });
+  t.equal(ids(deep), '9-NL-EMS 8-NL-EMS 7-NL-EMS 5-NL-EMS');
+  const fresh = refreshed(deep, { items: [row(11), row(9), row(7)], next_cursor: '6' });
+  t.equal(ids(fresh), '11-NL-EMS 9-NL-EMS 7-NL-EMS 5-NL-EMS', '8 no longer fits, 5 is further down');
+  t.equal(fresh.cursor, '4');
+  const cut = refreshed(deep, { items: [row(8, 'NL-OTH')], next_cursor: '8.1' });
+  t.equal(
+    ids(cut),
+    '8-NL-OTH 8-NL-EMS 7-NL-EMS 5-NL-EMS',
+    'an event that the page ends within keeps its other receivers',
+  );
+  t.equal(ids(refreshed(deep, { items: [row(3)], next_cursor: null })), '3-NL-EMS', 'a whole list counts for itself');
+  t.equal(ids(refreshed(shallow, { items: [row(20)], next_cursor: '19' })), '20-NL-EMS');
+});

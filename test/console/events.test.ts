@@ -1,0 +1,192 @@
+/**
+ * The live end of the log in the console: it comes by itself, stands still when it is paused, and stays calm when much happens.
+ */
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { begun, grownBy, keptMax, nothing, resumed } from '../../src/console/page/data/tail.ts';
+import type { EventView } from '../../src/hub/operator.ts';
+import { tariffBody } from '../support/bodies.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+import { type Traffic, traffic, unknownThere } from './traffic.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+const rowsOf = (page: Page) => page.locator('tbody tr[data-row]');
+const about = (page: Page) => page.locator('td.about');
+
+async function tariffs({ cpo }: Traffic, ids: readonly string[]): Promise<void> {
+  for (const id of ids) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariffBody(id));
+}
+const numbered = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+/** How many rows tell of tariffs whose id begins so. */
+const seen = (page: Page, prefix: string) =>
+  about(page)
+    .filter({ hasText: `NL-CPO/${prefix}` })
+    .count();
+
+browserTest('events come by themselves, and a filter in the address narrows them for everyone', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const flow = await traffic(t, hub);
+  flow.answers.set('sessions', unknownThere);
+  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/events' });
+  await page.locator('.badge', { hasText: 'live' }).waitFor();
+  await tariffs(flow, ['A1']);
+  await about(page).getByText('PUT tariffs NL-CPO/A1').waitFor();
+  await flow.push('DEAD');
+  await about(page)
+    .getByText(/NL-EMS.*not_found/)
+    .or(about(page).getByText(/not_found/))
+    .first()
+    .waitFor();
+  const sequences = await page.locator('button.seq').allTextContents();
+  t.strictSame(
+    sequences,
+    [...sequences].sort((a, b) => Number(b) - Number(a)),
+    'newest first',
+  );
+
+  await page.getByLabel('Type or group').fill('delivery.dead');
+  await eventually('only what fits', async () => (await rowsOf(page).count()) === 1);
+  t.equal(new URL(page.url()).search, '?type=delivery.dead');
+  const other = await consoleFor(t, browser, hub, {
+    token: hub.adminToken,
+    path: '/events?object=nl-cpo/a1&first=oldest',
+  });
+  await eventually('by object, in any case', async () => (await rowsOf(other).count()) === 1);
+  await tariffs(flow, ['B1', 'A1']);
+  await eventually('what fits comes, the rest does not', async () => (await rowsOf(other).count()) === 2);
+  t.strictSame(await about(other).allTextContents(), ['PUT tariffs NL-CPO/A1', 'PUT tariffs NL-CPO/A1']);
+  const [first = 0, last = 0] = (await other.locator('button.seq').allTextContents()).map(Number);
+  t.ok(first < last, 'oldest first, as its address says');
+  t.equal(await rowsOf(page).count(), 1, 'and the other filter still holds');
+  await page.getByLabel('Type or group').fill('orphan');
+  await page.getByText('No event fits this filter').waitFor();
+});
+
+browserTest('a paused tail stands still and counts what it missed', async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
+  await tariffs(flow, ['A1']);
+  await about(page).getByText('NL-CPO/A1').waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.badge', { hasText: 'paused' }).waitFor();
+  await tariffs(flow, ['B1', 'B2', 'B3']);
+  await page.getByText('3 new', { exact: true }).waitFor();
+  t.equal(await rowsOf(page).count(), 1, 'nothing moved');
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await eventually('all of it is there', async () => (await rowsOf(page).count()) === 4);
+  t.match(await about(page).first().textContent(), 'NL-CPO/B3');
+  t.equal(
+    await page
+      .getByText('new', { exact: false })
+      .getByText(/^\d+ new$/)
+      .count(),
+    0,
+  );
+  await tariffs(flow, ['C1']);
+  await about(page).getByText('NL-CPO/C1').waitFor();
+});
+
+browserTest('an event is told whole on demand, and leads to its story', async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  await tariffs(flow, ['A1']);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events' });
+  const row = page.getByRole('button', { name: /^Event \d+, object\.put$/ });
+  await row.click();
+  t.equal(await row.getAttribute('aria-expanded'), 'true');
+  const told = JSON.parse((await page.locator('.event-detail pre').textContent()) ?? '') as EventView;
+  t.match(told, { type: 'object.put', party: 'NL-CPO', object: 'NL-CPO/A1', data: { module: 'tariffs' } });
+  const partner = page.getByRole('button', { name: /, partner\.registered$/ }).first();
+  if ((await partner.count()) > 0) await partner.click();
+  t.notMatch(await page.content(), flow.emsp.token, 'no token in any event');
+  await tariffs(flow, ['A2']);
+  await about(page).getByText('NL-CPO/A2').waitFor();
+  t.equal(await row.first().getAttribute('aria-expanded'), 'false', 'the new one is closed');
+  t.equal(await row.last().getAttribute('aria-expanded'), 'true', 'what was opened stays open while others come');
+  await about(page).getByRole('link', { name: 'NL-CPO/A1' }).click();
+  await page.getByRole('heading', { name: 'tariffs NL-CPO/A1' }).waitFor();
+});
+
+browserTest('when the log grows faster than a page can show, it says so and shows the newest', async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events' });
+  await rowsOf(page).first().waitFor();
+  await tariffs(flow, ['A1']);
+  await about(page).getByText('NL-CPO/A1').waitFor();
+  // The page's next question waits until more has happened than it asks for at once.
+  let go = () => {};
+  const held = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  let asked = 0;
+  await page.route('**/admin/v1/events?*', async (route) => {
+    if (asked++ === 0) await held;
+    await route.continue();
+  });
+  await eventually('it asks', () => asked > 0);
+  await tariffs(flow, numbered('F', 260));
+  go();
+  await page.getByText(/The log grows faster than anyone reads: \d+ events were passed over/).waitFor();
+  const told = Number(/: (\d+) events/.exec((await page.locator('.finding').textContent()) ?? '')?.[1]);
+  t.ok(told >= 60, `${told} of 260 and what they caused`);
+  await about(page).getByText('NL-CPO/F259').waitFor();
+  t.equal(await about(page).getByText('NL-CPO/F0', { exact: true }).count(), 0, 'the oldest of them were passed over');
+  t.ok((await rowsOf(page).count()) <= keptMax);
+});
+
+browserTest('what lies further back is searched for on demand', async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  await tariffs(flow, numbered('A', 130));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
+  await eventually('the newest hundred', async () => (await seen(page, 'A')) === 100);
+  await page.getByRole('button', { name: 'Search further back' }).click();
+  await eventually('all', async () => (await seen(page, 'A')) === 130);
+  await eventually('the beginning was reached', async () => {
+    return (await page.getByRole('button', { name: 'Search further back' }).count()) === 0;
+  });
+});
+
+browserTest('events have no barrier in light and dark, and fit a telephone', async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  await tariffs(flow, ['A1', 'A2']);
+  for (const theme of ['light', 'dark'] as const) {
+    const options = { token: hub.adminToken, path: '/events', theme, width: 360, height: 740 };
+    const page = await consoleFor(t, browser, hub, options);
+    await page.locator('button.seq').first().click();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Resume' }).waitFor();
+    t.strictSame(await barriers(page), [], theme);
+    t.ok(await page.evaluate('document.documentElement.scrollWidth <= 360'), 'not wider than the screen');
+  }
+});
+
+t.test('what is kept of the log is bounded, live and paused alike', async (t) => {
+  const page = (from: number, count: number, left: number | null) => ({
+    items: Array.from({ length: count }, (_, index) => ({ seq: from + count - 1 - index }) as EventView),
+    next_cursor: left === null ? null : String(left),
+    last_seq: from + count - 1,
+    kept_from: 1,
+  });
+  let tail = begun(nothing, page(1, 100, null));
+  for (let round = 0; round < 20; round++) tail = grownBy(tail, page(101 + round * 200, 200, null), 100 + round * 200);
+  t.equal(tail.events.length, keptMax);
+  t.equal(tail.events[0]?.seq, 4100);
+  t.equal(tail.passedOver, 0);
+  let paused = { ...tail, isPaused: true };
+  for (let round = 0; round < 20; round++) paused = grownBy(paused, page(5001 + round * 200, 200, 4100), 4100);
+  t.equal(paused.events, tail.events, 'what is shown stands still');
+  t.equal(paused.waiting.length, keptMax);
+  const again = resumed(paused);
+  t.equal(again.events.length, keptMax);
+  t.equal(again.events[0]?.seq, 9000);
+  t.strictSame([again.waiting, again.isPaused], [[], false]);
+  const cut = grownBy(tail, page(6001, 200, 6000), 4100);
+  t.equal(cut.passedOver, 1900, '4,101 to 6,000');
+  t.equal(grownBy(tail, page(4101, 0, null), 4100), tail, 'nothing new changes nothing');
+});

@@ -1,0 +1,104 @@
+/** Readers that show no life, or do not say goodbye: of the inspector alone, on a server of the test, with beats that come fast. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { createInspector, type Inspector } from '../../src/console/inspector.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { inspect, path } from './inspected.ts';
+
+interface Alone {
+  readonly inspector: Inspector;
+  readonly url: string;
+  readonly adminToken: string;
+  readonly readers: () => number;
+}
+
+async function alone(t: Test, isReady = true): Promise<Alone> {
+  const hub = await hubFor(t);
+  await routedPair(t, hub);
+  let readers = 0;
+  const inspector = createInspector(hub.created.hub.operations, {
+    allow: () => {},
+    refusal: (status, detail, { headers } = { headers: {} }) => ({
+      status,
+      headers,
+      toJson: () => ({ status, detail }),
+    }),
+    ...{ isReady: () => isReady, publicUrl: () => hub.url, now: () => 0, beatMs: 250 },
+    meter: {
+      readers: (count) => {
+        readers = count;
+      },
+      sent: () => {},
+      missed: () => {},
+    },
+    log: { info: () => {}, error: (fields) => t.fail('a bug', fields) },
+  });
+  const server = createServer().on('upgrade', inspector.upgrade).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    await inspector.close();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { inspector, url, adminToken: 'any', readers: () => readers };
+}
+
+/** Shakes hands and says nothing more; it answers no ping. */
+async function silent(
+  t: Test,
+  { url }: Alone,
+): Promise<{ socket: Socket; isClosed: () => boolean; head: () => string }> {
+  const { host, port } = new URL(url);
+  const socket = connect(Number(port), '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  let head = '';
+  let isClosed = false;
+  socket.on('data', (data) => {
+    head ||= String(data);
+  });
+  socket.on('close', () => {
+    isClosed = true;
+  });
+  const key = 'AAAAAAAAAAAAAAAAAAAAAA==';
+  const lines = [
+    ...[`GET ${path} HTTP/1.1`, `Host: ${host}`, 'Connection: Upgrade', 'Upgrade: websocket'],
+    ...['Sec-WebSocket-Version: 13', `Sec-WebSocket-Key: ${key}`],
+  ];
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`);
+  await eventually('it is answered', () => head !== '');
+  return { socket, isClosed: () => isClosed, head: () => head };
+}
+
+t.test('a reader that answers no ping is cut, and one that does stays', async (t) => {
+  const door = await alone(t);
+  const living = await inspect(t, door);
+  const dead = await silent(t, door);
+  t.match(dead.head(), /^HTTP\/1\.1 101 /);
+  t.equal(door.readers(), 2);
+  await eventually('it is cut', () => dead.isClosed() && door.readers() === 1);
+  let pings = 0;
+  living.socket.on('ping', () => pings++);
+  await eventually('many beats later', () => pings > 5);
+  t.equal(living.ended(), null, 'who answers is still there');
+});
+
+t.test('one that does not answer the goodbye does not keep the hub from stopping', async (t) => {
+  const door = await alone(t);
+  const paused = await inspect(t, door);
+  paused.socket.pause();
+  await door.inspector.close();
+  t.equal(door.readers(), 0);
+  const late = await silent(t, door);
+  t.match(late.head(), /^HTTP\/1\.1 503 /, 'nobody is let in any more');
+  await eventually('and it is closed', () => late.isClosed());
+});
+
+t.test('nobody is let in while the hub starts', async (t) => {
+  const door = await alone(t, false);
+  const early = await silent(t, door);
+  t.match(early.head(), /^HTTP\/1\.1 503 Service Unavailable\r\n/);
+  t.match(early.head(), /retry-after: 1\r\n/i);
+});

@@ -1,0 +1,209 @@
+/**
+ * Onboarding: a partner is added, told what it needs, and seen to connect, or why it could not. [contract 5]
+ */
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import type { RunningHub } from '../../src/main.ts';
+import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { admin } from '../support/plain-partner.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+const steps = [
+  'It asked for the versions with its initial token',
+  'It sent its credentials',
+  'The hub read its versions and endpoints',
+  'Connected',
+];
+
+const stepStates = (page: Page) =>
+  page.locator('.steps li').evaluateAll((all) => all.map((one) => one.getAttribute('class')));
+
+const reach = (page: Page, step: number, state: string) =>
+  page
+    .locator(`.steps li.${state}`)
+    .filter({ hasText: steps[step] ?? '' })
+    .waitFor();
+
+async function cpoFor(t: Test, hub: RunningHub): Promise<Cpo> {
+  const cpo = await startCpo({ hubUrl: hub.url, country_code: 'NL', party_id: 'CPO', name: 'Charge Co' });
+  t.teardown(() => cpo.close());
+  return cpo;
+}
+
+/** Adds NL-CPO by the form; gives its token as the page shows it. */
+async function add(page: Page): Promise<string> {
+  await page.getByLabel('CPO: has charge points').check();
+  await page.getByLabel('Country').fill('nl');
+  await page.getByLabel('Party id').fill('cpo');
+  await page.getByLabel('Name').fill('Charge Co');
+  await page.getByRole('button', { name: 'Add the partner' }).click();
+  await page.getByText('shown this once').waitFor();
+  const text = await page.locator('.copied').filter({ hasText: 'initial token' }).locator('code').textContent();
+  return text ?? '';
+}
+
+browserTest('a partner is added and its handshake is seen step by step as it happens', async (t, browser) => {
+  const hub = await hubFor(t);
+  const cpo = await cpoFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+  await page.getByText('Nobody is expected').waitFor();
+  const token = await add(page);
+  t.match(page.url(), 'partner=NL-CPO');
+  const header = `Authorization: Token ${Buffer.from(token).toString('base64')}`;
+  await page.getByText(header, { exact: true }).waitFor();
+  const versionsUrl = await page.locator('.copied').filter({ hasText: 'versions URL' }).locator('code').textContent();
+  t.equal(versionsUrl, `${hub.url}/ocpi/versions`);
+  await reach(page, 0, 'now');
+  t.strictSame(await stepStates(page), ['now', 'open', 'open', 'open']);
+
+  const versions = await fetch(versionsUrl ?? '', {
+    headers: { Authorization: header.slice('Authorization: '.length) },
+  });
+  t.equal(versions.status, 200, 'what the page tells works');
+  await reach(page, 0, 'done');
+  t.strictSame(await stepStates(page), ['done', 'now', 'open', 'open']);
+
+  cpo.at('versions').delay(2_000, { times: 1 });
+  const registered = cpo.register(token);
+  await reach(page, 1, 'done');
+  t.strictSame(await stepStates(page), ['done', 'done', 'now', 'open']);
+  await registered;
+  await reach(page, 3, 'done');
+  t.strictSame(await stepStates(page), ['done', 'done', 'done', 'done']);
+  await page.getByText('NL-CPO is connected.').waitFor();
+  await page
+    .locator('.steps')
+    .getByText(/tokens, /)
+    .waitFor();
+  await page.getByRole('link', { name: 'Next: routing' }).click();
+  await page.waitForURL('**/routing?party=NL-CPO');
+});
+
+browserTest('a handshake that fails says why in words, and the next one may succeed', async (t, browser) => {
+  const hub = await hubFor(t);
+  const cpo = await cpoFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+  const token = await add(page);
+  const failure = page.locator('.outcome .failure');
+
+  cpo.at('versions').answer(404, 'not here', { times: 1 });
+  await t.rejects(cpo.register(token));
+  await failure.getByText(/Cannot fetch the versions/).waitFor();
+  t.match(await failure.textContent(), 'must be reachable from the hub');
+  t.strictSame(await stepStates(page), ['done', 'done', 'failed', 'open']);
+
+  cpo.hidden.add('credentials');
+  await t.rejects(cpo.register(token));
+  await failure.getByText(/lack the credentials module/).waitFor();
+  cpo.hidden.clear();
+
+  const post = (body: object) =>
+    fetch(`${hub.url}/ocpi/2.2.1/credentials`, {
+      method: 'POST',
+      headers: { Authorization: `Token ${Buffer.from(token).toString('base64')}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  await post({ token: 'x', roles: [] });
+  await failure.getByText(/url/).waitFor();
+  const role = { role: 'EMSP', country_code: 'NL', party_id: 'OTH', business_details: { name: 'x' } };
+  await post({ token: 'x', url: `${cpo.url}/ocpi/versions`, roles: [role] });
+  await failure.getByText(/EMSP NL-OTH was not assigned/).waitFor();
+  t.match(await failure.textContent(), 'must be those that were set here');
+
+  await cpo.register(token);
+  await page.getByText('NL-CPO is connected.').waitFor();
+  t.equal(await failure.count(), 0);
+  const { steps: told } = (await admin(hub, 'GET', '/parties/NL-CPO/handshake')) as { steps: { step: string }[] };
+  t.strictSame(
+    told.map(({ step }) => step).filter((step) => step !== 'called'),
+    [...Array(4).fill(['received', 'failed']).flat(), 'received', 'connected'],
+  );
+});
+
+browserTest('what is wrong is said beside its field, and nothing is sent', async (t, browser) => {
+  const hub = await hubFor(t);
+  await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'DE', party_id: 'ABC' }] });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+  const submit = () => page.getByRole('button', { name: 'Add the partner' }).click();
+  await page.getByLabel('Country').waitFor();
+  t.equal(await page.locator('.mistake').count(), 0, 'nothing is wrong before it was tried');
+  await submit();
+  await page.getByText('Choose at least one role.').waitFor();
+  t.equal(await page.locator('.mistake').count(), 4);
+  await page.getByLabel('Country').fill('D1');
+  await page.getByText('Two letters, for example NL.').waitFor();
+  await page.getByLabel('Country').fill('de');
+  await page.getByLabel('Party id').fill('abc');
+  await page.getByText('DE-ABC exists already.').waitFor();
+  await page.getByLabel('eMSP: has drivers').check();
+  await page.getByLabel('Name').fill('Drivers');
+  await submit();
+  t.equal((await admin(hub, 'GET', '/overview').then(({ rows }) => rows as object[])).length, 1, 'nothing was sent');
+  await page.getByLabel('Party id').fill('abd');
+  await page.getByRole('button', { name: 'Add another party' }).click();
+  const second = page.getByRole('group', { name: 'Party 2' });
+  await second.getByLabel('CPO: has charge points').check();
+  await second.getByLabel('Country').fill('DE');
+  await second.getByLabel('Party id').fill('ABD');
+  await second.getByText('DE-ABD stands here twice.').waitFor();
+  await second.getByLabel('Party id').fill('ABE');
+  await second.getByLabel('Name').fill('Chargers');
+  await submit();
+  await page.waitForURL('**partner=DE-ABD');
+  const { roles } = await admin(hub, 'GET', '/parties/DE-ABD');
+  t.match(roles, [
+    { role: 'EMSP', country_code: 'DE', party_id: 'ABD' },
+    { role: 'CPO', country_code: 'DE', party_id: 'ABE', business_details: { name: 'Chargers' } },
+  ]);
+});
+
+browserTest(
+  'the token is shown once; after a reload another one can be issued, and only by an admin',
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+    const cpo = await cpoFor(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+    const token = await add(page);
+    await page.reload();
+    await page.getByText('cannot be shown again').waitFor();
+    t.notMatch(await page.content(), token);
+    t.notMatch(await page.evaluate('JSON.stringify([location.href, { ...localStorage }, history.state])'), token);
+
+    const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: '/onboarding' });
+    await viewer.getByText('Adding a partner needs the admin token').waitFor();
+    await viewer.getByRole('link', { name: 'NL-CPO' }).click();
+    await viewer.getByText('cannot be shown again').waitFor();
+    t.equal(await viewer.getByRole('button', { name: 'Issue a new one' }).count(), 0);
+
+    await page.getByRole('button', { name: 'Issue a new one' }).click();
+    const issued = page.locator('.copied').filter({ hasText: 'initial token' }).locator('code');
+    await issued.waitFor();
+    await cpo.register((await issued.textContent()) ?? '');
+    await page.getByText('NL-CPO is connected.').waitFor();
+    await viewer.getByText('NL-CPO is connected.').waitFor();
+  },
+);
+
+browserTest('it has no barrier: light and dark, wide and narrow', async (t, browser) => {
+  const hub = await hubFor(t);
+  await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'ABC' }] });
+  for (const theme of ['light', 'dark'] as const) {
+    for (const width of [1440, 360]) {
+      const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding', width, theme });
+      const look = async (what: string) => {
+        t.strictSame(await barriers(page), [], `${theme} ${width} ${what}`);
+        const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+        t.ok(Number(overflow) <= 0, `nothing sticks out at ${width}`);
+      };
+      await page.getByRole('button', { name: 'Add the partner' }).click();
+      await page.getByText('Choose at least one role.').waitFor();
+      await look('with mistakes');
+      await page.getByRole('link', { name: 'NL-ABC' }).click();
+      await page.getByRole('button', { name: 'Issue a new one' }).click();
+      await page.getByText('header to use').waitFor();
+      await look('waiting');
+    }
+  }
+});

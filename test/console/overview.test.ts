@@ -1,0 +1,266 @@
+/**
+ * The overview: what it is told, what it draws again, and what it leads to. [contract 5]
+ */
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import type { RunningHub } from '../../src/main.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { freePort } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+const trace = { requestId: 'overview', correlationId: 'overview' };
+
+/** What is asked of the partners' table in the page: rows that something was changed in, by partner. */
+const observe = `
+  window.touched = new Set();
+  new MutationObserver((changes) => {
+    for (const { target, addedNodes, removedNodes } of changes) {
+      const rows = [target, ...addedNodes, ...removedNodes].map((node) => (node.closest ? node : node.parentElement)?.closest('tr'));
+      for (const row of rows) if (row?.matches('[data-row]')) window.touched.add(row.querySelector('.id').textContent);
+    }
+  }).observe(document.querySelector('.partners table'), { subtree: true, childList: true, characterData: true, attributes: true });
+`;
+const touched = (page: Page) => page.evaluate('[...window.touched].sort()');
+
+/** `NL-AAA`, `NL-AAB` and on. */
+function idAt(index: number): { country_code: string; party_id: string } {
+  const letter = (at: number) => String.fromCharCode(65 + (Math.floor(index / 26 ** at) % 26));
+  return { country_code: 'NL', party_id: letter(2) + letter(1) + letter(0) };
+}
+
+async function addMany(hub: RunningHub, many: number): Promise<void> {
+  const { operations } = hub.created.hub;
+  const add = (index: number) =>
+    operations.addParty([{ role: index % 3 === 0 ? 'EMSP' : 'CPO', ...idAt(index) }], {}, trace);
+  for (let from = 0; from < many; from += 50) {
+    await Promise.all(Array.from({ length: Math.min(50, many - from) }, (_, index) => add(from + index)));
+  }
+}
+
+const setCircuit = (hub: RunningHub, id: string, state: string) =>
+  admin(hub, 'POST', `/parties/${id}/circuits/async`, { state });
+
+/** An actor that throws each time it comes back. */
+async function giveUp(hub: RunningHub, id: string): Promise<void> {
+  const { supervisor } = hub.created.core;
+  const poison = {
+    type: 'sync.failed',
+    get at(): number {
+      throw new Error('poisoned on purpose');
+    },
+  };
+  await eventually('it was given up', () => {
+    if (supervisor.view(id)?.status === 'active') supervisor.send(id, poison);
+    return supervisor.view(id)?.status === 'quarantined';
+  });
+}
+
+const live = (page: Page) => page.locator('.badge', { hasText: /live$/ });
+
+const shownIn = (page: Page, id: string) =>
+  page.locator('tr[data-row]').filter({ has: page.getByRole('link', { name: id, exact: true }) });
+
+t.test('whoever says which revision it has is given the rows that have changed since [W2, W3]', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, { clock });
+  await addMany(hub, 5);
+  const ask = async (after: unknown) => {
+    clock.increment(1_500);
+    const reader = { url: hub.url, adminToken: viewerToken };
+    return (await admin(reader, 'GET', `/overview${after ? `?after=${String(after)}` : ''}`)) as {
+      readonly revision: string;
+      readonly full: boolean;
+      readonly rows: readonly { readonly id: string; readonly async: string }[];
+    };
+  };
+  const first = await ask(null);
+  t.match(first, { full: true, rows: { length: 5 } });
+  const second = await ask(first.revision);
+  t.match(second, { full: false, rows: { length: 0 } }, 'time alone changes no row');
+  await setCircuit(hub, 'NL-AAC', 'open');
+  const third = await ask(second.revision);
+  t.strictSame(
+    third.rows.map(({ id, async }) => [id, async]),
+    [['NL-AAC', 'open']],
+  );
+  t.equal((await ask(first.revision)).rows.length, 1, 'an older revision is good as well');
+  t.match(await ask('another.1'), { full: true, rows: { length: 5 } }, 'a revision of another start');
+});
+
+t.test('it counts what waits, since when, what is overdue, dead and delivered', async (t) => {
+  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, {}, { clock });
+  let refuses = false;
+  const { cpo } = await routedPair(t, hub, {
+    emsp: () => (refuses ? { status: 404, text: '{"status_code":2003}' } : {}),
+  });
+  const emspRow = async () => {
+    clock.increment(1_000);
+    const { rows } = (await admin(hub, 'GET', '/overview')) as {
+      rows: { id: string; delivered: number; dead: number }[];
+    };
+    return rows.find(({ id }) => id === 'NL-EMS');
+  };
+  const put = async (id: string) => cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
+  await put('A');
+  await eventually('it was delivered', async () => (await emspRow())?.delivered === 1);
+  t.match(await emspRow(), { depth: 0, oldest_at: null, dead: 0, overdue: 0 });
+  refuses = true;
+  await put('B');
+  await eventually('it ended as a dead letter', async () => (await emspRow())?.dead === 1);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  const since = new Date(clock.now()).toISOString();
+  await put('C');
+  await put('D');
+  t.match(await emspRow(), { paused: true, depth: 2, oldest_at: since, behind: false, delivered: 1 });
+  clock.increment(120_000);
+  t.match(await emspRow(), { overdue: 0, oldest_at: since }, 'what an operator holds back is not overdue');
+});
+
+browserTest(
+  'of 2,000 partners those in sight are drawn, and a change of one draws one row again [V1]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    await addMany(hub, 2_000);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/?sort=partner' });
+    await page.getByText('2,000 partners', { exact: true }).waitFor();
+    await live(page).waitFor();
+    const rows = page.locator('tr[data-row]');
+    await rows.first().waitFor();
+    t.ok((await rows.count()) < 100, `${await rows.count()} rows are in the document`);
+    const inSight = await page.evaluate(
+      '[...document.querySelectorAll("tr[data-row]")].filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length',
+    );
+    t.ok(Number(inSight) >= 30, `${inSight} rows are seen at 1440 × 900`);
+
+    // Those further down change as well: nothing of them is in the document, so nothing of it may change for them.
+    await shownIn(page, 'NL-AAD').waitFor();
+    await page.evaluate(observe);
+    for (let index = 1_000; index < 1_200; index++) {
+      const { country_code, party_id } = idAt(index);
+      hub.created.hub.operations.setCircuit(`${country_code}-${party_id}`, 'async', 'open');
+    }
+    await setCircuit(hub, 'NL-AAD', 'open');
+    await shownIn(page, 'NL-AAD').locator('.badge', { hasText: 'open' }).waitFor();
+    await page.getByRole('link', { name: /^Circuits not closed 201/ }).waitFor();
+    t.strictSame(await touched(page), ['NL-AAD']);
+
+    await page.mouse.move(500, 600);
+    await page.mouse.wheel(0, 22 * 1_000);
+    await shownIn(page, 'NL-BMM').waitFor();
+    t.ok((await rows.count()) < 100, 'scrolling keeps it so');
+    t.equal(await page.locator('.partners table').getAttribute('aria-rowcount'), '2001');
+  },
+);
+
+browserTest('partners are found, narrowed and sorted, and the address says how', async (t, browser) => {
+  const hub = await hubFor(t);
+  await addMany(hub, 60);
+  await setCircuit(hub, 'NL-AAX', 'open');
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  const first = page.locator('tr[data-row] .id').first();
+  await eventually('what needs attention stands first', async () => (await first.textContent()) === 'NL-AAX');
+  await page.locator('body').press('/');
+  await page.keyboard.type('nl-ab');
+  await page.getByText('26 of 60 partners').waitFor();
+  await page.getByLabel('Role').selectOption('EMSP');
+  await page.getByText(/^9 of 60 partners|^8 of 60 partners/).waitFor();
+  t.match(page.url(), 'q=nl-ab');
+  t.match(page.url(), 'role=EMSP');
+  await page.goto(`${hub.url}/console/?show=circuit`);
+  await page.getByText('1 of 60 partners').waitFor();
+  await page.goto(`${hub.url}/console/?q=nothing`);
+  await page.getByText('No partner fits').waitFor();
+  await page.goto(`${hub.url}/console/`);
+  await page.getByRole('button', { name: 'Partner', exact: true }).click();
+  await eventually('in order of id', async () => (await first.textContent()) === 'NL-AAA');
+  t.equal(
+    await page.getByRole('columnheader', { name: 'Partner', exact: true }).getAttribute('aria-sort'),
+    'descending',
+  );
+  await page.locator('body').click({ position: { x: 5, y: 5 } });
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/partners/NL-AAB');
+});
+
+browserTest('what needs attention comes by itself and leads to where it is mended', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
+  const page = await consoleFor(t, browser, hub, { token: viewerToken });
+  const attention = page.getByRole('region', { name: 'Needs attention' });
+  await attention.getByText('all is well').waitFor();
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
+  const dead = attention.getByRole('link', { name: '1 dead letter', exact: true });
+  await dead.waitFor();
+  t.match(await attention.getByRole('link', { name: 'NL-EMS' }).getAttribute('href'), 'receiver=NL-EMS');
+  await setCircuit(hub, 'NL-CPO', 'open');
+  await attention.getByText('1 with a circuit not closed').waitFor();
+  await giveUp(hub, 'partner:NL-CPO');
+  await attention.getByText('1 actor given up').waitFor();
+  await attention.getByText('poisoned on purpose').waitFor();
+  await dead.click();
+  await page.waitForURL('**/deliveries?state=DEAD');
+});
+
+browserTest('rates come of counts: what is delivered moves the numbers and the plot', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await shownIn(page, 'NL-EMS').waitFor();
+  let count = 0;
+  await eventually('the row of the receiver has a plot', async () => {
+    const id = `S${++count}`;
+    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
+    return (await shownIn(page, 'NL-EMS').locator('.sparkline .over').count()) === 1;
+  });
+  t.equal(await shownIn(page, 'NL-CPO').locator('.sparkline').count(), 0, 'the sender has none');
+  t.equal(await page.locator('.numbers .sparkline .over').count(), 1);
+});
+
+browserTest('after a restart of the hub everything is live again by itself', async (t, browser) => {
+  const env = { HUB_PORT: String(await freePort()) };
+  const dataDir = directoryFor(t);
+  const before = await hubFor(t, env, {}, dataDir);
+  await addMany(before, 40);
+  const page = await consoleFor(t, browser, before, {
+    ...{ token: before.adminToken, path: '/?sort=partner' },
+    mayComplain: /WebSocket|ERR_|50[0-9]/,
+  });
+  await live(page).waitFor();
+  await shownIn(page, 'NL-AAB').waitFor();
+  await before.close();
+  await page.getByText('not live, connecting again').waitFor();
+  await page.getByText(/Could not load the overview/).waitFor();
+  const after = await hubFor(t, env, {}, dataDir);
+  await live(page).waitFor();
+  await page.getByText(/Could not load the overview/).waitFor({ state: 'detached' });
+  await addMany(after, 0);
+  await setCircuit(after, 'NL-AAB', 'open');
+  await shownIn(page, 'NL-AAB').locator('.badge', { hasText: 'open' }).waitFor();
+});
+
+browserTest('it has no barrier: light and dark, wide and narrow, empty and full', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const empty = await consoleFor(t, browser, hub, { token: viewerToken });
+  await empty.getByText('No partner yet').waitFor();
+  t.equal(await empty.getByRole('link', { name: 'Add a partner' }).count(), 0, 'a viewer adds none');
+  t.strictSame(await barriers(empty), []);
+  await addMany(hub, 80);
+  await setCircuit(hub, 'NL-AAB', 'open');
+  for (const theme of ['light', 'dark'] as const) {
+    for (const width of [1440, 360]) {
+      const page = await consoleFor(t, browser, hub, { token: hub.adminToken, width, theme });
+      await page.locator('tr[data-row]').first().waitFor();
+      t.strictSame(await barriers(page), [], `${theme} ${width}`);
+      const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+      t.ok(Number(overflow) <= 0, `nothing sticks out at ${width}`);
+    }
+  }
+});

@@ -1,0 +1,264 @@
+/**
+ * The page of one partner: its chart follows it, and every action does what it says. [contract 5]
+ */
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import type { RunningHub } from '../../src/main.ts';
+import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
+import { type Emsp, startEmsp } from '../../src/sandbox/emsp.ts';
+import { freePort } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+
+interface Party {
+  readonly status: string;
+  readonly settings: Record<string, unknown>;
+  readonly endpoints: readonly { identifier: string; url: string; source: string }[];
+  readonly circuits: readonly { circuit: string; state: string }[];
+}
+
+const partyOf = async (hub: RunningHub, id: string) => (await admin(hub, 'GET', `/parties/${id}`)) as unknown as Party;
+
+async function initialToken(hub: RunningHub, role: 'CPO' | 'EMSP', party_id: string): Promise<string> {
+  const roles = [{ role, country_code: 'NL', party_id, business_details: { name: `Company ${party_id}` } }];
+  return String((await admin(hub, 'POST', '/parties', { roles })).initial_token);
+}
+
+async function emspFor(t: Test, hub: RunningHub): Promise<Emsp> {
+  const emsp = await startEmsp({ hubUrl: hub.url, country_code: 'NL', party_id: 'EMS' });
+  t.teardown(() => emsp.close());
+  await emsp.register(await initialToken(hub, 'EMSP', 'EMS'));
+  return emsp;
+}
+
+async function cpoFor(t: Test, hub: RunningHub): Promise<Cpo> {
+  const cpo = await startCpo({ hubUrl: hub.url, country_code: 'NL', party_id: 'CPO' });
+  t.teardown(() => cpo.close());
+  await cpo.register(await initialToken(hub, 'CPO', 'CPO'));
+  return cpo;
+}
+
+/** States that the chart shows as the present ones. */
+const lit = (page: Page, path: string) => page.locator(`[data-state="${path}"][aria-current="true"]`);
+
+browserTest('the chart of a partner follows it as it goes offline and comes back', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1', HUB_OFFLINE_AFTER_S: '1' });
+  const emsp = await emspFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  await lit(page, 'connection.connected').waitFor();
+  await lit(page, 'sync.closed').waitFor();
+  await lit(page, 'async.closed').waitFor();
+  await lit(page, 'door.flowing').waitFor();
+  const boxes = () =>
+    page.locator('[data-region="connection"] [data-state] rect').evaluateAll((all) => all.map((one) => one.outerHTML));
+  const placed = await boxes();
+  t.equal(placed.length, 4, 'registered, connected, offline, suspended');
+
+  await emsp.hangUp();
+  await lit(page, 'connection.offline').waitFor();
+  t.equal(await lit(page, 'connection.connected').count(), 0, 'one state of a region at a time');
+  t.match(
+    await page.getByRole('region', { name: 'State chart: Partner' }).getByRole('status').textContent(),
+    'connection: offline; sync: closed; async: closed',
+  );
+  await page.getByRole('cell', { name: 'partner.offline' }).waitFor();
+  await page.getByText('connection connected → connection offline').waitFor();
+  t.strictSame(await boxes(), placed, 'no box has moved [S1]');
+
+  await emsp.listen();
+  await lit(page, 'connection.connected').waitFor();
+  await page.getByText('connection offline → connection connected').waitFor();
+  t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
+});
+
+browserTest('the chart lives on after a restart of the hub', async (t, browser) => {
+  const env = { HUB_PORT: String(await freePort()) };
+  const dataDir = directoryFor(t);
+  const before = await hubFor(t, env, {}, dataDir);
+  await emspFor(t, before);
+  const page = await consoleFor(t, browser, before, {
+    ...{ token: before.adminToken, path: '/partners/NL-EMS' },
+    mayComplain: /WebSocket|ERR_|50[0-9]/,
+  });
+  await lit(page, 'async.closed').waitFor();
+  await before.close();
+  await page.getByText('not live, connecting again').waitFor();
+  const after = await hubFor(t, env, {}, dataDir);
+  await page.getByText(/Could not load/).waitFor({ state: 'detached' });
+  await admin(after, 'POST', '/parties/NL-EMS/circuits/async', { state: 'open' });
+  await lit(page, 'async.open').waitFor();
+  await lit(page, 'circuit.backingOff').waitFor();
+});
+
+browserTest('an operator probes, pauses, and opens and closes circuits by hand', async (t, browser) => {
+  const hub = await hubFor(t);
+  const emsp = await emspFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/nl-ems' });
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  await press('Probe');
+  await page.getByText(/NL-EMS answered in/).waitFor();
+  await emsp.hangUp();
+  await press('Probe');
+  await page.getByText(/NL-EMS cannot be reached .*: unavailable/).waitFor();
+
+  await press('Pause deliveries');
+  await lit(page, 'hold.paused').waitFor();
+  t.equal((await partyOf(hub, 'NL-EMS')).settings.paused, true);
+  await press('Resume deliveries');
+  await lit(page, 'hold.none').waitFor();
+  t.equal((await partyOf(hub, 'NL-EMS')).settings.paused, false);
+
+  await press('Open sync');
+  await lit(page, 'sync.open').waitFor();
+  t.match((await partyOf(hub, 'NL-EMS')).circuits, [{ circuit: 'sync', state: 'open' }, { state: 'closed' }]);
+  await press('Close sync');
+  await lit(page, 'sync.closed').waitFor();
+});
+
+browserTest(
+  'suspending asks first; a new initial token is shown once and brings the partner back',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const emsp = await emspFor(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+    const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+    t.equal(await page.getByRole('button', { name: 'New initial token' }).count(), 0, 'none while it is registered');
+    await press('Suspend');
+    await press('Keep it');
+    t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
+    await press('Suspend');
+    await press('Suspend NL-EMS');
+    await lit(page, 'connection.suspended').waitFor();
+    await lit(page, 'door.suspended').waitFor();
+    t.equal((await partyOf(hub, 'NL-EMS')).status, 'SUSPENDED');
+
+    await press('New initial token');
+    await page.getByText('is shown once').waitFor();
+    await press('Issue a new token');
+    const token = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
+    await page.getByRole('button', { name: 'Copy initial token' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByText(token).waitFor({ state: 'detached' });
+    t.equal(await page.getByText(token).count(), 0, 'it is shown no more');
+    await emsp.register(token);
+    await lit(page, 'connection.connected').waitFor();
+  },
+);
+
+browserTest('settings and endpoints are changed in a dialog and take effect', async (t, browser) => {
+  const hub = await hubFor(t);
+  await emspFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  await press('Change settings');
+  await page.getByLabel('Name').fill('Another name');
+  await page.getByLabel('Identity mode').selectOption('COMPATIBILITY');
+  await page.getByLabel('Compatibility until').fill('2031-05-06T07:08');
+  await page.getByLabel('An empty 2xx').check();
+  await press('Save settings');
+  await page.getByText('Another name').first().waitFor();
+  const until = await page.evaluate('new Date("2031-05-06T07:08").toISOString()');
+  t.match((await partyOf(hub, 'NL-EMS')).settings, {
+    ...{ identity_mode: 'COMPATIBILITY', empty_2xx_ok: true, token_encoding: 'base64' },
+    compatibility_until: until,
+  });
+
+  await press('Set endpoints');
+  await press('Add an endpoint');
+  await page.getByLabel('Module', { exact: true }).fill('cdrs');
+  await page.getByLabel('URL').fill('https://elsewhere.example/cdrs');
+  await press('Save');
+  await page.getByText('set here').waitFor();
+  const set = (await partyOf(hub, 'NL-EMS')).endpoints.find(({ source }) => source === 'operator');
+  t.match(set, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' });
+});
+
+browserTest('pulls and resyncs show how far they are, and how they ended', async (t, browser) => {
+  const hub = await hubFor(t);
+  const cpo = await cpoFor(t, hub);
+  await emspFor(t, hub);
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+  const pulls = page.getByRole('region', { name: 'Pulls', exact: true }).first();
+  await pulls.getByText('Nothing was pulled').waitFor();
+  for (let many = 0; many < 3; many++) {
+    const location = cpo.nextLocation();
+    cpo.locations.set(location.id, location);
+  }
+  cpo.at('locations').delay(1_500, { times: 1 });
+  await page.getByLabel('the whole list').check();
+  await page.getByRole('button', { name: 'Pull locations' }).click();
+  await pulls.getByText('RUNNING').waitFor();
+  await pulls.getByText('DONE').waitFor();
+  const [pull] = (await admin(hub, 'GET', '/pulls')).items as { stored: number; full: boolean; module: string }[];
+  t.match(pull, { module: 'locations', full: true });
+  t.equal(pull?.stored, 3);
+  await pulls.getByText(`${pull?.stored} stored`).waitFor();
+
+  await page.goto(`${hub.url}/console/partners/NL-EMS`);
+  await page.getByRole('button', { name: 'Resync' }).click();
+  const resync = page.getByRole('region', { name: 'Resync' });
+  await resync.getByText('DONE').waitFor();
+  t.match(await resync.getByRole('status').textContent(), `${pull?.stored} of ${pull?.stored} put in line`);
+  t.equal(await page.getByRole('region', { name: 'Pulls' }).count(), 0, 'an eMSP has nothing to pull');
+  await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
+});
+
+browserTest('a viewer sees all of it and no button that changes anything', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  await cpoFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
+  await lit(page, 'connection.connected').waitFor();
+  await page.getByRole('region', { name: 'Endpoints' }).first().getByText('tokens receiver').waitFor();
+  t.strictSame(await page.locator('main button').allTextContents(), []);
+});
+
+browserTest('a partner that does not exist is said to, and a given up actor as well', async (t, browser) => {
+  const hub = await hubFor(t);
+  const page = await consoleFor(t, browser, hub, {
+    ...{ token: hub.adminToken, path: '/partners/NL-XXX' },
+    mayComplain: /404/,
+  });
+  await page.getByText(/Could not load partner NL-XXX/).waitFor();
+  await emspFor(t, hub);
+  await page.goto(`${hub.url}/console/partners/NL-EMS`);
+  await lit(page, 'connection.connected').waitFor();
+  const { supervisor } = hub.created.core;
+  const poison = {
+    type: 'sync.failed',
+    get at(): number {
+      throw new Error('poisoned on purpose');
+    },
+  };
+  await eventually('it was given up', () => {
+    if (supervisor.view('partner:NL-EMS')?.status === 'active') supervisor.send('partner:NL-EMS', poison);
+    return supervisor.view('partner:NL-EMS')?.status === 'quarantined';
+  });
+  t.match(await page.getByRole('alert').textContent(), /was given up: .*poisoned on purpose/s);
+});
+
+browserTest('it has no barrier: light and dark, wide and narrow, dialogs too', async (t, browser) => {
+  const hub = await hubFor(t);
+  await cpoFor(t, hub);
+  for (const theme of ['light', 'dark'] as const) {
+    for (const width of [1440, 360]) {
+      const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO', width, theme });
+      await lit(page, 'connection.connected').waitFor();
+      await page.getByText('Nothing was pulled').waitFor();
+      t.strictSame(await barriers(page), [], `${theme} ${width}`);
+      const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+      t.ok(Number(overflow) <= 0, `nothing sticks out at ${width}`);
+      for (const name of ['Suspend', 'Change settings', 'Set endpoints']) {
+        await page.getByRole('button', { name, exact: true }).click();
+        t.strictSame(await barriers(page), [], `${theme} ${width} ${name}`);
+        await page.keyboard.press('Escape');
+        await page.getByRole('dialog').waitFor({ state: 'detached' });
+      }
+    }
+  }
+});

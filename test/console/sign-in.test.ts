@@ -1,0 +1,107 @@
+/**
+ * Signing in to the console, and what a token that is not known, or a hub that is away, looks like.
+ */
+import t from 'tap';
+import { freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+
+t.test('the files of the page need no token, carry a strict policy and no data [contract 3]', async (t) => {
+  const hub = await hubFor(t);
+  for (const path of ['/console/', '/console/deliveries?state=DEAD', '/console/partners/NL-CPO']) {
+    const page = await fetch(`${hub.url}${path}`);
+    t.equal(page.status, 200, path);
+    t.match(page.headers.get('content-type'), /^text\/html/);
+    t.match(page.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'; style-src 'self'/);
+    t.match(await page.text(), '<div id="console">');
+  }
+  t.equal((await fetch(`${hub.url}/console`, { redirect: 'manual' })).headers.get('location'), '/console/');
+  t.equal((await fetch(`${hub.url}/console/nothing.js`)).status, 404);
+  t.equal((await fetch(`${hub.url}/console/../package.json`)).status, 404);
+  t.equal((await fetch(`${hub.url}/console/%2e%2e/%2e%2e/package.json`)).status, 404);
+  t.equal((await fetch(`${hub.url}/console/`, { method: 'POST' })).status, 404);
+});
+
+browserTest(
+  'a token that the hub does not know is refused in words, and the right one opens the page',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const context = await browser.newContext();
+    t.teardown(() => context.close());
+    const page = await context.newPage();
+    await page.goto(`${hub.url}/console/`);
+    await page.getByLabel('Admin or viewer token').fill('not-a-token');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    t.match(await page.getByRole('alert').textContent(), /does not know this token/);
+    await page.getByLabel('Admin or viewer token').fill(hub.adminToken);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+    await page.reload();
+    await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+    t.equal(
+      await page.evaluate('JSON.stringify(localStorage)'),
+      '{"ocpi-hub.theme":"auto"}',
+      'the token outlives no session',
+    );
+    t.notMatch(page.url(), hub.adminToken);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Admin or viewer token').waitFor();
+    t.equal(await page.evaluate('sessionStorage.length'), 0);
+  },
+);
+
+browserTest('an address that was shared opens where it was copied, after signing in', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/orphans?state=OPEN' });
+  t.match(page.url(), '/console/orphans?state=OPEN');
+  t.ok(await page.getByText('viewer', { exact: true }).isVisible());
+});
+
+browserTest('the keyboard leads to every page, and tells how', async (t, browser) => {
+  const hub = await hubFor(t);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await page.locator('body').press('?');
+  const dialog = page.getByRole('dialog', { name: 'Keyboard' });
+  await dialog.waitFor();
+  const rows = await dialog.locator('dt').allTextContents();
+  const titles = await dialog.locator('dd').allTextContents();
+  t.ok(rows.length > 8, `${rows.length} rows`);
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  for (const [index, keys] of rows.entries()) {
+    if (!keys.startsWith('g ')) continue;
+    await page.keyboard.press('g');
+    await page.keyboard.press(keys.slice(2));
+    await page
+      .locator('nav [aria-current="page"]')
+      .filter({ hasText: titles[index] ?? '?' })
+      .waitFor();
+  }
+});
+
+browserTest('the sign-in has no barrier, in light and in dark', async (t, browser) => {
+  const hub = await hubFor(t);
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const context = await browser.newContext({ colorScheme, viewport: { width: 360, height: 740 } });
+    t.teardown(() => context.close());
+    const page = await context.newPage();
+    await page.goto(`${hub.url}/console/`);
+    await page.getByLabel('Admin or viewer token').waitFor();
+    t.strictSame(await barriers(page), [], colorScheme);
+  }
+});
+
+browserTest('a token that the hub no longer takes ends the session, and says so', async (t, browser) => {
+  const port = await freePort();
+  const dataDir = directoryFor(t);
+  const first = await startChildHub({ dataDir, port, env: { HUB_VIEWER_TOKEN: viewerToken } });
+  t.teardown(() => first.kill());
+  const page = await consoleFor(t, browser, first, { token: viewerToken, mayComplain: /WebSocket|ERR_|401/ });
+  await first.stop();
+  const second = await startChildHub({ dataDir, port, env: { HUB_VIEWER_TOKEN: `${viewerToken}-changed` } });
+  t.teardown(() => second.stop());
+  await page.getByText('does not take this token any more').waitFor();
+});

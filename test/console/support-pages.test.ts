@@ -1,0 +1,120 @@
+/**
+ * Commands, orphan cases and routing in a real browser, on a hub with partners in every state.
+ */
+import t from 'tap';
+import { admin } from '../support/plain-partner.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+import { type Scene, scene } from './scene.ts';
+
+let shared: Promise<Scene> | undefined;
+/** One for all tests of this file. */
+const living = () => {
+  shared ??= scene(t);
+  return shared;
+};
+
+browserTest('a command is shown while its result is awaited, and its end when it comes', async (t, browser) => {
+  const { hub, cpo } = await living();
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands' });
+  const row = page.getByRole('row').filter({ hasText: 'START_SESSION' });
+  await row.getByText('awaiting').waitFor();
+  await row.getByText(/^in \d+ min/).waitFor();
+  const sent = cpo.received.find(({ path }) => path.endsWith('/commands/START_SESSION'));
+  const { response_url } = JSON.parse(sent?.body ?? '{}') as { response_url: string };
+  await cpo.call('POST', response_url.slice(`${hub.url}/ocpi`.length), { result: 'EVSE_OCCUPIED' });
+  await row.getByText('relayed').waitFor();
+  await row.getByText('EVSE_OCCUPIED').waitFor();
+
+  await page.getByLabel('Party').fill('DE-FAH');
+  await page.getByText('No command').waitFor();
+  t.match(page.url(), 'party=DE-FAH', 'the filter is in the address');
+  await page.getByLabel('Party').fill('');
+  await row.getByRole('link').last().click();
+  await page.waitForURL(/\/trace\?key=/);
+});
+
+browserTest('an orphan case is open, the CPO is asked again, and an operator resolves it', async (t, browser) => {
+  const { hub, viewerToken, cpo } = await living();
+  const viewing = await consoleFor(t, browser, hub, { token: viewerToken, path: '/orphans?state=OPEN' });
+  await viewing.getByRole('row').filter({ hasText: 'NL-CPO/S-LOST' }).waitFor();
+  t.equal(await viewing.locator('main button').count(), 0, 'a viewer sees no button');
+
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
+  const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S-LOST' });
+  await row.getByText('OPEN').waitFor();
+  const asked = cpo.received.length;
+  await row.getByRole('button', { name: 'Ask CPO' }).click();
+  await page.locator('.notice').first().waitFor();
+  t.ok(
+    cpo.received.slice(asked).some(({ path }) => path.includes('/sessions')),
+    'the CPO was asked for its sessions',
+  );
+  await row.getByRole('button', { name: 'Resolve' }).click();
+  await page.getByLabel('Note').fill('the driver called: all is well');
+  await page.getByRole('button', { name: 'Resolve the case' }).click();
+  await row.getByText('RESOLVED').waitFor();
+  await row.getByText('the driver called: all is well').waitFor();
+  const { items } = (await admin(hub, 'GET', '/orphans?state=RESOLVED')) as { items: { session: string }[] };
+  t.match(items, [{ session: 'NL-CPO/S-LOST' }]);
+});
+
+browserTest('routing rules are added, switched, explained and removed', async (t, browser) => {
+  const { hub, viewerToken } = await living();
+  const routes = async () =>
+    ((await admin(hub, 'GET', '/routes?limit=500')).items as { emsp: string; cpo: string; active: boolean }[]).filter(
+      ({ emsp, cpo }) => emsp === 'NL-EMS' && cpo === 'NO-FJO',
+    );
+  const page = await consoleFor(t, browser, hub, {
+    ...{ token: hub.adminToken, path: '/routing?party=NO-FJO' },
+    mayComplain: /404/,
+  });
+  await page.getByText('No routing rule').waitFor();
+  await page.getByLabel('eMSP', { exact: true }).fill('nl-ems');
+  await page.getByLabel('gets from CPO').fill('no-fjo');
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  const row = page.getByRole('row').filter({ hasText: 'NO-FJO' });
+  await row.getByText('active').waitFor();
+  t.match(await routes(), [{ active: true }]);
+
+  await row.getByRole('button', { name: 'Why?' }).click();
+  await page.getByText('NL-EMS gets the locations of NO-FJO.').waitFor();
+  t.match(page.url(), /from=NO-FJO&to=NL-EMS/, 'the explanation can be shared');
+  await row.getByRole('button', { name: 'Switch off' }).click();
+  await row.getByRole('button', { name: 'Switch on' }).waitFor();
+  await page.getByText('NL-EMS does not get the locations of NO-FJO.').waitFor();
+  await page.getByText('no active routing rule joins NL-EMS and NO-FJO').waitFor();
+  t.match(await routes(), [{ active: false }]);
+
+  await row.getByRole('button', { name: 'Remove' }).click();
+  await page.getByRole('button', { name: 'Remove the rule' }).click();
+  await page.getByText('No routing rule').waitFor();
+  t.strictSame(await routes(), []);
+
+  await page.getByLabel('eMSP', { exact: true }).fill('XX-XXX');
+  await page.getByLabel('gets from CPO').fill('NO-FJO');
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  await page.getByText('no EMSP party XX-XXX').waitFor();
+
+  const viewing = await consoleFor(t, browser, hub, { token: viewerToken, path: '/routing' });
+  await viewing.getByRole('row').nth(1).waitFor();
+  t.equal(await viewing.getByRole('button', { name: /Switch|Remove|Add/ }).count(), 0, 'a viewer sees no such button');
+  t.not(await viewing.getByRole('button', { name: 'Why?' }).count(), 0, 'but may ask why');
+});
+
+for (const path of ['/commands', '/orphans', '/routing?from=NL-CPO&to=SE-ELB&module=sessions']) {
+  browserTest(`${path} has no barrier, in light and in dark, wide and narrow`, async (t, browser) => {
+    const { hub } = await living();
+    for (const [theme, width] of [
+      ['light', 1440],
+      ['dark', 360],
+    ] as const) {
+      const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path, theme, width });
+      await page.getByRole('row').nth(1).waitFor();
+      t.strictSame(await barriers(page), [], theme);
+      const overflow = await page.evaluate(
+        'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+      );
+      t.equal(overflow, 0, `nothing sticks out at ${width} px`);
+    }
+  });
+}

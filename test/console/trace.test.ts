@@ -1,0 +1,128 @@
+/**
+ * Trace in the console: the story of an object or a request, in whatever form its key was found, and why something went nowhere.
+ */
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { quiet } from '../support/observed.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
+import { deliveryOf, traffic, unknownThere } from './traffic.ts';
+
+const stepsOf = (page: Page) => page.locator('.story > li');
+const isTold = (page: Page, sentence: string) => page.locator('.trace > .finding', { hasText: sentence }).waitFor();
+
+browserTest('the story of an object is told across partners, and its key stays in the address', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo, answers, push } = await traffic(t, hub);
+  await push('S1');
+  answers.set('S1', unknownThere);
+  const change = { kwh: 3, last_updated: '2026-01-02T01:00:00Z' };
+  await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', change, { 'X-Correlation-ID': 'request-of-the-test' });
+  await quiet(hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace' });
+  await page.getByText('What happened to it?').waitFor();
+  await page.locator('body').press('/');
+  await page.keyboard.type(' sessions/NL/CPO/S1 ');
+  await page.keyboard.press('Enter');
+  await isTold(page, 'To NL-EMS: 1 delivered, 1 dead.');
+  t.equal(new URL(page.url()).searchParams.get('key'), 'sessions/NL/CPO/S1');
+  t.equal(await stepsOf(page).count(), 2);
+  t.match(
+    await stepsOf(page).first().textContent(),
+    /object\.put.*NL-CPO sent PUT sessions S1: stored, owed to NL-EMS.*DELIVERED/,
+  );
+  const patched = await stepsOf(page).last().textContent();
+  t.match(patched, /object\.patched.*Noted:.*is older than the stored/);
+  t.match(patched, /NL-EMS.*DEAD.*not_found.*HTTP 404/);
+
+  await push('S1', { kwh: 4, last_updated: '2026-01-02T06:00:00Z' }).catch(() => {});
+  await eventually('what comes later is told too', async () => (await stepsOf(page).count()) === 3);
+
+  await stepsOf(page).nth(1).getByRole('link', { name: 'its request' }).click();
+  await page.getByRole('heading', { name: 'request-of-the-test' }).waitFor();
+  await eventually('only what belongs to the request', async () => (await stepsOf(page).count()) >= 1);
+  t.match(await stepsOf(page).first().textContent(), 'NL-CPO sent PATCH sessions S1');
+  await stepsOf(page)
+    .first()
+    .getByRole('link', { name: /NL-EMS, delivery/ })
+    .click();
+  await page.getByRole('heading', { name: 'sessions NL-CPO/S1 to NL-EMS' }).waitFor();
+  t.match(page.url(), /\/console\/deliveries\/\d+-NL-EMS$/);
+
+  await page.goto(`${hub.url}/console/trace`);
+  const recent = page.getByRole('navigation', { name: 'Traced before' }).getByRole('link');
+  t.strictSame(await recent.allTextContents(), ['request-of-the-test', 'sessions/NL/CPO/S1'], 'newest first');
+  await recent.last().click();
+  await eventually('it is told again', async () => (await stepsOf(page).count()) === 3);
+  t.notMatch(await page.evaluate('JSON.stringify(localStorage)'), 'S1', 'they are of this tab alone');
+});
+
+browserTest('of what went nowhere the reason is told in a sentence', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });
+  const { cpo } = await traffic(t, hub);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/FOREIGN', sessionBody('FOREIGN', { cdr_token: foreignToken }));
+  const page = await consoleFor(t, browser, hub, { token: 'viewer-token-of-the-test', path: '/trace?key=NL-CPO/LOST' });
+  await isTold(page, 'It went nowhere: it has no usable cdr_token, so nobody is known to own it.');
+  t.match(await stepsOf(page).textContent(), 'Not forwarded: it has no usable cdr_token');
+  await page.goto(`${hub.url}/console/trace?key=nl-cpo/FOREIGN`);
+  await isTold(page, 'It went nowhere: its cdr_token names a party that is not an eMSP of this hub.');
+});
+
+const foreignToken = { country_code: 'BE', party_id: 'OUT', uid: 'C1', type: 'RFID', contract_id: 'BE-OUT-C1' };
+
+browserTest('a key that nothing is known of says what to try', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { push } = await traffic(t, hub);
+  await push('S1');
+  const id = await deliveryOf(hub, 'S1');
+  const options = { token: hub.adminToken, path: '/trace?key=NL-CPO/NONE', mayComplain: /404/ };
+  const page = await consoleFor(t, browser, hub, options);
+  await page.getByText('Nothing is known of NL-CPO/NONE').waitFor();
+  await page.getByText(/The owner comes first/).waitFor();
+  await page.getByLabel('Object or correlation id').fill(id);
+  await page.getByRole('button', { name: 'Trace' }).click();
+  await page.getByRole('link', { name: `open delivery ${id}` }).click();
+  await page.getByRole('heading', { name: 'sessions NL-CPO/S1 to NL-EMS' }).waitFor();
+  await page.goto(`${hub.url}/console/trace?key=tariffs/NL-CPO/S1`);
+  await page.getByText('Nothing is known of tariffs NL-CPO/S1').waitFor();
+  await page.getByRole('link', { name: 'NL-CPO/S1 in every module' }).click();
+  await eventually('the session is found', async () => (await stepsOf(page).count()) === 1);
+});
+
+browserTest('a trace has no barrier in light and dark, and fits a telephone', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo, push } = await traffic(t, hub);
+  await push('S1');
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
+  for (const theme of ['light', 'dark'] as const) {
+    for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
+      const options = { token: hub.adminToken, path, theme, width: 360, height: 740, mayComplain: /404/ };
+      const page = await consoleFor(t, browser, hub, options);
+      await page.locator('.story, .empty').first().waitFor();
+      t.strictSame(await barriers(page), [], `${path} ${theme}`);
+      t.ok(await page.evaluate('document.documentElement.scrollWidth <= 360'), `${path} is not wider than the screen`);
+    }
+  }
+});
+
+t.test('a key is known in every form in which it is found', async (t) => {
+  const key = 'NL-CPO/101';
+  for (const [pasted, module] of [
+    ['NL-CPO/101', null],
+    [' nl-cpo/101 ', null],
+    ['NL/CPO/101', null],
+    ['sessions/NL-CPO/101', 'sessions'],
+    ['cdrs/nl-cpo/101', 'cdrs'],
+    ['https://hub.example.com/ocpi/2.2.1/sessions/NL/CPO/101?x=1', 'sessions'],
+    ['/ocpi/2.2.1/locations/NL/CPO/101/EVSE1/1', 'locations'],
+  ] as const) {
+    t.strictSame(traceKeyOf(pasted), { key, module }, pasted);
+  }
+  const plain = ['4f88de2a-43c4-4a7c-98ba-696c84a03b06', 'a/b', '12-NL-EMS'];
+  for (const pasted of plain) t.strictSame(traceKeyOf(pasted), { key: pasted, module: null });
+  t.strictSame(traceKeyOf('sessions/NL-CPO/a/b'), { key: 'NL-CPO/a/b', module: 'sessions' }, 'an id may have a slash');
+});

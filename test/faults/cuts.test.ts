@@ -1,0 +1,13 @@
+/** 285 power cuts at moments all over the work of a store, from a trace of its system calls. */
+import t from 'tap';
+import { cuts } from './cuts.ts';
+import { shown } from './shown.ts';
+
+t.test(
+  '285 power cuts: every acknowledged commit is there, the log has no hole, no delivery is forgotten',
+  async (t) => {
+    const outcome = await shown(t, cuts, 285);
+    if (outcome)
+      t.ok((outcome.figures.commitsTold ?? 0) > 300, `${outcome.figures.commitsTold} commits were acknowledged`);
+  },
+);

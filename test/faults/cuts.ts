@@ -1,0 +1,153 @@
+/**
+ * Power cuts of the store: a process works on it under trace; then, for moments all over the trace, the directory is made as a
+ * power cut at that moment may have left it, opened, and compared with what the process had been told by then.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Store } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { Disk } from './disk.ts';
+import { nothing, type Outcome, type Part, plus } from './part.ts';
+import { type Random, seeded } from './random.ts';
+import { readTrace, type Step, traced, whyNotTraced } from './trace.ts';
+import { bodyOf, receiver } from './written.ts';
+
+const child = join(import.meta.dirname, 'child.ts');
+
+/** Runs: few large commits fill the engine's buffer, so that it changes its log in between. */
+const runs: readonly { readonly commits: number; readonly characters: number; readonly share: number }[] = [
+  { commits: 400, characters: 600, share: 0.7 },
+  { commits: 900, characters: 14_000, share: 0.3 },
+];
+
+/** Told to the process by a moment of the trace. */
+interface Told {
+  /** Sequence → number of the commit. */
+  readonly commits: Map<number, string>;
+}
+
+export const cuts: Part = {
+  name: 'power cuts of the store',
+  unable: whyNotTraced,
+  async run({ seed, count }, progress) {
+    let total = nothing;
+    for (let round = 0; total.done < count; round += 1) {
+      const { commits, characters, share } = runs[round % runs.length] ?? { commits: 0, characters: 0, share: 0 };
+      const wanted = Math.min(Math.ceil(Math.min(200, count) * share), count - total.done);
+      const random = seeded(seed + round);
+      const outcome = await oneRun(random, { commits, characters }, wanted, `seed ${seed} round ${round}`);
+      total = plus(total, outcome);
+      progress(total.done, total.findings.length);
+    }
+    return total;
+  },
+};
+
+async function oneRun(
+  random: Random,
+  { commits, characters }: { commits: number; characters: number },
+  wanted: number,
+  name: string,
+): Promise<Outcome> {
+  const directory = mkdtempSync(join(tmpdir(), 'cut-store-'));
+  const [store, trace, target] = [join(directory, 'store'), join(directory, 'trace'), join(directory, 'target')];
+  try {
+    // A store of an age: its first life is not traced.
+    mkdirSync(store);
+    await work(store, 150, characters, null);
+    const before = join(directory, 'before');
+    cpSync(store, before, { recursive: true });
+    const steps = await work(store, commits, characters, trace);
+    const moments = momentsOf(random, steps, new Disk(store, before), wanted);
+    const disk = new Disk(store, before);
+    const told: Told = { commits: new Map() };
+    const findings: string[] = [];
+    for (const [at, step] of steps.entries()) {
+      tell(disk, step);
+      if (step.call?.line.startsWith('write(1<')) listen(told, step.call.texts[0]);
+      if (!moments.has(at)) continue;
+      rmSync(target, { recursive: true, force: true });
+      const lost = disk.cut(target, random);
+      const problem = await look(target, told, characters).catch((error: unknown) => `not opened: ${error}`);
+      if (problem !== null) findings.push(`${name}, cut at step ${at}: ${problem} [${lost.join('; ')}]`);
+    }
+    const done = moments.size;
+    const lost = findings.length;
+    return { ...nothing, done, lost, findings, figures: { commitsTold: told.commits.size, steps: steps.length } };
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+/** Tells a disk of a step. */
+export function tell(disk: Disk, { call, ended }: Step): void {
+  if (call) disk.began(call);
+  if (ended !== null) disk.ended(ended);
+}
+
+/** Moments to cut at: half of them all over the work, half where names are at risk. */
+function momentsOf(random: Random, steps: readonly Step[], disk: Disk, wanted: number): ReadonlySet<number> {
+  const first = steps.findIndex(({ call }) => call?.line.startsWith('write(1<'));
+  const risky: number[] = [];
+  for (const [at, step] of steps.entries()) {
+    tell(disk, step);
+    if (at > first && disk.namesAtRisk > 0) risky.push(at);
+  }
+  const moments = new Set<number>();
+  while (moments.size < wanted) {
+    const isRisky = risky.length > wanted && random.happens(0.5);
+    moments.add(isRisky ? random.pick(risky) : first + random.below(steps.length - first));
+  }
+  return moments;
+}
+
+/** Lets the child work; gives what it asked of the system when a trace is wanted. */
+async function work(store: string, commits: number, characters: number, trace: string | null): Promise<Step[]> {
+  const run = [process.execPath, ...process.execArgv, child, store, `${commits}`, `${characters}`];
+  const [program = '', ...args] = trace === null ? run : traced(trace, run);
+  const working = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  working.stdout.resume();
+  const [, signal] = (await once(working, 'close')) as [number | null, string | null];
+  if (signal !== 'SIGKILL') throw new Error('the child ended before its work was done');
+  return trace === null ? [] : readTrace(trace);
+}
+
+function listen(told: Told, text: Buffer | undefined): void {
+  const [, seq, number] = /^c (\d+) (\d+)\n$/.exec(text?.toString('latin1') ?? '') ?? [];
+  if (number !== undefined) told.commits.set(Number(seq), number);
+}
+
+/** What is wrong with a store after a cut, in a sentence. */
+async function look(directory: string, { commits }: Told, characters: number): Promise<string | null> {
+  const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+  try {
+    const { state, reason, damagedRows } = store.health();
+    if (state !== 'open') return `${state}: ${reason}`;
+    if (damagedRows.length > 0) return `damaged rows: ${damagedRows.map(({ id }) => id)}`;
+    const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+    const hole = events.findIndex(({ seq }, index) => seq !== index + 1);
+    if (hole !== -1) return `a hole at ${hole + 1}`;
+    const wrong = events.find(({ stream, body }) => body !== bodyOf(stream, characters));
+    if (wrong) return `event ${wrong.seq} is not what was written`;
+    const lost = [...commits].find(([seq, number]) => events[seq - 1]?.stream !== number);
+    if (lost) return `commit ${lost[1]} was acknowledged as ${lost[0]}; the log ends at ${events.length}`;
+    return await forgotten(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** A floor stands only where everything at or below it has its row. */
+async function forgotten(store: Store): Promise<string | null> {
+  const floor = (await store.floors()).find(({ dest }) => dest === receiver)?.seq ?? 0;
+  if (floor > store.head(0)) return `the floor ${floor} is above the head ${store.head(0)}`;
+  const rows = await store.deliveries({ dest: receiver, shard: 0, rows: 'open', limit: 1_000_000 });
+  const present = new Set(rows.map(({ seq }) => seq));
+  for (let seq = 1; seq <= floor; seq += 1) {
+    if (!present.has(seq)) return `the floor is ${floor}, and the delivery of ${seq} is forgotten`;
+  }
+  return null;
+}

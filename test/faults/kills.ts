@@ -1,0 +1,149 @@
+/**
+ * Kills a hub again and again while partners push to it, and lets the oracle judge. A world is a directory, its partners and a
+ * number of kills; then all must drain, and the account is made. Worlds are short: many beginnings, and short logs to read.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChildHub, Starting } from '../support/child-hub.ts';
+import { dataText, quiet } from '../support/observed.ts';
+import { admin } from '../support/plain-partner.ts';
+import { startLoad } from './load.ts';
+import { oracleOf, type Verdict } from './oracle.ts';
+import { nothing, type Outcome, type Part, type PartOptions, type Progress, plus } from './part.ts';
+import { type Random, seeded } from './random.ts';
+import { makeWorld, type World } from './world.ts';
+
+/** A way to choose the moment: starts a hub, and resolves when it was killed. */
+export type Moment = (world: World) => Promise<void>;
+
+export interface Plan {
+  readonly choose: (random: Random) => Moment;
+  /** Kills in one world. */
+  readonly worldKills?: number;
+}
+
+/** At any instant under load. */
+const underLoad: Moment = (world) => killedUnderLoad(world, world.spawn());
+
+export async function killedUnderLoad(world: World, starting: Starting): Promise<void> {
+  await upTo(world, starting);
+  // So many requests later, not so long: a slow machine is under load just the same.
+  const last = world.ledger.number + 10 + world.random.below(150);
+  while (world.ledger.number < last && world.ledger.strange.length === 0) await sleep(1);
+  await sleep(world.random.below(10));
+  await starting.kill();
+}
+
+/** Also before it listens: while modules load, the store is verified, what is owed is found again. */
+const whileStarting: Moment = async (world) => {
+  const starting = world.spawn();
+  upTo(world, starting).catch(() => {});
+  await sleep(150 + world.random.below(500));
+  await starting.kill();
+};
+
+/** When a receiver has a call and has not answered it: sent, and its end not recorded. */
+const afterSend: Moment = async (world) => {
+  const { pid, gone, ...starting } = world.spawn();
+  let left = 1 + world.random.below(120);
+  world.onTaken = () => {
+    left -= 1;
+    if (left === 0) process.kill(pid, 'SIGKILL');
+  };
+  upTo(world, starting).catch(() => {});
+  await gone;
+  world.onTaken = () => {};
+};
+
+export async function upTo(world: World, { listening }: Pick<Starting, 'listening'>): Promise<void> {
+  await listening;
+  world.isUp = true;
+}
+
+export const kills: Part = {
+  name: 'kills at random',
+  run: (options, progress) =>
+    killAgainAndAgain(options, progress, { choose: (random) => random.pick([underLoad, underLoad, whileStarting]) }),
+};
+
+export const sendKills: Part = {
+  name: 'kills after a send',
+  run: (options, progress) => killAgainAndAgain(options, progress, { choose: () => afterSend }),
+};
+
+export async function killAgainAndAgain(
+  { seed, count }: PartOptions,
+  progress: Progress,
+  { choose, worldKills = 30 }: Plan,
+): Promise<Outcome> {
+  let total = nothing;
+  for (let world = 0; total.done < count; world += 1) {
+    const before = total;
+    const tick = (done: number) => progress(before.done + done, before.findings.length);
+    total = plus(total, await oneWorld(seed + world, Math.min(worldKills, count - total.done), tick, choose));
+  }
+  return total;
+}
+
+async function oneWorld(
+  seed: number,
+  count: number,
+  tick: (done: number) => void,
+  choose: (random: Random) => Moment,
+): Promise<Outcome> {
+  const random = seeded(seed);
+  const dataDir = mkdtempSync(join(tmpdir(), 'killed-hub-'));
+  const { world, hub } = await makeWorld(dataDir, random);
+  try {
+    const oracle = oracleOf(world.ledger, world.store);
+    const load = startLoad(world);
+    await sleep(random.below(200));
+    world.isUp = false;
+    await hub.kill();
+    for (let kill = 1; ; kill += 1) {
+      await oracle.afterKill();
+      tick(kill);
+      if (kill === count) break;
+      await choose(random)(world);
+      world.isUp = false;
+    }
+    const last = await world.spawn().listening;
+    world.isUp = true;
+    await load.stop();
+    const served = await drained(world, last);
+    const verdict = await oracle.verdict(served);
+    const outcome = outcomeOf(seed, count, verdict);
+    return { ...outcome, figures: { ...outcome.figures, missed: world.missed } };
+  } finally {
+    await world.close();
+    rmSync(dataDir, { recursive: true });
+  }
+}
+
+/** Lets everything go out, reads every object, and stops the hub in good order. */
+export async function drained(world: World, hub: ChildHub): Promise<Map<string, string | null>> {
+  await quiet(hub);
+  const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: object[] };
+  for (const item of items) world.ledger.strange.push(`dead: ${JSON.stringify(item)}`);
+  const served = new Map<string, string | null>();
+  const seen = new Map(world.ledger.writes.map((write) => [write.object, write]));
+  for (const [object, { sender, readAt }] of seen) {
+    const answer = await world.partner(sender).call('GET', readAt);
+    served.set(object, answer.status === 200 ? dataText(answer) : null);
+  }
+  world.isUp = false;
+  const code = await hub.stop();
+  if (code !== 0) world.ledger.strange.push(`the hub ended with code ${code}:\n${hub.log()}`);
+  return served;
+}
+
+export function outcomeOf(seed: number, done: number, verdict: Verdict): Outcome {
+  const { lost, reordered, unexplained, duplicated, inFlight, inFlightMax, acknowledged, taken, events } = verdict;
+  const findings = [...lost, ...reordered, ...unexplained].map((what) => `seed ${seed}: ${what.slice(0, 400)}`);
+  return {
+    ...{ done, lost: lost.length, duplicated, reordered: reordered.length, unexplained: unexplained.length, findings },
+    figures: { inFlight, inFlightMax, acknowledged, deliveriesTaken: taken, eventsInTheLog: events },
+  };
+}

@@ -1,0 +1,60 @@
+/** What every part of the fault campaign is given and gives back. */
+
+export interface PartOptions {
+  /** Chooses every fault; printed with the result, so that a run can be repeated. */
+  readonly seed: number;
+  /** How many kills, cuts, … this part is asked for. */
+  readonly count: number;
+}
+
+/** Called now and then: how far it has come, and what was found until then. */
+export type Progress = (done: number, findings: number) => void;
+
+export interface Outcome {
+  /** Faults that were really made. */
+  readonly done: number;
+  readonly lost: number;
+  readonly duplicated: number;
+  readonly reordered: number;
+  readonly unexplained: number;
+  /** Whatever must not be, a sentence each: everything lost, reordered or unexplained, with seed and round. */
+  readonly findings: readonly string[];
+  /** Further figures, by name. */
+  readonly figures: Readonly<Record<string, number>>;
+}
+
+export interface Part {
+  readonly name: string;
+  /** Why it cannot run on this machine; null, or absent, when it can. */
+  readonly unable?: () => string | null;
+  run(options: PartOptions, progress: Progress): Promise<Outcome>;
+}
+
+export const nothing: Outcome = {
+  ...{ done: 0, lost: 0, duplicated: 0, reordered: 0, unexplained: 0, findings: [], figures: {} },
+};
+
+/** Figures named `…Max` are the larger of the two, all others add up. */
+export function plus(one: Outcome, other: Outcome): Outcome {
+  const figures: Record<string, number> = { ...one.figures };
+  for (const [name, value] of Object.entries(other.figures)) {
+    const before = figures[name] ?? 0;
+    figures[name] = name.endsWith('Max') ? Math.max(before, value) : before + value;
+  }
+  return {
+    done: one.done + other.done,
+    lost: one.lost + other.lost,
+    duplicated: one.duplicated + other.duplicated,
+    reordered: one.reordered + other.reordered,
+    unexplained: one.unexplained + other.unexplained,
+    findings: [...one.findings, ...other.findings],
+    figures,
+  };
+}
+
+/** The four figures first, then what was done. */
+export function summary({ done, lost, duplicated, reordered, unexplained, figures }: Outcome): string {
+  const rest = Object.entries(figures).map(([name, value]) => `${name} ${value}`);
+  const four = `lost ${lost}, duplicated ${duplicated}, reordered ${reordered}, unexplained ${unexplained}`;
+  return [`${four}; faults ${done}`, ...rest].join(', ');
+}

@@ -1,0 +1,82 @@
+/**
+ * Kills at the store's named points: the process ends itself, by SIGKILL, at the n-th time that it comes by. The hub is the built
+ * one, started by a program of a few lines that listens to the points.
+ */
+import { join } from 'node:path';
+import { Level } from 'level';
+import { under } from '../../storage/keys.ts';
+import { builtHub } from '../support/child-hub.ts';
+import { killAgainAndAgain, type Moment, type Plan, upTo } from './kills.ts';
+import type { Part } from './part.ts';
+import type { Random } from './random.ts';
+import type { World } from './world.ts';
+
+/** How a hub is made to come by a point, and killed there. */
+export type Way = (world: World, point: string) => Promise<void>;
+
+const soon: Way = (world, point) => killedAt(world, point, 1 + world.random.below(20));
+const once: Way = (world, point) => killedAt(world, point, 1);
+
+export function killsAt(name: string, ways: Readonly<Record<string, Way>>, plan: Partial<Plan> = {}): Part {
+  const choose = (random: Random): Moment => {
+    const point = random.pick(Object.keys(ways));
+    return async (world) => void (await ways[point]?.(world, point));
+  };
+  return { name, run: (options, progress) => killAgainAndAgain(options, progress, { choose, ...plan }) };
+}
+
+export const commitKills = killsAt('kills at commits', {
+  ...{ 'commit.before': soon, 'commit.after': soon, 'settle.before': soon, 'settle.after': soon },
+  ...{ 'verify.before': once, 'verify.after': once, rebuild: whileRebuilding },
+});
+
+async function killedAt(world: World, point: string, nth: number): Promise<void> {
+  const { listening, gone } = world.spawn({ run: pointedHub({ point, nth }) });
+  upTo(world, { listening }).catch(() => {});
+  await gone;
+}
+
+async function whileRebuilding(world: World, point: string): Promise<void> {
+  await forgetIndexEntry(world);
+  await killedAt(world, point, 1);
+}
+
+interface Pointed {
+  readonly point: string;
+  readonly nth: number;
+  /** Its clock is ahead by so much … */
+  readonly shiftMs?: number;
+  /** … and goes on to this instant, epoch ms, at SIGUSR2. */
+  readonly jumpTo?: number;
+}
+
+/** A hub that kills itself when it comes by a point for the n-th time. */
+export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): readonly string[] {
+  const [node = '', command = ''] = builtHub;
+  const built = (path: string) => JSON.stringify(new URL(`../src/${path}`, `file://${command}`).href);
+  const program = `
+    import { loadConfig } from ${built('config.js')};
+    import { startHub } from ${built('main.js')};
+    let shift = ${shiftMs};
+    let left = ${nth};
+    const onPoint = (name) => {
+      if (name === ${JSON.stringify(point)} && --left === 0) process.kill(process.pid, 'SIGKILL');
+    };
+    const clock = { now: () => Date.now() + shift, setTimeout, clearTimeout };
+    const hub = await startHub(loadConfig({ env: process.env, flags: {} }), { onPoint, clock });
+    process.once('SIGUSR2', () => {
+      shift = Math.max(shift, ${jumpTo} - Date.now());
+    });
+    console.log('ocpi-hub listening on ' + hub.url);
+    process.once('SIGTERM', () => hub.close().then(() => process.exit(0)));`;
+  return [node, '--input-type=module', '--eval', program];
+}
+
+/** Takes one entry out of an index, so that the next open makes the index anew. */
+async function forgetIndexEntry({ store }: World): Promise<void> {
+  const db = new Level<string, string>(join(store, 'db'));
+  await db.open();
+  const [entry] = await db.keys({ ...under('s/'), limit: 1 }).all();
+  if (entry !== undefined) await db.del(entry);
+  await db.close();
+}

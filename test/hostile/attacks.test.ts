@@ -1,0 +1,327 @@
+/**
+ * What a partner with valid credentials tries: to read or write what is another's, to make others read what the hub did not, to
+ * have its requests carry what it wrote, to turn the hub against itself, and to make it grow without end.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { RunningHub } from '../../src/main.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { callsTo, idsOf, quiet, statusOf } from '../support/observed.ts';
+import { sequenceOf } from '../support/ocpi-call.ts';
+import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+
+const command = (emsp: PlainPartner, fields: object = {}) => ({
+  response_url: `${emsp.url}/ocpi/2.2.1/result`,
+  token: { country_code: 'NL', party_id: 'EMS', uid: 'CARD1', type: 'RFID', contract_id: 'NL-EMS-C1' },
+  ...{ location_id: 'LOC1', ...fields },
+});
+
+const accepted = () => ({ body: { result: 'ACCEPTED', timeout: 30 } });
+
+async function withLocation(t: Test): Promise<{ hub: RunningHub; cpo: PlainPartner; emsp: PlainPartner }> {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: accepted });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  return { hub, cpo, emsp };
+}
+
+/** What a hub that was busy refused is sent again, as a partner would. */
+async function whenTaken(send: () => Promise<Answer>): Promise<string> {
+  for (;;) {
+    const { status, json } = await send();
+    if (status !== 503) return `${json.status_code} ${json.status_message}`;
+    await sleep(500);
+  }
+}
+
+/** A text with one field more, which may be there already. */
+const withField = (body: object, field: string) => JSON.stringify(body).replace('{', `{${field},`);
+const behind = (body: object, field: string) => JSON.stringify(body).replace(/\}$/, `,${field}}`);
+
+t.test(
+  'a command names its response_url once, so that no CPO reads another than the hub replaced [Commands 2]',
+  async (t) => {
+    const { hub, cpo, emsp } = await withLocation(t);
+    const before = await sequenceOf(hub);
+    const theirs = '"http://127.0.0.1:9/steal-the-token"';
+    const names = [
+      'response_url',
+      'RESPONSE_URL',
+      'Response_Url',
+      're\\u0073ponse_url',
+      're\u017fponse_url',
+      'response_\\u0075rl',
+    ];
+    for (const name of names) {
+      for (const bend of [withField, behind]) {
+        const answer = await emsp.call(
+          'POST',
+          '/2.2.1/commands/START_SESSION',
+          bend(command(emsp), `"${name}":${theirs}`),
+        );
+        t.equal(statusOf(answer), '200/2001', name);
+        t.match(answer.json.status_message, /^response_url: expected once/, name);
+      }
+    }
+    t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+    t.strictSame(callsTo(cpo, 'commands'), [], 'nothing was forwarded');
+    const good = await emsp.call(
+      'POST',
+      '/2.2.1/commands/START_SESSION',
+      command(emsp, { custom: { response_url: 'x' } }),
+    );
+    t.equal(statusOf(good), '200/1000', 'below the first level the name is free');
+  },
+);
+
+t.test("an object says once whose it is, so that no receiver takes it for another party's [D17, D18]", async (t) => {
+  const { hub, cpo, emsp } = await withLocation(t);
+  const before = await sequenceOf(hub);
+  const spoofs = [
+    '"party_id":"VIC"',
+    '"Party_ID":"VIC"',
+    '"PARTY_ID":"VIC"',
+    '"\\u0070arty_id":"VIC"',
+    '"ID":"X"',
+    '"Status":"INVALID"',
+  ];
+  for (const field of spoofs) {
+    const rows = [
+      await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', withField(tariffBody('T1'), field)),
+      await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', withField(sessionBody('S1'), field)),
+      await cpo.call(
+        'PATCH',
+        '/2.2.1/locations/NL/CPO/LOC1',
+        withField({ last_updated: '2026-01-03T00:00:00Z', id: 'LOC1', party_id: 'CPO', status: 'x' }, field),
+      ),
+      await cpo.call('POST', '/2.2.1/cdrs', withField(cdrBody('C1'), field)),
+      await emsp.call(
+        'PUT',
+        '/2.2.1/tokens/NL/EMS/CARD1',
+        withField(tokenBody('CARD1'), field.replace('"ID"', '"UID"').replace('Status', 'TYPE')),
+      ),
+    ];
+    for (const answer of rows) t.equal(statusOf(answer), '200/2001', `${field}: ${answer.json.status_message}`);
+  }
+  t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+});
+
+t.test("nobody reads or writes what is another's, by path, list, cursor or command [D7, D45]", async (t) => {
+  const { hub, cpo, emsp } = await withLocation(t);
+  const thief = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'THF' });
+  const rival = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'RIV' });
+  await admin(hub, 'PUT', '/routes/NL-THF/NL-RIV', { active: true });
+  for (const id of ['S1', 'S2', 'S3']) await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await rival.call(
+    'PUT',
+    '/2.2.1/sessions/NL/RIV/OWN',
+    sessionBody('OWN', {
+      party_id: 'RIV',
+      cdr_token: { country_code: 'NL', party_id: 'THF', uid: 'X', type: 'RFID', contract_id: 'X' },
+    }),
+  );
+
+  const page = await emsp.call('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z&limit=1');
+  const cursor = /cursor=([^&>]+)/.exec(page.headers.get('link') ?? '')?.[1] ?? '';
+  const forge = (position: object) => Buffer.from(JSON.stringify(position)).toString('base64url');
+  const cursors = [
+    cursor,
+    forge({ upd: '', owner: 'NL-CPO', id: '' }),
+    forge({ upd: '', owner: '', id: '' }),
+    forge({ upd: '9', owner: '~', id: '~' }),
+    forge({ upd: '\u0000', owner: '\ud800', id: '\uffff' }),
+  ];
+  for (const one of cursors) {
+    for (const path of [
+      `sessions?date_from=2020-01-01T00:00:00Z&cursor=${one}`,
+      `cdrs?cursor=${one}`,
+      `locations?cursor=${one}`,
+      `tariffs?cursor=${one}`,
+    ]) {
+      const answer = await thief.call('GET', `/2.2.1/${path}`);
+      const others = idsOf(answer).filter((id) => id !== 'OWN');
+      t.strictSame(others, [], path);
+    }
+  }
+  for (const path of [
+    'sessions/NL/CPO/S1',
+    'sessions/nl/cpo/s1',
+    'cdrs/C1',
+    'cdrs/c1',
+    'locations/LOC1',
+    'locations/NL/CPO/LOC1',
+    'locations/NL/CPO/LOC1/EVSE1/1',
+  ]) {
+    t.equal(statusOf(await thief.call('GET', `/2.2.1/${path}`)), '404/2003', path);
+    t.equal(
+      statusOf(await rival.call('GET', `/2.2.1/${path}`)),
+      path.startsWith('locations/LOC1') ? '403/2000' : '404/2003',
+      path,
+    );
+  }
+  const before = await sequenceOf(hub);
+  t.equal(
+    statusOf(await rival.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'))),
+    '404/2003',
+    'another path',
+  );
+  t.equal(
+    statusOf(await rival.call('PUT', '/2.2.1/sessions/NL/RIV/S1', sessionBody('S1'))),
+    '200/2001',
+    'another body',
+  );
+  t.equal(statusOf(await rival.call('POST', '/2.2.1/cdrs', cdrBody('C9'))), '200/2001', 'another CDR');
+  const spoof = { 'OCPI-from-country-code': 'NL', 'OCPI-from-party-id': 'CPO' };
+  t.equal(
+    statusOf(await rival.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'), spoof)),
+    '200/2001',
+    'another sender',
+  );
+  t.equal(
+    statusOf(await thief.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: thief.url, session_id: 'S1' })),
+    '404/2003',
+    'another session',
+  );
+  t.equal(
+    statusOf(await thief.call('POST', '/2.2.1/commands/START_SESSION', command(thief))),
+    '403/2000',
+    'an unrouted location',
+  );
+  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'CPO' };
+  const asked = await thief.call('PUT', '/2.2.1/tokens/NL/THF/CARD1/authorize', undefined, to);
+  t.match(asked.json.data, { allowed: 'NOT_ALLOWED' }, 'authorize at a CPO that is not routed');
+  t.equal((await callsTo(cpo, 'tokens')).length, 0, 'the CPO hears nothing of it');
+  t.ok((await sequenceOf(hub)) - before <= 2, 'of all this at most that somebody asked is recorded');
+});
+
+t.test('only the CPO of a command answers it, and only as itself [Authentication 7]', async (t) => {
+  const { hub, cpo, emsp } = await withLocation(t);
+  const rival = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'RIV' });
+  await emsp.call('POST', '/2.2.1/commands/START_SESSION', command(emsp));
+  const [sent] = callsTo(cpo, 'commands');
+  const callback = String((JSON.parse(sent?.body ?? '{}') as { response_url: string }).response_url);
+  const path = new URL(callback).pathname.slice('/ocpi'.length);
+  t.equal(statusOf(await rival.call('POST', path, { result: 'REJECTED' })), '401/2000', 'another CPO');
+  t.equal(statusOf(await emsp.call('POST', path, { result: 'ACCEPTED' })), '401/2000', 'the eMSP itself');
+  t.equal(
+    statusOf(
+      await cpo.call('POST', path.toUpperCase().replace('COMMANDS/CALLBACK', 'commands/callback'), {
+        result: 'ACCEPTED',
+      }),
+    ),
+    '401/2000',
+    'an id in another case',
+  );
+  t.strictSame(callsTo(emsp, 'result'), [], 'nothing was relayed');
+  t.equal(statusOf(await cpo.call('POST', path, { result: 'ACCEPTED' })), '200/1000', 'its own CPO');
+  t.equal(callsTo(emsp, 'result').length, 1);
+});
+
+t.test('a forward carries the parties and ids of the hub, whatever headers came [D14, D15]', async (t) => {
+  const { hub, cpo, emsp } = await withLocation(t);
+  const headers = {
+    ...{
+      'X-Correlation-ID': 'a b"c%0d%0aX-Evil: 1',
+      'X-Request-ID': 'mine',
+      Cookie: 'x=1',
+      'X-Forwarded-Host': 'evil.example',
+    },
+    ...{
+      'OCPI-from-country-code': 'nl',
+      'OCPI-from-party-id': 'cpo',
+      'OCPI-to-country-code': 'XX',
+      'OCPI-to-party-id': 'HUB',
+    },
+  };
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/a%2F..%2F%3Fx=%23', sessionBody('a/../?x=#'), headers);
+  await quiet(hub);
+  const [call] = callsTo(emsp, 'sessions');
+  t.equal(call?.path, '/ocpi/2.2.1/sessions/NL/CPO/a%2F..%2F%3Fx%3D%23', 'an id stays one segment');
+  t.match(call?.headers, {
+    'ocpi-from-party-id': 'CPO',
+    'ocpi-to-party-id': 'EMS',
+    'x-correlation-id': headers['X-Correlation-ID'],
+  });
+  t.not(call?.headers['x-request-id'], 'mine');
+  t.equal(call?.headers.cookie, undefined);
+  t.equal(call?.headers['x-evil'], undefined);
+});
+
+t.test('the hub does not call itself, whatever URL a partner gives', async (t) => {
+  const { hub, cpo, emsp } = await withLocation(t);
+  const before = await sequenceOf(hub);
+  for (const own of [
+    hub.url,
+    hub.url.replace('127.0.0.1', '127.1'),
+    hub.url.replace('127.0.0.1', '0x7f000001'),
+    hub.url.replace('127.0.0.1', '127.0.0.1.'),
+  ]) {
+    const { json } = await emsp.call('PUT', '/2.2.1/credentials', {
+      ...{ token: cpo.hubToken, url: `${own}/ocpi/versions` },
+      roles: [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS' }],
+    });
+    t.match(json, { status_code: 3001, status_message: /own address/ }, own);
+  }
+  t.equal(await sequenceOf(hub), before, 'the partner is as it was');
+  await emsp.call(
+    'POST',
+    '/2.2.1/commands/START_SESSION',
+    command(emsp, { response_url: `${hub.url}/ocpi/2.2.1/commands/callback/x` }),
+  );
+  const [sent] = callsTo(cpo, 'commands');
+  const { response_url: callback } = JSON.parse(sent?.body ?? '{}') as { response_url: string };
+  const answer = await cpo.call('POST', new URL(callback).pathname.slice('/ocpi'.length), { result: 'ACCEPTED' });
+  t.equal(statusOf(answer), '502/2000', 'a response_url of the hub is a failed relay');
+});
+
+t.test('no object grows without end [D38]', async (t) => {
+  const { hub, cpo } = await withLocation(t);
+  const at = '2026-01-03T00:00:00Z';
+  const part = 'x'.repeat(3_900_000);
+  const outcomes: string[] = [];
+  for (const uid of ['E1', 'E2', 'E3', 'E4']) {
+    const evse = { uid, last_updated: at, connectors: [], part };
+    outcomes.push(await whenTaken(() => cpo.call('PUT', `/2.2.1/locations/NL/CPO/LOC1/${uid}`, evse)));
+  }
+  t.match(outcomes, [/^1000/, /^1000/, /^2001 locations: expected an object of at most/, /^2001/]);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { charging_periods: [] }));
+  const codes: string[] = [];
+  for (let n = 0; n < 12; n++) {
+    const period = { start_date_time: at, dimensions: [], part: String(n).padEnd(1_000_000, 'x') };
+    const fragment = { charging_periods: [period], last_updated: at };
+    codes.push(await whenTaken(() => cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', fragment)));
+  }
+  t.match(codes[0], /^1000/);
+  t.match(codes.at(-1), /^2001/);
+  const stored = await cpo.call('GET', '/2.2.1/sessions/NL/CPO/S1');
+  t.ok(stored.text.length < 8.5 * 1024 * 1024, `${stored.text.length} characters`);
+  await admin(hub, 'GET', '/status');
+});
+
+t.test('a partner that rotates its token without end is remembered by the last hundred [D10]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];
+  const tokens: string[] = [];
+  for (let n = 0; n < 105; n++) {
+    tokens.push(cpo.hubToken);
+    const { json } = await cpo.call('PUT', '/2.2.1/credentials', {
+      token: cpo.token,
+      url: `${cpo.url}/ocpi/versions`,
+      roles,
+    });
+    cpo.hubToken = (json.data as { token: string }).token;
+  }
+  t.equal(hub.created.core.state.partner('NL-CPO')?.spentDigests.length, 100);
+  t.equal((await cpo.call('GET', '/2.2.1/credentials')).status, 200, 'the last one is good');
+  for (const token of [tokens[0], tokens.at(-1)]) {
+    const Authorization = `Token ${btoa(token ?? '')}`;
+    t.equal(
+      (await cpo.call('GET', '/2.2.1/credentials', undefined, { Authorization })).status,
+      401,
+      'none of the others',
+    );
+  }
+});

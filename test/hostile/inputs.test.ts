@@ -1,0 +1,49 @@
+/**
+ * Hostile input at every door: 6,000 requests bent out of valid ones, from one seed. `HOSTILE_SEED` and `HOSTILE_INPUTS` choose
+ * others; a finding names the number of its input, and `HOSTILE_FROM` begins there.
+ */
+import t from 'tap';
+import { adminRoutes } from '../../src/admin/server.ts';
+import type { Operations } from '../../src/hub/operator.ts';
+import { routes } from '../../src/ocpi/server.ts';
+import { bombard } from './bombardment.ts';
+import { adminSamples, allSamples, ocpiSamples } from './doors.ts';
+import { type Actors, inputOf } from './generator.ts';
+import { sceneFor } from './scene.ts';
+
+const seed = Number(process.env.HOSTILE_SEED ?? 6);
+const inputs = Number(process.env.HOSTILE_INPUTS ?? 6_000);
+const from = Number(process.env.HOSTILE_FROM ?? 0);
+
+const named = (all: readonly { method: string; path: string }[]) =>
+  all.map(({ method, path }) => `${method} ${path}`).sort();
+
+t.test('every door has a request that is bent', async (t) => {
+  t.strictSame(Object.keys(ocpiSamples).sort(), named(routes), 'the module table');
+  t.strictSame(Object.keys(adminSamples).sort(), named(adminRoutes({} as Operations)), 'the admin tables');
+});
+
+t.test('a seed gives the same inputs again, and other inputs than another seed', async (t) => {
+  const actors: Actors = { authorization: () => 'Token eA==', filled: (body) => body };
+  const bytesOf = (chosen: number, n: number) =>
+    Buffer.concat(inputOf(chosen, n, actors).wire.parts).toString('latin1');
+  const numbers = Array.from({ length: 200 }, (_, n) => n);
+  t.strictSame(
+    numbers.map((n) => bytesOf(1, n)),
+    numbers.map((n) => bytesOf(1, n)),
+  );
+  t.not(numbers.map((n) => bytesOf(1, n)).join(), numbers.map((n) => bytesOf(2, n)).join());
+  const doors = new Set(Array.from({ length: 3_000 }, (_, n) => inputOf(seed, n, actors).door));
+  t.equal(doors.size, Object.keys(allSamples).length, 'within 3,000 inputs every door is knocked at');
+});
+
+t.test('no hostile input breaks the hub, and what it refuses leaves no trace [D2, D3]', async (t) => {
+  const scene = await sceneFor(t);
+  const result = await bombard(scene, { seed, inputs, from });
+  t.strictSame(result.offences, []);
+  t.ok(result.answers > inputs / 2, `${result.answers} answers to ${inputs} inputs`);
+  t.ok(result.recorded > 0, `${result.recorded} events from inputs that were good enough`);
+  const statuses = [...result.byStatus].sort(([a], [b]) => a - b);
+  t.comment(`by status: ${statuses.map(([status, count]) => `${status}: ${count}`).join(', ')}`);
+  t.comment(`resident memory at most ${result.residentMaxMb.toFixed(0)} MiB`);
+});

@@ -1,0 +1,38 @@
+/**
+ * The earliest of the instants that are held, against the plain way to say it. [O1]
+ */
+import fc from 'fast-check';
+import t from 'tap';
+import { Oldest } from '../../src/hub/oldest.ts';
+
+t.test('it is the least of what is held, whatever came and went, and keeps no more than twice as much [O1]', (t) => {
+  const step = fc.record({ at: fc.integer({ min: 0, max: 400 }), isGone: fc.boolean() });
+  const property = fc.property(fc.array(step, { maxLength: 600 }), (steps) => {
+    const oldest = new Oldest();
+    const held: number[] = [];
+    for (const { at, isGone } of steps) {
+      if (isGone && held.length > 0) oldest.remove(held.splice(at % held.length, 1)[0] ?? 0);
+      else {
+        held.push(at);
+        oldest.add(at);
+      }
+      if (oldest.at !== (held.length === 0 ? null : Math.min(...held))) return false;
+    }
+    return true;
+  });
+  const { failed, counterexample } = fc.check(property, { numRuns: 300 });
+  t.notOk(failed, JSON.stringify(counterexample));
+  t.end();
+});
+
+t.test('one that stays while millions pass it costs no memory', (t) => {
+  const oldest = new Oldest();
+  oldest.add(0);
+  for (let at = 1; at <= 200_000; at++) {
+    oldest.add(at);
+    oldest.remove(at);
+  }
+  t.equal(oldest.at, 0);
+  t.ok(oldest.kept < 200, `${oldest.kept} are kept`);
+  t.end();
+});

@@ -1,0 +1,188 @@
+/** The log is trimmed when it is old enough, and everything that the hub has and owes goes on. [interface, HUB_EVENTS_KEEP_DAYS] */
+import { join } from 'node:path';
+import t from 'tap';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { callsTo, itemsOf, quiet } from '../support/observed.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+import {
+  damageRows,
+  dayMs,
+  days,
+  passDays,
+  patched,
+  scene,
+  storedTexts,
+  storeOfEach,
+  trimmed,
+} from './retention-scene.ts';
+
+t.test(
+  'what is stored, registered and routed outlives the events that made it, restarts and damage included',
+  async (t) => {
+    const stage = await scene(t);
+    await storeOfEach(stage);
+    const before = await storedTexts(stage);
+    const { store } = stage.hub.created.core;
+    const head = store.head(0);
+    await trimmed(stage);
+    t.ok(store.horizon(0) >= head, `trimmed up to ${store.horizon(0)}`);
+    t.strictSame(await storedTexts(stage), before);
+
+    const page = (await admin(stage.hub, 'GET', '/events?after=3')) as { kept_from: number; items: { seq: number }[] };
+    t.equal(page.kept_from, store.horizon(0) + 1, 'who asks for what is gone is told where the log begins');
+    t.ok(page.items.every(({ seq }) => seq >= page.kept_from));
+    const { steps } = (await admin(stage.hub, 'GET', '/trace/NL-CPO%2FLOC1')) as {
+      steps: { type: string; summary: string }[];
+    };
+    t.match(steps, [{ type: 'object.base', summary: /older than what is kept/ }]);
+    await t.rejects(admin(stage.hub, 'GET', '/trace/never'), { message: /older than what is kept/ });
+
+    await stage.restart();
+    t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: [] });
+    t.strictSame(await storedTexts(stage), before);
+
+    await stage.hub.close();
+    const rows = [
+      { kind: 'locations', owner: 'NL-CPO', id: 'loc1' },
+      { kind: 'sessions', owner: 'NL-CPO', id: 's1' },
+      { kind: 'cdrs', owner: 'NL-CPO', id: 'c1' },
+      { kind: 'tariffs', owner: 'NL-CPO', id: 't1' },
+      { kind: 'partners', owner: 'NL-EMS', id: 'NL-EMS' },
+      { kind: 'routes', owner: 'NL-CPO', id: 'NL-EMS/NL-CPO' },
+    ];
+    await damageRows(stage.dataDir, rows);
+    await stage.restart();
+    t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: [] });
+    t.strictSame(await storedTexts(stage), before, 'damaged rows were made again, to the byte');
+    t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, rows.length);
+
+    stage.emsp.received.splice(0);
+    await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(30, { name: 'After' }));
+    await quiet(stage.hub);
+    t.equal(callsTo(stage.emsp, 'locations').length, 1, 'and what comes now is delivered');
+    await trimmed(stage);
+    const after = await storedTexts(stage);
+    await stage.hub.close();
+    await damageRows(stage.dataDir, rows.slice(0, 1));
+    await stage.restart();
+    t.strictSame(await storedTexts(stage), after, 'a base is folded with what came after it into the next one');
+    t.match(after[0], /After/);
+  },
+);
+
+t.test(
+  '[T1] nothing that is owed is trimmed, however old; [T2] dead letters go with their events, and the log counts them',
+  async (t) => {
+    const stage = await scene(t);
+    const other = await partnerFor(t, stage.hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH' });
+    await admin(stage.hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
+    await storeOfEach(stage);
+    await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: true });
+    const { store } = stage.hub.created.core;
+    const owedFrom = store.head(0);
+    await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(40, { name: 'Waits' }));
+    await eventually('the other one has it', () => callsTo(stage.emsp, 'locations').length > 7);
+    const waiting = (await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=PENDING')) as { seq: number }[];
+    t.equal(waiting.length, 1);
+    const seq = waiting[0]?.seq ?? 0;
+    await passDays(stage, days + 1, async () => store.horizon(0) >= seq - 1);
+    t.equal(store.horizon(0), seq - 1, `${seq} is owed, and stays`);
+    t.ok(seq > owedFrom);
+    stage.clock.increment(3 * dayMs);
+    t.equal(store.horizon(0), seq - 1);
+    const held = async () =>
+      ((await admin(stage.hub, 'GET', '/overview')) as { totals: { log_held: unknown } }).totals.log_held;
+    const { at: since } = (await store.event(0, seq)) ?? {};
+    t.strictSame(
+      await held(),
+      { since, by: ['NL-OTH'] },
+      'operators are told who holds the log back, and from when on',
+    );
+    const age = stage.hub.created.hub.operations.vitals().log_held_age_s;
+    t.strictSame(age, { 'NL-OTH': (stage.clock.now() - Date.parse(since ?? '')) / 1000 });
+
+    await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: false });
+    await eventually('it has ended as expired', async () => {
+      stage.clock.increment(1000);
+      return (await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD')).length === 1;
+    });
+    const party = async () => (await admin(stage.hub, 'GET', '/parties/NL-OTH')) as { queue: { dead: number } };
+    t.match(JSON.stringify(await party()), /"dead":1/);
+    await passDays(stage, 1, async () => store.horizon(0) >= seq);
+    await eventually('the sweep has told', async () => {
+      stage.clock.increment(1000);
+      const told = await itemsOf(stage.hub, '/events?type=log.trimmed');
+      return told.some(({ data }) => (data as { dead: Record<string, number> }).dead['NL-OTH'] === 1);
+    });
+    t.match(JSON.stringify(await party()), /"dead":0/);
+    t.strictSame(await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD'), []);
+    t.equal(callsTo(other, 'locations').filter(({ body }) => body.includes('Waits')).length, 0);
+    stage.clock.increment(1000);
+    t.equal(await held(), null, 'nobody holds the log back any more');
+  },
+);
+
+t.test('pulls, what they refused, jobs and backups go with their events, once they have ended', async (t) => {
+  const stage = await scene(t, { cpo: ({ method }) => (method === 'GET' ? { body: [{ id: 'no location' }] } : {}) });
+  await storeOfEach(stage);
+  const { id } = await admin(stage.hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
+  await eventually('the pull has ended', async () => {
+    return (await admin(stage.hub, 'GET', `/pulls/${String(id)}`)).state !== 'RUNNING';
+  });
+  const job = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' });
+  const backup = await admin(stage.hub, 'POST', '/backup', { directory: join(stage.dataDir, '..', 'backup') });
+  await eventually('both have ended', async () => {
+    stage.clock.increment(1000);
+    const states = [`/redrives/${String(job.id)}`, `/backups/${String(backup.id)}`].map((path) =>
+      admin(stage.hub, 'GET', path),
+    );
+    return (await Promise.all(states)).every(({ state }) => state === 'DONE');
+  });
+  await quiet(stage.hub);
+  t.equal((await itemsOf(stage.hub, '/quarantine')).length, 1);
+  await trimmed(stage);
+  t.strictSame(await itemsOf(stage.hub, '/quarantine'), []);
+  t.strictSame(await itemsOf(stage.hub, '/pulls'), []);
+  for (const path of [`/redrives/${String(job.id)}`, `/backups/${String(backup.id)}`]) {
+    await t.rejects(admin(stage.hub, 'GET', path), { message: /404/ });
+  }
+  await stage.restart();
+  t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: [] });
+});
+
+t.test('commands that have ended go with their events; the log is kept for ever when the setting is 0', async (t) => {
+  const stage = await scene(t);
+  await storeOfEach(stage);
+  const command = { response_url: `${stage.emsp.url}/ocpi/result`, session_id: 'S1' };
+  await stage.emsp.call('POST', '/2.2.1/commands/STOP_SESSION', command);
+  await eventually('its result is not awaited any more', async () => {
+    stage.clock.increment(60_000);
+    const [item] = await itemsOf(stage.hub, '/commands');
+    return item?.state === 'silent';
+  });
+  const cases = await itemsOf(stage.hub, '/orphans');
+  t.equal(cases.length, 1, 'the session that was stopped is watched');
+  await eventually('the watch has become a case', async () => {
+    stage.clock.increment(60_000);
+    return (await itemsOf(stage.hub, '/orphans?state=OPEN')).length === 1;
+  });
+  await trimmed(stage);
+  t.strictSame(await itemsOf(stage.hub, '/commands'), []);
+  t.equal((await itemsOf(stage.hub, '/orphans?state=OPEN')).length, 1, 'a case that is open stays, however old');
+  await stage.restart();
+  const [open] = await itemsOf(stage.hub, '/orphans?state=OPEN');
+  await admin(stage.hub, 'POST', `/orphans/${String(open?.id)}/resolve`, { note: 'by hand' });
+  await trimmed(stage);
+  t.strictSame(await itemsOf(stage.hub, '/orphans'), [], 'once it is resolved it goes');
+  await stage.restart();
+  t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: [] });
+
+  const clock = new DayClock('2026-01-10T08:00:00.000Z');
+  const forever = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '0' }, { clock }, join(directoryFor(t), 'forever'));
+  await routedPair(t, forever);
+  clock.increment(4000 * dayMs);
+  t.equal(forever.created.core.store.horizon(0), 0);
+  t.equal(((await admin(forever, 'GET', '/events?limit=1')) as { items: { seq: number }[] }).items[0]?.seq, 1);
+});

@@ -1,0 +1,51 @@
+/**
+ * What the ends of calls say of a partner.
+ */
+import t from 'tap';
+import { initialTransition, transition } from 'xstate';
+import { type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
+import type { Supervisor } from '../../machines/supervisor.ts';
+import type { Outcome } from '../../src/domain/errors.ts';
+import { Signs } from '../../src/hub/signs.ts';
+
+const rules = { failuresMax: 3, openMs: 1_000, openMsMax: { sync: 8_000, async: 8_000 }, offlineAfterMs: 60_000 };
+const outcome = (met: Outcome['class']) => ({ class: met, httpStatus: 200 }) as Outcome;
+const [good, bad] = [outcome('delivered'), outcome('timeout')];
+
+/** One partner's machine, and what was sent to it. */
+function scene() {
+  let [snapshot] = initialTransition(partnerMachine, { rules, at: 0 });
+  const sent: PartnerMachineEvent[] = [];
+  const send = (_id: string, event: PartnerMachineEvent) => {
+    sent.push(event);
+    [snapshot] = transition(partnerMachine, snapshot, event);
+  };
+  const signs = new Signs({ send, snapshot: () => snapshot } as unknown as Supervisor);
+  const told = (met: Outcome, at: number) => signs.told('partner:NL-CPO', 'async', met, at);
+  return { sent, told, async: () => snapshot.context.async, state: () => snapshot.value.async };
+}
+
+t.test('successes of a circuit that is well are told together (G1)', async (t) => {
+  const { sent, told, async } = scene();
+  for (let n = 0; n < 50; n++) told(good, 1);
+  t.strictSame(sent, []);
+  told(good, 2);
+  t.equal(async().calls, 51, 'and all of them count');
+  told(good, 3);
+  told(good, 2_000);
+  t.equal(async().calls, 53, 'after a while however few they are');
+});
+
+t.test('they are told before what may open the circuit, and what is ill is told at once (G2)', async (t) => {
+  const { sent, told, async, state } = scene();
+  told(good, 1);
+  told(bad, 2);
+  t.match(sent, [{ type: 'async.reached', calls: 1 }, { type: 'async.failed' }]);
+  told(good, 3);
+  t.equal(async().failures, 0, 'the success behind a failure is told at once');
+  t.equal(sent.length, 3);
+  for (const at of [4, 5, 6]) told(bad, at);
+  t.equal(state(), 'open');
+  told(good, 7);
+  t.equal(sent.at(-1)?.type, 'async.reached', 'of an open circuit each end is told');
+});

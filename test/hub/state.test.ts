@@ -1,0 +1,30 @@
+/** What is kept in memory of routes. */
+import t from 'tap';
+import { State } from '../../src/hub/state.ts';
+
+const hub = { countryCode: 'NL', partyId: 'HUB' };
+
+t.test('the other ends of active routes stand in order, whatever came and went', async (t) => {
+  const state = new State(hub);
+  const set = (emsp: string, cpo: string, active: boolean) => state.applyRoute({ emsp, cpo, active });
+  const ends = () => [state.counterparts('NL-CPO', 'CPO'), state.counterparts('NL-EM2', 'EMSP')];
+  t.strictSame(ends(), [[], []]);
+  for (const emsp of ['NL-EM3', 'NL-EM1', 'NL-EM2', 'NL-EM1']) set(emsp, 'NL-CPO', true);
+  set('NL-EM2', 'NL-ABC', true);
+  set('NL-EM4', 'NL-CPO', false);
+  const given = ends();
+  t.strictSame(given, [
+    ['NL-EM1', 'NL-EM2', 'NL-EM3'],
+    ['NL-ABC', 'NL-CPO'],
+  ]);
+  set('NL-EM0', 'NL-CPO', true);
+  set('NL-EM4', 'NL-CPO', true);
+  set('NL-EM2', 'NL-CPO', false);
+  t.strictSame(ends(), [['NL-EM0', 'NL-EM1', 'NL-EM3', 'NL-EM4'], ['NL-ABC']]);
+  state.applyRoute({ emsp: 'NL-EM2', cpo: 'NL-ABC', active: true }, true);
+  set('NL-EM2', 'NL-CPO', true);
+  state.applyRoute({ emsp: 'NL-EM0', cpo: 'NL-CPO', active: true }, true);
+  t.strictSame(ends(), [['NL-EM1', 'NL-EM2', 'NL-EM3', 'NL-EM4'], ['NL-CPO']]);
+  t.strictSame(given[0], ['NL-EM1', 'NL-EM2', 'NL-EM3'], 'what was given out stays as it was');
+  t.strictSame(state.counterparts('NL-CPO', 'EMSP'), [], 'a party that is both has two sides');
+});

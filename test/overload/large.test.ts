@@ -1,0 +1,76 @@
+/**
+ * Objects of the largest size: pages of them, and a backlog of them that is read from the log, stay within what memory has.
+ */
+import t from 'tap';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { arrivals, idsOf, linksOf } from '../support/observed.ts';
+import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+
+const padding = 'x'.repeat(1_000_000);
+const count = 20;
+const ids = Array.from({ length: count }, (_, n) => `S${String(n).padStart(2, '0')}`);
+const list = '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z';
+
+async function pushAll(cpo: PlainPartner): Promise<void> {
+  for (const id of ids) {
+    const answer = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { padding }));
+    if (answer.status !== 200) throw new Error(answer.text);
+  }
+}
+
+t.test('a page of large objects ends early, and who goes on misses nothing [D31, D32]', async (t) => {
+  const { cpo, emsp } = await routedPair(t, await hubFor(t));
+  await pushAll(cpo);
+  const pages = async (next: (page: Answer, seen: number) => string | undefined): Promise<string[]> => {
+    const seen: string[] = [];
+    for (let path: string | undefined = list; path; ) {
+      const page = await emsp.call('GET', path);
+      t.equal(page.headers.get('x-total-count'), String(count));
+      t.ok(page.text.length < 10_000_000, `a page of ${page.text.length} characters`);
+      seen.push(...idsOf(page));
+      path = next(page, seen.length);
+    }
+    return seen;
+  };
+  const byLink = await pages((page) =>
+    linksOf(page)
+      .get('next')
+      ?.replace(/^.*(?=\/2\.2\.1\/)/, ''),
+  );
+  t.strictSame(byLink, ids, 'by the link');
+  let offset = 0;
+  const byLimit = await pages((page) => {
+    offset += Number(page.headers.get('x-limit'));
+    return offset < count ? `${list}&offset=${offset}` : undefined;
+  });
+  t.strictSame(byLimit, ids, 'by counting X-Limit');
+  const byCount = await pages((_, seen) => (seen < count ? `${list}&offset=${seen}` : undefined));
+  t.strictSame(byCount, ids, 'by counting what came');
+  const small = await emsp.call('GET', `${list}&limit=3`);
+  t.strictSame(
+    [idsOf(small).length, small.headers.get('x-limit')],
+    [3, '3'],
+    'a page that fits is as long as asked for',
+  );
+});
+
+t.test('the log is read in pieces of a size, and a backlog of large bodies arrives whole and in order', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await pushAll(cpo);
+  const { store } = hub.created.core;
+  const head = store.head(0);
+  const read = (size: number) => store.read({ shard: 0, after: head - count, limit: 100, size });
+  t.strictSame(
+    (await read(1)).map(({ seq }) => seq),
+    [head - count + 1],
+    'at least one comes',
+  );
+  t.equal((await read(3_500_000)).length, 4, 'and no more once they are so long together');
+  t.equal((await read(Number.POSITIVE_INFINITY)).length, count);
+  const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+  t.strictSame(came.map(({ path }) => path.split('/').at(-1)).sort(), ids);
+  t.ok(came.every(({ body }) => body.length > padding.length));
+});

@@ -1,0 +1,171 @@
+/**
+ * The verdict on a request by figures alone, and the counting of what was taken.
+ */
+import t from 'tap';
+import { HubError } from '../../src/domain/errors.ts';
+import { admission } from '../../src/ocpi/admission.ts';
+import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
+
+const mebibyte = 1024 * 1024;
+const scales = scalesFor(64 * mebibyte);
+const idle: Load = { requests: 0, ofPartner: 0, bytes: 0, heap: 0.3, loopDelayMs: 2, forwardingMs: 0 };
+
+/** `take`, `pause` or the figure for which it is shed. */
+function verdictOn(urgency: Urgency, load: Partial<Load>): string {
+  const verdict = judge(urgency, { ...idle, ...load }, scales);
+  if (verdict.kind === 'shed') return verdict.signal;
+  return verdict.pauseMs > 0 ? 'pause' : 'take';
+}
+
+t.test(
+  'lists are refused first, pushes wait and are refused next, what a driver waits for comes last (O1)',
+  async (t) => {
+    const rows: [load: Partial<Load>, list: string, push: string, driver: string][] = [
+      [{}, 'take', 'take', 'take'],
+      [{ requests: requestsMax * 0.4 }, 'take', 'take', 'take'],
+      [{ requests: requestsMax * 0.5 }, 'requests', 'pause', 'take'],
+      [{ requests: requestsMax * 0.8 }, 'requests', 'requests', 'take'],
+      [{ requests: requestsMax }, 'requests', 'requests', 'requests'],
+      [{ ofPartner: requestsMax * 0.25 }, 'ofPartner', 'pause', 'take'],
+      [{ ofPartner: requestsMax * 0.4 }, 'ofPartner', 'ofPartner', 'take'],
+      [{ ofPartner: requestsMax * 0.5 }, 'ofPartner', 'ofPartner', 'ofPartner'],
+      [{ bytes: 31 * mebibyte }, 'take', 'take', 'take'],
+      [{ bytes: 32 * mebibyte }, 'bytes', 'pause', 'take'],
+      [{ bytes: 52 * mebibyte }, 'bytes', 'bytes', 'take'],
+      [{ bytes: 64 * mebibyte }, 'bytes', 'bytes', 'bytes'],
+      [{ heap: 0.8 }, 'take', 'take', 'take'],
+      [{ heap: 0.83 }, 'heap', 'pause', 'take'],
+      [{ heap: 0.91 }, 'heap', 'heap', 'take'],
+      [{ heap: 0.96 }, 'heap', 'heap', 'heap'],
+      [{ loopDelayMs: 400 }, 'take', 'take', 'take'],
+      [{ loopDelayMs: 600 }, 'loopDelayMs', 'pause', 'take'],
+      [{ loopDelayMs: 900 }, 'loopDelayMs', 'loopDelayMs', 'take'],
+      [{ loopDelayMs: 1000 }, 'loopDelayMs', 'loopDelayMs', 'loopDelayMs'],
+      [{ forwardingMs: 16 }, 'take', 'take', 'take'],
+      [{ forwardingMs: 100 }, 'take', 'pause', 'take'],
+      [{ forwardingMs: 10_000 }, 'forwardingMs', 'pause', 'take'],
+      [{ forwardingMs: 16_000 }, 'forwardingMs', 'forwardingMs', 'take'],
+      [{ forwardingMs: 60_000 }, 'forwardingMs', 'forwardingMs', 'take'],
+      [{ heap: 0.85, loopDelayMs: 900 }, 'loopDelayMs', 'loopDelayMs', 'take'],
+    ];
+    for (const [load, ...expected] of rows) {
+      const found = (['list', 'push', 'driver'] as const).map((urgency) => verdictOn(urgency, load));
+      t.strictSame(found, expected, JSON.stringify(load));
+    }
+  },
+);
+
+t.test('every refusal says after how many seconds to try again [D2]', async (t) => {
+  for (const urgency of ['list', 'push', 'driver'] as const) {
+    const verdict = judge(urgency, { ...idle, heap: 1 }, scales);
+    t.equal(verdict.kind, 'shed');
+    if (verdict.kind === 'shed') t.ok(verdict.retryAfterS >= 1, urgency);
+  }
+});
+
+t.test('a push waits a quarter of the time by which forwarding is behind, a second at most (O4)', async (t) => {
+  const waits = (forwardingMs: number, urgency: Urgency = 'push') => {
+    const verdict = judge(urgency, { ...idle, forwardingMs }, scales);
+    return verdict.kind === 'take' ? verdict.pauseMs : verdict.signal;
+  };
+  t.strictSame(
+    [0, 16, 40, 400, 3_000, 9_000].map((lag) => waits(lag)),
+    [0, 0, 10, 100, 750, 1_000],
+  );
+  t.equal(waits(9_000, 'driver'), 0);
+});
+
+function counted(bytesMax = 10 * mebibyte) {
+  const shed: string[] = [];
+  const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+  return { shed, ...admission({ felt, bytesMax, shed: (urgency, signal) => shed.push(`${urgency} ${signal}`) }) };
+}
+
+const unavailable = (error: unknown) => error instanceof HubError && error.code === 'unavailable';
+
+/** How many of a kind one partner gets in at once. */
+function fill(take: ReturnType<typeof counted>['take'], partner: string, urgency: Urgency): number {
+  for (let count = 0; ; count++) {
+    try {
+      take(partner, urgency);
+    } catch (error) {
+      if (!unavailable(error)) throw error;
+      return count;
+    }
+  }
+}
+
+t.test('one partner cannot take the room of the others (O3)', async (t) => {
+  const { take, shed } = counted();
+  t.equal(fill(take, 'NL-CPO', 'push'), Math.ceil(requestsMax * 0.4));
+  t.strictSame(shed, ['push ofPartner']);
+  t.ok(take('NL-EMS', 'list'), 'another one is served as before, lists included');
+  t.ok(take('NL-CPO', 'driver'), 'and its own drivers as well');
+});
+
+t.test('what was taken counts until its work and its answer have both ended (A1)', async (t) => {
+  const { take, shares } = counted();
+  const held = () => shares().bytes * 10 * mebibyte;
+  const first = take('NL-CPO', 'push');
+  t.equal(first.hold(mebibyte), true);
+  t.equal(held(), mebibyte);
+  let end = () => {};
+  const work = first.work(() => new Promise<void>((resolve) => (end = resolve)));
+  first.closed();
+  t.equal(held(), mebibyte, 'its caller has gone, its work has not');
+  end();
+  await work;
+  t.equal(held(), 0);
+  t.equal(shares().requests, 0);
+
+  const second = take('NL-CPO', 'push');
+  await second.work(async () => second.answer(2 * mebibyte));
+  t.equal(held(), 2 * mebibyte, 'its work is done, its answer is on the way');
+  second.closed();
+  second.closed();
+  t.equal(held(), 0, 'and is counted off once');
+  t.equal(shares().ofPartner, 0);
+});
+
+t.test('bytes count as they arrive; a body for which there is no room is let go, a lone one never (A2)', async (t) => {
+  const { take, shares, shed } = counted(mebibyte);
+  const lone = take('NL-CPO', 'push');
+  t.equal(lone.hold(4 * mebibyte), true, 'a location may be larger than all the room');
+  lone.closed();
+  const [one, two] = [take('NL-CPO', 'push'), take('NL-CPO', 'push')];
+  t.equal(one.hold(mebibyte / 2), true);
+  t.equal(two.hold(mebibyte / 4), true);
+  t.equal(two.hold(mebibyte / 4), false);
+  t.strictSame(shed, ['push bytes']);
+  t.equal(shares().bytes, 0.5, 'nothing is kept of it');
+  one.hold(mebibyte * 0.4);
+  t.equal(take('NL-EMS', 'driver').hold(mebibyte / 20), true, 'the last of the room is for drivers');
+});
+
+t.test('lists are read four at a time, in order, also when one fails (A3)', async (t) => {
+  const { take } = counted();
+  const running: number[] = [];
+  const ends: (() => void)[] = [];
+  const all = Array.from({ length: 9 }, (_, number) =>
+    take('NL-EMS', 'list')
+      .work(async () => {
+        running.push(number);
+        await new Promise<void>((resolve) => ends.push(resolve));
+        if (number === 1) throw new Error('unreadable');
+        return number;
+      })
+      .catch(() => 'failed'),
+  );
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  await turn();
+  t.strictSame(running, [0, 1, 2, 3]);
+  ends[1]?.();
+  await turn();
+  t.strictSame(running, [0, 1, 2, 3, 4]);
+  while (ends.length < all.length || running.length < all.length) {
+    for (const end of ends) end();
+    await turn();
+  }
+  for (const end of ends) end();
+  t.strictSame(await Promise.all(all), [0, 'failed', 2, 3, 4, 5, 6, 7, 8]);
+});

@@ -1,0 +1,95 @@
+/**
+ * A URL that is taken apart without a parser leads where the parser says.
+ */
+import fc from 'fast-check';
+import t from 'tap';
+import { targetOf } from '../../src/partners/target.ts';
+
+const parsed = (text: string) => (URL.canParse(text) ? new URL(text) : null);
+
+function same(text: string): boolean {
+  const url = parsed(text);
+  const [first, again] = [targetOf(text), targetOf(text)];
+  if (url === null) return first === null && again === null;
+  return [first, again].every(
+    (target) => target?.url.origin === url.origin && target.path === url.pathname + url.search,
+  );
+}
+
+const piece = fc.oneof(
+  fc.constantFrom(
+    '/',
+    '//',
+    '/.',
+    '/..',
+    '/./',
+    '/%2e',
+    '/%2E%2e/',
+    '?',
+    '#',
+    '@',
+    ':',
+    '\\',
+    ' ',
+    '%',
+    '%zz',
+    "'",
+    '"',
+    '|',
+    '^',
+    '`',
+    '{',
+    '}',
+  ),
+  fc.constantFrom(
+    'ocpi',
+    '2.2.1',
+    'sessions',
+    'NL',
+    'a.b',
+    '.well-known',
+    '?type=RFID',
+    '&x=1',
+    'é',
+    '\t',
+    '\n',
+    '<',
+    '>',
+    '[',
+    ']',
+    '~',
+    '$',
+    '!',
+  ),
+  fc.string({ maxLength: 4 }),
+);
+const origin = fc.constantFrom(
+  ...['http://127.0.0.1:8080', 'https://ems.example', 'http://ems.example:80', 'https://[::1]:9', 'http://EMS.example'],
+  ...[
+    'http://user:pass@ems.example',
+    'ftp://ems.example',
+    'http:/ems.example',
+    'https://ems.example.',
+    'http://1.2.3',
+    '',
+  ],
+);
+
+t.test('whatever stands behind the origin', async (t) => {
+  fc.assert(
+    fc.property(origin, fc.array(piece, { maxLength: 8 }), (from, pieces) => same(from + pieces.join(''))),
+    { numRuns: 20_000 },
+  );
+  t.pass('20,000 texts');
+});
+
+t.test('what would climb, carry a password or name another scheme is seen by the guard as it is', async (t) => {
+  for (const text of [
+    'http://a.example/x/../y',
+    'http://a.example/%2e%2e/y',
+    'http://u:p@a.example/',
+    'ftp://a.example/x',
+  ])
+    t.equal(targetOf(text)?.url.href, new URL(text).href, text);
+  t.equal(targetOf('a.example/x'), null);
+});

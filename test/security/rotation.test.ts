@@ -1,0 +1,185 @@
+/**
+ * The key that seals partner tokens is replaced while the hub is killed again and again; and a key that is wrong or gone stops the
+ * start by name, before anything was changed.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { sealedTokens } from '../../src/hub/registration.ts';
+import { createSecrets } from '../../src/secrets.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { freePort, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { quiet } from '../support/observed.ts';
+import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
+
+const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
+const key = (name: string | number) => `key-of-the-rotation-test-${name}`;
+const partnersCount = 12;
+const kills = 12;
+
+interface Place {
+  readonly dataDir: string;
+  readonly port: number;
+}
+
+type Env = Readonly<Record<string, string>>;
+
+const environment = ({ dataDir, port }: Place, env: Env) => ({
+  ...{ PATH: process.env.PATH, HUB_PORT: String(port), HUB_DATA_DIR: dataDir },
+  ...{ HUB_LOG_LEVEL: 'info', ...env },
+});
+
+/** What a start that must fail says; it is stopped should it not fail. */
+function refusedStart(place: Place, env: Env): { status: number | null; said: string } {
+  const options = { env: environment(place, env), encoding: 'utf8', timeout: 20_000 } as const;
+  const { status, stderr } = spawnSync(process.execPath, [command, 'serve'], options);
+  return {
+    status,
+    said: stderr
+      .split('\n')
+      .filter((line) => line.startsWith('ocpi-hub: '))
+      .join('\n'),
+  };
+}
+
+/** How many stored tokens the key alone opens, and how many there are. */
+async function sealedUnder(dataDir: string, secretKey: string): Promise<[opened: number, all: number]> {
+  const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
+  try {
+    const { isStale } = createSecrets(secretKey);
+    const sealed = await sealedTokens(store);
+    return [sealed.filter(({ text }) => !isStale(text)).length, sealed.length];
+  } finally {
+    await store.close();
+  }
+}
+
+/** A hub with one CPO and many eMSPs that are routed to it, stopped again. */
+async function populated(t: Test, env: Env): Promise<Place & { cpo: PlainPartner; emsps: PlainPartner[] }> {
+  const place = { dataDir: directoryFor(t), port: await freePort() };
+  const hub = await startChildHub({ ...place, env });
+  const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  t.teardown(() => cpo.close());
+  await cpo.register(hub);
+  const emsps: PlainPartner[] = [];
+  for (let n = 1; n < partnersCount; n++) {
+    const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: `E${n}` });
+    t.teardown(() => emsp.close());
+    await emsp.register(hub);
+    await admin(hub, 'PUT', `/routes/${emsp.id}/NL-CPO`, { active: true });
+    emsps.push(emsp);
+  }
+  await hub.stop();
+  return { ...place, cpo, emsps };
+}
+
+/** Starts a hub and kills it as soon as it has begun to come back. */
+async function killedStart(place: Place, env: Env, afterMs: number): Promise<void> {
+  const child = spawn(process.execPath, [command, 'serve'], {
+    env: environment(place, env),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const gone = once(child, 'exit');
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    if (text.includes('"recovered"')) setTimeout(() => child.kill('SIGKILL'), afterMs);
+  });
+  await gone;
+}
+
+t.test(
+  'the key is rotated through kills at any moment; every token survives and the old keys are not needed',
+  async (t) => {
+    const place = await populated(t, { HUB_SECRET_KEY: key(0) });
+    const { dataDir, cpo, emsps } = place;
+    t.strictSame(await sealedUnder(dataDir, key(0)), [partnersCount, partnersCount]);
+
+    let halfway = 0;
+    const used = [key(0)];
+    for (let round = 1; round <= kills; round++) {
+      await killedStart(place, { HUB_SECRET_KEY: key(round), HUB_SECRET_KEY_PREVIOUS: used.join(' ') }, round % 4);
+      const [opened, all] = await sealedUnder(dataDir, key(round));
+      t.equal(all, partnersCount, `kill ${round}: no token is gone`);
+      if (opened > 0 && opened < all) halfway++;
+      used.push(key(round));
+    }
+    t.comment(`${kills} kills, ${halfway} of them halfway through`);
+
+    const newest = key('newest');
+    const rotating = await startChildHub({
+      ...place,
+      env: { HUB_SECRET_KEY: newest, HUB_SECRET_KEY_PREVIOUS: used.join(' '), HUB_LOG_LEVEL: 'info' },
+    });
+    await rotating.stop();
+    t.match(rotating.log(), /partner tokens were sealed anew/);
+    t.strictSame(
+      await sealedUnder(dataDir, newest),
+      [partnersCount, partnersCount],
+      'all of them under the newest key',
+    );
+
+    const hub = await startChildHub({ ...place, env: { HUB_SECRET_KEY: newest } });
+    t.teardown(() => hub.kill());
+    const location = {
+      ...sessionBody('S1'),
+      cdr_token: { country_code: 'NL', party_id: 'E1', uid: 'U', contract_id: 'C' },
+    };
+    t.equal((await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', location)).json.status_code, 1000);
+    await quiet(hub);
+    t.equal(
+      emsps[0]?.received.length,
+      1,
+      'a delivery carries the very token that the partner gave before the rotation',
+    );
+    for (const { id } of [cpo, ...emsps]) {
+      t.match(await admin(hub, 'POST', `/parties/${id}/probe`), { status: 'reachable' }, `${id} knows its token`);
+    }
+    await hub.stop();
+
+    const { status, said } = refusedStart(place, { HUB_SECRET_KEY: key(0) });
+    t.equal(status, 2);
+    t.match(said, /^ocpi-hub: HUB_SECRET_KEY \(--secret-key\) is another than it was/, 'an old key alone is refused');
+  },
+);
+
+t.test('a key that is gone or wrong stops the start, names the setting and changes nothing', async (t) => {
+  const place = await populated(t, {});
+  const path = join(place.dataDir, 'secret-key');
+  const kept = readFileSync(path, 'utf8');
+  const aside = join(place.dataDir, 'secret-key.aside');
+  renameSync(path, aside);
+  const refusals = [
+    [
+      'gone',
+      {},
+      /HUB_SECRET_KEY \(--secret-key\) is not set, and there is no \S+secret-key: it does not open the tokens/,
+    ],
+    ['wrong', { HUB_SECRET_KEY: key('wrong') }, /HUB_SECRET_KEY \(--secret-key\) is another than it was/],
+    ['wrong previous', { HUB_SECRET_KEY_PREVIOUS: key('wrong') }, /HUB_SECRET_KEY \(--secret-key\) is not set/],
+  ] as const;
+  for (const [name, env, expected] of refusals) {
+    const { status, said } = refusedStart(place, env);
+    t.equal(status, 2, `${name}: exit code of a wrong configuration`);
+    t.match(said, expected, name);
+    t.match(said, 'HUB_SECRET_KEY_PREVIOUS', `${name}: says the way out`);
+    t.notMatch(said, key('wrong'), `${name}: shows no key`);
+    t.notOk(readdirSync(place.dataDir).includes('secret-key'), `${name}: no other key was made in its place`);
+  }
+
+  const rotated = await startChildHub({ ...place, env: { HUB_SECRET_KEY_PREVIOUS: kept.trim() } });
+  t.match(
+    await admin(rotated, 'POST', '/parties/NL-E1/probe'),
+    { status: 'reachable' },
+    'put aside, it is the previous key',
+  );
+  await rotated.stop();
+  t.not(readFileSync(path, 'utf8'), kept, 'and a new one was made');
+  rmSync(aside);
+  const hub = await startChildHub({ ...place, env: {} });
+  t.teardown(() => hub.kill());
+  t.match(await admin(hub, 'POST', '/parties/NL-E1/probe'), { status: 'reachable' }, 'which is enough from then on');
+});

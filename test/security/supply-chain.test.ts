@@ -1,0 +1,48 @@
+/**
+ * What the product is made of: few packages, each at one exact version with the digest of its content, under a licence that is
+ * known and allowed, and none that runs code of its own when it is installed but those that are known to.
+ */
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { allowedLicences, bundled, knownInstallScripts, licencesText, lockedPackages, production } from './licences.ts';
+
+const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, Record<string, string>>;
+
+t.test('every dependency is named at one exact version', async (t) => {
+  for (const kind of ['dependencies', 'devDependencies', 'overrides']) {
+    const inexact = Object.entries(manifest[kind] ?? {}).filter(
+      ([, range]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(range),
+    );
+    t.strictSame(inexact, [], kind);
+  }
+  t.match(readFileSync('.npmrc', 'utf8'), /^save-exact=true$/m, 'and the next one will be');
+});
+
+t.test('the dependencies that run in production are few', async (t) => {
+  const direct = Object.keys(manifest.dependencies ?? {});
+  t.ok(direct.length > 5 && direct.length <= 15, `${direct.length} direct ones`);
+  t.ok(production().length <= 120, `${production().length} with all that they need`);
+});
+
+t.test('the lock file has the digest of every package, but of binaries for other platforms', async (t) => {
+  const without = lockedPackages().filter(({ integrity }) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity ?? ''));
+  t.strictSame(
+    without.filter(({ optional, dev }) => !(optional && dev)).map(({ path }) => path),
+    [],
+  );
+});
+
+t.test('every package that is passed on has a licence that is allowed', async (t) => {
+  for (const { name, version, license } of [...production(), ...bundled()]) {
+    t.ok(license !== undefined && allowedLicences.has(license), `${name} ${version}: ${license ?? 'unknown'}`);
+  }
+});
+
+t.test('docs/LICENSES.md says what the lock file says', async (t) => {
+  t.equal(readFileSync('docs/LICENSES.md', 'utf8'), licencesText(), 'write it anew with test/security/licences.ts');
+});
+
+t.test('no package runs code when it is installed but those that are known to', async (t) => {
+  const scripted = lockedPackages().filter(({ hasInstallScript }) => hasInstallScript);
+  t.strictSame(scripted.map(({ name }) => name).sort(), Object.keys(knownInstallScripts).sort());
+});

@@ -1,0 +1,106 @@
+/**
+ * The one queue of everything that will happen in a simulated world, and the turns between: nothing runs but what stands here.
+ *
+ * A1  What stands at the same instant runs in the order in which it was entered.
+ * A2  Between two entries everything that can run does, to the last microtask and immediate, before time moves.
+ * A3  What a dead hub had asked for never happens.
+ */
+import TinyQueue from 'tinyqueue';
+import type { Clock } from '../../src/hub/ports.ts';
+
+/** One life of a hub process, from its start to its end or crash. */
+export interface Life {
+  readonly number: number;
+  isAlive: boolean;
+}
+
+interface Entry {
+  readonly at: number;
+  readonly order: number;
+  run: (() => void) | null;
+}
+
+export class Agenda {
+  now: number;
+  steps = 0;
+  #order = 0;
+  readonly #queue = new TinyQueue<Entry>([], (a, b) => a.at - b.at || a.order - b.order);
+
+  constructor(startedAt: number) {
+    this.now = startedAt;
+  }
+
+  at(at: number, run: () => void): Entry {
+    const entry = { at: Math.max(at, this.now), order: this.#order++, run };
+    this.#queue.push(entry);
+    return entry;
+  }
+
+  cancel(entry: Entry): void {
+    entry.run = null;
+  }
+
+  /** Instant of the next entry; null when nothing stands here. */
+  peek(): number | null {
+    while (this.#queue.peek()?.run === null) this.#queue.pop();
+    return this.#queue.peek()?.at ?? null;
+  }
+
+  /** Runs the next entry and whatever follows from it at once. */
+  async step(): Promise<boolean> {
+    if (this.peek() === null) return false;
+    const entry = this.#queue.pop();
+    if (!entry?.run) return false;
+    this.now = entry.at;
+    this.steps++;
+    entry.run();
+    await quiet();
+    return true;
+  }
+
+  /** Runs everything up to an instant, which is then the present. */
+  async until(at: number): Promise<void> {
+    for (let next = this.peek(); next !== null && next <= at; next = this.peek()) await this.step();
+    this.now = Math.max(this.now, at);
+  }
+}
+
+/** The clock of one life. [A3] */
+export function clockOf(agenda: Agenda, life: Life): Clock {
+  return {
+    now: () => agenda.now,
+    setTimeout(fn, timeoutMs) {
+      // As Node does it: whole milliseconds, at least one.
+      const at = agenda.now + Math.max(1, Math.trunc(timeoutMs));
+      return agenda.at(at, () => life.isAlive && fn());
+    },
+    clearTimeout: (id) => id !== undefined && id !== null && agenda.cancel(id as Entry),
+  };
+}
+
+const immediates: (() => void)[] = [];
+
+/** Until `restore` is called, immediates wait for `quiet` instead of Node's loop, so that their order is ours. */
+export function holdImmediates(): () => void {
+  const before = globalThis.setImmediate;
+  const held = (fn: (...args: unknown[]) => void, ...args: unknown[]) => immediates.push(() => fn(...args));
+  globalThis.setImmediate = held as unknown as typeof setImmediate;
+  return () => {
+    globalThis.setImmediate = before;
+  };
+}
+
+/** A tick of Node runs when no microtask is left. */
+const microtasksDone = () => new Promise<void>((resolve) => process.nextTick(resolve));
+
+/** Resolves when nothing can run any more before time moves. [A2] */
+export async function quiet(): Promise<void> {
+  await microtasksDone();
+  for (let turns = 0; immediates.length > 0; turns++) {
+    if (turns > 100_000) throw new Error('the hub never comes to rest');
+    for (const run of immediates.splice(0)) {
+      run();
+      await microtasksDone();
+    }
+  }
+}

@@ -1,0 +1,396 @@
+/**
+ * Rules of deliveries, checked at every call, settle and crash.
+ *
+ * Q1  Per receiver and object, what is owed leaves in the order of the log, one at a time.
+ * Q2  What the hub knows to be delivered is not sent again, unless put back, or unless a crash took the memory of it.
+ * Q3  A dead letter has a reason that was really met.
+ * Q4  A floor never passes what is neither delivered nor remembered by a row.
+ * Q6  A CDR waits for the undelivered updates of its session, ten seconds at most.
+ * Q7  What is owed is in the log until it has ended; nothing goes from the log before its time.
+ * Q8  Nothing is sent to where the receiver has no endpoint, and only what could not be sent for that ends for it.
+ * Q5  No attempt while the circuit is open, one while it is half-open; never more than the partner may have in flight.
+ */
+import type { Outcome } from '../../src/domain/errors.ts';
+import type { DeliveryRow, Floor } from '../../storage/contract.ts';
+import { demand, type Fact, type Facts } from './facts.ts';
+import { keyOf, type MemoryDisk } from './memory-disk.ts';
+import { changed, type Json } from './reference.ts';
+
+export interface Owed {
+  readonly fact: Fact;
+  readonly receiver: string;
+  readonly lane: Lane;
+  /** The hub heard of its success and has not been told to send it again. */
+  isDelivered: boolean;
+  /** The hub heard of a success at least once. */
+  wasDelivered: boolean;
+  /** Its receiver has taken it at least once. */
+  isTaken: boolean;
+  /** Its receiver has taken it, and no crash since made the hub send it again. */
+  isSeen: boolean;
+  row: DeliveryRow['state'] | null;
+  redriven: number;
+  isForced: boolean;
+  last: Outcome | null;
+  since: number;
+  /** The log was trimmed up to it. */
+  isGone: boolean;
+  /** Of a CDR: the updates of its session that go first, and the life in which it was accepted. */
+  readonly ahead: readonly Owed[];
+  life: number;
+}
+
+interface Lane {
+  readonly owed: Owed[];
+  /** Highest sequence that the receiver has seen and that does not come again, put back ones aside. */
+  seenTo: number;
+  inFlight: number;
+}
+
+/** A call of a delivery on its way. */
+export interface Flight {
+  readonly owed: Owed;
+  readonly company: string;
+}
+
+/** What the rules ask about the hub at the moment of a call. */
+export interface AsyncState {
+  readonly circuit: 'closed' | 'open' | 'halfOpen';
+  readonly paused: boolean;
+}
+
+export interface DeliveryLimits {
+  readonly concurrency: number;
+  readonly windowMs: number;
+  readonly windowCdrMs: number;
+  /** How long events are kept at least. */
+  readonly keepMs: number;
+}
+
+const final: ReadonlySet<string> = new Set(['auth_error', 'not_found', 'client_error', 'invalid_response']);
+const unsent: ReadonlySet<string> = new Set(['suspended', 'no receiver endpoint']);
+
+export class DeliveryRules {
+  readonly #facts: Facts;
+  readonly #limits: DeliveryLimits;
+  readonly owed = new Map<string, Owed>();
+  /** Deliveries and jobs that an operator forces. */
+  readonly forced = new Set<string>();
+  readonly #lanes = new Map<string, Lane>();
+  readonly #byReceiver = new Map<string, Owed[]>();
+  readonly #inFlight = new Map<string, number>();
+  readonly #floors = new Map<string, number>();
+  #life = 0;
+  /** Parties that were suspended, and when last. */
+  readonly #suspendedAt = new Map<string, number>();
+
+  constructor(facts: Facts, limits: DeliveryLimits) {
+    this.#facts = facts;
+    this.#limits = limits;
+  }
+
+  committed(fact: Fact): void {
+    for (const receiver of fact.to) this.#owe(fact, receiver);
+    if (fact.type === 'delivery.redriven') this.#redriven(fact);
+    if (fact.type === 'partner.suspended') {
+      const company = this.#facts.around.cast.companies.find(({ id }) => fact.stream === `partner:${id}`);
+      for (const { party } of company?.members ?? []) this.#suspendedAt.set(party, fact.at);
+    }
+  }
+
+  /** The call is about to be made. */
+  begins(correlationId: string, receiver: string, stream: string, company: string, state: AsyncState): Flight {
+    const owed = this.#find(correlationId, receiver, stream);
+    const { lane } = owed;
+    const where = () => `${owed.fact.seq}-${receiver} ${stream}`;
+    demand(lane.inFlight === 0, 'one in flight per receiver and object', where);
+    demand(!owed.isDelivered, 'what is known to be delivered is not sent again', where);
+    demand(owed.row !== 'DEAD', 'a dead letter is not sent by itself', where);
+    demand(state.circuit !== 'open', 'no attempt while the circuit is open', where);
+    demand(!state.paused, 'no attempt while paused', where);
+    demand(!this.#facts.endpoints.isLacking(receiver, moduleOf(owed)), 'nothing is sent to no endpoint', where);
+    const flying = this.#inFlight.get(company) ?? 0;
+    demand(flying < this.#limits.concurrency, 'no more in flight than a partner may have', where);
+    demand(state.circuit === 'closed' || flying === 0, 'one trial at a time while half-open', where);
+    this.#judgeTurn(owed);
+    this.#judgeStale(owed);
+    this.#judgeSession(owed);
+    this.#noticeHeld(owed);
+    lane.inFlight++;
+    this.#inFlight.set(company, flying + 1);
+    return { owed, company };
+  }
+
+  /** Its receiver takes the request. */
+  taken({ owed }: Flight, copies: Map<string, Json | null>, method: string, body: string): void {
+    const { fact, lane, receiver } = owed;
+    const isPatch = fact.data.method === 'PATCH';
+    const key = `${receiver} ${fact.stream}`;
+    const where = () => `${fact.seq}-${receiver} ${fact.stream} ${method}`;
+    if (fact.data.method === 'DELETE') demand(method === 'DELETE', 'a delivery carries what was pushed', where);
+    else if (!isPatch || method === 'PATCH') demand(body === fact.body, 'a delivery carries what was pushed', where);
+    else demand(method === 'PUT' && same(JSON.parse(body), fact.after), 'a delivery carries the whole object', where);
+    if (owed.redriven === 0 && !owed.isSeen) {
+      demand(fact.seq > lane.seenTo, 'each object arrives in the order of the log', where);
+      lane.seenTo = fact.seq;
+    }
+    owed.isTaken = owed.isSeen = true;
+    if (method === 'DELETE') copies.set(key, null);
+    else if (method !== 'PATCH' && (fact.data.within as string[]).length === 0)
+      copies.set(key, JSON.parse(body) as Json);
+    else {
+      const change = { ...fact.data, method, body, within: method === 'PUT' && isPatch ? [] : fact.data.within };
+      const next = changed(copies.get(key) ?? null, change as unknown as Parameters<typeof changed>[1]);
+      if (next) copies.set(key, next);
+    }
+  }
+
+  ends({ owed, company }: Flight, outcome: Outcome): void {
+    owed.lane.inFlight--;
+    this.#inFlight.set(company, (this.#inFlight.get(company) ?? 1) - 1);
+    owed.last = outcome;
+    if (outcome.class === 'delivered') [owed.isDelivered, owed.wasDelivered] = [true, true];
+  }
+
+  settled(rows: readonly DeliveryRow[], floors: readonly Floor[]): void {
+    for (const row of rows) {
+      const owed = this.owed.get(`${row.seq}-${row.dest}`);
+      demand(owed !== undefined, 'a row is of something that is owed', () => `${row.seq}-${row.dest}`);
+      if (!owed) continue;
+      this.#judgeRow(owed, row);
+      owed.row = row.state;
+    }
+    for (const { dest, seq } of floors) {
+      for (const owed of this.#byReceiver.get(dest) ?? []) {
+        if (owed.fact.seq > seq || owed.fact.seq <= (this.#floors.get(dest) ?? 0)) continue;
+        const isSafe = owed.row !== null || owed.isDelivered;
+        demand(
+          isSafe,
+          'a floor never passes what is not settled',
+          () => `floor ${seq} of ${dest}, ${owed.fact.seq} ${owed.fact.stream}`,
+        );
+      }
+      this.#floors.set(dest, seq);
+    }
+  }
+
+  /** [Q7] */
+  trimmed(upTo: number): void {
+    const { log, around } = this.#facts;
+    const young = log.find(({ seq, at }) => seq <= upTo && at + this.#limits.keepMs > around.now());
+    demand(young === undefined, 'nothing goes from the log before its time', () => `${young?.seq} by ${upTo}`);
+    for (const owed of this.owed.values()) {
+      const { fact, receiver, row, isDelivered } = owed;
+      if (fact.seq > upTo || owed.isGone) continue;
+      owed.isGone = true;
+      if (row === 'DEAD') around.hit('a dead letter ended with its event');
+      demand(row === 'DEAD' || isDelivered, 'nothing that is owed goes from the log', () => `${fact.seq}-${receiver}`);
+    }
+  }
+
+  /** What the disk still knows is what the next life may rely on. [Q2] */
+  crashed(disk: MemoryDisk): void {
+    this.#life++;
+    this.#inFlight.clear();
+    this.#floors.clear();
+    for (const { dest, seq } of disk.floors.values()) this.#floors.set(dest, seq);
+    for (const lane of this.#lanes.values()) lane.seenTo = 0;
+    for (const owed of this.owed.values()) {
+      owed.lane.inFlight = 0;
+      owed.last = null;
+      if (owed.isGone) this.#forget(owed);
+      if (owed.isGone) continue;
+      const { seq } = owed.fact;
+      const row = disk.deliveries.get(keyOf(owed.receiver, String(seq)))?.state ?? null;
+      owed.row = row;
+      const isRemembered = row === null ? seq <= (this.#floors.get(owed.receiver) ?? 0) : row === 'DELIVERED';
+      if (isRemembered) owed.isDelivered = true;
+      else if (owed.isDelivered) {
+        owed.isDelivered = false;
+        if (row !== 'DEAD') this.#facts.around.hit('a delivery was repeated after a crash');
+      }
+      this.#forget(owed);
+    }
+  }
+
+  /** Whatever the crash took the memory of comes again, in the order of the log, also what its receiver had refused. [Q1, Q2] */
+  #forget(owed: Owed): void {
+    const { lane, redriven, fact } = owed;
+    owed.isSeen = owed.isTaken && (owed.isDelivered || owed.row === 'DEAD');
+    if (owed.isSeen && redriven === 0) lane.seenTo = Math.max(lane.seenTo, fact.seq);
+  }
+
+  /** Everything owed has come to an end that can be explained. */
+  final(): void {
+    for (const owed of this.owed.values()) {
+      const name = () => `${owed.fact.seq}-${owed.receiver} ${owed.fact.stream}: ${owed.row ?? 'no row'}`;
+      const isEnded = owed.row === 'DEAD' || owed.isDelivered;
+      demand(isEnded, 'everything that is owed ends', name);
+      if (owed.row !== 'DEAD') demand(owed.isTaken, 'what counts as delivered was taken', name);
+    }
+  }
+
+  /** Lanes in which nothing died and nothing was put back, with what the receiver must hold now. */
+  *wholeLanes(): Iterable<{ receiver: string; stream: string; last: Fact }> {
+    for (const [key, lane] of this.#lanes) {
+      const [receiver = '', stream = ''] = key.split(' ');
+      const last = lane.owed.at(-1)?.fact;
+      const ofStream = this.#facts.log.filter((fact) => fact.stream === stream && fact.type.startsWith('object.'));
+      const isWhole = lane.owed.every(({ row, redriven }) => row !== 'DEAD' && redriven === 0);
+      if (last && isWhole && ofStream.every(({ to }) => to.includes(receiver))) yield { receiver, stream, last };
+    }
+  }
+
+  #owe(fact: Fact, receiver: string): void {
+    const key = `${receiver} ${fact.stream}`;
+    const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0 };
+    this.#lanes.set(key, lane);
+    const owed: Owed = {
+      ...{ fact, receiver, lane, isDelivered: false, wasDelivered: false, isTaken: false, isSeen: false, row: null },
+      ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
+      ...{ ahead: this.#ahead(fact, receiver), life: this.#life },
+    };
+    lane.owed.push(owed);
+    this.owed.set(`${fact.seq}-${receiver}`, owed);
+    const ofReceiver = this.#byReceiver.get(receiver);
+    if (ofReceiver) ofReceiver.push(owed);
+    else this.#byReceiver.set(receiver, [owed]);
+  }
+
+  #redriven({ data, at }: Fact): void {
+    const owed = this.owed.get(String(data.delivery));
+    demand(owed !== undefined, 'only what was owed is put back', () => String(data.delivery));
+    if (!owed) return;
+    demand(!owed.isGone, 'what is gone from the log is not put back', () => String(data.delivery));
+    demand(owed.isDelivered || owed.row === 'DEAD' || owed.last !== null, 'what is on its way is not put back', () =>
+      String(data.delivery),
+    );
+    owed.redriven++;
+    owed.isForced = this.forced.has(String(data.delivery)) || this.forced.has(String(data.job));
+    owed.isDelivered = false;
+    owed.row = 'PENDING';
+    owed.last = null;
+    owed.since = at;
+  }
+
+  #find(correlationId: string, receiver: string, stream: string): Owed {
+    const facts = (this.#facts.byCorrelation.get(correlationId) ?? []).filter((fact) => fact.stream === stream);
+    const candidates = facts.flatMap(({ seq }) => this.owed.get(`${seq}-${receiver}`) ?? []);
+    const owed = candidates.find(({ isDelivered, row }) => !isDelivered && row !== 'DEAD') ?? candidates[0];
+    demand(owed !== undefined, 'nobody gets what it is not owed', () => `${receiver} ${stream} ${correlationId}`);
+    return owed as Owed;
+  }
+
+  /** Whatever stands before it in its lane has ended. [Q1] */
+  #judgeTurn(owed: Owed): void {
+    if (owed.redriven > 0) return;
+    for (const ahead of owed.lane.owed) {
+      if (ahead === owed) return;
+      const { isDelivered, row, redriven, last, since } = ahead;
+      const met = last?.class ?? '';
+      const isOver = this.#facts.around.now() > since + this.#limits.windowMs / 2;
+      const isEnded =
+        isDelivered || row === 'DEAD' || redriven > 0 || final.has(met) || isOver || this.#wasUnsent(ahead);
+      demand(
+        isEnded,
+        'each object leaves in the order of the log',
+        () => `${owed.fact.seq} before ${ahead.fact.seq} to ${owed.receiver} ${owed.fact.stream} (${met}, ${row})`,
+      );
+    }
+  }
+
+  /** An older version is not sent over a newer one that the receiver has, unless forced. */
+  #judgeStale(owed: Owed): void {
+    if (owed.redriven === 0 || owed.isForced) return;
+    const dateOf = ({ fact }: Owed) => Date.parse(String(fact.data.lastUpdated ?? '')) || Number.POSITIVE_INFINITY;
+    for (const later of owed.lane.owed) {
+      const isNewer = later.fact.seq > owed.fact.seq && later.redriven === 0 && dateOf(later) > dateOf(owed);
+      const isOver = isNewer && later.isDelivered && overlaps(owed.fact, later.fact);
+      demand(
+        !isOver,
+        'nothing older is put back over what is newer',
+        () => `${owed.fact.seq} over ${later.fact.seq} to ${owed.receiver} ${owed.fact.stream}`,
+      );
+    }
+  }
+
+  #ahead({ data }: Fact, receiver: string): Owed[] {
+    const session = data.module === 'cdrs' ? (data.facts as { sessionId?: string | null }).sessionId : null;
+    if (!session) return [];
+    const lane = this.#lanes.get(`${receiver} sessions/${data.owner}/${session.toLowerCase()}`);
+    return (lane?.owed ?? []).filter(({ isDelivered, row }) => !isDelivered && row !== 'DEAD');
+  }
+
+  /** Q6. */
+  #judgeSession({ ahead, life, redriven, fact, receiver }: Owed): void {
+    if (ahead.length === 0 || life !== this.#life || redriven > 0) return;
+    this.#facts.around.hit('a CDR waited for its session');
+    const isOver = this.#facts.around.now() >= fact.at + 10_000;
+    const isEnded = ahead.every(
+      (one) => one.isDelivered || one.row === 'DEAD' || isFinal(one.last) || one.redriven > 0 || this.#lacked(one),
+    );
+    demand(isOver || isEnded, 'a CDR waits for its session', () => `${fact.seq}-${receiver} ${fact.stream}`);
+  }
+
+  #noticeHeld(owed: Owed): void {
+    for (const other of this.#byReceiver.get(owed.receiver) ?? []) {
+      if (other.lane === owed.lane || other.row !== 'PENDING' || other.fact.seq > owed.fact.seq) continue;
+      this.#facts.around.hit('a lane was held while another moved');
+      return;
+    }
+  }
+
+  #wasSuspended({ receiver, since }: Owed): boolean {
+    return (this.#suspendedAt.get(receiver) ?? -1) >= since || !this.#facts.directory.registered.has(receiver);
+  }
+
+  /** Its receiver had no endpoint for it at some time since it was owed. [Q8] */
+  #lacked(owed: Owed): boolean {
+    return this.#facts.endpoints.lackedSince(owed.receiver, moduleOf(owed), owed.since);
+  }
+
+  #wasUnsent(owed: Owed): boolean {
+    return this.#wasSuspended(owed) || this.#lacked(owed);
+  }
+
+  #judgeRow(owed: Owed, { state, data }: DeliveryRow): void {
+    const { class: ended, reason } = data as { class: string | null; reason: string | null };
+    const name = () => `${owed.fact.seq}-${owed.receiver}: ${state} ${ended} ${reason}, last met ${owed.last?.class}`;
+    // What was put back a moment ago may still be remembered as it was.
+    if (state === 'DELIVERED') demand(owed.wasDelivered, 'only what was delivered counts as delivered', name);
+    if (state !== 'DEAD' || owed.row === 'DEAD') return;
+    const { hit, now } = this.#facts.around;
+    if (reason !== null && unsent.has(reason)) {
+      const isSuspended = reason === 'suspended';
+      hit(isSuspended ? 'deliveries of a suspended partner ended' : 'a receiver had no endpoint for what it was owed');
+      const wasMet = isSuspended ? this.#wasSuspended(owed) : this.#lacked(owed);
+      demand(wasMet, 'a dead letter has a reason that was met', name);
+    } else if (ended === 'expired') {
+      hit('a retry window expired');
+      const windowMs = owed.fact.data.module === 'cdrs' ? this.#limits.windowCdrMs : this.#limits.windowMs;
+      // The last attempt is the one after which the next would come too late: at most one step of the schedule before the end.
+      demand(now() > owed.since + windowMs / 2, 'a dead letter has a reason that was met', name);
+    } else {
+      hit('a dead letter of a final class');
+      demand(final.has(ended ?? '') && owed.last?.class === ended, 'a dead letter has a reason that was met', name);
+    }
+  }
+}
+
+const isFinal = (outcome: Outcome | null): boolean => final.has(outcome?.class ?? '');
+
+const moduleOf = ({ fact }: Owed): string => String(fact.data.module);
+
+function overlaps(a: Fact, b: Fact): boolean {
+  const [one, other] = [a.data.within as string[], b.data.within as string[]];
+  return one.every((id, index) => other[index] === undefined || other[index] === id);
+}
+
+export function same(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  const [left, right] = [Object.entries(a), b as Json];
+  return (
+    left.length === Object.keys(right).length && left.every(([key, value]) => key in right && same(value, right[key]))
+  );
+}

@@ -1,0 +1,74 @@
+/** The store of simulated worlds passes the exam of every store, so that what it shows of the hub holds for a real one. */
+import t from 'tap';
+import type { Store } from '../../storage/contract.ts';
+import { storeSuite } from '../storage/contract-suite.ts';
+import { append, row } from '../storage/support.ts';
+import { trimSuite } from '../storage/trim-suite.ts';
+import { MemoryDisk } from './memory-disk.ts';
+import { MemoryStore, noTroubles, type WriteFate } from './memory-store.ts';
+
+const disks = new Map<string, MemoryDisk>();
+
+const open = async (place: string): Promise<Store> => {
+  const disk = disks.get(place) ?? new MemoryDisk();
+  disks.set(place, disk);
+  return new MemoryStore(disk);
+};
+
+storeSuite(t, open);
+trimSuite(t, open);
+
+t.test('[S3, S5] whatever a failed write leaves open is known when the same commit is asked for again', async (t) => {
+  for (const isWritten of [false, true]) {
+    const fates: WriteFate[] = [{ kind: 'open', isWritten, mendMs: 5 }];
+    const mends: (() => void)[] = [];
+    const store = new MemoryStore(new MemoryDisk(), {
+      ...noTroubles,
+      fate: () => fates.shift() ?? { kind: 'done' },
+      after: (_ms, run) => mends.push(run),
+    });
+    await t.rejects(append(store, { idem: 'one' }), { name: 'OutcomeUnknown' });
+    t.equal(store.health().state, 'failed');
+    if (!isWritten) await t.rejects(append(store, { idem: 'one' }), { name: 'StoreUnavailable' });
+    for (const mend of mends) mend();
+    t.strictSame(await append(store, { idem: 'one' }), { first: 1, last: 1, replayed: isWritten });
+  }
+});
+
+t.test('[S6] a power cut takes the newest settles, none older than a second, and never a commit', async (t) => {
+  const disk = new MemoryDisk();
+  let now = 0;
+  const store = new MemoryStore(disk, { ...noTroubles, now: () => now });
+  const fence = store.held(0);
+  if (!fence) throw new Error('no fence');
+  for (const seq of [1, 2, 3]) {
+    now += 600;
+    await store.settle(fence, [{ dest: 'A', shard: 0, seq, state: 'DELIVERED', data: null }], []);
+    if (seq === 1) await append(store);
+  }
+  t.equal(disk.losable(now), 2);
+  disk.lose(1);
+  t.equal((await store.delivery('A', 0, 2))?.state, 'DELIVERED');
+  t.equal(await store.delivery('A', 0, 3), null);
+  t.equal(store.head(0), 1);
+});
+
+t.test('[S8] a row that rotted is named and unreadable, and whole again when it is written', async (t) => {
+  const disk = new MemoryDisk();
+  await append(new MemoryStore(disk), { puts: [row('1'), row('2')] });
+  const rotten = disk.rows.get('sessions')?.values().next().value;
+  if (!rotten) throw new Error('no row');
+  disk.damage(rotten);
+  const store = new MemoryStore(disk);
+  const key = { kind: 'sessions', owner: 'NL-TNM', id: '1' };
+  t.strictSame(store.health().damagedRows, [key]);
+  await t.rejects(store.get(key), { name: 'Damaged' });
+  const { rows } = await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 9 });
+  t.strictSame(
+    rows.map(({ id }) => id),
+    ['2'],
+  );
+  await append(store, { puts: [row('1')] });
+  t.strictSame(store.health().damagedRows, []);
+  t.match(await store.get(key), { data: { id: '1' } });
+});

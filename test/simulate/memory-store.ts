@@ -1,0 +1,375 @@
+/**
+ * A store in memory for simulated worlds. It answers `storage/contract.ts` and passes the exam of every store; what a disk may do
+ * to it (refuse, be slow, leave the outcome open, be away for a while) is decided by its `troubles`.
+ *
+ * M1  One batch at a time, in order of arrival; a batch holds what waits.
+ * M2  After a failed write it is `failed` until it was mended; meanwhile it writes nothing and, when dismounted, reads nothing.
+ * M3  A dead store answers nobody: its promises never end.
+ */
+import {
+  type Appended,
+  type BackupManifest,
+  type Commit,
+  Damaged,
+  type DeliveryQuery,
+  type DeliveryRow,
+  type EventQuery,
+  type Fence,
+  Fenced,
+  type Floor,
+  type ListPage,
+  type ListQuery,
+  OutcomeUnknown,
+  type Row,
+  type RowKey,
+  type Store,
+  type StoredEvent,
+  type StoreHealth,
+  StoreUnavailable,
+  type Trim,
+} from '../../storage/contract.ts';
+import { checkedCommit, checkName, textOf } from './memory-checks.ts';
+import { compareText, type DiskEvent, type DiskRow, type DiskTrim, keyOf, type MemoryDisk } from './memory-disk.ts';
+
+/** `refused`: the batch is not on the disk, and that is known at once. `late`: it is, and that is known after the mending. `open`:
+ * it is or is not (`isWritten`), and callers are told that nobody knows. */
+export type WriteFate =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'refused' | 'late' | 'open'; readonly isWritten: boolean; readonly mendMs: number };
+
+export interface Troubles {
+  now(): number;
+  /** Runs `run` when the disk gets to it. */
+  later(run: () => void): void;
+  after(ms: number, run: () => void): void;
+  fate(isCommit: boolean): WriteFate;
+  /** Whether the store can be read while it is being mended. */
+  isMounted(): boolean;
+  isAlive(): boolean;
+  /** Named moments at which a process may die. */
+  point(name: 'write.before' | 'write.after' | 'read'): void;
+  committed(events: readonly DiskEvent[]): void;
+  settled(rows: readonly DeliveryRow[], floors: readonly Floor[]): void;
+  /** Whoever asked for a commit is told that it is written. */
+  told(first: number, last: number): void;
+  /** Called just before the horizon moves. */
+  trimmed(upTo: number): void;
+}
+
+export const noTroubles: Troubles = {
+  now: () => 0,
+  later: (run) => queueMicrotask(run),
+  after: (_ms, run) => queueMicrotask(run),
+  fate: () => ({ kind: 'done' }),
+  isMounted: () => true,
+  isAlive: () => true,
+  point: () => {},
+  committed: () => {},
+  settled: () => {},
+  told: () => {},
+  trimmed: () => {},
+};
+
+interface Job {
+  readonly write: () => void;
+  readonly done: () => void;
+  readonly fail: (error: Error) => void;
+  readonly isCommit: boolean;
+}
+
+const never = () => new Promise<never>(() => {});
+
+export class MemoryStore implements Store {
+  readonly #disk: MemoryDisk;
+  readonly #troubles: Troubles;
+  readonly #fence: Fence;
+  readonly #listeners: ((health: StoreHealth) => void)[] = [];
+  readonly #flying = new Map<string, Promise<Appended>>();
+  #state: StoreHealth['state'] = 'open';
+  #waiting: Job[] = [];
+  #writing: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(disk: MemoryDisk, troubles: Troubles = noTroubles, node = 'simulated') {
+    this.#disk = disk;
+    this.#troubles = troubles;
+    disk.token++;
+    this.#fence = { shard: 0, token: disk.token, node };
+  }
+
+  shardOf(_party: string): number {
+    return 0;
+  }
+
+  held(shard: number): Fence | null {
+    return shard === 0 && !this.#closed ? this.#fence : null;
+  }
+
+  async append(commit: Commit): Promise<Appended> {
+    const appended = await this.#append(commit);
+    this.#troubles.told(appended.first, appended.last);
+    return appended;
+  }
+
+  async #append(commit: Commit): Promise<Appended> {
+    if (!this.#troubles.isAlive()) return never();
+    this.#checkFence(commit.fence);
+    this.#mounted();
+    const known = this.#disk.commits.get(commit.idem);
+    if (known) return { ...known, replayed: true };
+    const flying = this.#flying.get(commit.idem);
+    if (flying) return { ...(await flying), replayed: true };
+    this.#writable();
+    const checked = checkedCommit(commit);
+    let written: Appended | null = null;
+    const flight = new Promise<Appended>((resolve, reject) => {
+      this.#push({
+        isCommit: true,
+        write: () => {
+          const { first, last, written: events } = this.#disk.commit(checked);
+          written = { first, last, replayed: false };
+          this.#troubles.committed(events);
+        },
+        done: () => written && resolve(written),
+        fail: reject,
+      });
+    });
+    this.#flying.set(commit.idem, flight);
+    try {
+      return await flight;
+    } finally {
+      this.#flying.delete(commit.idem);
+    }
+  }
+
+  async settle(fence: Fence, rows: readonly DeliveryRow[], floors: readonly Floor[]): Promise<void> {
+    if (!this.#troubles.isAlive()) return never();
+    this.#checkFence(fence);
+    this.#writable();
+    const checked = rows.map((row) => ({ ...row, data: textOf(row.data) }));
+    return new Promise((resolve, reject) => {
+      const write = () => {
+        this.#disk.settle(checked, floors, this.#troubles.now());
+        this.#troubles.settled(rows, floors);
+      };
+      this.#push({ isCommit: false, write, done: resolve, fail: reject });
+    });
+  }
+
+  async floors(): Promise<Floor[]> {
+    await this.#read();
+    return [...this.#disk.floors.values()].sort((a, b) => compareText(a.dest, b.dest));
+  }
+
+  async deliveries({ dest, rows, fromSeq = 0, toSeq, limit }: DeliveryQuery): Promise<DeliveryRow[]> {
+    await this.#read(dest);
+    const found: DeliveryRow[] = [];
+    for (const row of this.#disk.deliveries.values()) {
+      const isWanted = row.dest === dest && (row.state === 'DELIVERED') === (rows === 'DELIVERED');
+      if (isWanted && row.seq >= fromSeq && row.seq <= (toSeq ?? row.seq)) found.push(parsed(row));
+    }
+    return found.sort((a, b) => a.seq - b.seq).slice(0, limit);
+  }
+
+  async delivery(dest: string, _shard: number, seq: number): Promise<DeliveryRow | null> {
+    await this.#read(dest);
+    const row = this.#disk.deliveries.get(keyOf(dest, String(seq)));
+    return row ? parsed(row) : null;
+  }
+
+  async event(_shard: number, seq: number): Promise<StoredEvent | null> {
+    await this.#read();
+    const event = seq > this.#disk.horizon ? this.#disk.events.get(seq) : undefined;
+    return event ? parsed(event) : null;
+  }
+
+  async read({ after, limit, size = Number.POSITIVE_INFINITY, to }: EventQuery): Promise<StoredEvent[]> {
+    await this.#read(to ?? '');
+    const found: StoredEvent[] = [];
+    let room = size;
+    const from = Math.max(after, this.#disk.horizon) + 1;
+    for (let seq = from; seq <= this.#disk.head && found.length < limit && room > 0; seq++) {
+      const event = this.#disk.events.get(seq);
+      if (!event || (to !== undefined && !event.to.includes(to))) continue;
+      found.push(parsed(event));
+      room -= event.body?.length ?? 0;
+    }
+    return found;
+  }
+
+  async history(_shard: number, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+    await this.#read(stream);
+    return this.#events((this.#disk.streams.get(stream) ?? []).filter((seq) => seq > after).slice(0, limit));
+  }
+
+  async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+    await this.#read(correlationId);
+    return this.#events((this.#disk.correlations.get(correlationId) ?? []).slice(0, limit));
+  }
+
+  head(_shard: number): number {
+    return this.#disk.head;
+  }
+
+  horizon(_shard: number): number {
+    return this.#disk.horizon;
+  }
+
+  async trim({ fence, upTo, keeps, drops, rows }: Trim): Promise<void> {
+    if (!this.#troubles.isAlive()) return never();
+    this.#checkFence(fence);
+    this.#writable();
+    for (const { kind, owner, id } of rows) for (const name of [kind, owner, id]) checkName(name);
+    const trim: DiskTrim = { upTo, drops, rows, keeps: keeps.map((event) => ({ ...event, data: textOf(event.data) })) };
+    const refusal = this.#disk.refusal(trim);
+    if (refusal !== null) throw new RangeError(refusal);
+    return new Promise((resolve, reject) => {
+      const write = () => {
+        this.#troubles.trimmed(upTo);
+        this.#disk.trim(trim);
+      };
+      this.#push({ isCommit: true, write, done: resolve, fail: reject });
+    });
+  }
+
+  async backup(): Promise<BackupManifest> {
+    throw new StoreUnavailable('a simulated store is not backed up');
+  }
+
+  async get({ kind, owner, id }: RowKey): Promise<Row | null> {
+    await this.#read(kind, owner, id);
+    if (this.#disk.damaged.has(keyOf(kind, owner, id))) throw new Damaged(keyOf(kind, owner, id));
+    const row = this.#disk.rows.get(kind)?.get(keyOf(owner, id));
+    return row ? parsed(row) : null;
+  }
+
+  async list(query: ListQuery): Promise<ListPage> {
+    await this.#read();
+    const { kind, shelves, from, to, limit, after } = query;
+    const matching = [...(this.#disk.rows.get(kind)?.values() ?? [])]
+      .filter(({ shelf, upd }) => shelf !== null && shelves.includes(shelf) && inside(upd, from, to))
+      .sort(byPlace);
+    const offset = after ? matching.filter((row) => byPlace(row, after) <= 0).length : query.offset;
+    return { rows: matching.slice(offset, offset + limit).map(parsed), total: matching.length, offset };
+  }
+
+  async *scan(kind: string, owner?: string): AsyncIterable<Row> {
+    await this.#read(kind, owner ?? '');
+    const rows = [...(this.#disk.rows.get(kind)?.values() ?? [])].filter(
+      (row) => owner === undefined || row.owner === owner,
+    );
+    yield* rows.sort((a, b) => compareText(a.owner, b.owner) || compareText(a.id, b.id)).map(parsed);
+  }
+
+  async due(_shard: number): Promise<{ key: string; at: string }[]> {
+    await this.#read();
+    const due = [...this.#disk.due].map(([key, at]) => ({ key, at }));
+    return due.sort((a, b) => compareText(a.at, b.at) || compareText(a.key, b.key));
+  }
+
+  health(): StoreHealth {
+    const reason = this.#state === 'failed' ? 'a write failed' : this.#state === 'closed' ? 'closed' : null;
+    const damagedRows = [...this.#disk.damaged.values()].map(({ kind, owner, id }) => ({ kind, owner, id }));
+    return { state: this.#state, reason, damagedRows, heads: { 0: this.#disk.head } };
+  }
+
+  onHealth(listener: (health: StoreHealth) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#writing;
+    this.#set('closed');
+  }
+
+  #events(seqs: readonly number[]): StoredEvent[] {
+    return seqs.flatMap((seq) => {
+      const event = this.#disk.events.get(seq);
+      return event ? [parsed(event)] : [];
+    });
+  }
+
+  #push(job: Job): void {
+    this.#waiting.push(job);
+    this.#writing ??= new Promise((resolve) => this.#troubles.later(() => this.#writeAll(resolve)));
+  }
+
+  /** M1. */
+  #writeAll(resolve: () => void): void {
+    if (!this.#troubles.isAlive()) return;
+    const jobs = this.#waiting.splice(0);
+    if (this.#state === 'failed') for (const job of jobs) job.fail(new StoreUnavailable('a write failed'));
+    else this.#write(jobs);
+    if (!this.#troubles.isAlive()) return;
+    if (this.#waiting.length > 0) this.#troubles.later(() => this.#writeAll(resolve));
+    else {
+      this.#writing = null;
+      resolve();
+    }
+  }
+
+  #write(jobs: readonly Job[]): void {
+    this.#troubles.point('write.before');
+    if (!this.#troubles.isAlive()) return;
+    const fate = this.#troubles.fate(jobs.some(({ isCommit }) => isCommit));
+    if (fate.kind === 'done' || fate.isWritten) for (const job of jobs) job.write();
+    this.#troubles.point('write.after');
+    if (!this.#troubles.isAlive()) return;
+    if (fate.kind === 'done') for (const job of jobs) job.done();
+    else this.#fail(jobs, fate.kind, fate.isWritten, fate.mendMs);
+  }
+
+  /** M2. */
+  #fail(jobs: readonly Job[], kind: 'refused' | 'late' | 'open', isWritten: boolean, mendMs: number): void {
+    this.#set('failed');
+    const error = kind === 'open' ? new OutcomeUnknown('a write failed') : new StoreUnavailable('a write failed');
+    if (kind !== 'late') for (const job of jobs) job.fail(error);
+    this.#troubles.after(mendMs, () => {
+      if (!this.#troubles.isAlive()) return;
+      this.#set('open');
+      // What a failed settle wrote does not matter: it is settled again.
+      if (kind === 'late') for (const job of jobs) isWritten && job.isCommit ? job.done() : job.fail(error);
+    });
+  }
+
+  #set(state: StoreHealth['state']): void {
+    if (this.#state === 'closed' || this.#state === state) return;
+    this.#state = state;
+    const health = this.health();
+    for (const listener of this.#listeners) queueMicrotask(() => listener(health));
+  }
+
+  #checkFence({ shard, token, node }: Fence): void {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    const held = this.#fence;
+    if (shard !== held.shard || token !== held.token || node !== held.node) throw new Fenced('another holds the shard');
+  }
+
+  #writable(): void {
+    if (this.#state !== 'open') throw new StoreUnavailable(`the store is ${this.#state}`);
+  }
+
+  #mounted(): void {
+    if (this.#closed || (this.#state === 'failed' && !this.#troubles.isMounted()))
+      throw new StoreUnavailable(`the store is ${this.#state}`);
+  }
+
+  async #read(...names: readonly string[]): Promise<void> {
+    this.#troubles.point('read');
+    if (!this.#troubles.isAlive()) return never();
+    this.#mounted();
+    for (const name of names) checkName(name);
+  }
+}
+
+function byPlace(a: Pick<DiskRow, 'upd' | 'owner' | 'id'>, b: Pick<DiskRow, 'upd' | 'owner' | 'id'>): number {
+  return compareText(a.upd, b.upd) || compareText(a.owner, b.owner) || compareText(a.id, b.id);
+}
+
+const inside = (upd: string, from?: string, to?: string) =>
+  (from === undefined || compareText(upd, from) >= 0) && (to === undefined || compareText(upd, to) < 0);
+
+function parsed<T extends { readonly data: string }>(record: T): Omit<T, 'data'> & { data: unknown } {
+  return { ...record, data: JSON.parse(record.data) as unknown };
+}

@@ -1,0 +1,128 @@
+/**
+ * Bugs put in on purpose, at run time and from outside, to see that the judge finds them. The product knows nothing of them.
+ */
+import { Lanes } from '../../src/hub/lanes.ts';
+import { OutboxWriter } from '../../src/hub/outbox.ts';
+import type { Store } from '../../storage/contract.ts';
+import type { WorldOptions } from './world.ts';
+
+export interface Mutant {
+  readonly name: string;
+  /** The rule that must notice. */
+  readonly broken: RegExp;
+  readonly bend?: WorldOptions['bend'];
+  /** Changes a class; the function that it returns puts it back. */
+  readonly patch?: () => () => void;
+}
+
+/** The store with some of its methods replaced. */
+function storeWith(store: Store, methods: Partial<Store>): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const replaced: unknown = Reflect.get(methods, name);
+      if (replaced !== undefined) return replaced;
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'a commit is acknowledged and dispatched before it is written',
+    broken: /is in the log|is dispatched|nobody gets what it is not owed|recorded before it is forwarded|follows from/,
+    bend: ({ store, ports }) => {
+      let promised = 0;
+      const append: Store['append'] = async (commit) => {
+        const first = Math.max(promised, store.head(0)) + 1;
+        promised = first + commit.events.length - 1;
+        store.append(commit).catch(() => {});
+        return { first, last: promised, replayed: false };
+      };
+      return { store: storeWith(store, { append }), ports };
+    },
+  },
+  {
+    name: 'a lane lets two go at once, now and then',
+    broken: /one in flight per receiver and object|not sent again/,
+    patch: () => {
+      let turns = 0;
+      const { take } = Lanes.prototype;
+      Lanes.prototype.take = function (this: Lanes, slots) {
+        const lane = take.call(this, slots);
+        if (lane && ++turns % 20 === 0) {
+          this.hold(lane);
+          this.release(lane);
+        }
+        return lane;
+      };
+      return () => {
+        Lanes.prototype.take = take;
+      };
+    },
+  },
+  {
+    name: 'a floor moves one too far',
+    broken: /a floor never passes/,
+    patch: () => {
+      const { floorOf } = OutboxWriter.prototype;
+      OutboxWriter.prototype.floorOf = function (this: OutboxWriter, progress) {
+        return floorOf.call(this, progress) + (progress.outstanding.size > 0 ? 1 : 0);
+      };
+      return () => {
+        OutboxWriter.prototype.floorOf = floorOf;
+      };
+    },
+  },
+  {
+    name: 'a restart forgets the deliveries that wait for another attempt',
+    broken: /everything that is owed ends|order of the log|receivers end with/,
+    bend: ({ store, ports }) => {
+      const deliveries: Store['deliveries'] = async (query) =>
+        (await store.deliveries(query)).filter(({ state }) => state !== 'PENDING');
+      return { store: storeWith(store, { deliveries }), ports };
+    },
+  },
+  {
+    name: 'a trim keeps nothing that a row is made from',
+    broken: /damaged row/,
+    bend: ({ store, ports }) => {
+      const trim: Store['trim'] = (asked) => store.trim({ ...asked, keeps: [] });
+      return { store: storeWith(store, { trim }), ports };
+    },
+  },
+  {
+    name: 'a trim overlooks deliveries that wait for another attempt',
+    broken: /nothing that is owed goes from the log/,
+    bend: ({ store, ports }) => {
+      // Beside it only lists ask for rows up to a sequence.
+      const deliveries: Store['deliveries'] = async (query) =>
+        (await store.deliveries(query)).filter(({ state }) => query.toSeq === undefined || state !== 'PENDING');
+      return { store: storeWith(store, { deliveries }), ports };
+    },
+  },
+  {
+    name: 'a START_SESSION counts for ever',
+    broken: /goes back to whom it names|not entitled|is owed it/,
+    bend: ({ store, ports }) => {
+      const get: Store['get'] = async (key) => {
+        const row = await store.get(key);
+        if (!row || !key.kind.startsWith('starts:')) return row;
+        return { ...row, data: { ...(row.data as object), at: new Date(ports.clock.now()).toISOString() } };
+      };
+      return { store: storeWith(store, { get }), ports };
+    },
+  },
+  {
+    name: 'a command is sent again when its answer was lost',
+    broken: /forwarded once at most/,
+    bend: ({ store, ports }) => {
+      const { client } = ports;
+      const again: typeof client.call = async (call) => {
+        const outcome = await client.call(call);
+        return outcome.class === 'unavailable' && call.url.includes('/commands/') ? client.call(call) : outcome;
+      };
+      return { store, ports: { ...ports, client: { call: again } } };
+    },
+  },
+];

@@ -1,0 +1,227 @@
+/** Steps of a workload in which operators act, and partners come and go. */
+
+import type { Trace } from '../../src/domain/trace.ts';
+import type { CredentialsBody, Hub } from '../../src/hub/hub.ts';
+import type { Company } from './cast.ts';
+import { roleOf } from './cast.ts';
+import type { Random } from './random.ts';
+import type { SimulatedPartner } from './simulated-partner.ts';
+import type { World } from './world.ts';
+
+const partnerOf = (world: World, company: Company) => world.partners.get(company.host) as SimulatedPartner;
+
+function credentialsOf(world: World, partner: SimulatedPartner): CredentialsBody {
+  const { host, members } = partner.company;
+  const token = world.newId('partner-token-');
+  partner.tokens.push(token);
+  return { token, url: `http://${host}/versions`, roles: members.map(roleOf) };
+}
+
+/** An exchange with the token that the partner has. */
+function exchange(world: World, partner: SimulatedPartner, verb: 'register' | 'rotate'): void {
+  const token = verb === 'register' ? partner.initialToken : partner.hubToken;
+  const credential = token && world.hub?.authenticate(token);
+  if (!credential) return;
+  const body = credentialsOf(world, partner);
+  world.ask(verb, (hub, trace) => hub[verb](credential, () => body, trace), {
+    ok({ token: given }) {
+      partner.hubToken = given;
+      partner.initialToken = null;
+    },
+    // A refused exchange leaves the partner's old token in force.
+    failed: (code) => code !== 'lost' && partner.tokens.splice(partner.tokens.indexOf(body.token), 1),
+  });
+}
+
+/** Asks for an initial token and registers with it. */
+export function register(world: World, company: Company): void {
+  const partner = partnerOf(world, company);
+  world.ask('initial token', (hub, trace) => hub.operations.issueInitialToken(company.id, trace), {
+    ok(token) {
+      partner.initialToken = token;
+      exchange(world, partner, 'register');
+    },
+  });
+}
+
+export function rotate(world: World, random: Random): void {
+  world.hit('a partner rotated its credentials');
+  exchange(world, partnerOf(world, random.pick(world.cast.companies)), 'rotate');
+}
+
+export function unregister(world: World, random: Random): void {
+  const company = random.pick(world.cast.companies);
+  const partner = partnerOf(world, company);
+  const credential = partner.hubToken ? world.hub?.authenticate(partner.hubToken) : null;
+  if (credential?.kind !== 'hub') return;
+  world.ask('unregister', (hub, trace) => hub.unregister(credential, trace), {
+    ok() {
+      world.hit('a partner unregistered itself');
+      world.judge.facts.known();
+      partner.hubToken = null;
+      later(world, random, company);
+    },
+  });
+}
+
+export function suspend(world: World, random: Random): void {
+  const company = random.pick(world.cast.companies);
+  world.ask('suspend', (hub, trace) => hub.operations.suspend(company.id, trace), {
+    ok() {
+      world.hit('a partner was suspended by an operator');
+      world.judge.facts.known();
+      partnerOf(world, company).hubToken = null;
+      later(world, random, company);
+    },
+  });
+}
+
+function later(world: World, random: Random, company: Company): void {
+  world.agenda.at(world.agenda.now + random.between(0, 60_000), () => {
+    world.hit('a partner registered again');
+    register(world, company);
+  });
+}
+
+/** An operator sets the endpoint that a partner does not tell. */
+export function giveEndpoint(world: World): void {
+  for (const { company, lacking } of world.partners.values()) {
+    if (!lacking) continue;
+    const ok = () => world.hit('an operator set a missing endpoint');
+    world.ask('endpoints', (hub, trace) => hub.operations.setEndpoints(company.id, [lacking], trace), { ok });
+  }
+}
+
+/** Whoever left out an endpoint tells all of them now. */
+export function completeEndpoints(world: World): void {
+  for (const partner of world.partners.values()) {
+    partner.forgetting = 0;
+    if (partner.lacking) exchange(world, partner, 'rotate');
+  }
+}
+
+/** A CPO enters its COMPATIBILITY period, with an end that comes soon, late or lies behind, or leaves it. [D37] */
+export function changeMode(world: World, random: Random): void {
+  const { party } = random.pick(world.cast.cpos);
+  const company = world.cast.companies.find(({ members }) => members.some((member) => member.party === party));
+  const settings = random.chance(0.2) ? { identity_mode: 'COMPLIANT' as const } : compatibility(world, random);
+  world.ask('mode', (hub, trace) => hub.operations.changeParty(company?.id ?? '', settings, undefined, trace));
+}
+
+export function compatibility(world: World, random: Random) {
+  const until = world.agenda.now + random.pick([-1_000, 60_000, 600_000, 36_000_000, 36_000_000]);
+  return { identity_mode: 'COMPATIBILITY', compatibility_until: new Date(until).toISOString() } as const;
+}
+
+export function pauseOrResume(world: World, random: Random): void {
+  const { id } = random.pick(world.cast.companies);
+  if (!world.paused.delete(id)) {
+    const ok = () => {
+      world.hit('deliveries were paused');
+      world.paused.add(id);
+    };
+    world.ask('pause', (hub, trace) => hub.operations.changeParty(id, { paused: true }, undefined, trace), { ok });
+    return;
+  }
+  world.ask('resume', (hub, trace) => hub.operations.changeParty(id, { paused: false }, undefined, trace));
+}
+
+export function changeRoute(world: World, random: Random): void {
+  const [emsp, cpo] = [random.pick(world.cast.emsps).party, random.pick(world.cast.cpos).party];
+  const kind = random.weighted({ off: 2, gone: 1, on: 4 });
+  if (kind !== 'on') world.hit('a route was taken away');
+  if (kind === 'gone') world.ask('route gone', (hub, trace) => hub.operations.removeRoute(emsp, cpo, trace));
+  else world.ask(`route ${kind}`, (hub, trace) => hub.operations.setRoute(emsp, cpo, kind === 'on', trace));
+}
+
+export function redriveOne(world: World, random: Random): void {
+  const dead = [...world.judge.deliveries.owed.values()].filter(
+    ({ row, isDelivered }) => row === 'DEAD' || isDelivered,
+  );
+  const wanted = dead.filter(({ row }) => row === 'DEAD');
+  const pool = wanted.length > 0 && random.chance(0.8) ? wanted : dead;
+  if (pool.length === 0) return;
+  const { fact, receiver } = random.pick(pool);
+  const isForced = random.chance(0.2);
+  const id = `${fact.seq}-${receiver}`;
+  if (isForced) world.judge.deliveries.forced.add(id);
+  const verb = (hub: Hub, trace: Trace) => hub.operations.redriveOne(id, isForced, trace);
+  world.ask(isForced ? 'redrive forced' : 'redrive', verb, {
+    ok: () => world.hit('a dead letter was re-driven'),
+    failed: (code) => code === 'conflict' && world.hit('a re-drive was refused as stale'),
+  });
+}
+
+export function redriveMany(world: World, random: Random): void {
+  const force = random.chance(0.15);
+  const options = { ratePerS: 50, force, routing: random.pick(['then', 'now'] as const) };
+  const filter = random.pick([{}, { state: 'ANY' } as const, { receiver: random.pick(world.cast.emsps).party }]);
+  world.ask('redrive many', (hub, trace) => hub.operations.redrive(filter, options, trace), {
+    ok({ id }) {
+      if (force) world.judge.deliveries.forced.add(id);
+      world.hit('a re-drive by filter ran');
+    },
+  });
+}
+
+export function resync(world: World, random: Random): void {
+  const { id } = random.pick(world.cast.companies);
+  const module = random.pick(['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const);
+  const ok = () => world.hit('a resync ran');
+  world.ask('resync', (hub, trace) => hub.operations.resync(id, module, trace), { ok });
+}
+
+export function pull(world: World, random: Random): void {
+  const member = random.pick(world.cast.cpos);
+  const company = world.cast.companies.find(({ host }) => host === member.host);
+  const module = random.pick(['locations', 'tariffs'] as const);
+  const asked = { full: random.chance(0.5), forward: random.chance(0.4) };
+  world.ask('pull', (hub, trace) => hub.operations.startPull(company?.id ?? '', module, asked, trace));
+}
+
+export function handleOrphans(world: World, random: Random): void {
+  const orphans = async (hub: Hub, trace: Trace) => {
+    const [open] = await hub.operations.orphans('OPEN');
+    if (!open) return;
+    if (random.chance(0.5)) await hub.operations.resolveOrphan(open.id, 'by hand', trace);
+    else await hub.operations.pullOrphan(open.id, trace);
+  };
+  world.ask('orphans', orphans);
+}
+
+export function setCircuit(world: World, random: Random): void {
+  const { id } = random.pick(world.cast.companies);
+  const [circuit, state] = [random.pick(['sync', 'async'] as const), random.pick(['open', 'closed'] as const)];
+  world.ask(`circuit ${circuit} ${state}`, async (hub) => hub.operations.setCircuit(id, circuit, state));
+}
+
+export function probe(world: World, random: Random): void {
+  const { id } = random.pick(world.cast.companies);
+  world.ask('probe', (hub) => hub.operations.probe(id));
+}
+
+/** Everything that operators look at, at a moment nobody chose. */
+export function look(world: World, random: Random): void {
+  const page = { limit: 20, cursor: null };
+  world.ask('look', async ({ operations, ...hub }) => {
+    operations.status();
+    operations.vitals();
+    await operations.deliveries({}, page);
+    await operations.commands(page);
+    await operations.deadGroups();
+    await operations.planRedrive({}, { routing: random.pick(['then', 'now']) });
+    return hub.clientInfo({ offset: 0, limit: 100 });
+  });
+}
+
+/** An actor meets an event that no machine survives: reading its instant throws. */
+export function poison(world: World, random: Random): void {
+  const { id } = random.pick(world.cast.companies);
+  const event = {
+    type: 'sync.failed',
+    get at(): number {
+      throw new Error('poisoned on purpose');
+    },
+  };
+  world.created?.core.supervisor.send(`partner:${id}`, event);
+}

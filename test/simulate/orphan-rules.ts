@@ -1,0 +1,125 @@
+/**
+ * Rules of watched sessions. [D36, D52]
+ *
+ * U1  A watch follows from an accepted STOP_SESSION alone, and never ends its grace early.
+ * U2  A case opens when the grace is over, by a sweep, and only of a session that has not ended; once per watch.
+ * U3  In the end every stopped session that did not end has a case, and no other has one that is open.
+ */
+import type { OrphanRecord } from '../../src/domain/orphan.ts';
+import { demand, type Fact, type Facts } from './facts.ts';
+
+export interface OrphanTimes {
+  readonly graceMs: number;
+  readonly sweepMs: number;
+}
+
+/** Longest that a case may take to be written when nothing is in the way. */
+const writingMs = 2_000;
+
+interface Stop {
+  readonly stream: string;
+  readonly at: number;
+  /** The CPO accepted it after this, and before the log knew. */
+  readonly requestedAt: number;
+  /** Its session has ended since, whatever became of it later. */
+  hasEnded: boolean;
+}
+
+interface Watch {
+  readonly stream: string;
+  readonly graceEndsAt: number;
+  opened: boolean;
+  /** Sequence of its last fact. */
+  last: number;
+}
+
+export class OrphanRules {
+  readonly #facts: Facts;
+  readonly #times: OrphanTimes;
+  /** Accepted stops, oldest first. */
+  readonly #stops: Stop[] = [];
+  readonly #watches = new Map<string, Watch>();
+
+  constructor(facts: Facts, times: OrphanTimes) {
+    this.#facts = facts;
+    this.#times = times;
+  }
+
+  committed(fact: Fact, session: string | null, requestedAt: number): void {
+    const { type, data, at } = fact;
+    if (type === 'command.answered' && data.result === 'ACCEPTED' && session !== null)
+      this.#stops.push({ stream: session, at, requestedAt, hasEnded: this.#hasEnded(session) });
+    if (fact.after !== null && this.#hasEnded(fact.stream)) {
+      for (const stop of this.#stops) if (stop.stream === fact.stream) stop.hasEnded = true;
+    }
+    if (!type.startsWith('orphan.')) return;
+    if (type === 'orphan.armed') this.#armed(fact);
+    const watch = this.#watches.get(fact.stream);
+    if (!watch) return;
+    watch.last = fact.seq;
+    if (type === 'orphan.opened') this.#opened(fact, watch);
+    if (type === 'orphan.disarmed') this.#facts.around.hit('an orphan watch was disarmed');
+    if (type === 'orphan.resolved') {
+      const byPerson = String(data.note).startsWith('by hand');
+      this.#facts.around.hit(
+        byPerson ? 'an orphan case was resolved by an operator' : 'an orphan case was resolved by the CPO',
+      );
+      demand(
+        byPerson || this.#hasEnded(watch.stream),
+        'only the CPO or an operator resolves a case',
+        () => watch.stream,
+      );
+    }
+  }
+
+  /** `horizon`: up to where the log was trimmed, and with it the rows of cases that were resolved. */
+  final(rows: readonly OrphanRecord[], now: number, horizon: number): void {
+    for (const { state, cpo, session } of rows) {
+      const stream = `sessions/${cpo}/${session.toLowerCase()}`;
+      if (state !== 'RESOLVED')
+        demand(!this.#hasEnded(stream), 'nothing that has ended stays watched', () => `${stream} ${state}`);
+    }
+    for (const { stream, at, hasEnded } of this.#stops) {
+      if (hasEnded || now < at + this.#times.graceMs + this.#times.sweepMs + writingMs) continue;
+      const isPast = [...this.#watches.values()].some(
+        (watch) => watch.stream === stream && watch.opened && watch.last <= horizon,
+      );
+      const isFlagged = rows.some(({ state, cpo, session }) => {
+        return state !== 'GRACE' && stream === `sessions/${cpo}/${session.toLowerCase()}`;
+      });
+      demand(isFlagged || isPast, 'a stopped session that does not end becomes a case', () => stream);
+    }
+  }
+
+  #armed({ stream, data, at }: Fact): void {
+    const session = `sessions/${data.cpo}/${String(data.session).toLowerCase()}`;
+    const graceEndsAt = Date.parse(String(data.graceEndsAt));
+    const stop = this.#stops.find(
+      (one) => one.stream === session && graceEndsAt >= one.requestedAt + this.#times.graceMs,
+    );
+    demand(
+      stop !== undefined && graceEndsAt <= at + this.#times.graceMs,
+      'a watch follows from an accepted stop',
+      () => session,
+    );
+    this.#watches.set(stream, { stream: session, graceEndsAt, opened: false, last: 0 });
+  }
+
+  #opened({ at }: Fact, watch: Watch): void {
+    const { hit } = this.#facts.around;
+    hit('an orphan case was opened');
+    const { sweepMs } = this.#times;
+    const due = (Math.floor(watch.graceEndsAt / sweepMs) + (watch.graceEndsAt % sweepMs === 0 ? 0 : 1)) * sweepMs;
+    const where = () => `${watch.stream} at ${new Date(at).toISOString()}, due ${new Date(due).toISOString()}`;
+    demand(at >= due, 'no case opens before it is due', where);
+    demand(!watch.opened, 'a case opens once', where);
+    demand(!this.#hasEnded(watch.stream), 'no case is opened of a session that has ended', where);
+    demand(at <= due + writingMs || this.#facts.troubledAt >= due - writingMs, 'a case opens when it is due', where);
+    watch.opened = true;
+  }
+
+  #hasEnded(stream: string): boolean {
+    const { status } = this.#facts.objects.get(stream) ?? {};
+    return status === 'COMPLETED' || status === 'INVALID';
+  }
+}

@@ -1,0 +1,73 @@
+/** A seed tells its story again, to the last line, and takes nothing from the time and chance of the machine. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { mutants } from './mutants.ts';
+import { runSeed, shorten } from './run.ts';
+
+t.test('the same seed twice gives the same trace, and another seed another', async (t) => {
+  const digests = new Set<string>();
+  for (const seed of [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) {
+    const [once, again] = [await runSeed({ seed }), await runSeed({ seed })];
+    t.equal(once.digest, again.digest, `seed ${seed}`);
+    t.ok(once.steps > 0, `${once.steps} steps`);
+    digests.add(once.digest);
+  }
+  t.equal(digests.size, 10);
+});
+
+t.test('nothing in the hub looks at the clock or the dice of the machine', async (t) => {
+  const { now } = Date;
+  const { random } = Math;
+  const { setTimeout: wait } = globalThis;
+  const leaks = new Set<string>();
+  const noted = () => {
+    const line = (new Error().stack ?? '').split('\n').find((text) => /\/(src|machines|storage)\//.test(text));
+    if (line) leaks.add(line.trim());
+  };
+  Date.now = () => {
+    noted();
+    return now();
+  };
+  Math.random = () => {
+    noted();
+    return random();
+  };
+  globalThis.setTimeout = ((...given: Parameters<typeof wait>) => {
+    noted();
+    return wait(...given);
+  }) as typeof wait;
+  try {
+    for (let seed = 1; seed <= 20; seed++) await runSeed({ seed });
+  } finally {
+    Date.now = now;
+    Math.random = random;
+    globalThis.setTimeout = wait;
+  }
+  t.strictSame([...leaks], []);
+});
+
+t.test('a failure is told again in fewer steps, and just so a second time', async (t) => {
+  const mutant = mutants.find(({ name }) => name.startsWith('a floor'));
+  const restore = mutant?.patch?.();
+  t.teardown(() => restore?.());
+  for (let seed = 1; seed <= 50; seed++) {
+    const found = await runSeed({ seed });
+    if (found.failure === null) continue;
+    const short = await shorten(found);
+    t.ok(short.steps <= found.steps, `${found.steps} steps became ${short.steps}`);
+    t.match(short.failure, /a floor never passes/);
+    t.equal((await runSeed({ seed, stepsMax: short.steps })).digest, short.digest);
+    return;
+  }
+  t.fail('no seed failed');
+});
+
+t.test('npm run simulate runs seeds, counts what was met and says how it went', async (t) => {
+  const options = ['--import=@tapjs/typescript/import', 'test/simulate/simulate.ts', '--seed', '7', '--runs', '3'];
+  const env = { ...process.env, TS_NODE_TRANSPILE_ONLY: 'true' };
+  const { stdout } = await promisify(execFile)(process.execPath, options, { encoding: 'utf8', env });
+  t.match(stdout, /^3 of 3 seeds, 0 failed/m);
+  t.match(stdout, /^ +\d+ {2}a lane was held while another moved$/m);
+  t.match(stdout, /^3 seeds, 0 failed, \d+ hours simulated/m);
+});

@@ -1,0 +1,5 @@
+/** A tenth of the seeds that run with every change. */
+import t from 'tap';
+import { seedsHold } from './suite.ts';
+
+seedsHold(t, 3501, 500);

@@ -1,0 +1,125 @@
+/** Shows the judge every call of the hub, and lets partners act on what they take. */
+import { courierMachine } from '../../machines/courier.ts';
+import { type CircuitName, partnerMachine } from '../../machines/partner.ts';
+import type { Outcome } from '../../src/domain/errors.ts';
+import { answerLater } from './callbacks.ts';
+import type { Flight } from './delivery-rules.ts';
+import { demand } from './facts.ts';
+import { type Passage, readCommand, type Watcher } from './network.ts';
+import type { World } from './world.ts';
+
+type CircuitState = 'closed' | 'open' | 'halfOpen';
+
+/** A synchronous call that is a trial of a half-open circuit. */
+interface Trial {
+  readonly partner: string;
+  readonly isTrial: boolean;
+}
+
+const partyOf = (party: { country_code: string; party_id: string } | null) =>
+  party ? `${party.country_code}-${party.party_id}` : '';
+
+export function watcherOf(world: World): Watcher {
+  const { judge } = world;
+  /** Trials under way, by partner. */
+  const trials = new Map<string, number>();
+
+  function circuitOf(id: string, name: CircuitName): CircuitState {
+    const value = world.created?.core.supervisor.snapshot(partnerMachine, `partner:${id}`)?.value[name] ?? 'closed';
+    return typeof value === 'string' ? (value as CircuitState) : 'halfOpen';
+  }
+
+  /** The stream of the object that a delivery is about. */
+  function streamOf({ module, segments, call }: Passage): string {
+    if (module === 'cdrs') {
+      const { country_code, party_id, id } = JSON.parse(call.body ?? '{}') as Record<string, string>;
+      return `cdrs/${country_code}-${party_id}/${id?.toLowerCase()}`;
+    }
+    const [country, party, id = ''] = segments;
+    const type = module === 'tokens' ? `/${new URL(call.url).searchParams.get('type')}` : '';
+    return `${module}/${country}-${party}/${id.toLowerCase()}${type}`;
+  }
+
+  function beginsDelivery(passage: Passage): Flight {
+    const { call, partner } = passage;
+    const { id } = partner.company;
+    const receiver = partyOf(call.to);
+    const isTheirs = partner.company.members.some(({ party }) => party === receiver);
+    demand(isTheirs, 'a delivery goes to its receiver', () => `${receiver} at ${id}`);
+    demand(!judge.facts.gone.has(receiver), 'nothing is sent to who is not registered', () => receiver);
+    const stream = streamOf(passage);
+    demand(
+      stream.split('/')[1] === partyOf(call.from),
+      'a delivery names its owner',
+      () => `${stream} from ${partyOf(call.from)}`,
+    );
+    const courier = world.created?.core.supervisor.snapshot(courierMachine, `courier:${id}`)?.value;
+    const circuit = courier?.circuit === 'trying' ? 'halfOpen' : circuitOf(id, 'async');
+    const paused = world.paused.has(id);
+    const flight = judge.deliveries.begins(call.correlationId, receiver, stream, id, { circuit, paused });
+    return flight;
+  }
+
+  function beginsSync({ partner, call, kind }: Passage): Trial {
+    const { id } = partner.company;
+    const circuit = circuitOf(id, 'sync');
+    const where = () => `${kind} ${call.url} at ${id}`;
+    demand(circuit !== 'open', 'no call while the circuit is open', where);
+    const isTrial = circuit === 'halfOpen';
+    const count = trials.get(id) ?? 0;
+    demand(!isTrial || count === 0, 'one trial at a time while half-open', where);
+    if (isTrial) trials.set(id, count + 1);
+    return { partner: id, isTrial };
+  }
+
+  return {
+    begins(passage) {
+      const { kind, call } = passage;
+      if (kind === 'probe') return null;
+      if (kind === 'delivery')
+        return {
+          flight: beginsDelivery(passage),
+          wasHalfOpen: circuitOf(passage.partner.company.id, 'async') === 'halfOpen',
+        };
+      const trial = beginsSync(passage);
+      if (kind === 'command') judge.commands.forwards(readCommand(passage).id);
+      if (kind === 'result') judge.commands.relays(call.url, call.body ?? '');
+      return trial;
+    },
+    taken(passage, flight) {
+      const { kind, partner, call } = passage;
+      if (kind === 'delivery') {
+        judge.deliveries.taken((flight as { flight: Flight }).flight, partner.copies, call.method, call.body ?? '');
+        return null;
+      }
+      if (kind === 'authorize') return partner.authorize();
+      if (kind !== 'command') return kind === 'probe' ? [] : null;
+      const { id, name, responseUrl } = readCommand(passage);
+      const result = partner.command(id, name, responseUrl);
+      judge.commands.took(id, result);
+      return answerLater(world, partner, id, result);
+    },
+    ends(passage, flight, outcome) {
+      const { kind } = passage;
+      if (kind === 'delivery') {
+        const { flight: own, wasHalfOpen } = flight as { flight: Flight; wasHalfOpen: boolean };
+        judge.deliveries.ends(own, outcome);
+        if (wasHalfOpen) tellTrial(outcome);
+        return;
+      }
+      if (kind === 'probe') return;
+      const { partner, isTrial } = flight as Trial;
+      if (isTrial) {
+        trials.set(partner, (trials.get(partner) ?? 1) - 1);
+        tellTrial(outcome);
+      }
+      if (kind === 'command') judge.commands.ended(readCommand(passage).id, outcome);
+    },
+    point: world.point,
+  };
+
+  function tellTrial({ class: met }: Outcome): void {
+    if (met === 'delivered') world.hit('a half-open trial succeeded');
+    else if (met === 'timeout' || met === 'unavailable') world.hit('a half-open trial failed');
+  }
+}

@@ -1,0 +1,368 @@
+/**
+ * One simulated world: a whole hub with its real machines, recorder and rules, on a simulated disk, clock and network, among
+ * simulated partners. Everything that happens comes from the seed.
+ *
+ * W1  The same seed gives the same trace, to the last line.
+ * W2  A crash takes the hub's process and nothing else: partners, disk and what is under way on the network stay.
+ */
+import { createHash } from 'node:crypto';
+import type { ObjectChange } from '../../src/domain/object.ts';
+import type { Trace } from '../../src/domain/trace.ts';
+import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
+import type { Caller, Hub } from '../../src/hub/hub.ts';
+import { type HubPorts, type HubSettings, noMeter } from '../../src/hub/ports.ts';
+import type { Store } from '../../storage/contract.ts';
+import { Agenda, clockOf, type Life, quiet } from './agenda.ts';
+import { type Cast, castOf, type Member, roleOf } from './cast.ts';
+import { Counters, type Sometimes } from './counters.ts';
+import { demand, type Request, Violation } from './facts.ts';
+import { Judge } from './judge.ts';
+import { type DiskRow, MemoryDisk } from './memory-disk.ts';
+import { MemoryStore, type Troubles, type WriteFate } from './memory-store.ts';
+import { Network } from './network.ts';
+import { objectReader } from './pushed.ts';
+import { Random } from './random.ts';
+import { judgeRotten, rot } from './rot.ts';
+import { SimulatedPartner } from './simulated-partner.ts';
+import { watcherOf } from './watcher.ts';
+import { troublesOf } from './world-disk.ts';
+import { difference, isStoreTrouble, rememberedBy, settingsOf } from './world-parts.ts';
+
+export interface WorldOptions {
+  readonly seed: number;
+  /** Fewer steps than the seed would make, for a shorter story of the same failure. */
+  readonly stepsMax?: number;
+  /** Instead of those that the seed would choose. */
+  readonly cast?: Cast;
+  readonly settings?: Partial<HubSettings>;
+  readonly print?: (line: string) => void;
+  /** Bends a part of the hub, to see whether the judge notices. */
+  readonly bend?: (parts: { store: Store; ports: HubPorts }) => { store: Store; ports: HubPorts };
+}
+
+type Point = Parameters<Troubles['point']>[0] | 'call.before' | 'call.after';
+
+/** How the disk is at the moment: shares of writes that go wrong, and how long one takes. */
+export interface DiskWeather {
+  readonly failing: number;
+  readonly msMax: number;
+}
+
+export interface Asked<T> {
+  readonly change?: ObjectChange;
+  readonly ok?: (value: T) => void;
+  /** `code` of the refusal, `lost` when the hub died, `down` when nobody was there. */
+  readonly failed?: (code: string) => void;
+  readonly stores?: (value: T) => boolean;
+}
+
+const startedAt = Date.parse('2026-03-01T08:00:00Z');
+/** A world that trims its log starts so long before the full hour. */
+const beforeHourMs = [480_000, 900_000] as const;
+const hourMs = 3_600_000;
+export const fairDisk: DiskWeather = { failing: 0, msMax: 3 };
+
+export class World {
+  readonly agenda = new Agenda(startedAt);
+  readonly random: Random;
+  /** Of disk and process. */
+  readonly chance: Random;
+  readonly cast: Cast;
+  readonly settings: HubSettings;
+  readonly partners = new Map<string, SimulatedPartner>();
+  readonly judge: Judge;
+  readonly counters = new Counters();
+  readonly disk = new MemoryDisk();
+  readonly network: Network;
+  readonly options: WorldOptions;
+  /** Companies whose deliveries an operator holds back. */
+  readonly paused = new Set<string>();
+  diskWeather: DiskWeather = fairDisk;
+  /** What becomes of the next writes, before chance has its say: for scenes that are written by hand. */
+  readonly fates: WriteFate[] = [];
+  life: Life = { number: 0, isAlive: false };
+  /** Null while nobody answers. */
+  hub: Hub | null = null;
+  created: CreatedHub | null = null;
+  failure: string | null = null;
+  /** Crashes are over: the healing has begun. */
+  isHealing = false;
+  readonly #digest = createHash('sha256');
+  #untold = '';
+  #instant = { at: Number.NaN, text: '' };
+  readonly #tail: string[] = [];
+  readonly #pending = new Map<Request, (code: string) => void>();
+  #ids = 0;
+  #armed: { point: Point; count: number; name: Sometimes } | null = null;
+  isMounted = true;
+  /** Rows that rotted, as they were, until they are made again. */
+  readonly rotten = new Map<string, DiskRow>();
+  /** What the last life held in memory when it ended. */
+  #before: { at: number; text: string } | null = null;
+
+  constructor(options: WorldOptions) {
+    this.options = options;
+    this.random = new Random(`seed ${options.seed}`);
+    this.chance = this.random.fork('chance');
+    this.cast = options.cast ?? castOf(this.random.fork('cast'));
+    this.settings = { ...settingsOf(this.random.fork('settings')), ...options.settings };
+    if (this.settings.eventsKeepDays > 0) {
+      this.agenda.now += hourMs - this.random.fork('hour').between(...beforeHourMs);
+    }
+    for (const company of this.cast.companies) {
+      this.partners.set(company.host, new SimulatedPartner(company, this.random.fork(company.host)));
+    }
+    this.judge = new Judge({ cast: this.cast, now: () => this.agenda.now, hit: this.hit }, this.settings);
+    this.network = new Network({
+      ...{ agenda: this.agenda, random: this.random.fork('network'), partners: this.partners, hit: this.hit },
+      trace: (line) => this.trace(line),
+      serve: (text) => this.judge.facts.served.add(text),
+      guarded: (work) => this.guarded(work),
+    });
+  }
+
+  readonly hit = (name: Sometimes): void => this.counters.hit(name);
+
+  /** Everything that can be told of a world goes here; two runs of a seed tell the same. [W1] */
+  trace(line: string): void {
+    if (this.#instant.at !== this.agenda.now)
+      this.#instant = { at: this.agenda.now, text: new Date(this.agenda.now).toISOString() };
+    const text = `${this.#instant.text} ${line}`;
+    this.#untold += text;
+    if (this.#untold.length > 65_536) this.#tell();
+    this.#tail.push(text);
+    if (this.#tail.length > 400) this.#tail.splice(0, 200);
+    this.options.print?.(text);
+  }
+
+  #tell(): void {
+    this.#digest.update(this.#untold);
+    this.#untold = '';
+  }
+
+  get digest(): string {
+    this.#tell();
+    return this.#digest.copy().digest('hex');
+  }
+
+  get tail(): readonly string[] {
+    return this.#tail;
+  }
+
+  newId(kind: string): string {
+    return `${kind}${++this.#ids}`;
+  }
+
+  /** Runs what may break a rule; the first breach stands. */
+  guarded(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  fail(error: unknown): void {
+    if (this.failure !== null) return;
+    this.failure = error instanceof Violation ? error.message : String(error instanceof Error ? error.stack : error);
+    this.trace(`FAILED ${this.failure}`);
+  }
+
+  /** Lets time pass. */
+  async pass(ms: number): Promise<void> {
+    const end = this.agenda.now + ms;
+    await quiet();
+    for (let next = this.agenda.peek(); next !== null && next <= end && !this.failure; next = this.agenda.peek()) {
+      await this.agenda.step();
+    }
+    if (!this.failure) this.agenda.now = Math.max(this.agenda.now, end);
+  }
+
+  /** Lets time pass until something is so, which is looked at once an instant; false when it is not after so long. */
+  async until(isSo: () => boolean, msMax: number): Promise<boolean> {
+    const end = this.agenda.now + msMax;
+    await quiet();
+    while (!isSo() && !this.failure) {
+      const next = this.agenda.peek();
+      if (next === null || next > end) return false;
+      while (this.agenda.peek() === next && !this.failure) await this.agenda.step();
+    }
+    return !this.failure;
+  }
+
+  /** Asks the hub for something, as a partner or an operator would, and does not wait for the end. */
+  ask<T>(kind: string, work: (hub: Hub, trace: Trace) => Promise<T>, asked: Asked<T> = {}): void {
+    const { hub, life } = this;
+    if (!hub) {
+      asked.failed?.('down');
+      return;
+    }
+    const id = this.newId('c');
+    const request = this.judge.begins(id, kind, life.number, asked.change);
+    this.trace(
+      `ask ${kind} ${id} ${asked.change ? `${asked.change.method} ${asked.change.module} ${asked.change.id}` : ''}`,
+    );
+    if (asked.failed) this.#pending.set(request, asked.failed);
+    const ended = (how: () => void) => {
+      if (!life.isAlive) return;
+      this.#pending.delete(request);
+      this.guarded(how);
+    };
+    const answered = (async () => work(hub, { requestId: this.newId('r'), correlationId: id }))();
+    answered.then(
+      (value) =>
+        ended(() => {
+          this.trace(`ok ${id}`);
+          this.judge.succeeded(request, asked.stores?.(value) ?? true);
+          asked.ok?.(value);
+        }),
+      (error: unknown) =>
+        ended(() => {
+          this.judge.refused(request, error);
+          this.trace(`refused ${id} ${request.code}`);
+          asked.failed?.(request.code ?? '');
+        }),
+    );
+  }
+
+  /** The caller as a door would find it; null when its token is not good. */
+  callerOf(hub: Hub, member: Member, trace: Trace): Caller | null {
+    const partner = this.partners.get(member.host);
+    const credential = partner?.hubToken ? hub.authenticate(partner.hubToken) : null;
+    if (credential?.kind !== 'hub') return null;
+    return { partner: credential.partner, party: roleOf(member), id: member.party, trace };
+  }
+
+  /** Starts a hub on what the disk holds. */
+  start(): void {
+    const life: Life = { number: this.life.number + 1, isAlive: true };
+    this.life = life;
+    this.trace(`start ${life.number}`);
+    this.judge.facts.troubledAt = this.agenda.now;
+    const plain = { store: new MemoryStore(this.disk, troublesOf(this, life)), ports: this.#ports(life) };
+    const { store, ports } = this.options.bend?.(plain) ?? plain;
+    const created = createHub(store, ports, this.settings, 'simulated');
+    this.created = created;
+    if (life.number > 1 && this.chance.chance(0.1)) {
+      this.arm('read', this.chance.between(1, 60), 'a crash at any moment');
+    }
+    created.recover().then(
+      () => {
+        if (!life.isAlive) return;
+        this.hub = created.hub;
+        this.judge.facts.known();
+        this.guarded(() => this.#judgeRecovery(created));
+        this.guarded(() => judgeRotten(this));
+        this.judge.facts.troubledAt = this.agenda.now;
+        this.trace(`ready ${life.number}`);
+      },
+      (error: unknown) => {
+        if (!life.isAlive) return;
+        // A process that cannot start ends; whoever looks after it starts it again.
+        if (!isStoreTrouble(error)) this.fail(error);
+        this.crash(null);
+      },
+    );
+  }
+
+  /** The process dies, and with it all that it did not write. [W2] */
+  crash(name: Sometimes | null): void {
+    if (!this.life.isAlive) return;
+    this.life.isAlive = false;
+    if (name) this.hit(name);
+    if (this.hub === null && name) this.hit('a crash while the hub was recovering');
+    if ([...this.judge.commands.stories.values()].some(({ forwards, met }) => forwards === 1 && met === null)) {
+      this.hit('a command was cut off by a crash');
+    }
+    const { created } = this;
+    // A fact that is written and that the hub has not heard of yet is known to the next life alone.
+    const isWhole = this.hub && created && this.judge.facts.isHeard;
+    const before = isWhole ? { at: this.agenda.now, text: rememberedBy(created) } : null;
+    [this.hub, this.created, this.#armed, this.isMounted] = [null, null, null, true];
+    const lost = this.chance.between(0, this.disk.losable(this.agenda.now));
+    this.#before = before;
+    if (lost > 0) this.hit('a crash lost settles');
+    this.disk.lose(lost);
+    if (this.chance.chance(0.12)) rot(this);
+    this.trace(`crash ${name} ${lost}`);
+    this.judge.facts.troubledAt = this.agenda.now;
+    this.judge.crashed(this.disk);
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    this.agenda.at(this.agenda.now + this.chance.between(1, 8_000), () => this.start());
+    this.agenda.at(this.agenda.now + 10, () => {
+      for (const failed of pending) this.guarded(() => failed('lost'));
+    });
+  }
+
+  /** Stops in order and starts again. */
+  restart(): void {
+    const { created, life } = this;
+    if (!created || !this.hub) return;
+    this.hub = null;
+    this.hit('an orderly restart');
+    this.trace('close');
+    created.close().then(
+      () => life.isAlive && this.crash(null),
+      (error: unknown) => life.isAlive && this.fail(error),
+    );
+  }
+
+  /** The process dies when it comes to a named moment for the n-th time. */
+  arm(point: Point, count: number, name: Sometimes): void {
+    this.#armed = { point, count, name };
+  }
+
+  readonly point = (point: Point): void => {
+    const armed = this.#armed;
+    if (armed?.point !== point || this.isHealing || --armed.count > 0) return;
+    this.crash(armed.name);
+  };
+
+  /** What a restart finds is what there was, when nothing of it was being written at the end. */
+  #judgeRecovery(created: CreatedHub): void {
+    const before = this.#before;
+    if (before === null || before.at <= this.judge.facts.writtenAt) return;
+    const after = rememberedBy(created);
+    this.hit('a restart found everything as it was');
+    demand(after === before.text, 'a restart finds everything as it was', () => difference(before.text, after));
+  }
+
+  #ports(life: Life): HubPorts {
+    const watcher = watcherOf(this);
+    const random = this.random.fork(`life ${life.number}`);
+    return {
+      clock: clockOf(this.agenda, life),
+      random: () => random.next(),
+      client: this.network.client(life, watcher),
+      versions: this.network.versions(life),
+      lists: this.network.lists(life),
+      reader: objectReader,
+      secrets: {
+        newToken: () => this.newId('token'),
+        digest: (token) => `digest of ${token}`,
+        seal: (text) => `sealed ${text}`,
+        open: (sealed) => sealed.slice('sealed '.length),
+        isStale: () => false,
+        newId: () => this.newId('id'),
+      },
+      log: {
+        debug: () => {},
+        info: () => {},
+        warn: () => {},
+        error: (fields, message) => life.isAlive && this.#heard(fields, message),
+      },
+      meter: noMeter,
+      bodiesMax: 1 << 20,
+    };
+  }
+
+  /** What the hub calls an error must come from outside it. */
+  #heard(fields: object, message: string): void {
+    const { err } = fields as { err?: unknown };
+    const isPoisoned = String(err).includes('poisoned on purpose');
+    this.trace(`log ${message}: ${String(err)}`);
+    if (isPoisoned) this.hit('an actor threw and came back');
+    else if (err !== undefined && !isStoreTrouble(err)) this.fail(err);
+  }
+}

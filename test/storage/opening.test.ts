@@ -1,0 +1,141 @@
+/** Openings that did not end, and what the log may have lost before them. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Level } from 'level';
+import t from 'tap';
+import type { Store } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { OpeningFile } from '../../storage/opening.ts';
+import { backupStore, verifyStore } from '../../storage/restore.ts';
+import { directoryFor } from '../support/directory.ts';
+import { breakAssertion, flip, noise } from './spoil.ts';
+import { append, event, row } from './support.ts';
+
+const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+
+/** A closed store; opened twice, so that there is a table. */
+async function filled(directory: string): Promise<void> {
+  for (const part of ['a', 'b']) {
+    const store = await open(directory);
+    for (let i = 0; i < 50; i += 1) await append(store, { events: [event()], puts: [row(`${part} ${i}`)] });
+    await store.close();
+  }
+}
+
+const child = join(import.meta.dirname, 'child.ts');
+const openedByChild = (directory: string) =>
+  spawnSync(process.execPath, [...process.execArgv, child, 'sequence', directory, '0'], { encoding: 'utf8' });
+
+t.test('a table that breaks an assertion of the engine is told by every start after the first [M6]', async (t) => {
+  const dataDir = directoryFor(t);
+  const directory = join(dataDir, 'store');
+  await filled(directory);
+  breakAssertion(join(directory, 'db'));
+  const { signal, stderr } = openedByChild(directory);
+  t.equal(signal, 'SIGABRT', 'TRAP: the engine ends the process');
+  t.match(stderr, /Assertion `internal_key.size\(\) >= 8' failed/);
+  const opening = JSON.parse(readFileSync(join(directory, 'opening'), 'utf8'));
+  t.match(opening, { directory, attempts: 1 });
+  for (const attempts of [2, 3]) {
+    const error = await open(directory).catch((reason: unknown) => reason);
+    t.match(error, { name: 'StoreUnavailable' });
+    const { message } = error as Error;
+    t.match(message, `${directory} is damaged, the hub does not start on it`);
+    t.match(message, "Assertion `internal_key.size() >= 8' failed");
+    t.match(message, `(${attempts} attempts to open it since ${opening.since}). Restore a backup`);
+  }
+  const { faults } = await verifyStore(dataDir);
+  t.match(faults, [/^LevelDB ends any process that reads it, with SIGABRT: .*Assertion/]);
+  await t.rejects(backupStore(directory, join(dataDir, 'backup')), { message: /Assertion/ });
+});
+
+t.test('a look at such a store that no hub has met says the same, and its process outlives it', async (t) => {
+  const dataDir = directoryFor(t);
+  await filled(join(dataDir, 'store'));
+  breakAssertion(join(dataDir, 'store', 'db'));
+  t.match((await verifyStore(dataDir)).faults, [/Assertion/]);
+});
+
+t.test('an opening that was only killed stops nothing: the store opens, and nothing of it is left', async (t) => {
+  const directory = directoryFor(t);
+  await filled(directory);
+  for (const leave of [
+    () => new OpeningFile(directory).begin(),
+    async () => writeFileSync(join(directory, 'opening'), '{"sin'),
+  ]) {
+    await leave();
+    const store = await open(directory);
+    t.match(store.health(), { state: 'open', reason: null });
+    t.notOk(existsSync(join(directory, 'opening')));
+    await append(store);
+    await store.close();
+  }
+});
+
+t.test('a store that another process has is in use, whatever was left of an opening', async (t) => {
+  const directory = directoryFor(t);
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  await new OpeningFile(directory).begin();
+  await t.rejects(open(directory), { name: 'StoreUnavailable', message: /is in use by another process/ });
+});
+
+/** Owed to A: 1 to 6. Delivered 1 to 3; 4 waits for another attempt, and its row alone is lost; 5 is delivered, and the floor is 5. */
+async function withoutItsRow(directory: string): Promise<void> {
+  const store = await open(directory);
+  const fence = store.held(0);
+  if (fence === null) throw new Error('no fence');
+  const end = (seq: number, state: 'PENDING' | 'DELIVERED', data: unknown) =>
+    store.settle(fence, [{ dest: 'A', shard: 0, seq, state, data }], [{ dest: 'A', shard: 0, seq }]);
+  for (let i = 0; i < 6; i += 1) await append(store, { events: [event({ to: i === 1 ? ['B'] : ['A'] })] });
+  for (const seq of [1, 3]) await end(seq, 'DELIVERED', null);
+  // Longer than a block of the log: what is dropped with it ends in the next one.
+  await end(4, 'PENDING', noise(4, 40_000));
+  await end(5, 'DELIVERED', null);
+  await store.close();
+  flip(join(directory, 'db'), '.log', noise(4, 40_000).slice(0, 60));
+}
+
+/** What happens to the store before the hub opens it. */
+const before: Readonly<Record<string, (dataDir: string) => Promise<unknown> | undefined>> = {
+  'at once': () => undefined,
+  'after an opening that was killed when the engine had opened it': async (dataDir) => {
+    await new OpeningFile(join(dataDir, 'store')).begin();
+    const db = new Level(join(dataDir, 'store', 'db'));
+    await db.open();
+    await db.close();
+  },
+  'after a look at it, which makes tables of the log': (dataDir) => verifyStore(dataDir),
+};
+
+for (const [when, look] of Object.entries(before)) {
+  t.test(
+    `a delivery whose row was lost from the log is owed again, though a later floor stood: ${when} [S6]`,
+    async (t) => {
+      const dataDir = directoryFor(t);
+      const directory = join(dataDir, 'store');
+      await withoutItsRow(directory);
+      await look(dataDir);
+      const store = await open(directory);
+      t.teardown(() => store.close());
+      t.equal(store.health().state, 'open');
+      t.equal(await store.delivery('A', 0, 4), null, 'its row is lost');
+      t.match(await store.delivery('A', 0, 5), { state: 'DELIVERED' }, 'a later one is there');
+      t.strictSame(await store.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+    },
+  );
+}
+
+t.test('where nothing was lost no floor moves, not even below what has no row', async (t) => {
+  const directory = directoryFor(t);
+  const store = await open(directory);
+  const fence = store.held(0);
+  if (fence === null) throw new Error('no fence');
+  for (let i = 0; i < 3; i += 1) await append(store, { events: [event({ to: ['A'] })] });
+  await store.settle(fence, [], [{ dest: 'A', shard: 0, seq: 3 }]);
+  await store.close();
+  const again = await open(directory);
+  t.teardown(() => again.close());
+  t.strictSame(await again.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+});

@@ -1,0 +1,151 @@
+/** Backups of a PostgreSQL store, and the way from the embedded store into a database: nothing is lost, and no byte changes. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Store } from '../../storage/contract.ts';
+import { copyToPostgres } from '../../storage/copy.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { openPostgresStore } from '../../storage/postgres-store.ts';
+import { restoreBackup, verifyStore } from '../../storage/restore.ts';
+import { directoryFor } from '../support/directory.ts';
+import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { append, collect, event, gone, row, trimAll } from './support.ts';
+import { backupSuite } from './trim-suite.ts';
+
+/** Everything that a hub can read of a store. */
+async function everything(store: Store): Promise<unknown> {
+  const deliveries = async (dest: string) => [
+    await store.deliveries({ dest, shard: 0, rows: 'open', limit: 1000 }),
+    await store.deliveries({ dest, shard: 0, rows: 'DELIVERED', limit: 1000 }),
+  ];
+  return {
+    head: store.head(0),
+    horizon: store.horizon(0),
+    log: await store.read({ shard: 0, after: 0, limit: 100_000 }),
+    histories: await Promise.all([0, 1, 2, 3].map((i) => store.history(0, `s ${i}`))),
+    correlated: await store.correlated('c 1'),
+    rows: [...(await collect(store.scan('sessions'))), ...(await collect(store.scan('cdrs')))],
+    list: await store.list({ kind: 'sessions', shelves: ['NL-TNM', 'S2'], offset: 3, limit: 50 }),
+    due: await store.due(0),
+    floors: await store.floors(),
+    deliveries: [await deliveries('A'), await deliveries('B-😀')],
+  };
+}
+
+/** An embedded store with something of everything, closed; resolves with what it holds. */
+async function embedded(directory: string): Promise<unknown> {
+  const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+  const bodies = ['{ "a" : 1.0 }', '', null, 'é😀\n', 'x\0y\x01z\x010', 'long '.repeat(5000)];
+  for (let i = 0; i < 240; i += 1) {
+    await append(store, {
+      idem: `key ${i}`,
+      events: [
+        event({ stream: `s ${i % 4}`, correlationId: i % 5 === 0 ? `c ${i % 3}` : null, to: ['A', 'B-😀'], data: i }),
+      ],
+      puts: [
+        row(`${i % 50}`, {
+          body: bodies[i % bodies.length] ?? null,
+          data: { i, text: '\0"\\' },
+          shelf: i % 7 ? 'NL-TNM' : null,
+        }),
+        ...(i % 9 === 0 ? [gone(`${(i * 7) % 50}`)] : []),
+        row(`c${i % 20}`, { kind: 'cdrs', shelf: 'S2' }),
+      ],
+      due: [{ key: `t ${i % 30}`, at: i % 4 ? event().at : null }],
+    });
+  }
+  const fence = store.held(0);
+  if (fence === null) throw new Error('no fence');
+  const settled = (dest: string, seq: number, state: 'PENDING' | 'DEAD' | 'DELIVERED') => {
+    return { dest, shard: 0, seq, state, data: { attempts: seq } };
+  };
+  const rows = [settled('A', 100, 'DEAD'), settled('A', 120, 'DELIVERED'), settled('B-😀', 130, 'PENDING')];
+  await store.settle(fence, rows, [{ dest: 'A', shard: 0, seq: 119 }]);
+  await trimAll(store, 60);
+  const held = await everything(store);
+  await store.close();
+  return held;
+}
+
+function suite(server: PostgresServer): void {
+  let schemas = 0;
+  const fresh = (): string => server.url(`copy_${++schemas}`);
+  const urls = new Map<string, string>();
+
+  // A place that holds a backup is a store again when the backup was copied into the database.
+  backupSuite(
+    t,
+    async (place) => {
+      const url = urls.get(place) ?? fresh();
+      if (!urls.has(place) && existsSync(join(place, 'manifest.json'))) await copyToPostgres(join(place, 'store'), url);
+      urls.set(place, url);
+      return openPostgresStore({ url, node: 'test' });
+    },
+    { ownDirectory: false },
+  );
+
+  t.test('a copied store is the same in all that can be read, goes on, and remembers its keys', async (t) => {
+    const directory = join(directoryFor(t), 'store');
+    const held = await embedded(directory);
+    const url = fresh();
+    const steps = new Set<string>();
+    const copied = await copyToPostgres(directory, url, (step) => steps.add(step));
+    t.match(copied, { head: 240, horizon: 60, events: 184, deliveries: 3, floors: 1 });
+    t.ok(steps.has('copying') && steps.has('verifying'));
+    const store = await openPostgresStore({ url, node: 'test' });
+    t.teardown(() => store.close());
+    t.strictSame(await everything(store), held);
+    t.equal(store.shardOf('NL-TNM'), 0, 'a copied store keeps its one shard');
+    t.ok((store.held(0)?.token ?? 0) > 1, 'the token goes on');
+    t.strictSame(await append(store, { idem: 'key 239' }), { first: 240, last: 240, replayed: true });
+    t.equal((await append(store)).first, 241);
+  });
+
+  t.test('there and back: a backup of the copy restores to an embedded store that is the same', async (t) => {
+    const root = directoryFor(t);
+    const held = await embedded(join(root, 'store'));
+    const url = fresh();
+    await copyToPostgres(join(root, 'store'), url);
+    const store = await openPostgresStore({ url, node: 'test' });
+    const manifest = await store.backup(join(root, 'backup'));
+    await store.close();
+    t.match(manifest, { heads: { 0: 240 }, horizons: { 0: 60 }, events: 184, deliveries: 3 });
+    t.strictSame((await verifyStore(join(root, 'backup'))).faults, []);
+    await restoreBackup(join(root, 'backup'), join(root, 'again'), { replace: false, now: new Date() });
+    const again = await openLevelStore({ directory: join(root, 'again'), node: 'test', ballastBytes: 0 });
+    t.teardown(() => again.close());
+    t.match(again.health(), { state: 'open', reason: null, damagedRows: [] });
+    t.strictSame(await everything(again), held);
+  });
+
+  t.test('a copy that cannot be made says why, and leaves the schema empty', async (t) => {
+    const root = directoryFor(t);
+    const directory = join(root, 'store');
+    await embedded(directory);
+    const url = fresh();
+    await t.rejects(copyToPostgres(join(root, 'none'), url), { message: /holds no store/ });
+    const open = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+    await t.rejects(copyToPostgres(directory, url), { message: /is in use by another process/ });
+    await open.close();
+    const other = await openPostgresStore({ url, node: 'other' });
+    await t.rejects(copyToPostgres(directory, url), { message: /is in use by the hub other/ });
+    await other.close();
+    await copyToPostgres(directory, url);
+    await t.rejects(copyToPostgres(directory, url), { message: /is not empty: a copy goes into a new one/ });
+  });
+
+  t.test('[S10] a log in several shards is not backed up in this form, in words', async (t) => {
+    const store = await openPostgresStore({ url: fresh(), node: 'test' });
+    t.teardown(() => store.close());
+    const fence = store.held(7);
+    if (fence === null) throw new Error('no fence');
+    await store.append({ fence, idem: 'x', events: [event()] });
+    const target = join(directoryFor(t), 'backup');
+    await t.rejects(store.backup(target), { message: /several shards.*pg_basebackup/ });
+    t.notOk(existsSync(target));
+    t.equal((await store.append({ fence, idem: 'y', events: [event()] })).first, 2);
+  });
+}
+
+if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
+else suite(await startPostgres(t));

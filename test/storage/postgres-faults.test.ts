@@ -1,0 +1,289 @@
+/** Lost connections, late packets, cancelled waits, a server that goes and comes: nothing acknowledged is lost, nothing is written twice. */
+import { randomBytes } from 'node:crypto';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { Damaged, type DeliveryRow, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
+import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
+import { Link } from '../support/link.ts';
+import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { append, event, row, until } from './support.ts';
+
+let schemas = 0;
+
+async function opened(
+  t: Test,
+  server: PostgresServer,
+  { through, ...options }: Partial<PostgresStoreOptions> & { through?: Link } = {},
+): Promise<PostgresStore> {
+  const url = server.url(`fault_${++schemas}`);
+  const port = through?.port ?? server.port;
+  const store = await openPostgresStore({ url: url.replace(`:${server.port}`, `:${port}`), node: 'test', ...options });
+  t.teardown(() => store.close());
+  return store;
+}
+
+/** Every event stands once, and sequences have no hole. */
+async function mustBeWhole(t: Test, store: PostgresStore, acknowledged: ReadonlyMap<number, string>): Promise<void> {
+  const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+  t.ok(
+    events.every(({ seq }, i) => seq === i + 1),
+    'dense',
+  );
+  t.equal(new Set(events.map(({ stream }) => stream)).size, events.length, 'none twice');
+  const lost = [...acknowledged].filter(([seq, stream]) => events[seq - 1]?.stream !== stream);
+  t.strictSame(lost, [], `${acknowledged.size} were acknowledged, ${events.length} are there`);
+}
+
+const inLog = async (server: PostgresServer, stream: string, schema = `fault_${schemas}`): Promise<number> =>
+  (await server.query(`select 1 from ${schema}.events where stream = $1`, [stream])).length;
+
+const isOpen = (store: PostgresStore) => until(() => store.health().state === 'open');
+
+/** Appends by so many callers, each under its key until it is known; what was acknowledged. */
+function load(t: Test, store: PostgresStore, callers: number) {
+  const acknowledged = new Map<number, string>();
+  const isWrong: unknown[] = [];
+  let [next, going] = [0, true];
+  const one = async (): Promise<void> => {
+    while (going) {
+      const id = `n ${++next}`;
+      for (let done = false; !done && (going || store.health().state !== 'closed'); ) {
+        try {
+          // A lease that has run out while the server was away is renewed when it is back.
+          await until(() => store.held(0) !== null || !going);
+          if (store.held(0) === null) return;
+          const { first, last } = await append(store, {
+            idem: id,
+            events: [event({ stream: id })],
+            puts: [row(`${next % 9}`)],
+          });
+          if (first !== last) isWrong.push([first, last]);
+          acknowledged.set(last, id);
+          done = true;
+        } catch (error) {
+          // Not written for certain: this caller gives up; unknown: it asks again.
+          if (!(error instanceof OutcomeUnknown)) done = true;
+          if (!(error instanceof OutcomeUnknown || error instanceof StoreUnavailable)) isWrong.push(error);
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+      }
+    }
+  };
+  const all = Promise.all(Array.from({ length: callers }, one));
+  t.teardown(() => {
+    going = false;
+  });
+  return {
+    acknowledged,
+    async end(): Promise<void> {
+      going = false;
+      await all;
+      if (isWrong.length > 0) throw new Error(`${isWrong.length} went wrong`, { cause: isWrong[0] });
+    },
+  };
+}
+
+function suite(server: PostgresServer): void {
+  t.test(
+    '[S3] a commit whose answer was lost with its connection is found in the log, and acknowledged once',
+    async (t) => {
+      const link = await Link.to(t, server.port);
+      const store = await opened(t, server, { through: link });
+      await append(store, { events: [event({ stream: 'before' })] });
+      link.hold('to client');
+      const answer = append(store, { idem: 'x', events: [event({ stream: 'lost' })] });
+      await until(async () => (await inLog(server, 'lost')) === 1);
+      link.lose();
+      t.match(await answer, { first: 2, last: 2 });
+      link.deliver();
+      await isOpen(store);
+      t.strictSame(await append(store, { idem: 'x', events: [event({ stream: 'lost' })] }), {
+        first: 2,
+        last: 2,
+        replayed: true,
+      });
+      await mustBeWhole(t, store, new Map([[2, 'lost']]));
+    },
+  );
+
+  t.test('[S3] a statement that the network delivers late, after it was sent again, writes nothing', async (t) => {
+    const link = await Link.to(t, server.port);
+    const store = await opened(t, server, { through: link });
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    const delivery = (state: DeliveryRow['state'], seq = 1): DeliveryRow => ({
+      dest: 'A',
+      shard: 0,
+      seq,
+      state,
+      data: null,
+    });
+    await append(store, { events: [event({ stream: 'before' })] });
+    await store.settle(fence, [delivery('PENDING')], []);
+    for (const late of ['append', 'settle'] as const) {
+      link.hold('to server');
+      const answer =
+        late === 'append'
+          ? append(store, { events: [event({ stream: late })] })
+          : store.settle(fence, [delivery('DEAD')], []);
+      await until(() => link.waiting() > 0);
+      link.lose();
+      await answer;
+      await isOpen(store);
+      await store.settle(fence, [delivery('PENDING')], []);
+      await append(store, { events: [event({ stream: `after ${late}` })] });
+      const backends = async () =>
+        (
+          await server.query(
+            "select 1 from pg_stat_activity where application_name like 'ocpi-hub%' and state = 'active'",
+          )
+        ).length;
+      link.deliver();
+      await until(async () => (await backends()) === 0 && link.waiting() === 0);
+      await append(store, { events: [event({ stream: `and ${late}` })] });
+      t.match(await store.delivery('A', 0, 1), { state: 'PENDING' }, `a late ${late} changes nothing`);
+    }
+    await mustBeWhole(t, store, new Map([[2, 'append']]));
+  });
+
+  t.test('connections that are killed under load: nothing acknowledged is lost, nothing stands twice', async (t) => {
+    const store = await opened(t, server);
+    const { acknowledged, end } = load(t, store, 12);
+    for (let kills = 0; kills < 15; kills += 1) {
+      const before = acknowledged.size;
+      await until(() => acknowledged.size > before + 20);
+      await server.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'ocpi-hub%'",
+      );
+    }
+    await end();
+    await isOpen(store);
+    await mustBeWhole(t, store, acknowledged);
+  });
+
+  t.test(
+    'a caller who waits too long: sent is unknown and found later, unsent is refused and never written',
+    async (t) => {
+      const link = await Link.to(t, server.port);
+      const store = await opened(t, server, { through: link, answerMs: 400, ttlMs: 60_000 });
+      await append(store, { events: [event({ stream: 'before' })] });
+      link.hold('to client');
+      const sent = append(store, { idem: 'sent', events: [event({ stream: 'sent' })] });
+      await until(async () => (await inLog(server, 'sent')) === 1);
+      const unsent = append(store, { idem: 'unsent', events: [event({ stream: 'unsent' })] });
+      await t.rejects(sent, OutcomeUnknown);
+      await t.rejects(unsent, StoreUnavailable);
+      await t.rejects(append(store, { idem: 'sent' }), OutcomeUnknown, 'it is still unknown');
+      link.deliver();
+      t.match(await append(store, { idem: 'sent' }), { first: 2, last: 2, replayed: true });
+      t.match(await append(store, { events: [event({ stream: 'after' })] }), { first: 3 });
+      t.equal(await inLog(server, 'unsent'), 0);
+    },
+  );
+
+  t.test('PITFALL: a cancelled wait for a standby answers with success, and is not believed', async (t) => {
+    const store = await opened(t, server, { answerMs: 60_000 });
+    await append(store, { events: [event({ stream: 'before' })] });
+    const names = (standbys: string) => server.query(`alter system set synchronous_standby_names = '${standbys}'`);
+    const reload = () => server.query('select pg_reload_conf()');
+    await names('nobody');
+    await reload();
+    t.teardown(async () => {
+      await names('');
+      await reload();
+    });
+    /** Statements that wait for a standby. */
+    const waiting = () =>
+      server.query<{ pid: number; since: string }>(
+        "select pid, query_start::text as since from pg_stat_activity where wait_event = 'SyncRep'",
+      );
+    let answered = false;
+    const answer = append(store, { idem: 'x', events: [event({ stream: 'waits' })] }).finally(() => {
+      answered = true;
+    });
+    answer.catch(() => {});
+    for (let cancels = 0; cancels < 2 && !answered; cancels += 1) {
+      await until(async () => answered || (await waiting()).length > 0);
+      const [one] = await waiting();
+      await server.query('select pg_cancel_backend($1)', [one?.pid ?? 0]);
+      await until(async () => answered || !(await waiting()).some(({ since }) => since === one?.since));
+    }
+    t.equal(await inLog(server, 'waits'), 1, 'the server has it');
+    t.notOk(answered, 'and nobody was told so');
+    await names('');
+    await reload();
+    t.match(await answer, { first: 2, last: 2 });
+    await mustBeWhole(t, store, new Map([[2, 'waits']]));
+  });
+
+  t.test(
+    'a server that is stopped and started: refused in words meanwhile, and on it goes without a restart',
+    async (t) => {
+      const store = await opened(t, server);
+      const heard: string[] = [];
+      store.onHealth(({ state }) => heard.push(state));
+      for (let i = 0; i < 5; i += 1) await append(store, { events: [event({ stream: `${i}` })] });
+      const fence = store.held(0);
+      if (fence === null) throw new Error('no fence');
+      await server.stop();
+      await until(() => store.health().state === 'failed');
+      await until(() =>
+        /no database server takes writes: 127\.0\.0\.1:\d+ connect ECONNREFUSED/.test(store.health().reason ?? ''),
+      );
+      await t.rejects(store.append({ fence, idem: 'away', events: [event()] }), StoreUnavailable);
+      await t.rejects(store.get(row('1')), StoreUnavailable);
+      t.equal(store.head(0), 5);
+      await until(() => store.held(0) === null);
+      await server.start();
+      await isOpen(store);
+      await until(() => store.held(0) !== null);
+      t.strictSame(store.held(0), fence, 'nobody took the shard');
+      t.equal((await append(store)).first, 6);
+      t.strictSame(
+        heard.filter((state, i) => state !== heard[i - 1]),
+        ['failed', 'open'],
+      );
+    },
+  );
+
+  t.test('a server killed under load, three times: acknowledged is in the log, the log is dense', async (t) => {
+    const store = await opened(t, server);
+    const { acknowledged, end } = load(t, store, 16);
+    for (let kills = 0; kills < 3; kills += 1) {
+      const before = acknowledged.size;
+      await until(() => acknowledged.size > before + 100);
+      await server.kill();
+      await server.start();
+      await isOpen(store);
+    }
+    await end();
+    await mustBeWhole(t, store, acknowledged);
+  });
+
+  t.test('[S8] a page that rotted on the disk is reported and not served; the rest can be read', async (t) => {
+    const store = await opened(t, server);
+    const seqs = Array.from({ length: 12 }, (_, i) => i + 1);
+    const body = randomBytes(700).toString('hex');
+    for (const seq of seqs) await append(store, { events: [event({ stream: `${seq}`, body })], puts: [row(`${seq}`)] });
+    const [at] = await server.query<{ path: string }>(`select pg_relation_filepath('fault_${schemas}.events') as path`);
+    await server.stop();
+    const path = join(server.directory, at?.path ?? '');
+    const place = readFileSync(path).indexOf(body);
+    const file = openSync(path, 'r+');
+    writeSync(file, 'x', place + 100);
+    closeSync(file);
+    await server.start();
+    await isOpen(store);
+    const outcomes = await Promise.allSettled(seqs.map((seq) => store.event(0, seq)));
+    const damaged = outcomes.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+    t.ok(damaged.length > 0 && damaged.length < 12, `${damaged.length} of 12 are damaged`);
+    t.ok(damaged.every((error) => error instanceof Damaged));
+    t.match(store.health(), { state: 'quarantined', reason: /damaged: .*invalid page/ });
+    await t.rejects(append(store), StoreUnavailable);
+    t.match(await store.get(row('3')), { seq: 3 }, 'reads go on');
+  });
+}
+
+if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
+else suite(await startPostgres(t));

@@ -1,0 +1,97 @@
+/**
+ * Lists of the PostgreSQL store, counted by hours, beside the order that the embedded store keeps in memory: whatever is put, moved,
+ * removed and trimmed, every page and every count is the same.
+ */
+import fc from 'fast-check';
+import t from 'tap';
+import type { ListQuery, Put } from '../../storage/contract.ts';
+import { OrderIndex } from '../../storage/order-index.ts';
+import { openPostgresStore } from '../../storage/postgres-store.ts';
+import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { append, gone, row, trim } from './support.ts';
+
+const shelves = ['S1', 'S2', '😀', '\uffff'];
+/** Few hours, so that bounds and pages fall within one and between two; and some that are no instants at all. */
+const upd = fc.oneof(
+  fc
+    .record({ hour: fc.integer({ min: 0, max: 5 }), second: fc.integer({ min: 0, max: 5 }) })
+    .map(({ hour, second }) => {
+      return `2024-05-01T0${hour}:00:0${second}.000Z`;
+    }),
+  fc.constantFrom('', '2024', '2024-05-01T03', '\u{10ffff}', '2024-05-01T03\u{10ffff}', 'z'.repeat(20)),
+);
+const id = fc.integer({ min: 0, max: 25 }).map(String);
+const owner = fc.constantFrom('A', 'B');
+const put: fc.Arbitrary<Put> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc
+      .record({ id, owner, upd, shelf: fc.constantFrom(...shelves, null) })
+      .map(({ id, ...fields }) => row(id, fields)),
+  },
+  { weight: 1, arbitrary: fc.record({ id, owner }).map(({ id, owner }) => gone(id, { owner })) },
+);
+const query: fc.Arbitrary<ListQuery> = fc.record(
+  {
+    kind: fc.constant('sessions'),
+    shelves: fc.uniqueArray(fc.constantFrom(...shelves, 'unknown')),
+    offset: fc.integer({ min: 0, max: 30 }),
+    limit: fc.integer({ min: 0, max: 20 }),
+    from: upd,
+    to: upd,
+    after: fc.record({ upd, owner, id }),
+  },
+  { requiredKeys: ['kind', 'shelves', 'offset', 'limit'] },
+);
+const history = fc.record({
+  commits: fc.array(fc.array(put, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 12 }),
+  queries: fc.array(query, { minLength: 20, maxLength: 20 }),
+  /** Rows that are asked to go with the events up to this part of the log. */
+  trimmed: fc.record({ part: fc.double({ min: 0, max: 1, noNaN: true }), rows: fc.array(fc.record({ id, owner })) }),
+});
+
+function suite(server: PostgresServer): void {
+  t.test('every page and every count is that of the order in memory', async (t) => {
+    let schemas = 0;
+    let pages = 0;
+    const property = fc.asyncProperty(history, async ({ commits, queries, trimmed }) => {
+      const store = await openPostgresStore({ url: server.url(`lists_${++schemas}`), node: 'test', ttlMs: 60_000 });
+      try {
+        const order = new OrderIndex();
+        const writtenAt = new Map<string, number>();
+        const appended = commits.map((puts) => append(store, { puts }));
+        for (const [i, puts] of commits.entries()) {
+          for (const each of puts) {
+            order.place(each, each.gone ? null : each.shelf, each.gone ? '' : each.upd);
+            writtenAt.set(`${each.owner} ${each.id}`, i + 1);
+          }
+        }
+        await Promise.all(appended);
+        const upTo = Math.floor(trimmed.part * commits.length);
+        if (upTo > 0) {
+          await trim(store, upTo, { rows: trimmed.rows.map((each) => row(each.id, each)) });
+          for (const each of trimmed.rows) {
+            if ((writtenAt.get(`${each.owner} ${each.id}`) ?? 0) <= upTo) order.place(row(each.id, each), null, '');
+          }
+        }
+        for (const each of queries) {
+          const { places, total, offset } = order.page(each);
+          const page = await store.list(each);
+          const names = (rows: readonly { upd: string; owner: string; id: string }[]) =>
+            rows.map(({ upd, owner, id }) => [upd, owner, id]);
+          const same = JSON.stringify([names(page.rows), page.total, page.offset]);
+          const wanted = JSON.stringify([names(places), total, offset]);
+          if (same !== wanted) throw new Error(`${JSON.stringify(each)} gave ${same}, not ${wanted}`);
+          pages += 1;
+        }
+      } finally {
+        await store.close();
+      }
+    });
+    await fc.assert(property, { numRuns: 40, endOnFailure: true });
+    t.ok(pages >= 40 * 20, `${pages} pages`);
+  });
+}
+
+if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
+else suite(await startPostgres(t));

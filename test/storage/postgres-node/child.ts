@@ -1,0 +1,49 @@
+/**
+ * A node on a PostgreSQL store in a process of its own, which a test may stop or kill. Appends to whatever shard it holds, one commit
+ * after another in each; says what it gains, loses and what was acknowledged, a line each. Ends when its input does.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openPostgresStore } from '../../../storage/postgres-store.ts';
+import { event } from '../support.ts';
+
+const [url = '', node = '', ttlMs = '1500'] = process.argv.slice(2);
+/** Resolves when it has left this process. */
+const say = (line: string): Promise<void> =>
+  new Promise((resolve) => process.stdout.write(`${line}\n`, () => resolve()));
+const BUSY_SHARDS = 8;
+
+let ending = false;
+const store = await openPostgresStore({
+  ...{ url, node, sole: false, ttlMs: Number(ttlMs) },
+  gained: ({ shard, token }) => void say(`gained ${shard} ${token}`),
+  lost: (shard) => void say(`lost ${shard}`),
+});
+await say('ready');
+
+let count = 0;
+const writer = async (shard: number): Promise<void> => {
+  while (!ending) {
+    const fence = store.held(shard);
+    const stream = `${node} ${++count}`;
+    try {
+      if (fence === null) await sleep(20);
+      else {
+        const { last } = await store.append({ fence, idem: stream, events: [event({ stream })] });
+        await say(`ack ${shard} ${last} ${stream}`);
+      }
+    } catch (error) {
+      await say(`refused ${shard} ${(error as Error).name}`);
+      await sleep(20);
+    }
+  }
+};
+const writers = Promise.all(Array.from({ length: BUSY_SHARDS }, (_, shard) => writer(shard)));
+
+process.stdin.once('end', async () => {
+  ending = true;
+  await writers;
+  await store.close();
+  await say('left');
+  process.exit();
+});
+process.stdin.resume();

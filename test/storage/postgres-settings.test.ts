@@ -1,0 +1,171 @@
+/** Which servers and addresses are taken and which are refused, each for a reason that is named; and how a schema is made. */
+import t from 'tap';
+import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres-settings.ts';
+import { openPostgresStore } from '../../storage/postgres-store.ts';
+import { parsePostgresUrl } from '../../storage/postgres-url.ts';
+import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { append, until } from './support.ts';
+
+const safe: ServerSettings = {
+  ...{ version: 150_004, encoding: 'UTF8', fsync: 'on', full_page_writes: 'on', synchronous_commit: 'on' },
+  ...{
+    synchronous_standby_names: 'ANY 1 (a, b)',
+    zero_damaged_pages: 'off',
+    ignore_checksum_failure: 'off',
+    data_checksums: 'on',
+  },
+};
+
+t.test('each unsafe setting is named, and safe ones are not', async (t) => {
+  t.strictSame(unsafeSettings(safe, false), []);
+  t.strictSame(unsafeSettings({ ...safe, synchronous_commit: 'remote_apply' }, false), []);
+  t.strictSame(unsafeSettings({ ...safe, synchronous_standby_names: '' }, true), []);
+  t.strictSame(unsafeSettings({ ...safe, synchronous_standby_names: '', synchronous_commit: 'local' }, true), []);
+  const wrongs: [Partial<ServerSettings>, RegExp][] = [
+    [{ version: 140_010 }, /version 14: 15 or newer/],
+    [{ encoding: 'SQL_ASCII' }, /server_encoding SQL_ASCII/],
+    [{ fsync: 'off' }, /^fsync is off/],
+    [{ full_page_writes: 'off' }, /^full_page_writes is off/],
+    [{ synchronous_commit: 'off' }, /^synchronous_commit is off/],
+    [{ synchronous_commit: 'local' }, /^synchronous_commit is local: .*remote_apply/],
+    [{ synchronous_commit: 'remote_write' }, /^synchronous_commit is remote_write/],
+    [{ synchronous_standby_names: '' }, /^synchronous_standby_names is empty: .*\?single=1/],
+    [{ zero_damaged_pages: 'on' }, /^zero_damaged_pages is on/],
+    [{ ignore_checksum_failure: 'on' }, /^ignore_checksum_failure is on/],
+  ];
+  for (const [wrong, sentence] of wrongs) {
+    const said = unsafeSettings({ ...safe, ...wrong }, false);
+    t.equal(said.length, 1, JSON.stringify(wrong));
+    t.match(said[0], sentence);
+  }
+  t.equal(warningOf(safe), null);
+  t.match(warningOf({ ...safe, data_checksums: 'off' }), /^data_checksums is off/);
+});
+
+t.test('an address names hosts, schema and what is known of the server; nothing else is taken', async (t) => {
+  const address = parsePostgresUrl('postgres://hub:s%40cret@db1:5433,db2,[::1]:7/ocpi?schema=roaming&sslmode=require');
+  t.match(address, {
+    hosts: [
+      { host: 'db1', port: 5433 },
+      { host: 'db2', port: 5432 },
+      { host: '::1', port: 7 },
+    ],
+    ...{
+      user: 'hub',
+      password: 's@cret',
+      database: 'ocpi',
+      schema: 'roaming',
+      single: false,
+      ssl: { rejectUnauthorized: false },
+    },
+  });
+  t.notMatch(address.shown, /s%?4?0?@?cret/);
+  t.match(parsePostgresUrl('postgresql://db1/ocpi?single=1'), { schema: 'ocpi_hub', single: true, ssl: false });
+  for (const [url, why] of [
+    ['mysql://db1/ocpi', /expected postgres/],
+    ['postgres:///ocpi', /names no host/],
+    ['postgres://db1/ocpi?sslmode=prefer', /sslmode is one of/],
+    ['postgres://db1/ocpi?schema=x;drop', /small letters/],
+    ['postgres://db1/ocpi?pool=3', /unknown "pool"/],
+  ] as const)
+    t.throws(() => parsePostgresUrl(url), { name: 'TypeError', message: why });
+});
+
+function suite(server: PostgresServer): void {
+  t.test('a real server that is unsafe is refused with all its reasons, and taken when it is safe', async (t) => {
+    server.configure('fsync = off\nfull_page_writes = off\nsynchronous_commit = off');
+    await server.stop();
+    await server.start();
+    const open = (more = '') => openPostgresStore({ url: server.url('unsafe', more), node: 'test' });
+    await t.rejects(open(), {
+      message: /not safe to write on: fsync is off.*; full_page_writes is off.*; synchronous_commit is off/,
+    });
+    server.configure('fsync = on\nfull_page_writes = on\nsynchronous_commit = on');
+    await server.stop();
+    await server.start();
+    const url = server.url('unsafe').replace('single=1&', '');
+    await t.rejects(openPostgresStore({ url, node: 'test' }), { message: /synchronous_standby_names is empty/ });
+    const store = await open();
+    t.match(store.health(), { state: 'open', reason: null });
+    await store.close();
+  });
+
+  t.test('a server that becomes unsafe while it is used is not written on when it is back', async (t) => {
+    const store = await openPostgresStore({ url: server.url('becomes'), node: 'test' });
+    t.teardown(() => store.close());
+    await append(store);
+    server.configure('fsync = off');
+    await server.stop();
+    await server.start();
+    await until(() => /fsync is off/.test(store.health().reason ?? ''));
+    t.equal(store.health().state, 'failed');
+    server.configure('fsync = on');
+    await server.stop();
+    await server.start();
+    await until(() => store.health().state === 'open' && store.held(0) !== null);
+    t.equal((await append(store)).first, 2);
+  });
+
+  t.test('what a role or a database sets for its sessions cannot undo what the store relies on', async (t) => {
+    await server.query("alter role hub set statement_timeout = '10ms'; alter role hub set client_min_messages = error");
+    t.teardown(() => server.query('alter role hub reset all'));
+    const store = await openPostgresStore({ url: server.url('role'), node: 'test' });
+    await append(store, { events: Array.from({ length: 3000 }, () => ({ ...EVENT })) });
+    t.equal(store.head(0), 3000);
+    await store.close();
+    await server.query("alter role hub set synchronous_commit = off; alter role hub set statement_timeout = '0'");
+    await t.rejects(openPostgresStore({ url: server.url('role'), node: 'test' }), {
+      message: /synchronous_commit is off/,
+    });
+  });
+
+  t.test(
+    'the primary is found among several hosts, and what each of them says is told when there is none',
+    async (t) => {
+      const url = server.url('hosts').replace('@', '@127.0.0.1:1,');
+      const store = await openPostgresStore({ url, node: 'test' });
+      await append(store);
+      await store.close();
+      const none = server.url('hosts').replace(`:${server.port}`, ':1,127.0.0.1:2');
+      await t.rejects(openPostgresStore({ url: none, node: 'test' }), {
+        message: /127\.0\.0\.1:1 connect.*; 127\.0\.0\.1:2 connect/,
+      });
+    },
+  );
+
+  t.test('a schema is made once, by two nodes at once too; one that a newer hub made is refused', async (t) => {
+    const url = server.url('made');
+    const both = await Promise.all(['a', 'b'].map((node) => openPostgresStore({ url, node, sole: false })));
+    for (const store of both) await store.close();
+    const one = await openPostgresStore({ url: server.url('one'), node: 'test', shards: 1 });
+    t.equal(one.shardOf('NL-TNM'), 0);
+    await one.close();
+    const again = await openPostgresStore({ url: server.url('one'), node: 'test' });
+    t.strictSame(
+      [again.shardOf('NL-TNM'), Object.keys(again.health().heads)],
+      [0, ['0']],
+      'it keeps its number of shards',
+    );
+    await again.close();
+    await server.query('update made.meta set version = 99');
+    await t.rejects(openPostgresStore({ url, node: 'test' }), {
+      message: /schema made has version 99, made by a newer ocpi-hub/,
+    });
+  });
+}
+
+const EVENT = {
+  ...{
+    stream: 's',
+    type: 'object.put',
+    at: '2024-05-01T10:00:00.000Z',
+    party: null,
+    correlationId: null,
+    to: [],
+    data: null,
+  },
+  body: null,
+};
+
+if (postgresHere === null) t.comment('no PostgreSQL server is installed here: what needs one is left out');
+else suite(await startPostgres(t));

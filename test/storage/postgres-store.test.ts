@@ -1,0 +1,139 @@
+/** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
+import t from 'tap';
+import { StoreUnavailable } from '../../storage/contract.ts';
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
+import { directoryFor } from '../support/directory.ts';
+import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { storeSuite } from './contract-suite.ts';
+import { append, event, row } from './support.ts';
+import { trimSuite } from './trim-suite.ts';
+
+function suite(server: PostgresServer): void {
+  const schemas = new Map<string, string>();
+  const schemaAt = (place: string): string => {
+    const known = schemas.get(place) ?? `store_${schemas.size + 1}`;
+    schemas.set(place, known);
+    return known;
+  };
+  let statements = 0;
+  const onPoint = (name: string): void => {
+    if (name === 'write.before') statements += 1;
+  };
+  const open = (place: string): Promise<PostgresStore> =>
+    openPostgresStore({ url: server.url(schemaAt(place)), node: 'test', onPoint });
+
+  storeSuite(t, open);
+  // `backupSuite` is in postgres-copy.test.ts, with the way back.
+  trimSuite(t, open);
+
+  t.test(
+    '[W1] whatever waits goes into the next statement, of several shards too, and lands in order of the calls',
+    async (t) => {
+      const store = await open(directoryFor(t));
+      t.teardown(() => store.close());
+      // Shards of one lane.
+      const fences = [0, 4, 8].map((shard) => store.held(shard));
+      statements = 0;
+      const writes: Promise<unknown>[] = [];
+      for (let i = 0; i < 300; i += 1) {
+        const fence = fences[i % 3];
+        if (!fence) throw new Error('no fence');
+        for (const data of ['first', 'second']) {
+          const puts = [row(`${i}`, { data, owner: `${fence.shard}` })];
+          const due = [{ key: `${i}`, at: event().at }];
+          writes.push(
+            store.append({ fence, idem: `${i} ${data}`, events: [event({ stream: `${i}`, data })], puts, due }),
+          );
+        }
+        writes.push(store.settle(fence, [{ dest: 'A', shard: fence.shard, seq: 1, state: 'DEAD', data: i }], []));
+      }
+      await Promise.all(writes);
+      t.ok(statements <= 6, `${statements} statements for ${writes.length} writes`);
+      for (const shard of [0, 4, 8]) {
+        const log = await store.read({ shard, after: 0, limit: 1000 });
+        t.strictSame([log.length, store.head(shard)], [200, 200]);
+        t.ok(log.every(({ seq, data }, i) => seq === i + 1 && data === (i % 2 === 0 ? 'first' : 'second')));
+        for (const { stream, seq, data } of log) {
+          if (data !== 'second') continue;
+          const stored = await store.get(row(stream, { owner: `${shard}` }));
+          if (stored?.seq !== seq || stored.data !== 'second') t.fail(`row ${stream} is ${JSON.stringify(stored)}`);
+        }
+        t.equal((await store.due(shard)).length, 100);
+      }
+    },
+  );
+
+  t.test('[W6] what the database alone can refuse is refused alone: its neighbours are written', async (t) => {
+    const store = await open(directoryFor(t));
+    t.teardown(() => store.close());
+    // No index holds a name of so many bytes that no compression makes smaller.
+    const long = Array.from({ length: 4000 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7919) % 20_000))).join('');
+    const writes = Array.from({ length: 20 }, (_, i) =>
+      append(store, { events: [event({ stream: i === 7 ? long : `${i}` })], puts: [row('same', { data: i })] }),
+    );
+    const outcomes = await Promise.allSettled(writes);
+    t.strictSame(
+      outcomes.flatMap(({ status }, i) => (status === 'rejected' ? [i] : [])),
+      [7],
+    );
+    t.match(outcomes[7], { reason: { name: 'TypeError', message: /the database cannot hold this: index row/ } });
+    t.equal(store.head(0), 19);
+    t.match(await store.get(row('same')), { data: 19, seq: 19 });
+    t.equal(store.health().state, 'open');
+  });
+
+  t.test('[W4] a key that was committed among fresh ones: it is answered from the log, they are written', async (t) => {
+    const place = directoryFor(t);
+    const before = await open(place);
+    await append(before, { idem: 'old', events: [event(), event()] });
+    await before.close();
+    const store = await open(place);
+    t.teardown(() => store.close());
+    const answers = await Promise.all([
+      append(store, { idem: 'a', puts: [row('1', { data: 'a' })] }),
+      append(store, { idem: 'old', puts: [row('1', { data: 'old' })] }),
+      append(store, { idem: 'b' }),
+    ]);
+    t.strictSame(answers, [
+      { first: 3, last: 3, replayed: false },
+      { first: 1, last: 2, replayed: true },
+      { first: 4, last: 4, replayed: false },
+    ]);
+    t.match(await store.get(row('1')), { data: 'a', seq: 3 });
+  });
+
+  t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
+    // So many calls may hold the loop up for longer than a lease.
+    const url = server.url(schemaAt(directoryFor(t)));
+    const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+    t.teardown(() => store.close());
+    const outcomes = await Promise.allSettled(Array.from({ length: 20_000 }, () => append(store)));
+    const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    t.ok(refused.length > 0 && refused.every((reason) => reason instanceof StoreUnavailable));
+    t.equal(store.head(0), outcomes.length - refused.length);
+    t.equal(store.health().state, 'open');
+  });
+
+  t.test('pages are cut by the characters of bodies, as every engine counts them; at least one comes', async (t) => {
+    const store = await open(directoryFor(t));
+    t.teardown(() => store.close());
+    for (let i = 1; i <= 6; i += 1) {
+      const body = '😀'.repeat(50);
+      await append(store, {
+        events: [event({ body })],
+        puts: [row(`${i}`, { body, upd: `2024-05-01T10:00:0${i}.000Z` })],
+      });
+    }
+    const counts = async (size: number) => [
+      (await store.read({ shard: 0, after: 1, limit: 10, size })).length,
+      (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 1, limit: 10, size })).rows.length,
+    ];
+    t.strictSame(await counts(1), [1, 1]);
+    t.strictSame(await counts(100), [1, 1]);
+    t.strictSame(await counts(101), [2, 2]);
+    t.strictSame(await counts(10_000), [5, 5]);
+  });
+}
+
+if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
+else suite(await startPostgres(t));

@@ -1,0 +1,35 @@
+/**
+ * Rows that are kept as they were written.
+ */
+import t from 'tap';
+import { RecentRows } from '../../storage/recent-rows.ts';
+
+const row = (id: string, body: string | null = null, data = '{"n":1}') => ({
+  ...{ kind: 'sessions', owner: 'NL-CPO', id, shelf: 'NL-EMS', upd: '2026', seq: 1, body, data },
+});
+
+t.test('a row is what was written last, and each reader has its data for itself (W1)', async (t) => {
+  const rows = new RecentRows();
+  rows.add('a', row('A', 'old'));
+  rows.add('a', row('A', 'new', '{"n":2}'));
+  t.strictSame(rows.get('a'), { ...row('A', 'new'), data: { n: 2 } });
+  (rows.get('a')?.data as { n: number }).n = 3;
+  t.strictSame(rows.get('a')?.data, { n: 2 });
+  rows.delete('a');
+  t.equal(rows.get('a'), undefined);
+});
+
+t.test('it is bounded in number and in characters: the oldest go (W2)', async (t) => {
+  const many = new RecentRows();
+  for (let n = 0; n <= 16_384; n++) many.add(String(n), row(String(n)));
+  t.equal(many.get('0'), undefined);
+  t.ok(many.get('1'));
+  const large = new RecentRows();
+  for (const name of ['a', 'b', 'c']) large.add(name, row(name, 'x'.repeat(3 << 20)));
+  t.equal(large.get('a'), undefined);
+  t.ok(large.get('b'));
+  t.ok(large.get('c'));
+  large.delete('b');
+  large.add('d', row('d', 'x'.repeat(3 << 20)));
+  t.ok(large.get('c'), 'what was removed takes no room');
+});

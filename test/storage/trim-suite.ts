@@ -1,0 +1,254 @@
+/**
+ * The part of every store's exam that is about the past: trimming the log, and what must be left of it; and, for stores that can
+ * make them, backups.
+ */
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import type { Test } from 'tap';
+import { type DeliveryRow, Fenced, type Kept, type NewEvent, type Store } from '../../storage/contract.ts';
+import type { Opener } from './contract-suite.ts';
+import { append, event, row, trim } from './support.ts';
+
+const kept = (seq: number, fields: Partial<NewEvent>, rows: Kept['rows'] = []): Kept => ({
+  ...event(fields),
+  seq,
+  rows,
+});
+const seqs = (events: readonly { seq: number }[]): number[] => events.map(({ seq }) => seq);
+const everything = (store: Store): Promise<number[]> => store.read({ shard: 0, after: 0, limit: 1000 }).then(seqs);
+
+type Exam = (t: Test, store: Store, again: () => Promise<Store>, elsewhere: string) => Promise<void>;
+
+const promises = (t: Test, open: Opener) => (name: string, exam: Exam) =>
+  t.test(name, async (t) => {
+    const elsewhere = t.testdir({ data: {} });
+    const place = `${elsewhere}/data`;
+    let store = await open(place);
+    t.teardown(() => store.close());
+    const again = async (): Promise<Store> => {
+      await store.close();
+      store = await open(place);
+      return store;
+    };
+    await exam(t, store, again, elsewhere);
+  });
+
+export function trimSuite(t: Test, open: Opener): void {
+  const promise = promises(t, open);
+
+  promise('[S9] behind the horizon nothing changes; up to it there is what was kept', async (t, store, again) => {
+    for (const stream of ['a', 'b', 'a', 'c', 'a', 'b'])
+      await append(store, { events: [event({ stream, correlationId: `of ${stream}`, body: stream })] });
+    await trim(store, 4, {
+      keeps: [kept(3, { stream: 'a', type: 'object.base', data: { sum: 2 }, body: 'both', correlationId: null })],
+    });
+    const look = async (store: Store): Promise<void> => {
+      t.equal(store.horizon(0), 4);
+      t.equal(store.head(0), 6);
+      t.strictSame(await everything(store), [5, 6]);
+      t.strictSame(seqs(await store.read({ shard: 0, after: 2, limit: 1 })), [5], 'a page begins behind the horizon');
+      for (const seq of [1, 3, 4]) t.equal(await store.event(0, seq), null);
+      t.match(await store.event(0, 5), { stream: 'a' });
+      const [base, later] = await store.history(0, 'a');
+      t.match([base?.seq, base?.type, base?.data, base?.body], [3, 'object.base', { sum: 2 }, 'both']);
+      t.equal(later?.seq, 5);
+      t.strictSame(seqs(await store.history(0, 'b')), [6]);
+      t.strictSame(await store.history(0, 'c'), []);
+      t.strictSame(seqs(await store.correlated('of a')), [5], 'the kept one says that it has no correlation id');
+      t.strictSame(await store.correlated('of c'), []);
+    };
+    await look(store);
+    const second = await again();
+    t.match(second.health(), { state: 'open', reason: null, damagedRows: [] });
+    await look(second);
+    t.equal((await append(second)).first, 7, 'the sequence goes on');
+    await trim(second, 7);
+    const third = await again();
+    t.equal(third.health().state, 'open', 'also when nothing is left behind the horizon');
+    t.equal((await append(third)).first, 8);
+    t.strictSame(seqs(await third.history(0, 'a')), [3]);
+  });
+
+  promise('[S9] what an earlier trim kept is dropped when it is said so', async (t, store, again) => {
+    for (let i = 0; i < 4; i += 1) await append(store, { events: [event({ stream: 'a', correlationId: 'c' })] });
+    await trim(store, 1, { keeps: [kept(1, { stream: 'a', correlationId: 'c' })] });
+    t.strictSame(seqs(await store.correlated('c')), [1, 2, 3, 4]);
+    await trim(store, 3, { keeps: [kept(3, { stream: 'a' })], drops: [1] });
+    t.strictSame(seqs(await store.history(0, 'a')), [3, 4]);
+    t.strictSame(seqs(await store.correlated('c')), [4]);
+    const second = await again();
+    t.equal(second.health().state, 'open');
+    await trim(second, 4, { drops: [3] });
+    t.strictSame(await second.history(0, 'a'), []);
+    t.equal((await again()).health().state, 'open');
+  });
+
+  promise('[S9] of deliveries up to the horizon nothing is remembered any more', async (t, store, again) => {
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 4; i += 1) await append(store, { events: [event({ to: ['A', 'B'] })] });
+    const delivery = (dest: string, seq: number, state: DeliveryRow['state']): DeliveryRow => {
+      return { dest, shard: 0, seq, state, data: null };
+    };
+    await store.settle(
+      fence,
+      [1, 2, 3].flatMap((seq) => [delivery('A', seq, 'DEAD'), delivery('B', seq, 'DELIVERED')]),
+      [],
+    );
+    await trim(store, 2);
+    await store.settle(fence, [delivery('A', 1, 'DEAD'), delivery('A', 4, 'DEAD')], []);
+    const rows = async (store: Store, dest: string, of: 'open' | 'DELIVERED'): Promise<number[]> =>
+      seqs(await store.deliveries({ dest, shard: 0, rows: of, limit: 10 }));
+    const look = async (each: Store): Promise<void> => {
+      t.strictSame(await rows(each, 'A', 'open'), [3, 4]);
+      t.strictSame(await rows(each, 'B', 'DELIVERED'), [3]);
+      t.equal(await each.delivery('A', 0, 1), null);
+    };
+    await look(store);
+    await look(await again());
+  });
+
+  promise('[S9] a row goes with its event, unless a later event wrote it', async (t, store, again) => {
+    await append(store, { puts: [row('old'), row('new')] });
+    await append(store, { puts: [row('other')] });
+    const late = append(store, { puts: [row('new', { data: 'later' })] });
+    const trimmed = trim(store, 2, { rows: [row('old'), row('new'), row('never')] });
+    await Promise.all([late, trimmed]);
+    const look = async (store: Store): Promise<void> => {
+      t.strictSame(store.health().damagedRows, []);
+      const { rows } = await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 });
+      t.strictSame(rows.map(({ id }) => id).sort(), ['new', 'other']);
+      t.equal(await store.get(row('old')), null);
+      t.match(await store.get(row('new')), { data: 'later' });
+    };
+    await look(store);
+    await look(await again());
+  });
+
+  promise('[S9] a trim that is refused changes nothing', async (t, store) => {
+    for (const stream of ['a', 'b', 'a']) await append(store, { events: [event({ stream })] });
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    const refused = [
+      [trim(store, 0), RangeError],
+      [trim(store, 4), RangeError],
+      [trim(store, 2, { keeps: [kept(2, { stream: 'a' })] }), RangeError],
+      [trim(store, 2, { keeps: [kept(3, { stream: 'a' })] }), RangeError],
+      [trim(store, 2, { drops: [3] }), RangeError],
+      [trim(store, 2, { rows: [row('\0')] }), TypeError],
+      [trim(store, 2, { fence: { ...fence, token: fence.token - 1 } }), Fenced],
+    ] as const;
+    // All of them are asked at once, and any may be refused before its turn to be looked at.
+    for (const [trimmed] of refused) trimmed.catch(() => {});
+    for (const [trimmed, kind] of refused) await t.rejects(trimmed, kind);
+    t.strictSame(await everything(store), [1, 2, 3]);
+    t.equal(store.horizon(0), 0);
+    await trim(store, 2);
+    await t.rejects(trim(store, 2), RangeError, 'twice to the same place is once too often');
+    t.strictSame(await everything(store), [3]);
+  });
+
+  promise('[S9] who reads while the log is trimmed sees no hole', async (t, store) => {
+    const total = 600;
+    for (let from = 0; from < total; from += 100) {
+      await Promise.all(
+        Array.from({ length: 100 }, (_, i) => append(store, { events: [event({ stream: `${(from + i) % 3}` })] })),
+      );
+    }
+    let done = false;
+    let [reads, cut] = [0, 0];
+    const read = async (): Promise<void> => {
+      while (!done) {
+        const events = await store.read({ shard: 0, after: 0, limit: total });
+        const [first] = events;
+        const dense = events.every(({ seq }, i) => seq === (first?.seq ?? 0) + i);
+        const history = await store.history(0, '1');
+        if (!dense || history.length === 0) t.fail(`a hole behind ${first?.seq}`);
+        reads += 1;
+        if (first !== undefined && first.seq > 1) cut += 1;
+      }
+    };
+    const readers = Promise.all([read(), read()]);
+    let before: number[] = [];
+    for (let upTo = 6; upTo < total; upTo += 6) {
+      const last = (await store.history(0, '1', upTo - 6)).filter(({ seq }) => seq <= upTo).at(-1);
+      if (last === undefined) throw new Error('no event of the stream');
+      await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: before });
+      before = [last.seq];
+    }
+    done = true;
+    await readers;
+    t.ok(reads > 5 && cut > 0, `${reads} reads, ${cut} of them of a log that was cut`);
+  });
+}
+
+/** `ownDirectory`: the store lies in a directory of its own, where no backup may lie. */
+export function backupSuite(t: Test, open: Opener, { ownDirectory = true } = {}): void {
+  const promise = promises(t, open);
+
+  promise('[S10] a backup is one moment of the store, taken while it is written', async (t, store, _again, origin) => {
+    for (let i = 0; i < 300; i += 1)
+      await append(store, {
+        events: [event({ to: ['A'] })],
+        puts: [row(`${i}`)],
+        due: [{ key: `${i}`, at: event().at }],
+      });
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    await store.settle(
+      fence,
+      [{ dest: 'A', shard: 0, seq: 9, state: 'DEAD', data: 1 }],
+      [{ dest: 'A', shard: 0, seq: 9 }],
+    );
+    await trim(store, 5);
+    let done = false;
+    const writing = (async (): Promise<void> => {
+      while (!done) await append(store, { puts: [row('busy')] });
+    })();
+    const steps = new Set<string>();
+    const before = store.head(0);
+    const manifest = await store.backup(`${origin}/one`, { progress: (step) => steps.add(step) });
+    done = true;
+    await writing;
+    const head = manifest.heads[0] ?? 0;
+    t.ok(head >= before && store.head(0) > head, `the store went on from ${head} to ${store.head(0)}`);
+    t.match(manifest, { horizons: { 0: 5 }, events: head - 5, deliveries: 1, timers: 300 });
+    t.ok(steps.has('copying'));
+    const copy = await open(`${origin}/one`);
+    t.teardown(() => copy.close());
+    t.match(copy.health(), { state: 'open', damagedRows: [] });
+    t.equal(copy.head(0), head);
+    t.strictSame(
+      await copy.read({ shard: 0, after: 0, limit: 1000 }),
+      (await store.read({ shard: 0, after: 0, limit: 1000 })).filter(({ seq }) => seq <= head),
+    );
+    t.match(await copy.get(row('299')), { seq: 300 });
+    t.equal((await copy.due(0)).length, 300);
+    t.strictSame(await copy.floors(), [{ dest: 'A', shard: 0, seq: 9 }]);
+    t.match(await copy.delivery('A', 0, 9), { state: 'DEAD' });
+  });
+
+  promise('[S10] a backup that cannot be made says why, and leaves nothing', async (t, store, _again, origin) => {
+    for (const name of ['full', 'empty']) mkdirSync(`${origin}/${name}`);
+    for (const name of ['full/file', 'file']) writeFileSync(`${origin}/${name}`, '');
+    await append(store);
+    const refused = [
+      ['backup', /not an absolute path/],
+      [`${origin}/full`, /is not empty/],
+      [`${origin}/file`, /is no directory/],
+      ...(ownDirectory
+        ? ([
+            [`${origin}/data/store/one`, /inside the data directory/],
+            [`${origin}/data`, /inside the data directory/],
+          ] as const)
+        : []),
+      [`${origin}/missing/one`, /missing is no directory/],
+    ] as const;
+    for (const [directory, why] of refused) await t.rejects(store.backup(directory), { message: why });
+    const stop = new AbortController();
+    const stopped = store.backup(`${origin}/stopped`, { signal: stop.signal, progress: () => stop.abort() });
+    await t.rejects(stopped, { name: 'AbortError' });
+    t.strictSame(readdirSync(origin).sort(), ['data', 'empty', 'file', 'full']);
+    t.match(await store.backup(`${origin}/empty`), { events: 1 }, 'an empty directory is taken');
+    t.equal((await append(store)).first, 2);
+  });
+}

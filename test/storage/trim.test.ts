@@ -1,0 +1,218 @@
+/** What only the embedded engine can suffer while it trims and is backed up: kills at every point, damage, a full disk. */
+import { spawn } from 'node:child_process';
+import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Level } from 'level';
+import t, { type Test } from 'tap';
+import type { Store } from '../../storage/contract.ts';
+import * as keys from '../../storage/keys.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { restoreBackup, verifyStore } from '../../storage/restore.ts';
+import { directoryFor } from '../support/directory.ts';
+import { append, event, row, smallDisk, trim, trimAll } from './support.ts';
+
+const CHILD = join(import.meta.dirname, 'child.ts');
+const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+
+/** All that a child said before it ended itself at a point. */
+async function killedAt(role: string, directory: string, point: string): Promise<string[]> {
+  const words = [...process.execArgv, CHILD, role, directory, point];
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const gone = new Promise<NodeJS.Signals | null>((resolve) => child.once('close', (_code, signal) => resolve(signal)));
+  const said: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) said.push(line);
+  if ((await gone) !== 'SIGKILL') throw new Error(`${role} did not come by ${point}`);
+  return said;
+}
+
+for (const point of ['before:1', 'before:9', 'after:9', 'compact:4']) {
+  t.test(
+    `[S9] killed at trim.${point}: the horizon is whole, nothing is reported damaged, and trimming goes on`,
+    async (t) => {
+      const directory = directoryFor(t);
+      const said = await killedAt('trim', directory, point);
+      const acknowledged = Number(said.filter((line) => /^\d+$/.test(line)).at(-1));
+      const told = said.filter((line) => line.startsWith('trimmed ')).at(-1);
+      let store = await open(directory);
+      t.teardown(() => store.close());
+      t.match(store.health(), { state: 'open', reason: null, damagedRows: [] });
+      const horizon = store.horizon(0);
+      t.ok(horizon >= Number(told?.split(' ')[1] ?? 0), `the horizon is ${horizon}, of ${acknowledged} events`);
+      const look = async (): Promise<void> => {
+        const events = await store.read({ shard: 0, after: 0, limit: 100_000 });
+        t.ok(events.every(({ seq }, i) => seq === store.horizon(0) + 1 + i));
+        t.equal(store.head(0), Math.max(acknowledged, store.head(0)));
+        for (const stream of ['s 0', 's 1', 's 2', 's 3']) {
+          const [first, second] = await store.history(0, stream);
+          t.ok(first !== undefined && (second === undefined || second.seq > store.horizon(0)), `${stream} keeps one`);
+        }
+      };
+      await look();
+      await trimAll(store, store.head(0) - 3);
+      await look();
+      await store.close();
+      store = await open(directory);
+      t.match(store.health(), { state: 'open', reason: null, damagedRows: [] });
+      await look();
+    },
+  );
+}
+
+for (const point of ['copied:1', 'synced:2', 'named:1']) {
+  t.test(`[S10] killed at backup.${point}: what has the name of a backup is one`, async (t) => {
+    const place = directoryFor(t);
+    const directory = join(place, 'data', 'store');
+    const head = Number((await killedAt('backup', directory, point))[0]);
+    const made = readdirSync(place).filter((name) => /^backup-\d+$/.test(name));
+    t.equal(made.length, point === 'named:1' || point === 'synced:2' ? 1 : 0);
+    for (const name of made) {
+      const { manifest } = await restoreBackup(join(place, name), join(place, 'restored'), {
+        replace: false,
+        now: new Date(),
+      });
+      t.ok((manifest.heads[0] ?? 0) >= head);
+    }
+    const partial = readdirSync(place).filter((name) => name.endsWith('.partial'));
+    t.equal(partial.length, point === 'named:1' ? 0 : 1);
+    if (point === 'copied:1') {
+      const unfinished = join(place, partial[0] ?? '');
+      const options = { replace: false, now: new Date() };
+      await t.rejects(restoreBackup(unfinished, join(place, 'never'), options), { message: /is no backup/ });
+    }
+    const store = await open(directory);
+    t.teardown(() => store.close());
+    const next = partial[0]?.replace('.partial', '') ?? 'next';
+    t.ok((await store.backup(join(place, next))).events >= head, 'the next one of that name takes its place');
+    t.notOk(existsSync(join(place, `${next}.partial`)));
+  });
+}
+
+/** A closed store, trimmed up to 20 of 30 events, with one kept for each of four streams. */
+async function trimmedStore(t: Test): Promise<string> {
+  const directory = join(directoryFor(t), 'store');
+  const store = await open(directory);
+  for (let i = 0; i < 30; i += 1)
+    await append(store, { events: [event({ stream: `s ${i % 4}` })], puts: [row(`${i}`)] });
+  await trimAll(store, 20);
+  await store.close();
+  return directory;
+}
+
+async function bare(directory: string, use: (db: Level<string, string>) => Promise<unknown>): Promise<void> {
+  const db = new Level<string, string>(join(directory, 'db'));
+  await db.open();
+  await use(db);
+  await db.close();
+}
+
+const harms: Record<string, readonly [harm: (db: Level<string, string>) => Promise<unknown>, reason: RegExp]> = {
+  'a kept event is gone': [
+    (db) => db.del(keys.eventKey(0, 18)),
+    /up to the horizon 20 the log should hold 4 events, and holds 3/,
+  ],
+  'a kept event is damaged': [(db) => db.put(keys.eventKey(0, 18), '1 not what was written'), /is damaged/],
+  'a trimmed event is back': [
+    async (db) => db.put(keys.eventKey(0, 3), (await db.get(keys.eventKey(0, 18))) ?? ''),
+    /./,
+  ],
+  'the first event behind it is gone': [(db) => db.del(keys.eventKey(0, 21)), /the log has lost event 21/],
+  'the horizon itself is gone': [(db) => db.del(keys.HORIZON_KEY), /the log has lost events 1 to/],
+};
+
+for (const [name, [harm, reason]] of Object.entries(harms)) {
+  t.test(`[S8] of a trimmed log: ${name}, and the store says so`, async (t) => {
+    const directory = await trimmedStore(t);
+    await bare(directory, harm);
+    const store = await open(directory);
+    t.teardown(() => store.close());
+    t.match(store.health(), { state: 'quarantined', reason });
+  });
+}
+
+t.test('[S8] a row that a kept event names is missed; indexes of a trimmed log are made again', async (t) => {
+  const directory = join(directoryFor(t), 'store');
+  let store = await open(directory);
+  t.teardown(() => store.close());
+  for (let i = 0; i < 4; i += 1)
+    await append(store, { events: [event({ stream: 's', correlationId: 'c' })], puts: [row('1')] });
+  const [last] = (await store.history(0, 's')).filter(({ seq }) => seq === 3);
+  if (last === undefined) throw new Error('no event 3');
+  await trim(store, 3, { keeps: [{ ...last, rows: [row('1')] }] });
+  await store.close();
+  await bare(directory, async (db) => {
+    await db.del(keys.rowKey(row('1')));
+    await db.del(keys.streamKey('s', 0, 3));
+  });
+  store = await open(directory);
+  t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '1' }] });
+  t.strictSame(
+    (await store.history(0, 's')).map(({ seq }) => seq),
+    [3, 4],
+  );
+});
+
+t.test('[W2] a store is not made anew where a restore was cut off', async (t) => {
+  const place = t.testdir({ 'store.partial': { db: {} } });
+  await t.rejects(open(join(place, 'store')), { name: 'StoreUnavailable', message: /a restore into .* did not end/ });
+  t.notOk(existsSync(join(place, 'store')));
+});
+
+t.test('trimmed space is given back', async (t) => {
+  const directory = join(directoryFor(t), 'store');
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  const body = Array.from({ length: 400 }, (_, i) => (i * 48_271).toString(36)).join('');
+  const count = 24_000;
+  for (let from = 0; from < count; from += 400) {
+    await Promise.all(
+      Array.from({ length: 400 }, (_, i) =>
+        append(store, { events: [event({ stream: `${from + i}`, body: `${from + i} ${body}` })] }),
+      ),
+    );
+  }
+  const size = (): number => {
+    const files = readdirSync(join(directory, 'db')).filter((file) => file.endsWith('.ldb'));
+    return files.reduce((sum, file) => sum + statSync(join(directory, 'db', file)).size, 0);
+  };
+  const before = size();
+  for (let upTo = 1000; upTo <= 22_000; upTo += 1000) await trim(store, upTo);
+  t.ok(size() < before / 2, `tables had ${before} bytes, and have ${size()}`);
+});
+
+t.test(
+  '[S10] a backup onto a disk that is too small is refused or fails, and leaves nothing; the store goes on',
+  async (t) => {
+    const disk = smallDisk(t, 3 << 20);
+    if (disk === null) return void t.comment('no file system can be mounted here');
+    const store = await open(join(directoryFor(t), 'store'));
+    t.teardown(() => store.close());
+    const body = 'x'.repeat(1000);
+    for (let i = 0; i < 20; i += 1) {
+      await Promise.all(
+        Array.from({ length: 50 }, () => append(store, { events: [event({ body: body + Math.random() })] })),
+      );
+    }
+    await store.backup(join(disk, 'fits')).catch(() => {});
+    await Promise.all(Array.from({ length: 5000 }, () => append(store, { events: [event({ body })] })));
+    await t.rejects(store.backup(join(disk, 'one')));
+    t.notOk(existsSync(join(disk, 'one')) || existsSync(join(disk, 'one.partial')));
+    t.equal((await append(store)).first, 6001);
+    t.equal(store.health().state, 'open');
+  },
+);
+
+t.test('[W3] a look at a store changes nothing in it', async (t) => {
+  const directory = await trimmedStore(t);
+  const data = join(directory, '..');
+  await bare(directory, (db) => db.del(keys.streamKey('s 1', 0, 30)));
+  for (const round of [1, 2]) {
+    const report = await verifyStore(data);
+    t.match(report, { faults: [], repairs: ['the indexes of the log are made again'], horizon: 20 }, `look ${round}`);
+  }
+  const copy = join(directoryFor(t), 'copy');
+  cpSync(directory, copy, { recursive: true });
+  const store = await open(copy);
+  await store.close();
+  t.strictSame((await verifyStore(data)).repairs.length, 1, 'the hub repairs, a look does not');
+});

@@ -1,0 +1,148 @@
+/**
+ * A PostgreSQL server of a test's own: made in a new directory, on a free port of this machine, with the safety that users have; and
+ * standbys that follow it by streaming replication. It runs as an ordinary user, because the server refuses to be root. `postgresHere`
+ * is null where no server is installed.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { appendFileSync, chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import type { Test } from 'tap';
+import { freePort, postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
+
+export const postgresHere = installed;
+
+const START_ATTEMPTS = 600;
+
+export interface PostgresServer {
+  readonly port: number;
+  readonly directory: string;
+  /** Address of a schema; `more` is added to the query. */
+  url(schema: string, more?: string): string;
+  /** A statement on the server, as its superuser. */
+  query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** Lines of configuration that count from the next start. */
+  configure(lines: string): void;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** All of it at once, as a power cut of the machine ends it but for what the kernel holds. */
+  kill(): Promise<void>;
+  /** All of it stands still, or goes on. */
+  freeze(): void;
+  thaw(): void;
+}
+
+/** Stopped and removed with the test. */
+export function startPostgres(t: Pick<Test, 'teardown'>, settings = ''): Promise<PostgresServer> {
+  return started(t, settings, (directory) => {
+    // Its own sync is for power cuts between making it and the first start.
+    run('initdb', ['-D', directory, '-U', 'hub', '-E', 'UTF8', '--locale=C', '-k', '-A', 'trust', '--no-sync']);
+  });
+}
+
+/** A standby that follows a server under a name, from a copy of it. */
+export function startStandby(t: Pick<Test, 'teardown'>, of: PostgresServer, name: string): Promise<PostgresServer> {
+  const primary = `host=127.0.0.1 port=${of.port} user=hub application_name=${name}`;
+  return started(t, "wal_retrieve_retry_interval = '200ms'", (directory) => {
+    run('pg_basebackup', ['-d', primary, '-D', directory, '-R', '-X', 'stream', '-c', 'fast', '--no-sync']);
+  });
+}
+
+function run(program: string, words: readonly string[]): void {
+  if (postgresHere === null) throw new Error('no PostgreSQL server is installed here');
+  execFileSync(join(postgresHere, program), words, { ...postgresUser, cwd: tmpdir(), stdio: 'ignore' });
+}
+
+async function started(
+  t: Pick<Test, 'teardown'>,
+  settings: string,
+  make: (directory: string) => void,
+): Promise<PostgresServer> {
+  if (postgresHere === null) throw new Error('no PostgreSQL server is installed here');
+  const bin = postgresHere;
+  const home = mkdtempSync(join(tmpdir(), 'ocpi-hub-pg-'));
+  if (postgresUser !== null) chownSync(home, postgresUser.uid, postgresUser.gid);
+  const directory = join(home, 'data');
+  const as = postgresUser ?? {};
+  make(directory);
+  const port = await freePort();
+  const configure = (lines: string): void => appendFileSync(join(directory, 'postgresql.conf'), `\n${lines}\n`);
+  configure(`port = ${port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '${home}'\n${settings}`);
+  let child: ChildProcess | null = null;
+
+  async function ended(signal: NodeJS.Signals): Promise<void> {
+    const running = child;
+    child = null;
+    if (running === null || running.exitCode !== null || running.signalCode !== null) return;
+    const end = new Promise((resolve) => running.once('exit', resolve));
+    running.kill(signal);
+    await end;
+  }
+
+  async function query<Row extends object>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres' });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return (await client.query<Row>(text, [...values])).rows;
+    } finally {
+      await client.end().catch(() => {});
+    }
+  }
+
+  const signal = (name: NodeJS.Signals): void => {
+    for (const pid of [child?.pid ?? 0, ...childrenOf(child?.pid)]) send(pid, name);
+  };
+
+  const server: PostgresServer = {
+    ...{ port, directory, query, configure },
+    url: (schema, more = '') => `postgres://hub@127.0.0.1:${port}/postgres?single=1&schema=${schema}${more}`,
+    async start() {
+      child = spawn(join(bin, 'postgres'), ['-D', directory], { ...as, cwd: home, stdio: 'ignore' });
+      for (let attempt = 1; ; attempt += 1) {
+        const error = await query('select 1').then(
+          () => null,
+          (reason: unknown) => reason,
+        );
+        if (error === null) return;
+        if (attempt === START_ATTEMPTS || child.exitCode !== null) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    },
+    stop: () => ended('SIGINT'),
+    async kill() {
+      const children = childrenOf(child?.pid);
+      await ended('SIGKILL');
+      // They would go on for a moment, and a new server does not begin beside them.
+      for (const pid of children) send(pid, 'SIGKILL');
+      while (children.some((pid) => existsSync(`/proc/${pid}`)))
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      rmSync(join(directory, 'postmaster.pid'), { force: true });
+    },
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+  };
+  t.teardown(async () => {
+    server.thaw();
+    await server.stop();
+    rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+  });
+  await server.start();
+  return server;
+}
+
+function childrenOf(pid: number | undefined): number[] {
+  if (pid === undefined) return [];
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return text === '' ? [] : text.split(' ').map(Number);
+}
+
+/** One that is gone already is as good. */
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
