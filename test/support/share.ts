@@ -4,7 +4,8 @@
  */
 const minutes = process.env.TEST_BEGAN ? (Date.now() / 1000 - Number(process.env.TEST_BEGAN)) / 60 : 0;
 const share = Number(process.env.TEST_SHARE ?? (minutes < 12 ? 1 : minutes < 16 ? 0.25 : 0.1));
-if (!(share > 0 && share <= 1)) throw new RangeError(`TEST_SHARE: ${process.env.TEST_SHARE} is not above 0 and up to 1`);
+if (!(share > 0 && share <= 1))
+  throw new RangeError(`TEST_SHARE: ${process.env.TEST_SHARE} is not above 0 and up to 1`);
 
 /** So many of what is asked for, at least one. */
 export const partOf = (count: number): number => Math.ceil(count * share);
