@@ -8,8 +8,8 @@
  *     served as soon as the database is open.
  * M4  A quarantined store writes nothing, not even its own records.
  * M5  The fence token grows at each start of a process and is durable before it is used.
- * M6  Damage can make the engine end this process, and no error tells of it. So an opening that did not end is followed by a look
- *     in a process of its own, and by this one's opening only when that one survived it. [O1]
+ * M6  Damage can make the engine end this process, and no error tells of it. So a use that did not last is followed by a look in a
+ *     process of its own, where one can find something, and by this one's opening only when that one survived it. [O1, O2]
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -22,7 +22,7 @@ import { EventReader } from './event-log.ts';
 import { lowerFloors } from './floors.ts';
 import { FENCE_KEY } from './keys.ts';
 import { EngineDied, lookApart } from './look-apart.ts';
-import { OpeningFile } from './opening.ts';
+import { isSuspect, OpeningFile } from './opening.ts';
 import { encode } from './records.ts';
 import {
   droppedAtOpen,
@@ -39,6 +39,8 @@ import { type Found, verify } from './verify.ts';
 
 /** How far the mark may lag behind the log: what the loss of the log's end can hide. */
 const MARK_MS = 1000;
+/** The engine compacts what it opened within moments; whoever survived this long was not ended by it. [O1] */
+const LASTED_MS = 10_000;
 const REOPEN_MS_MIN = 100;
 const REOPEN_MS_MAX = 5000;
 /** More are only counted so far. */
@@ -84,6 +86,7 @@ export class Keeper {
   #mending: Promise<void> = Promise.resolve();
   #marking: Promise<void> = Promise.resolve();
   #marker: NodeJS.Timeout | null = null;
+  #lasting: NodeJS.Timeout | undefined;
   #marked: Mark = { head: 0, token: 0, manifest: null };
   #manifest: Mark['manifest'] = null;
 
@@ -178,7 +181,9 @@ export class Keeper {
       const manifest = await manifestOf(this.#database).catch(() => null);
       const mark = { head: this.#head, token: this.#token, manifest };
       await this.#markFile.write(mark).catch(() => {});
+      if (this.#lasting !== undefined) await this.#opening.end();
     }
+    clearTimeout(this.#lasting);
     await this.#markFile.close();
     await this.names.close();
   }
@@ -208,9 +213,10 @@ export class Keeper {
   /** M6: throws when the database would end this process, too. */
   async #outlive(): Promise<void> {
     const unended = await this.#opening.read();
-    if (unended === null) return;
+    if (unended === null || !isSuspect(unended)) return;
     try {
       await lookApart(this.directory);
+      await this.#opening.note({ attempts: 0, damaged: false });
     } catch (error) {
       if (!(error instanceof EngineDied)) throw error;
       const { since, attempts } = await this.#opening.begin().catch(() => unended);
@@ -228,9 +234,9 @@ export class Keeper {
       throw new StoreUnavailable(sentence(error));
     });
     const unended = await this.#opening.read();
-    const lostBefore = unended !== null && (unended.lost || (await droppedAtOpen(this.#database)) !== null);
+    const isLost = unended?.lost || (unended?.isReading && (await droppedAtOpen(this.#database)) !== null);
     // On a full disk it cannot be noted: the store opens none the less, without this guard.
-    await this.#opening.begin(lostBefore).catch(() => {});
+    await this.#opening.begin(isLost).catch(() => {});
     const db = await openDatabase(this.#database, createIfMissing).catch(async (error: unknown) => {
       if (unended === null) await this.#opening.end();
       throw error;
@@ -238,9 +244,13 @@ export class Keeper {
     try {
       this.#warning = await droppedAtOpen(this.#database);
       const found = await verify(db, this.#shard, mark, this.point);
-      const isSound = found.faults.length === 0;
-      if (isSound && (lostBefore || this.#warning !== null)) await lowerFloors(db, this.#shard, found);
-      await this.#opening.end();
+      const isWhole = found.faults.length === 0;
+      const isOwed = isLost || this.#warning !== null;
+      if (isWhole && isOwed) await lowerFloors(db, this.#shard, found);
+      const damaged = !isWhole || !found.isSound;
+      await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
+      clearTimeout(this.#lasting);
+      this.#lasting = damaged ? undefined : setTimeout(() => void this.#opening.end(), LASTED_MS).unref();
       const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
       this.#token = Math.max(this.#token, found.token, markToken);
       const tolerate = found.faults.length > 0 ? (): void => {} : null;

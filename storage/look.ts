@@ -3,13 +3,16 @@
  *
  * N1  Opening a database makes tables of its log, and with that takes away the only trace of what the log had lost. So a look
  *     that met such a loss notes it in the `opening` file: the hub's next opening looks after the floors. [O3]
+ * N2  Compacting a damaged table can end the process as reading it can, and the engine compacts when it likes. So a look at a store
+ *     whose last use did not last compacts it where that may be the reason: whoever outlives that may open it.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Seq } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
-import { openDatabase } from './engine.ts';
-import { OpeningFile } from './opening.ts';
+import { compact, openDatabase } from './engine.ts';
+import { EVERYTHING } from './keys.ts';
+import { mustCompact, OpeningFile } from './opening.ts';
 import { droppedAtOpen, MarkFile, mustCreate } from './side-files.ts';
 import { type Examined, examine } from './verify.ts';
 
@@ -66,13 +69,21 @@ async function examineAt(
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
   const opening = new OpeningFile(store);
+  const unended = await opening.read();
   // The engine's diary is still that of the opening that did not end.
-  if ((await opening.read()) !== null && (await droppedAtOpen(database)) !== null) await opening.lose();
+  if (unended?.isReading && (await droppedAtOpen(database)) !== null) await opening.note({ lost: true });
   const db = await openDatabase(database, false);
   try {
     const warning = await droppedAtOpen(database);
-    if (warning !== null) await opening.lose();
-    return { examined: await examine(db, SHARD, mark, { each }), warning };
+    if (warning !== null) await opening.note({ lost: true });
+    const examined = await examine(db, SHARD, mark, { each });
+    const { faults, isSound } = examined.found;
+    if (unended !== null && (mustCompact(unended) || !isSound || faults.length > 0)) {
+      await compact(db, EVERYTHING.gte, EVERYTHING.lt).catch((error: unknown) => {
+        faults.push(`the engine cannot compact the database (${error instanceof Error ? error.message : error})`);
+      });
+    }
+    return { examined, warning };
   } finally {
     await db.close();
   }

@@ -81,6 +81,12 @@ export class OrderIndex {
     return this.#kinds.get(key.kind)?.entries.has(nameOf(key)) ?? false;
   }
 
+  /** What a listed row stands by; undefined of one that is not listed. */
+  updOf(key: RowKey): string | undefined {
+    const entry = this.#kinds.get(key.kind)?.entries.get(nameOf(key));
+    return entry === undefined ? undefined : restored(entry.slice(0, entry.indexOf(NUL)));
+  }
+
   /** Whether there is certainly no such row (O5). */
   isAbsent(key: RowKey): boolean {
     const kind = this.#kinds.get(key.kind);

@@ -8,11 +8,13 @@
  *     floors that a loss has made doubtful are found again by them (`floors.ts`), so the horizon alone bounds them.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Shard } from './contract.ts';
-import { type Batch, chunks, type Database, fetch } from './engine.ts';
+import { type Batch, chunks, type Database, sought } from './engine.ts';
 import type { Horizon } from './horizon.ts';
 import * as keys from './keys.ts';
 import { decode, encode } from './records.ts';
 import { SortedList } from './sorted-list.ts';
+
+const soughtAtOnce = 100;
 
 export class OpenDeliveries {
   readonly #lists = new Map<string, SortedList<Seq>>();
@@ -111,7 +113,12 @@ export async function readOpen(
 ): Promise<{ rows: DeliveryRow[]; missed: string[] }> {
   const { dest, shard } = query;
   const wanted = open.within(query).map((seq) => keys.openKey(dest, shard, seq));
-  const values = await fetch(db, wanted);
+  // Rows that are written over: a look-up may find an older one where an index of the engine has rotted.
+  const values: (string | undefined)[] = [];
+  for (let from = 0; from < wanted.length; from += soughtAtOnce) {
+    const some = wanted.slice(from, from + soughtAtOnce);
+    values.push(...(await Promise.all(some.map((key) => sought(db, key)))));
+  }
   const missed = wanted.filter((key, i) => values[i] === undefined && open.has(dest, shard, keys.seqOf(key)));
   return { rows: wanted.flatMap((key, i) => toRow(key, values[i]) ?? []), missed };
 }
@@ -132,10 +139,8 @@ export async function readDelivered(db: Database, query: DeliveryQuery): Promise
 }
 
 export async function readDelivery(db: Database, dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
-  const both = [keys.openKey(dest, shard, seq), keys.deliveredKey(dest, shard, seq)];
-  const values = await fetch(db, both);
-  for (const [i, key] of both.entries()) {
-    const row = toRow(key, values[i]);
+  for (const key of [keys.openKey(dest, shard, seq), keys.deliveredKey(dest, shard, seq)]) {
+    const row = toRow(key, await sought(db, key));
     if (row !== null) return row;
   }
   return null;

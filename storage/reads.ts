@@ -5,6 +5,8 @@
  * R2  What is damaged is never returned (S8). A quarantined store, whose damage is known and named, leaves it out of scans and
  *     of the log, so that the rest can be read; a read of one damaged thing by its name throws there too.
  * R4  What verification found and a look-up does not is damaged, too: an index of the engine may rot. The store then says so.
+ * R5  An index that has rotted may hide the newest version of a row and show an older one. So a row that is not of the instant by
+ *     which it stands in the order is sought.
  * R3  While the database is being reopened there is nothing to read from, and reads are refused.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -85,8 +87,8 @@ export class Reads {
     if (written) return written;
     if (faults.length === 0 && order.isAbsent(key)) return null;
     for (let look = 1; ; look += 1) {
-      const value = await this.#value(name);
-      if (value !== undefined) return toRow(name, value);
+      const value = await this.#value(name, key);
+      if (value !== undefined) return this.#newest(name, toRow(name, value), order.updOf(key));
       // As it stands by now: the database may have been reopened meanwhile.
       if (!this.keeper.mounted().found.order.has(key)) return null;
       if (look === looksMax) this.#unfound(name, key);
@@ -98,7 +100,7 @@ export class Reads {
     return this.#reading(async ({ db, found }) => {
       for (let cuts = 1; ; cuts++) {
         const { places, total, offset } = found.order.page(query);
-        const rows = await rowsUpTo(db, places, query);
+        const rows = await rowsUpTo(db, places, query, (name, row, upd) => this.#newest(name, row, upd));
         // An empty page would say that the list ends here; when all that stood on it moved away meanwhile, it is cut again.
         if (rows.length > 0 || places.length === 0 || cuts === cutsMax) return { rows, total, offset };
       }
@@ -161,14 +163,23 @@ export class Reads {
     this.keeper.onHealth(listener);
   }
 
-  async #value(key: string): Promise<string | undefined> {
+  /** [R5] A row that is being written just now differs, too: sought, it is the same. */
+  async #newest(name: string, row: Row, upd: string | undefined): Promise<Row> {
+    if (upd === undefined || row.upd === upd) return row;
+    const value = await sought(this.keeper.mounted().db, name);
+    const newest = value === undefined ? row : toRow(name, value);
+    if (newest.upd !== row.upd && newest.upd === upd) this.keeper.unfound(name);
+    return newest;
+  }
+
+  async #value(key: string, row?: RowKey): Promise<string | undefined> {
     const { db } = this.keeper.mounted();
     // As bytes: the engine's own way with text can cut a key that ends in a character of several bytes.
     try {
       return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' }) ?? (await sought(db, key));
     } catch (error) {
       if (db.status !== 'open') throw new StoreUnavailable('the store was closed during a read', { cause: error });
-      throw new Damaged(key);
+      return this.#unfound(key, row);
     }
   }
 
@@ -194,7 +205,12 @@ export class Reads {
  * Rows of a page until their bodies have reached a size. They are fetched as many at a time as those before let expect. One that was
  * written since the page was cut and stands further on by now is left out: it is read there, and only there.
  */
-async function rowsUpTo(db: Database, places: readonly Place[], query: ListQuery): Promise<Row[]> {
+async function rowsUpTo(
+  db: Database,
+  places: readonly Place[],
+  query: ListQuery,
+  newest: (name: string, row: Row, upd: string) => Promise<Row>,
+): Promise<Row[]> {
   const { size = Number.POSITIVE_INFINITY, bodiesOnly } = query;
   const rows: Row[] = [];
   let characters = 0;
@@ -207,7 +223,9 @@ async function rowsUpTo(db: Database, places: readonly Place[], query: ListQuery
       const value = values[i];
       // Absent: removed since the page was cut.
       if (value === undefined) continue;
-      const row = rowAt(place, names[i] ?? '', value, !bodiesOnly);
+      const name = names[i] ?? '';
+      const looked = rowAt(place, name, value, !bodiesOnly);
+      const row = looked.upd < place.upd ? await newest(name, looked, place.upd) : looked;
       if (row.upd > place.upd) continue;
       rows.push(row);
       characters += row.body?.length ?? 0;

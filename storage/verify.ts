@@ -40,6 +40,8 @@ export interface Found {
   readonly damagedRows: Map<string, RowKey>;
   /** V1, V2, V5: sentences; not empty = quarantined. */
   readonly faults: string[];
+  /** Every record could be read and is as it was written. */
+  isSound: boolean;
 }
 
 /** Idempotency keys of at least the last `RECENT_EVENTS` commits of this process, in two generations: the old one is dropped whole. */
@@ -77,6 +79,7 @@ class Pass {
     recent: new RecentRows(),
     damagedRows: new Map(),
     faults: [],
+    isSound: true,
   };
   readonly db: Database;
   readonly shard: Shard;
@@ -172,6 +175,7 @@ export async function examine(
     pass.found.faults.push('the mark beside the database cannot be read: its end cannot be checked');
   else if (mark !== null) pass.claims(mark.head, 'the mark beside the database');
   const unreadable = (error: unknown): void => {
+    found.isSound = false;
     pass.found.faults.push(
       `a block of the database cannot be read (${error instanceof Error ? error.message : error})`,
     );
@@ -246,6 +250,7 @@ function learnRow(pass: Pass, key: string, value: string): void {
 
 function damaged(pass: Pass, space: string, key: string, condition: 'content' | 'key'): void {
   const name = JSON.stringify(key);
+  pass.found.isSound = false;
   if (space === 'e' && condition === 'content') {
     const seq = keys.seqOf(key);
     const isKept = seq <= pass.found.horizon.seq;

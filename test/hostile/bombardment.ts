@@ -42,6 +42,7 @@ export async function bombard(
 ): Promise<BombardmentResult> {
   const byStatus = new Map<number, number>();
   const wrong: string[] = [];
+  const taken = new Set<string>();
   let [answers, recorded, residentMaxMb] = [0, 0, 0];
   for (let done = 0; done < inputs && wrong.length < offencesMax; done += batchSize) {
     await scene.settle();
@@ -59,7 +60,7 @@ export async function bombard(
     }
     const events = (await itemsOf(scene.hub, `/events?after=${before}&limit=1000`)) as unknown as RecordedEvent[];
     recorded += events.length;
-    wrong.push(...strayEvents(trials, events), ...(await stillServes(scene, from + done)));
+    wrong.push(...strayEvents(trials, events, taken), ...(await stillServes(scene, from + done)));
     residentMaxMb = Math.max(residentMaxMb, await residentMb(scene));
     progress(Math.min(done + batchSize, inputs), wrong.length);
   }

@@ -117,11 +117,12 @@ export interface RecordedEvent {
 
 /**
  * Events that go back to a refused request, or to none. [H3] Whoever sends another id and does not wait for the answer cannot be
- * told from its event: for each such trial one id is let pass.
+ * told from its event: for each such trial one id is let pass. `known` are ids of what was taken, to which these are added: a job
+ * that was begun earlier may end among these events.
  */
-export function strayEvents(trials: readonly Trial[], events: readonly RecordedEvent[]): string[] {
+export function strayEvents(trials: readonly Trial[], events: readonly RecordedEvent[], known: Set<string>): string[] {
   const [taken, refused] = [trials.filter(isTaken), trials.filter((trial) => !isTaken(trial))];
-  const known = new Set(taken.flatMap(idsOf));
+  for (const id of taken.flatMap(idsOf)) known.add(id);
   const authors = new Map(refused.flatMap((trial) => idsOf(trial).map((id) => [id, trial] as const)));
   const strays = new Map<string, string>();
   for (const { correlation_id: id, type, seq } of events) {

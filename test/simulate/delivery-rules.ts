@@ -281,6 +281,10 @@ export class DeliveryRules {
     return owed as Owed;
   }
 
+  #windowOf({ fact }: Owed): number {
+    return fact.data.module === 'cdrs' ? this.#limits.windowCdrMs : this.#limits.windowMs;
+  }
+
   /** Whatever stands before it in its lane has ended. [Q1] */
   #judgeTurn(owed: Owed): void {
     if (owed.redriven > 0) return;
@@ -288,7 +292,7 @@ export class DeliveryRules {
       if (ahead === owed) return;
       const { isDelivered, row, redriven, last, since } = ahead;
       const met = last?.class ?? '';
-      const isOver = this.#facts.around.now() > since + this.#limits.windowMs / 2;
+      const isOver = this.#facts.around.now() > since + this.#windowOf(ahead) / 2;
       const isEnded =
         isDelivered || row === 'DEAD' || redriven > 0 || final.has(met) || isOver || this.#wasUnsent(ahead);
       demand(

@@ -1,9 +1,9 @@
 /** Steps of a workload in which operators act, and partners come and go. */
 
+import type { Endpoint } from '../../src/domain/party.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { CredentialsBody, Hub } from '../../src/hub/hub.ts';
-import type { Company } from './cast.ts';
-import { roleOf } from './cast.ts';
+import { type Company, endpointsOf, roleOf } from './cast.ts';
 import type { Random } from './random.ts';
 import type { SimulatedPartner } from './simulated-partner.ts';
 import type { World } from './world.ts';
@@ -92,11 +92,14 @@ export function giveEndpoint(world: World): void {
   }
 }
 
-/** Whoever left out an endpoint tells all of them now. */
+/** Whoever left out an endpoint when the hub last heard it tells all of them now. */
 export function completeEndpoints(world: World): void {
   for (const partner of world.partners.values()) {
     partner.forgetting = 0;
-    if (partner.lacking) exchange(world, partner, 'rotate');
+    const known = world.hub?.operations.party(partner.company.id)?.endpoints ?? [];
+    const isKnown = (told: Endpoint) =>
+      known.some(({ identifier, role }) => identifier === told.identifier && role === told.role);
+    if (!endpointsOf(partner.company).every(isKnown)) exchange(world, partner, 'rotate');
   }
 }
 

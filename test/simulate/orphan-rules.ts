@@ -1,7 +1,8 @@
 /**
  * Rules of watched sessions. [D36, D52]
  *
- * U1  A watch follows from an accepted STOP_SESSION alone, and never ends its grace early.
+ * U1  A watch follows from an accepted STOP_SESSION alone, and never ends its grace early. While the store cannot write, the CPO's
+ *     answer may come into the log after the watch.
  * U2  A case opens when the grace is over, by a sweep, and only of a session that has not ended; once per watch.
  * U3  In the end every stopped session that did not end has a case, and no other has one that is open.
  */
@@ -38,6 +39,8 @@ export class OrphanRules {
   readonly #times: OrphanTimes;
   /** Accepted stops, oldest first. */
   readonly #stops: Stop[] = [];
+  /** Stops of whose answer the log does not tell yet, by the stream of their command. */
+  readonly #unanswered = new Map<string, Pick<Stop, 'stream' | 'requestedAt'>>();
   readonly #watches = new Map<string, Watch>();
 
   constructor(facts: Facts, times: OrphanTimes) {
@@ -49,6 +52,9 @@ export class OrphanRules {
     const { type, data, at } = fact;
     if (type === 'command.answered' && data.result === 'ACCEPTED' && session !== null)
       this.#stops.push({ stream: session, at, requestedAt, hasEnded: this.#hasEnded(session) });
+    if (type === 'command.requested' && session !== null)
+      this.#unanswered.set(fact.stream, { stream: session, requestedAt });
+    if (type === 'command.answered' || type === 'command.failed') this.#unanswered.delete(fact.stream);
     if (fact.after !== null && this.#hasEnded(fact.stream)) {
       for (const stop of this.#stops) if (stop.stream === fact.stream) stop.hasEnded = true;
     }
@@ -94,7 +100,7 @@ export class OrphanRules {
   #armed({ stream, data, at }: Fact): void {
     const session = `sessions/${data.cpo}/${String(data.session).toLowerCase()}`;
     const graceEndsAt = Date.parse(String(data.graceEndsAt));
-    const stop = this.#stops.find(
+    const stop = [...this.#stops, ...this.#unanswered.values()].find(
       (one) => one.stream === session && graceEndsAt >= one.requestedAt + this.#times.graceMs,
     );
     demand(

@@ -4,9 +4,11 @@
  */
 import { spawnSync } from 'node:child_process';
 import { writeSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
+import { compact } from '../../storage/engine.ts';
+import { EVERYTHING } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { append, event, row, trimAll, until } from './support.ts';
 
@@ -43,6 +45,13 @@ const ROLES: Record<string, () => Promise<void>> = {
       }
     };
     await Promise.all(Array.from({ length: 16 }, caller));
+  },
+
+  /** Compacts all of it, as the engine does by itself with a part now and then. */
+  async compact() {
+    const db = new Level(join(directory, 'db'));
+    await db.open();
+    await compact(db, EVERYTHING.gte, EVERYTHING.lt);
   },
 
   /** Appends and trims, keeping the last event of each stream, until a point is passed so many times. */

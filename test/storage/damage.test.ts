@@ -15,8 +15,8 @@ import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
-import { files, flip, noise } from './spoil.ts';
-import { append, collect, event, row } from './support.ts';
+import { clearFilter, files, flip, noise } from './spoil.ts';
+import { AT, append, collect, event, row } from './support.ts';
 
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
 
@@ -374,4 +374,36 @@ t.test('[R4] what verification found and a look-up does not is damaged, and the 
   t.match(reason, /2 records cannot be looked up/);
   t.match(damagedRows, [{ id: lost.id }], 'the row is to be made again');
   t.equal(await store.get({ ...lost, id: 'never' }), null, 'what never was is not damaged');
+});
+
+t.test('[R5] a filter that has rotted hides the newest version of a row from a look-up: it is sought', async (t) => {
+  const directory = directoryFor(t);
+  const later = '2024-05-02T10:00:00.000Z';
+  const fence = { dest: 'A', shard: 0 };
+  for (const upd of [AT, later]) {
+    const store = await open(directory);
+    const { last } = await append(store, { events: [event({ to: ['A'] })], puts: [row('101', { upd, data: upd })] });
+    const held = store.held(0);
+    if (held === null) throw new Error('no fence');
+    const state = upd === AT ? 'PENDING' : 'DEAD';
+    await store.settle(held, [{ ...fence, seq: 1, state, data: last }], []);
+    await store.close();
+  }
+  // Each opening makes a table of what the log holds; of four the engine would make one.
+  await (await open(directory)).close();
+  const newest = files(join(directory, 'db'), '.ldb').sort().at(-1) ?? '';
+  clearFilter(newest);
+  const copy = join(directory, 'copy');
+  cpSync(join(directory, 'db'), copy, { recursive: true });
+  await bare(copy, async (db) => {
+    t.match(await db.get(keys.rowKey(row('101'))), AT, 'TRAP: the engine gives the older one');
+  });
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  t.match(await store.get(row('101')), { upd: later, data: later });
+  t.match(store.health(), { state: 'open', reason: /1 records cannot be looked up/ });
+  const { rows } = await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 });
+  t.match(rows, [{ upd: later, data: later }]);
+  t.match(await store.deliveries({ ...fence, rows: 'open', limit: 10 }), [{ seq: 1, state: 'DEAD' }]);
+  t.match(await store.delivery('A', 0, 1), { state: 'DEAD' });
 });

@@ -9,7 +9,7 @@ import { openLevelStore } from '../../storage/level-store.ts';
 import { OpeningFile } from '../../storage/opening.ts';
 import { backupStore, verifyStore } from '../../storage/restore.ts';
 import { directoryFor } from '../support/directory.ts';
-import { breakAssertion, flip, noise } from './spoil.ts';
+import { breakAssertion, breakOrder, flip, noise } from './spoil.ts';
 import { append, event, row } from './support.ts';
 
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
@@ -24,15 +24,15 @@ async function filled(directory: string): Promise<void> {
 }
 
 const child = join(import.meta.dirname, 'child.ts');
-const openedByChild = (directory: string) =>
-  spawnSync(process.execPath, [...process.execArgv, child, 'sequence', directory, '0'], { encoding: 'utf8' });
+const inChild = (role: string, directory: string) =>
+  spawnSync(process.execPath, [...process.execArgv, child, role, directory, '0'], { encoding: 'utf8' });
 
 t.test('a table that breaks an assertion of the engine is told by every start after the first [M6]', async (t) => {
   const dataDir = directoryFor(t);
   const directory = join(dataDir, 'store');
   await filled(directory);
   breakAssertion(join(directory, 'db'));
-  const { signal, stderr } = openedByChild(directory);
+  const { signal, stderr } = inChild('sequence', directory);
   t.equal(signal, 'SIGABRT', 'TRAP: the engine ends the process');
   t.match(stderr, /Assertion `internal_key.size\(\) >= 8' failed/);
   const opening = JSON.parse(readFileSync(join(directory, 'opening'), 'utf8'));
@@ -49,6 +49,29 @@ t.test('a table that breaks an assertion of the engine is told by every start af
   t.match(faults, [/^LevelDB ends any process that reads it, with SIGABRT: .*Assertion/]);
   await t.rejects(backupStore(directory, join(dataDir, 'backup')), { message: /Assertion/ });
 });
+
+t.test(
+  'a table that can be read and not compacted is met in a process apart, before the engine compacts it [N2]',
+  async (t) => {
+    const directory = directoryFor(t);
+    // Each of its own text, which no compression puts elsewhere.
+    const key = (begin: string) => `${begin} ${noise(Number(begin), 60)}`;
+    const first = await open(directory);
+    for (const begin of ['1', '2', '3']) await append(first, { puts: [row(key(begin))] });
+    await first.close();
+    await (await open(directory)).close();
+    breakOrder(join(directory, 'db'), key('2'));
+    const quarantined = await open(directory);
+    t.equal(quarantined.health().state, 'quarantined');
+    await quarantined.close();
+    t.ok(existsSync(join(directory, 'opening')), 'its end is not believed in');
+    const error = await open(directory).catch((reason: unknown) => reason);
+    t.match((error as Error).message, /the hub does not start on it: .* SIGABRT: .*Compare\(key.*Restore a backup/);
+    const { signal, stderr } = inChild('compact', directory);
+    t.equal(signal, 'SIGABRT', 'TRAP: compaction ends the process');
+    t.match(stderr, /Assertion `.*Compare\(key/);
+  },
+);
 
 t.test('a look at such a store that no hub has met says the same, and its process outlives it', async (t) => {
   const dataDir = directoryFor(t);
@@ -67,9 +90,9 @@ t.test('an opening that was only killed stops nothing: the store opens, and noth
     await leave();
     const store = await open(directory);
     t.match(store.health(), { state: 'open', reason: null });
-    t.notOk(existsSync(join(directory, 'opening')));
     await append(store);
     await store.close();
+    t.notOk(existsSync(join(directory, 'opening')));
   }
 });
 

@@ -39,19 +39,52 @@ export function flip(directory: string, ending: string, text?: string): void {
 export function breakAssertion(database: string): void {
   const [table] = files(database, '.ldb');
   const bytes = readFileSync(table ?? '');
-  const handles: number[] = [];
-  for (let at = bytes.length - 48; handles.length < 4; ) {
-    let [value, scale, byte] = [0, 1, 0x80];
-    for (; byte >= 0x80; scale *= 0x80) {
-      byte = bytes[at++] ?? 0;
-      value += (byte & 0x7f) * scale;
-    }
-    handles.push(value);
-  }
-  const [, , index = 0, length = 0] = handles;
+  const [, , index = 0, length = 0] = numbers(bytes, bytes.length - 48, 4);
   const type = index + length;
   bytes.fill(0, index, type + 1);
   bytes.set([0, 3, 1, ...Buffer.from('abc')], index);
   bytes[type - 4] = 1;
   writeFileSync(table ?? '', bytes);
+}
+
+/** Puts a key of a table out of its order, which the engine meets when it compacts, and not when it reads: `key` stands in clear there. */
+export function breakOrder(database: string, key: string): void {
+  for (const file of files(database, '.ldb')) {
+    const bytes = readFileSync(file);
+    for (let at = bytes.indexOf(key); at >= 0; at = bytes.indexOf(key, at + 1)) bytes[at] = 0x7e;
+    writeFileSync(file, bytes);
+  }
+}
+
+/**
+ * Clears the filter of a table, which then denies every key to whoever looks one up. The footer names the block that names the filter;
+ * the filter ends in where its parts begin, where that stands, and one byte more; each part ends in a byte of its own.
+ */
+export function clearFilter(table: string): void {
+  const bytes = readFileSync(table);
+  const [meta = 0] = numbers(bytes, bytes.length - 48, 1);
+  const name = 'filter.leveldb.BuiltinBloomFilter2';
+  const [filter = 0, length = 0] = numbers(bytes, bytes.indexOf(name, meta) + name.length, 2);
+  const parts = filter + length - 5;
+  const begins: number[] = [];
+  for (let at = filter + bytes.readUInt32LE(parts); at <= parts; at += 4) begins.push(filter + bytes.readUInt32LE(at));
+  for (const [i, begin] of begins.slice(0, -1).entries()) {
+    const end = (begins[i + 1] ?? begin) - 1;
+    if (end > begin) bytes.fill(0, begin, end);
+  }
+  writeFileSync(table, bytes);
+}
+
+/** Numbers as LevelDB writes them, seven bits a byte, lowest first. */
+function numbers(bytes: Buffer, from: number, count: number): number[] {
+  const found: number[] = [];
+  for (let at = from; found.length < count; ) {
+    let [value, scale, byte] = [0, 1, 0x80];
+    for (; byte >= 0x80; scale *= 0x80) {
+      byte = bytes[at++] ?? 0;
+      value += (byte & 0x7f) * scale;
+    }
+    found.push(value);
+  }
+  return found;
 }
