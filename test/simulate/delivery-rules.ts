@@ -371,9 +371,8 @@ export class DeliveryRules {
       demand(wasMet, 'a dead letter has a reason that was met', name);
     } else if (ended === 'expired') {
       hit('a retry window expired');
-      const windowMs = owed.fact.data.module === 'cdrs' ? this.#limits.windowCdrMs : this.#limits.windowMs;
       // The last attempt is the one after which the next would come too late: at most one step of the schedule before the end.
-      demand(now() > owed.since + windowMs / 2, 'a dead letter has a reason that was met', name);
+      demand(now() > owed.since + this.#windowOf(owed) / 2, 'a dead letter has a reason that was met', name);
     } else {
       hit('a dead letter of a final class');
       demand(final.has(ended ?? '') && owed.last?.class === ended, 'a dead letter has a reason that was met', name);
