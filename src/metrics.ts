@@ -133,6 +133,9 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   ]);
   const restarts = counter('actor_restarts_total', 'Actors that threw and were brought back', ['kind']);
   const quarantines = counter('actor_quarantines_total', 'Actors that kept throwing and were given up', ['kind']);
+  const unrecorded = counter('unrecorded_total', 'Facts that nobody waits for, and that could not be written', [
+    'type',
+  ]);
   for (const module of ownedModules) for (const reason of ownershipReasons) notForwarded.inc({ module, reason }, 0);
   for (const kind of actorKinds) for (const one of [restarts, quarantines]) one.inc({ kind }, 0);
   return {
@@ -162,6 +165,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
         else if (kind === 'command') command.observe({ command: name, outcome }, seconds);
         else result.observe({ outcome }, seconds);
       },
+      unrecorded: (type) => unrecorded.inc({ type }),
       actorFailed: (kind, end) => (end === 'restarted' ? restarts : quarantines).inc({ kind }),
     },
   };

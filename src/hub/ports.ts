@@ -131,6 +131,8 @@ export interface Meter {
   /** A call ended as `outcome` says: what was answered, or the code of the refusal. */
   forwarded(kind: ForwardKind, name: string, outcome: string, seconds: number): void;
   actorFailed(kind: string, end: 'restarted' | 'quarantined'): void;
+  /** A fact that nobody waits for was not written. */
+  unrecorded(type: string): void;
 }
 
 /** Measures nothing. */
@@ -142,6 +144,7 @@ export const noMeter: Meter = {
   deliveryEnded: () => {},
   forwarded: () => {},
   actorFailed: () => {},
+  unrecorded: () => {},
 };
 
 /** Settings the hub itself obeys; `config.ts` says unit, source and consequence of each. */

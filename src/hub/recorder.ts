@@ -114,10 +114,12 @@ export class Recorder {
     }
   }
 
-  /** Records what nobody waits for: a failure is logged, since no caller is there to be told. */
+  /** Records what nobody waits for: a failure is logged and counted, since no caller is there to be told. */
   note(recording: Recording): void {
     this.record(recording).catch((error: unknown) => {
-      this.#log.error({ err: error, events: recording.facts.map((fact) => fact.event.type) }, 'could not record');
+      const types = recording.facts.map((fact) => fact.event.type);
+      for (const type of types) this.#meter.unrecorded(type);
+      this.#log.error({ err: error, events: types }, 'could not record');
     });
   }
 

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import type { Log } from '../../src/hub/ports.ts';
+import { type Log, noMeter } from '../../src/hub/ports.ts';
 import { Recorder } from '../../src/hub/recorder.ts';
 import { type Commit, OutcomeUnknown, type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -31,25 +31,44 @@ async function recording(t: Test) {
   });
   const clock = new DayClock('2026-01-02T03:04:05Z');
   let ids = 0;
-  const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`);
+  const unrecorded: string[] = [];
+  const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
+  const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`, meter);
   const dispatched: number[] = [];
   recorder.startAt(0, 0);
   recorder.onCommitted((event) => dispatched.push(event.seq));
-  const record = (name: string) =>
-    recorder.record({
-      shardOf: 'NL-CPO',
-      facts: [{ stream: name, event: { type: 'row.rebuilt', data: { kind: 'k', owner: 'o', id: name } }, party: null }],
-      trace: null,
-      at: recorder.instant(),
-    });
+  const recordingOf = (name: string) => ({
+    shardOf: 'NL-CPO',
+    facts: [
+      {
+        stream: name,
+        event: { type: 'row.rebuilt', data: { kind: 'k', owner: 'o', id: name } },
+        party: null,
+      } as const,
+    ],
+    trace: null,
+    at: recorder.instant(),
+  });
+  const record = (name: string) => recorder.record(recordingOf(name));
+  const note = (name: string) => recorder.note(recordingOf(name));
   return {
-    ...{ clock, recorder, dispatched, record, level },
+    ...{ clock, recorder, dispatched, record, note, unrecorded, level },
     fault: (faults: { before?: typeof before; after?: typeof after }) => {
       before = faults.before ?? (async () => {});
       after = faults.after ?? (async () => {});
     },
   };
 }
+
+t.test('what nobody waits for and could not be written is counted, and nothing else is', async (t) => {
+  const { note, unrecorded, dispatched, fault } = await recording(t);
+  note('kept');
+  await eventually('it is written', async () => dispatched.length === 1);
+  fault({ before: () => Promise.reject(new StoreUnavailable('it is away')) });
+  note('gone');
+  await eventually('it is counted', async () => unrecorded.length > 0);
+  t.strictSame([unrecorded, dispatched], [['row.rebuilt'], [1]]);
+});
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
