@@ -235,7 +235,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     ready.set(now.ready ? 1 : 0);
     for (const state of storeStates) store.set({ state }, now.store.state === state ? 1 : 0);
     events.inc(now.sequence);
-    for (const [kind, states] of Object.entries(now.actors)) {
+    for (const [kind, states] of Object.entries(vitals.actors)) {
       for (const [state, count] of Object.entries(states)) actors.set({ kind, state }, count);
     }
     deadlines.set(vitals.deadlines);

@@ -20,7 +20,7 @@ import { Commands } from './commands.ts';
 import type { Core } from './core.ts';
 import { Deliveries } from './deliveries.ts';
 import type { DeliveryName } from './delivery-id.ts';
-import { Elsewhere, standings } from './elsewhere.ts';
+import { Elsewhere, sayingOf } from './elsewhere.ts';
 import { Follower } from './follower.ts';
 import { type Homes, homes } from './homes.ts';
 import type { Hub } from './hub.ts';
@@ -49,6 +49,7 @@ import { Timers } from './timers.ts';
 import { explain, traceOf } from './trace.ts';
 import { views } from './views.ts';
 import { watching } from './watching.ts';
+import { Telling, WatchingAll, type WatchingAsked } from './watching-all.ts';
 
 /** Actors whose facts are read at the same time. */
 const revivedAtOnce = 64;
@@ -104,6 +105,10 @@ export function createHub(
   const elsewhere = new Elsewhere(core);
   const parts = { core, elsewhere, registration, actors, deliveries, probes, pulls, orphans, retention };
   const follower = peers && new Follower(core, peers);
+  const here = watching(core);
+  const self = peers === null ? '' : ports.secrets.newId();
+  const telling = new Telling(self, here);
+  const everywhere = peers && new WatchingAll(core, peers, here, self);
   let ready = false;
   const { recordAdded, ...operating } = operations({ ...parts, version, ready: () => ready });
   const hub: Hub = {
@@ -125,7 +130,9 @@ export function createHub(
       ...operating,
       ...reading,
       ...overview(core, deliveries, retention, elsewhere),
-      ...watching(core),
+      actors: () => (everywhere ?? here).actors(),
+      actor: (id) => (everywhere ?? here).actor(id),
+      watch: (watcher) => (everywhere ?? here).watch(watcher),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
@@ -151,7 +158,8 @@ export function createHub(
       added: ({ data, trace }: { data: Parameters<typeof recordAdded>[0]; trace: Trace }) => recordAdded(data, trace),
       isPending: async ({ receiver, shard, seq }: DeliveryName) => deliveries.isPending(receiver, shard, seq),
       again: (asked: Parameters<Redrive['againFor']>[0]) => redrive.againFor(asked),
-      standing: async () => standings(core, actors, deliveries),
+      actors: async (asked: WatchingAsked) => telling.tell(asked),
+      standing: async () => sayingOf(core, actors, deliveries),
       resend: (asked: Parameters<Redrive['resend']>[0]) => redrive.resend(asked),
     }),
     forwardingLagMs: () => deliveries.lagMs(),
@@ -167,6 +175,8 @@ export function createHub(
     async close() {
       ready = false;
       await Promise.all([follower?.close(), elsewhere.close()]);
+      everywhere?.close();
+      telling.close();
       // What runs of pulls and cases ends at the page it waits for.
       const asked = orphans.close();
       lists.close();

@@ -22,7 +22,8 @@ import type { Deliveries } from './deliveries.ts';
 import type { Elsewhere } from './elsewhere.ts';
 import type { HubStatus, Operations, PartyView, Vitals } from './operator.ts';
 import type { Orphans } from './orphans.ts';
-import { overdueAfterMs, stateName } from './overview.ts';
+import { overdueAfterMs } from './overview.ts';
+import { running, together } from './running.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
@@ -205,13 +206,8 @@ export function operations(parts: OperationsParts): Made {
   }
 
   function status(): HubStatus {
-    const actors: Record<string, Record<string, number>> = {};
-    for (const { kind, status: of, snapshot } of supervisor.views()) {
-      const name = of === 'active' ? stateName(snapshot?.value) : of;
-      const states = actors[kind] ?? {};
-      actors[kind] = { ...states, [name]: (states[name] ?? 0) + 1 };
-    }
-    const queues = [...state.partners()].map((partner) => deliveries.queue(partner.id));
+    const { counts } = together([running(supervisor), ...elsewhere.running()]);
+    const queues = [...state.partners()].map(({ id }) => elsewhere.of(id)?.queue ?? deliveries.queue(id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
     const { state: storeState, reason, heads } = store.health();
     return {
@@ -220,7 +216,7 @@ export function operations(parts: OperationsParts): Made {
       ready: ready() && storeState === 'open',
       store: { state: storeState, reason },
       sequence: Object.values(heads).reduce((sum, head) => sum + head, 0),
-      actors,
+      actors: counts,
       backlog: {
         depth: queues.reduce((sum, { depth }) => sum + depth, 0),
         oldest_age_s: oldest.length > 0 ? Math.max(0, (ports.clock.now() - Math.min(...oldest)) / 1000) : null,
@@ -233,6 +229,7 @@ export function operations(parts: OperationsParts): Made {
     const overdue = [...state.partners()].map(({ id }) => [id, deliveries.overdue(id, now - overdueAfterMs)] as const);
     const { since = '', by = [] } = retention.held() ?? {};
     return {
+      actors: running(supervisor).counts,
       ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: core.timers.size },
       log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - Date.parse(since)) / 1000])),
     };

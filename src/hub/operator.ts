@@ -310,11 +310,12 @@ export interface HubStatus {
 
 /** What only measuring asks for, as it stands now. */
 export interface Vitals {
+  /** Of this process alone. */
+  readonly actors: HubStatus['actors'];
   /** By partner: what should have gone out a minute ago or more, though neither its circuit nor an operator holds it back. */
   readonly overdue: Readonly<Record<PartyId, number>>;
-  /** Sends to actors that were not there, since the start. */
+  /** Sends to actors that were not there, since the start; waits that are armed. */
   readonly lost_sends: number;
-  /** Waits that are armed. */
   readonly deadlines: number;
   /** By partner that holds the log back: age of the oldest event that stays. */
   readonly log_held_age_s: Readonly<Record<PartyId, number>>;

@@ -15,12 +15,11 @@ import type { Operations } from './operator.ts';
 import type { OverviewRow, OverviewTotals } from './overview-view.ts';
 import { circuitState, partnerStream } from './partners.ts';
 import type { Retention } from './retention.ts';
+import { running, together } from './running.ts';
 
 const freshMs = 1_000;
 /** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
 export const overdueAfterMs = 60_000;
-/** Actors that were given up are few, or something is badly wrong: so many are named. */
-const quarantinedMax = 100;
 
 /** What moves without its record; an instant as epoch ms. */
 type Moving = Pick<OverviewRow, 'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered'> & {
@@ -83,19 +82,12 @@ export function overview(
   }
 
   function totalsOf(): OverviewTotals {
-    const running: Record<string, Record<string, number>> = {};
-    const quarantined: { actor: string; error: string | null }[] = [];
-    for (const { id, kind, status, snapshot, error } of supervisor.views()) {
-      const name = status === 'active' ? stateName(snapshot?.value) : status;
-      if (status === 'quarantined' && quarantined.length < quarantinedMax) quarantined.push({ actor: id, error });
-      running[kind] ??= {};
-      running[kind][name] = (running[kind][name] ?? 0) + 1;
-    }
-    const watches = [running['orphan-stop'] ?? {}, running['orphan-cdr'] ?? {}];
+    const { counts, quarantined } = together([running(supervisor), ...elsewhere.running()]);
+    const watches = [counts['orphan-stop'] ?? {}, counts['orphan-cdr'] ?? {}];
     const { state: storeState, reason } = store.health();
     return {
       partners: entries.size,
-      commands: running.command ?? {},
+      commands: counts.command ?? {},
       watches: watches.reduce((sum, { grace = 0, due = 0 }) => sum + grace + due, 0),
       open_cases: watches.reduce((sum, { open = 0 }) => sum + open, 0),
       quarantined,
@@ -144,11 +136,4 @@ function isSame(a: Moving, b: Moving): boolean {
     a.sync === b.sync &&
     a.async === b.async
   );
-}
-
-/** A parallel machine counts under its first region: the connection, or the door. */
-export function stateName(value: unknown): string {
-  if (typeof value === 'string') return value;
-  const [first] = Object.values(value ?? {});
-  return typeof first === 'string' ? first : 'unknown';
 }

@@ -3,8 +3,9 @@
  */
 import t, { type Test } from 'tap';
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
+import { inspect } from '../console/inspected.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
-import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { adminToken, type Node, type Nodes, skip, startNodes, unlessAsked } from './nodes.ts';
@@ -30,6 +31,40 @@ t.test('nodes share the parties', { skip }, async (t) => {
     await walk(t, nodes, one(), two());
     await walk(t, nodes, two(), one());
     for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
+  });
+
+  t.test('each node shows the actors of all of them, as they change', async (t) => {
+    const nodes = await startNodes(t, server, 'watched', { more: shared });
+    await untilShared(nodes);
+    const partners = (await crossed(t, nodes, server, 'watched')).flatMap(({ cpo, emsp }) => [cpo.id, emsp.id]);
+    for (const node of nodes.all) {
+      const { actors, messages } = await inspect(t, { url: node.url, adminToken });
+      await eventually('every partner and its courier is shown', async () =>
+        partners.every((id) => actors.has(`partner:${id}`) && actors.has(`courier:${id}`)),
+      );
+      for (const id of partners) {
+        t.match(JSON.parse(actors.get(`partner:${id}`)?.definition ?? '{}'), { id: 'partner' }, 'with its machine');
+        for (const state of ['open', 'closed']) {
+          await admin(nodes, 'POST', `/parties/${id}/circuits/async`, { state });
+          await eventually(`the circuit of ${id} is shown as ${state}`, async () => {
+            const { snapshot } = actors.get(`partner:${id}`) ?? {};
+            return (snapshot?.value as { async?: unknown } | undefined)?.async === state;
+          });
+        }
+        const events = messages.flatMap((one) => (one.sessionId === `partner:${id}` ? (one.event?.type ?? []) : []));
+        t.ok(new Set(events).size > 1, `${new Set(events).size} kinds of events of ${id}`);
+      }
+      await eventually('they are counted', async () => {
+        const { actors: counts } = (await admin({ url: node.url, adminToken }, 'GET', '/status')) as unknown as Status;
+        return Object.values(counts.partner ?? {}).reduce((sum, count) => sum + count, 0) === partners.length;
+      });
+    }
+    const [first, second] = nodes.all as [Node, Node];
+    await second.hub.kill();
+    await eventually('of the one that remains all are shown', async () => {
+      const still = await inspect(t, { url: first.url, adminToken }).catch(() => null);
+      return still !== null && partners.every((id) => still.actors.has(`partner:${id}`));
+    });
   });
 
   t.test('every node is restarted in turn, and what is asked for goes on', { skip: unlessAsked }, async (t) => {
@@ -84,6 +119,10 @@ t.test('nodes share the parties', { skip }, async (t) => {
     for (const { emsp } of pairs) await mustAddUp(t, server, 'killed', loads, emsp);
   });
 });
+
+interface Status {
+  readonly actors: Readonly<Record<string, Readonly<Record<string, number>>>>;
+}
 
 /** Two CPOs, one on each node, and an eMSP of the other node for each. */
 async function crossed(t: Test, nodes: Nodes, server: Parameters<typeof partiesOn>[0], schema: string) {
