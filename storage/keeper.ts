@@ -250,7 +250,9 @@ export class Keeper {
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       clearTimeout(this.#lasting);
-      this.#lasting = damaged ? undefined : setTimeout(() => void this.#opening.end(), LASTED_MS).unref();
+      // Where it cannot go, the next start looks more closely than it would have to.
+      const last = () => void this.#opening.end().catch(() => {});
+      this.#lasting = damaged ? undefined : setTimeout(last, LASTED_MS).unref();
       const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
       this.#token = Math.max(this.#token, found.token, markToken);
       const tolerate = found.faults.length > 0 ? (): void => {} : null;

@@ -4,7 +4,7 @@
  * O1  It is on the disk before the engine touches the database, so that a process that the engine ended leaves word of it: while it
  *     reads, or soon after, when it compacts. It goes when the store is closed or has been open for a while, but not while
  *     there is damage, which the engine may meet whenever it likes. An error that we see is no such end.
- * O2  A kill leaves it, too. It proves nothing: whoever finds it looks more closely, where a look can find something. [suspect]
+ * O2  A kill leaves it, too. It proves nothing: whoever finds it looks more closely, where a look can find something.
  * O3  It stays where the log was opened and what it had lost was not yet made good, because a second opening does not see the loss.
  */
 import { open, readFile, rm } from 'node:fs/promises';
