@@ -9,6 +9,7 @@
 import {
   createServer,
   IncomingMessage,
+  METHODS,
   type RequestListener,
   type Server,
   type ServerOptions,
@@ -48,6 +49,8 @@ export function renewCertificate(server: Server, tls: { readonly cert: string; r
   if ('setSecureContext' in server) (server as TlsServer).setSecureContext({ ...tlsRules, ...tls });
 }
 
+const methods: ReadonlySet<string> = new Set(METHODS);
+
 /** How often connections that have become idle are closed while the server closes. */
 const idleSweepMs = 100;
 
@@ -65,9 +68,7 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     IncomingMessage: Incoming,
   };
   const listener: RequestListener = (request, response) =>
-    request.headers.host === undefined && request.httpVersion === '1.1'
-      ? refuseHostless(response)
-      : answer(request, response);
+    isRequest(request) ? answer(request, response) : refuseWhole(response);
   const server = options.tls
     ? createTlsServer({ ...serverOptions, ...tlsRules, ...options.tls }, listener)
     : createServer(serverOptions, listener);
@@ -170,8 +171,12 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`${head.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
 }
 
-/** A request without `Host` is malformed. [RFC 9112, 3.2] */
-function refuseHostless(response: ServerResponse): void {
+/** Node's parser lets more through: HTTP/1.1 without `Host`, and `PRI`, which begins HTTP/2 alone. [RFC 9112, 3.2; RFC 9113, 3.4] */
+function isRequest({ headers, httpVersion, method = '' }: IncomingMessage): boolean {
+  return methods.has(method) && (headers.host !== undefined || httpVersion !== '1.1');
+}
+
+function refuseWhole(response: ServerResponse): void {
   const body = refusalText({ ocpi: 2000, message: 'Bad Request' });
   response.writeHead(400, { 'Content-Type': 'application/json', Connection: 'close' }).end(body);
 }

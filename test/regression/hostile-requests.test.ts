@@ -39,6 +39,17 @@ async function get(
   return answer;
 }
 
+t.test('the method that begins HTTP/2 is refused by the server, whatever stands behind it [D2]', async (t) => {
+  const hub = await hubFor(t);
+  for (const target of ['/ocpi/2.2.1/sessions', '/admin/v1/parties', '/nowhere']) {
+    // Without a version: with one Node refuses it by itself.
+    const parts = [Buffer.from(`PRI ${target}\r\nHost: hub.example\r\n\r\n`, 'latin1')];
+    const { answers } = await send(hub.url, { parts, ending: 'read', methods: ['PRI'] });
+    t.match([answers[0]?.status, JSON.parse(answers[0]?.text ?? '')], [400, { status_code: 2000, timestamp: String }]);
+    t.equal(answers[0]?.headers.get('connection'), 'close');
+  }
+});
+
 const unreadable = ['%zz', '%', '%c0%af', '%ff', 'x'.repeat(5_000), '%41'.repeat(2_000)];
 
 t.test('a path that the router cannot read is refused in the form of its door [D2]', async (t) => {
