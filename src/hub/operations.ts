@@ -23,12 +23,12 @@ import type { Elsewhere } from './elsewhere.ts';
 import type { HubStatus, Operations, PartyView, Vitals } from './operator.ts';
 import type { Orphans } from './orphans.ts';
 import { overdueAfterMs } from './overview.ts';
-import { running, together } from './running.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
 import type { Retention } from './retention.ts';
+import { running, together } from './running.ts';
 import { orphanView, type ViewVerb } from './views.ts';
 import type { Watching } from './watching.ts';
 
