@@ -13,7 +13,9 @@ t.setTimeout(900_000);
 const everyRun = 55_018;
 
 /** Null when it cannot run here, which the report says by name. */
-export async function shown(t: Test, part: Part, count: number): Promise<Outcome | null> {
+export async function shown(t: Test, part: Part, all: number): Promise<Outcome | null> {
+  const count = partOf(all);
+  if (count < all) t.comment(`${count} of ${all}: TEST_SHARE`);
   const reason = part.unable?.() ?? null;
   if (reason !== null) {
     t.plan(0, `${part.name}: not run: ${reason}`);
@@ -31,10 +33,9 @@ export async function shown(t: Test, part: Part, count: number): Promise<Outcome
 
 /** Of kills and cuts of a hub besides: what came twice was in flight, and there was load. */
 export async function shownKills(t: Test, part: Part, all: number): Promise<Outcome | null> {
-  const count = partOf(all);
-  if (count < all) t.comment(`${count} of ${all}: TEST_SHARE`);
-  const outcome = await shown(t, part, count);
+  const outcome = await shown(t, part, all);
   if (outcome === null) return null;
+  const { done: count } = outcome;
   const { inFlight = 0, acknowledged = 0 } = outcome.figures;
   t.ok(outcome.duplicated <= inFlight, `${outcome.duplicated} came twice, ${inFlight} were in flight`);
   t.ok(acknowledged > 5 * count, `there was load: ${acknowledged} pushes acknowledged`);

@@ -4,6 +4,6 @@ import { shownKills } from './shown.ts';
 import { upkeepKills } from './upkeep.ts';
 
 t.test('30 kills at upkeep: nothing lost, nothing reordered, nothing twice but what was in flight', async (t) => {
-  const { figures } = (await shownKills(t, upkeepKills, 30)) ?? {};
-  t.ok((figures?.missed ?? 0) <= 20, `${figures?.missed} of them came before their point, as kills at random`);
+  const { figures, done = 0 } = (await shownKills(t, upkeepKills, 30)) ?? {};
+  t.ok((figures?.missed ?? 0) <= done / 3, `${figures?.missed} of them came before their point, as kills at random`);
 });
