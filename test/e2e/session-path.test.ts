@@ -4,6 +4,7 @@
 import t, { type Test } from 'tap';
 import type { Arrival } from '../../src/sandbox/copies.ts';
 import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';
+import type { Entry } from '../../src/sandbox/transcript.ts';
 import { freePort, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -13,17 +14,28 @@ function firstArrivals(arrivals: readonly Arrival[]): string[] {
   return [...new Set(arrivals.map(({ method, body }) => `${method} ${body}`))];
 }
 
+/** All that the CPO exchanges from now on: its own list forgets, and while no hub listens it tries often. */
+function exchangesOf({ cpo }: PathContext): Entry[] {
+  const entries: Entry[] = [];
+  cpo.transcript.follow((entry) => entries.push(entry));
+  return entries;
+}
+
 /** What the CPO pushed of one object and the hub acknowledged. */
-function pushed({ cpo }: PathContext, module: string, id: string): string[] {
-  return cpo.transcript.entries
+function pushed(exchanges: readonly Entry[], module: string, id: string): string[] {
+  return exchanges
     .filter((entry) => entry.direction === 'sent' && entry.answer !== null && entry.answer.status < 300)
     .filter((entry) => entry.module === module && ['PUT', 'PATCH', 'POST'].includes(entry.method))
     .filter((entry) => entry.path.endsWith(`/${id}`) || (module === 'cdrs' && entry.body.includes(id)))
     .map(({ method, body }) => `${method} ${body}`);
 }
 
-async function checkWhole(t: Test, context: PathContext, hub: { url: string; adminToken: string }): Promise<void> {
-  const { cpo, emsp, made } = context;
+async function checkWhole(
+  t: Test,
+  { cpo, emsp, made }: PathContext,
+  exchanges: readonly Entry[],
+  hub: { url: string; adminToken: string },
+): Promise<void> {
   const objects = [
     ['tariffs', made.tariff?.id],
     ['locations', made.location?.id],
@@ -31,7 +43,7 @@ async function checkWhole(t: Test, context: PathContext, hub: { url: string; adm
     ['cdrs', made.cdrId],
   ] as const;
   for (const [module, id = ''] of objects) {
-    const sent = pushed(context, module, id);
+    const sent = pushed(exchanges, module, id);
     const copy = emsp.copies.get(module, cpo.id, id);
     t.ok(sent.length > 0, `${module}: something was pushed`);
     t.same(
@@ -56,8 +68,9 @@ t.test('the full session path, from onboarding to CDR [interface, Session path]'
   t.teardown(() => hub.kill());
   const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken });
   t.teardown(() => context.close());
+  const exchanges = exchangesOf(context);
   for (const step of sessionPath) await t.resolves(step.run(context), step.name);
-  await checkWhole(t, context, hub);
+  await checkWhole(t, context, exchanges, hub);
   t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
 });
 
@@ -69,11 +82,12 @@ t.test('the full session path with the hub killed between each two steps', async
   t.teardown(() => hub.kill());
   const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken, retryUntilAnswered: true });
   t.teardown(() => context.close());
+  const exchanges = exchangesOf(context);
   for (const step of sessionPath) {
     await t.resolves(step.run(context), step.name);
     await hub.kill();
     hub = await start();
   }
-  await checkWhole(t, context, hub);
+  await checkWhole(t, context, exchanges, hub);
   t.equal(await hub.stop(), 0);
 });
