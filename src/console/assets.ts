@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
 
-/** Where the build put it, seen from `dist/bin` and from here. */
-const built = ['../console', '../../dist/console']
-  .map((path) => join(import.meta.dirname, path))
-  .find((directory) => existsSync(join(directory, 'main.js')));
+/** Beside the compiled file; from the sources, where the build put it. */
+const built = [join(import.meta.dirname, 'page'), join(import.meta.dirname, '../../dist/src/console/page')].find(
+  (directory) => existsSync(join(directory, 'main.js')),
+);
 
 const headers = {
   'cache-control': 'no-cache',

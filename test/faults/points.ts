@@ -53,7 +53,7 @@ interface Pointed {
 /** A hub that kills itself when it comes by a point for the n-th time. */
 export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): readonly string[] {
   const [node = '', command = ''] = builtHub;
-  const built = (path: string) => JSON.stringify(new URL(path, `file://${command}`).href);
+  const built = (path: string) => JSON.stringify(new URL(`../src/${path}`, `file://${command}`).href);
   const program = `
     import { loadConfig } from ${built('config.js')};
     import { startHub } from ${built('main.js')};
