@@ -6,8 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import { startBalancer } from '../sandbox/balancer.ts';
+import { freePort } from '../sandbox/free-port.ts';
 import type { Narrator } from '../sandbox/narrate.ts';
-import { ended, freePort, startTemporaryPostgres } from '../sandbox/postgres.ts';
+import { ended, startTemporaryPostgres } from '../sandbox/postgres.ts';
 import { charging, onboarding, openPath, type PathContext, type Step } from '../sandbox/session-path.ts';
 import type { Cluster } from './answers.ts';
 

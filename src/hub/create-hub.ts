@@ -109,6 +109,7 @@ export function createHub(
   const self = peers === null ? '' : ports.secrets.newId();
   const telling = new Telling(self, here);
   const everywhere = peers && new WatchingAll(core, peers, here, self);
+  const watched = everywhere ?? here;
   let ready = false;
   const { recordAdded, ...operating } = operations({ ...parts, version, ready: () => ready });
   const hub: Hub = {
@@ -130,9 +131,9 @@ export function createHub(
       ...operating,
       ...reading,
       ...overview(core, deliveries, retention, elsewhere),
-      actors: () => (everywhere ?? here).actors(),
-      actor: (id) => (everywhere ?? here).actor(id),
-      watch: (watcher) => (everywhere ?? here).watch(watcher),
+      actors: () => watched.actors(),
+      actor: (id) => watched.actor(id),
+      watch: (watcher) => watched.watch(watcher),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),

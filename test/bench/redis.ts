@@ -1,7 +1,7 @@
 /** A Redis server of the bench's own, on a directory that is removed afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { freePort } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { pinnedTo, undoAtExit } from './processes.ts';
 import { ownDirectory } from './scene.ts';

@@ -8,11 +8,12 @@ import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync,
 import { join, resolve } from 'node:path';
 import { Level } from 'level';
 import t, { type Test } from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventKey, rowKey } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { append, event, row } from '../storage/support.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';

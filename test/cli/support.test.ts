@@ -7,8 +7,9 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Column, table } from '../../src/cli/table.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { type ChildHub, freePort, startChildHub } from '../support/child-hub.ts';
+import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 

@@ -4,7 +4,8 @@
  */
 import type { Test } from 'tap';
 import { startBalancer } from '../../src/sandbox/balancer.ts';
-import { type ChildHub, freePort, spawnChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, postgresHere } from '../support/postgres.ts';
 

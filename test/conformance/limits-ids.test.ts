@@ -2,8 +2,8 @@
  * What holds for every request: rates, sizes, ids and envelopes. And the watch over stopped sessions, which is a limit in time.
  */
 import t, { type Test } from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
-import { freePort } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, callsTo, dataText, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';

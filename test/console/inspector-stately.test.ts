@@ -14,7 +14,7 @@ import t from 'tap';
 import { WebSocket } from 'ws';
 import { type AnyMachineSnapshot, type AnyStateMachine, createActor, createMachine, type StateValue } from 'xstate';
 import { courierMachine } from '../../machines/courier.ts';
-import { freePort } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { browserProtocols, path } from './inspected.ts';

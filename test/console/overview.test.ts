@@ -4,8 +4,8 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import type { RunningHub } from '../../src/main.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { freePort } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';

@@ -6,7 +6,7 @@ import type { Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../../src/sandbox/emsp.ts';
-import { freePort } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';

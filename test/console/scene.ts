@@ -3,8 +3,9 @@
  * open. Real processes and sockets; only the partners are simulated.
  */
 import type { Test } from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
-import { type ChildHub, freePort, startChildHub } from '../support/child-hub.ts';
+import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 

@@ -2,7 +2,8 @@
  * Signing in to the console, and what a token that is not known, or a hub that is away, looks like.
  */
 import t from 'tap';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';

@@ -3,8 +3,8 @@
  * matters; sockets and disk are real. [D39, D50]
  */
 import t from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
-import { freePort } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';

@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody } from '../support/bodies.ts';
-import { freePort } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';

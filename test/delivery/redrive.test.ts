@@ -3,8 +3,9 @@
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
 import t from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';

@@ -4,7 +4,8 @@
  */
 import t, { type Test } from 'tap';
 import { Pool } from 'undici';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
 

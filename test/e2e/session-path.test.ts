@@ -3,9 +3,10 @@
  */
 import t, { type Test } from 'tap';
 import type { Arrival } from '../../src/sandbox/copies.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';
 import type { Entry } from '../../src/sandbox/transcript.ts';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';
 

@@ -8,7 +8,8 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ChildHub, type ChildHubOptions, freePort, type Starting, spawnChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { type ChildHub, type ChildHubOptions, type Starting, spawnChildHub } from '../support/child-hub.ts';
 import { admin, type PlainPartner, plainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Ending, emptyLedger, type Ledger } from './ledger.ts';
 import type { Random } from './random.ts';

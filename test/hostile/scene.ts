@@ -3,7 +3,8 @@
  * its tokens. Rate limits are out of the way, and its heap is small enough that memory which is not given back ends the process.
  */
 import type { Test } from 'tap';
-import { type ChildHub, freePort, startChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from '../support/plain-partner.ts';
 import { type Actor, cpo, emsp, leaver } from './doors.ts';

@@ -2,10 +2,10 @@
 import { join } from 'node:path';
 import { Level } from 'level';
 import type { Test } from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import type { RowKey } from '../../storage/contract.ts';
 import { rowKey } from '../../storage/keys.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
-import { freePort } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';

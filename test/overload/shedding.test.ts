@@ -4,8 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import t from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { quiet } from '../support/observed.ts';
 import {

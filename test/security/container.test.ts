@@ -6,7 +6,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { startChildHub } from '../support/child-hub.ts';
 
 const lines = readFileSync('Dockerfile', 'utf8')
   .split('\n')

@@ -6,8 +6,9 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { WebSocket } from 'ws';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
-import { type ChildHub, freePort, startChildHub } from '../support/child-hub.ts';
+import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import {

@@ -7,7 +7,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import t from 'tap';
-import { freePort, startChildHub } from '../support/child-hub.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { startChildHub } from '../support/child-hub.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
 

@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import type { Test } from 'tap';
-import { freePort, postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
 
 export const postgresHere = installed;
 
