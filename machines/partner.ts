@@ -63,7 +63,8 @@ export type PartnerMachineEvent =
   | { type: 'probe.succeeded' | 'probe.failed'; at: number }
   | { type: 'sync.wasOpened' | 'sync.wasClosed' | 'async.wasOpened' | 'async.wasClosed'; at: number };
 
-const sampleMs = 30_000;
+/** Over how long a circuit counts its calls. [P2] */
+export const sampleMs = 30_000;
 const sampleMin = 10;
 const successesToClose = 2;
 

@@ -5,7 +5,7 @@
  * B3  A quarantined store serves operators alone.
  */
 import type { FastifyInstance } from 'fastify';
-import type { Store } from '../storage/contract.ts';
+import type { Shard, Store } from '../storage/contract.ts';
 import type { ClusterView } from './admin/cluster.ts';
 import { Problem } from './admin/problem.ts';
 import { adminServer } from './admin/server.ts';
@@ -56,8 +56,8 @@ export interface Assembled {
   readonly created: CreatedHub;
   readonly adminToken: string;
   readonly isReady: () => boolean;
-  /** Brings back what is recorded; from then on requests are taken. */
-  recover(): Promise<void>;
+  /** Brings back what is recorded of shards; from the first ones on requests are taken. `created.begin` comes before. */
+  gain(shards: ReadonlySet<Shard>): Promise<void>;
   /** Lets what is in flight end, for `graceMs`; then it is cut. The store stays open. */
   close(graceMs: number): Promise<void>;
 }
@@ -141,8 +141,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => inspector.close());
     return {
       ...{ app, inspector, created, adminToken, isReady: () => ready },
-      async recover() {
-        await created.recover();
+      async gain(shards) {
+        await created.gain(shards);
         ready = true;
       },
       async close(graceMs) {

@@ -18,7 +18,7 @@ import { assemble, closeAll } from './assembly.ts';
 import { Front } from './cluster/front.ts';
 import { hopOf } from './cluster/hop.ts';
 import { HubNode } from './cluster/node.ts';
-import type { SharedStore } from './cluster/node-parts.ts';
+import type { NodeParts, SharedStore } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
 import { type PeerParts, peersOf } from './cluster/peers.ts';
 import type { Tenure } from './cluster/tenure.ts';
@@ -66,8 +66,8 @@ const systemClock: Clock = {
 };
 
 /** A hub on the store that is configured. */
-export function startServing(config: Config): Promise<ServingHub> {
-  return config.store === 'level' ? startHub(config) : startNode(config);
+export function startServing(config: Config, replaced: Replaced = {}): Promise<ServingHub> {
+  return config.store === 'level' ? startHub(config, replaced) : startNode(config, replaced);
 }
 
 /** A hub on the embedded store. */
@@ -92,7 +92,8 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     app.server.on('upgrade', inspector.upgrade);
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
-    await hub.recover();
+    await created.begin();
+    await hub.gain(new Set(Object.keys(store.health().heads).map(Number)));
     return {
       ...{ url: listenUrl(config, port), adminToken, created, close: () => closeAll(closing) },
       renewCertificate: (tls) => renewCertificate(app.server, tls),
@@ -104,10 +105,11 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 }
 
 /** One of several hubs on a database, or the only one there. */
-async function startNode(config: Config): Promise<ServingHub> {
+async function startNode(config: Config, { clock = systemClock, random = Math.random }: Replaced): Promise<ServingHub> {
   const log = createLog(config.logLevel);
   const metrics = createMetrics(version);
   const { nodeUrl, clusterSecret } = config;
+  const nodeSecret = nodeUrl === null ? null : clusterSecret;
   let node: HubNode | null = null;
   // Once for all shards that come or go together.
   let isLooking = false;
@@ -129,27 +131,29 @@ async function startNode(config: Config): Promise<ServingHub> {
     const view = () => viewOf(store, config, node);
     const peerParts: PeerParts = {
       ...{ store, passing },
-      ownerOf: (shard) => node?.ownerOf(shard) ?? null,
-      others: () => node?.peers() ?? [],
+      ownerOf: (shard) => node?.neighbours.ownerOf(shard) ?? null,
+      tell: async (...told) => node?.neighbours.tell(...told),
     };
     const serve = async (tenure: Tenure) => {
-      const peers = store.shards === 1 ? null : peersOf(peerParts, tenure.shards);
-      const around = { log, clock: systemClock, random: Math.random, metrics, publicUrl, cluster: view, peers };
+      const peers = store.shards === 1 ? null : peersOf(peerParts);
+      const around = { log, clock, random, metrics, publicUrl, cluster: view, peers };
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
       const hub = await assemble(tenure.store, config, { ...around, mayCall });
       try {
         await hub.app.ready();
-        await hub.recover();
+        await hub.created.begin();
       } catch (error) {
         await hub.close(0);
         throw error;
       }
-      const { app, inspector, close, created } = hub;
-      const { answer, homes } = created;
+      const { app, inspector, gain, close, created } = hub;
+      const { answer, homes, calm, wake, give, drop } = created;
       const handle = (...exchange: object[]) => void app.server.emit('request', ...exchange);
-      return { handle, ...inspector, answer, homes, close };
+      return { handle, ...inspector, answer, homes, gain, calm, wake, give, drop, close };
     };
-    const running = new HubNode({ store, passing, serve, idle: () => front.idle(), meter: metrics.cluster, log });
+    const idle: NodeParts['idle'] = (...of) => front.idle(...of);
+    const landed: NodeParts['landed'] = (...of) => front.landed(...of);
+    const running = new HubNode({ store, passing, serve, idle, landed, meter: metrics.cluster, log });
     node = running;
     closing.unshift(async () => running.close());
     store.onHealth((health) => {
@@ -174,9 +178,11 @@ async function startNode(config: Config): Promise<ServingHub> {
         return running.homesSoon(settledMs).then((homes) => (homes ? shardOf(request, homes) : 0));
       },
       passing,
-      isHop: hopOf(nodeUrl === null ? null : clusterSecret),
+      secret: nodeSecret,
+      isHop: hopOf(nodeSecret),
       own,
       look: pokes,
+      log,
     });
     const server = createFrontServer(config.tls ? { tls: config.tls } : {}, front.handle);
     server.on('upgrade', front.upgrade);
@@ -185,7 +191,7 @@ async function startNode(config: Config): Promise<ServingHub> {
       server.listen({ host: config.host, port: config.port }, resolve);
     });
     port = (server.address() as AddressInfo).port;
-    closing.unshift(() => ended(server));
+    closing.unshift(() => ended(server, front));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
     return {
@@ -220,17 +226,21 @@ function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): C
     if (id !== undefined) owned.set(id, (owned.get(id) ?? 0) + 1);
     head += store.head(shard);
   }
-  const nodes = store.nodes().map(({ id, name, url, alive }) => {
+  const nodes = store.nodes().map(({ id, name, url, alive, share }) => {
     const shards = owned.get(id) ?? 0;
-    return { name, url, alive, owner: shards > 0, shards, answering: id === store.id };
+    return { name, url, alive, owner: shards > 0, shards, share, answering: id === store.id };
   });
   return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head, nodes };
 }
 
 /** Whoever has a connection gets answers for a moment more; what is under way then ends. */
-async function ended(server: Server): Promise<void> {
+async function ended(server: Server, front: Front): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, lastAnswersMs));
-  const cut = setTimeout(() => server.closeAllConnections(), inFlightGraceMs);
+  front.close();
+  const cut = setTimeout(() => {
+    server.closeAllConnections();
+    front.cut();
+  }, inFlightGraceMs);
   await new Promise((resolve) => server.close(resolve));
   clearTimeout(cut);
 }

@@ -147,10 +147,16 @@ export interface Position {
   readonly id: string;
 }
 
+/** A stretch of one shard's log: behind which sequence, and up to which. */
+export interface Range {
+  readonly shard: Shard;
+  readonly after: Seq;
+  readonly upTo: Seq;
+}
+
 /** What a node reads on of shards that others write. */
 export interface FollowQuery {
-  /** Shards, behind which sequence, and up to which. */
-  readonly ranges: readonly { readonly shard: Shard; readonly after: Seq; readonly upTo: Seq }[];
+  readonly ranges: readonly Range[];
   /** Receivers: events owed to one of them. */
   readonly to: readonly string[];
   /** Beginnings of types: events of these too. */
@@ -315,11 +321,15 @@ export interface Store extends Outbox {
   event(shard: Shard, seq: Seq): Promise<StoredEvent | null>;
   /** Events in order of sequence. */
   read(query: EventQuery): Promise<StoredEvent[]>;
+  /** Events of stretches of any shards at once, without their bodies: by shard, in order of sequence. */
+  ranges(ranges: readonly Range[]): Promise<StoredEvent[]>;
   /** Events of one stream, oldest first, with a sequence greater than `after`. */
   history(shard: Shard, stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
   /** Events that carry this correlation id, of all shards, oldest first. */
   correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
   head(shard: Shard): Seq;
+  /** Where the log of each shard ends now, whichever node writes it. */
+  heads(): Promise<ReadonlyMap<Shard, Seq>>;
   /** Sequence up to which the log was trimmed; 0 when all of it is there. */
   horizon(shard: Shard): Seq;
   trim(trim: Trim): Promise<void>;

@@ -21,6 +21,9 @@ export type OnPoint = (name: string) => void;
 /** For writing a batch: the types know no `sync`, the engine does. */
 export const SYNCED: object = { sync: true };
 
+/** Of a value that comes as bytes. */
+export const IN_BYTES = { valueEncoding: 'buffer' } as const;
+
 /** What gathers in memory before a table is written. Up to twice as much is replayed from the log at open. */
 const WRITE_BUFFER_BYTES = 16 << 20;
 const CACHE_BYTES = 32 << 20;

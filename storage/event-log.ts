@@ -9,9 +9,9 @@
  */
 import type { Commit, EventQuery, NewEvent, Put, Seq, Shard, StoredEvent } from './contract.ts';
 import { Damaged } from './contract.ts';
-import { type Batch, chunks, type Database, fetch, type Unreadable } from './engine.ts';
+import { type Batch, chunks, type Database, fetch, IN_BYTES, type Unreadable } from './engine.ts';
 import * as keys from './keys.ts';
-import { type Content, decode, encode } from './records.ts';
+import { type Content, decode, encode, encodeBytes } from './records.ts';
 
 /** `gone` is 1. */
 export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];
@@ -91,14 +91,14 @@ export function stage(batch: Batch, { events, puts, due }: Prepared, shard: Shar
   let seq = first;
   for (const { event, head, data } of events) {
     const key = keys.eventKey(shard, seq);
-    batch.put(key, encode(key, head, data, event.body));
+    putRecord(batch, key, head, data, event.body);
     stageIndexes(batch, event.stream, event.correlationId, shard, seq);
     seq += 1;
   }
   const last = seq - 1;
   for (const { put, key, data } of puts) {
     if (put.gone) batch.del(key);
-    else batch.put(key, encode(key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body));
+    else putRecord(batch, key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body);
   }
   for (const { key: name, at } of due) {
     const key = keys.dueKey(shard, name);
@@ -106,6 +106,12 @@ export function stage(batch: Batch, { events, puts, due }: Prepared, shard: Shar
     else batch.put(key, encode(key, json([at])));
   }
   return last;
+}
+
+/** The engine copies a value at once. */
+function putRecord(batch: Batch, key: string, head: string, data: string, body: string | null): void {
+  if (body === null) batch.put(key, encode(key, head, data));
+  else batch.put(key, encodeBytes(key, head, data, body), IN_BYTES);
 }
 
 export function stageIndexes(batch: Batch, stream: string, correlationId: string | null, shard: Shard, seq: Seq): void {

@@ -32,7 +32,14 @@ export const HORIZON_KEY = 'm/horizon';
 export const FLUSH_KEY = 'm/flush';
 
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0');
-const place = (shard: Shard, seq: Seq): string => hex(shard, SHARD_DIGITS) + hex(seq, SEQ_DIGITS);
+
+/** The last place that was asked for: an event stands in several keys. */
+let placed: readonly [shard: Shard, seq: Seq, text: string] = [0, 0, hex(0, PLACE_DIGITS)];
+
+function place(shard: Shard, seq: Seq): string {
+  if (placed[0] !== shard || placed[1] !== seq) placed = [shard, seq, hex(shard, SHARD_DIGITS) + hex(seq, SEQ_DIGITS)];
+  return placed[2];
+}
 
 export const eventKey = (shard: Shard, seq: Seq): string => `e/${place(shard, seq)}`;
 export const rowKey = (key: RowKey): string => `o/${key.kind}${NUL}${key.owner}${NUL}${key.id}`;

@@ -57,12 +57,14 @@ export class OrderIndex {
   place(key: RowKey, shelf: string | null, upd: string): void {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
-    takeOut(kind, name);
-    if (shelf === null) {
+    const entry = shelf === null ? undefined : sortable([upd, key.owner, key.id, shelf].join(NUL));
+    const old = kind.entries.get(name);
+    if (entry !== undefined && entry === old) return;
+    if (old !== undefined) takeOut(kind, name, old);
+    if (shelf === null || entry === undefined) {
       kind.hasUnlisted = true;
       return;
     }
-    const entry = [upd, key.owner, key.id, shelf].map(sortable).join(NUL);
     kind.entries.set(name, entry);
     let list = kind.shelves.get(shelf);
     if (list === undefined) {
@@ -74,7 +76,10 @@ export class OrderIndex {
 
   /** The row is gone. */
   remove(key: RowKey): void {
-    takeOut(this.#kind(key.kind), nameOf(key));
+    const kind = this.#kind(key.kind);
+    const name = nameOf(key);
+    const old = kind.entries.get(name);
+    if (old !== undefined) takeOut(kind, name, old);
   }
 
   has(key: RowKey): boolean {
@@ -128,9 +133,7 @@ export class OrderIndex {
 /** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
 const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
 
-function takeOut(kind: Kind, name: string): void {
-  const old = kind.entries.get(name);
-  if (old === undefined) return;
+function takeOut(kind: Kind, name: string, old: string): void {
   const shelf = restored(old.slice(old.lastIndexOf(NUL) + 1));
   const list = kind.shelves.get(shelf);
   list?.remove(old);

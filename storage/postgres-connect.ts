@@ -72,7 +72,7 @@ export class Primary {
     const client = await this.#open(this.#host);
     try {
       const lazy = durability === 'lazy' ? 'set synchronous_commit = off;' : '';
-      const path = `set search_path = ${this.#address.schema};`;
+      const path = `set search_path = "${this.#address.schema}";`;
       await client.query(`${SESSION} ${forWrites ? FOR_WRITES : ''} ${lazy} ${path}`);
       const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby');
       if (rows[0]?.standby !== false) throw new StoreUnavailable('the database server became a standby');

@@ -30,6 +30,8 @@ export interface ClusterNode {
   readonly alive: boolean;
   /** Of its lease, when it was looked at, ms. */
   readonly left: number;
+  /** How many shards it should have. [Q3] */
+  readonly share: number;
 }
 
 export interface LeaseOptions {
@@ -40,7 +42,7 @@ export interface LeaseOptions {
   readonly ttlMs: number;
   /** This node is the only one. [Q6] */
   readonly sole: boolean;
-  /** A shard stays with the node that has it, whoever joins. */
+  /** A shard stays with the node that has it until that gives it away, whoever joins. */
   readonly sticky: boolean;
   /** Shards that are used. */
   readonly shards: number;
@@ -55,6 +57,8 @@ export interface LeaseOptions {
   /** Runs a change that must be durable before it is relied on. */
   readonly durably: <T>(work: (client: Client) => Promise<T>) => Promise<T>;
 }
+
+type NodeRow = Omit<ClusterNode, 'share'>;
 
 interface ShardRow {
   readonly id: Shard;
@@ -81,7 +85,7 @@ export class Leases {
   readonly #options: LeaseOptions;
   readonly #held = new Map<Shard, Fence>();
   #owners = new Map<Shard, string>();
-  #nodes: ClusterNode[] = [];
+  #nodes: readonly ClusterNode[] = [];
   #surplus: Shard[] = [];
   /** Start of the last renewal that ended well; monotonic, ms. [Q2] */
   #renewedAt = Number.NEGATIVE_INFINITY;
@@ -148,8 +152,8 @@ export class Leases {
   }
 
   /** Another node that renews its lease, as it stands in the database. */
-  async other(client: Client): Promise<ClusterNode | null> {
-    const nodes = await ask<ClusterNode>(client, 'nodes', NODES);
+  async other(client: Client): Promise<NodeRow | null> {
+    const nodes = await ask<NodeRow>(client, 'nodes', NODES);
     return nodes.find(({ id, alive }) => alive && id !== this.#options.id) ?? null;
   }
 
@@ -171,15 +175,17 @@ export class Leases {
     const { id, name, url, ttlMs, shards, sole, sticky } = this.#options;
     const begun = performance.now();
     if (!this.#leaving) await ask(client, 'renew', RENEW, [id, name, url, ttlMs]);
-    const nodes = await ask<ClusterNode>(client, 'nodes', NODES);
+    const nodes = await ask<NodeRow>(client, 'nodes', NODES);
     const rows = await ask<ShardRow>(client, 'shards', SHARDS, [shards]);
-    this.#nodes = nodes;
+    const alive = nodes.filter((node) => node.alive && node.id !== id).map((node) => node.id);
+    const live = this.#leaving ? alive : [id, ...alive];
+    const rightful = new Map(rows.map((row) => [row.id, this.#rightfulOwner(row, live)]));
+    this.#nodes = withShares(nodes, [...rightful.values()]);
     this.#owners = new Map(rows.flatMap(({ id: shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     if (this.#leaving) return;
     this.#steadySince ??= begun;
     const isSteady = performance.now() - this.#steadySince >= ttlMs;
     const known = new Set(nodes.map((node) => node.id));
-    const alive = nodes.filter((node) => node.alive && node.id !== id).map((node) => node.id);
     const takes: ShardRow[] = [];
     const leaves: Fence[] = [];
     const surplus: Shard[] = [];
@@ -193,7 +199,7 @@ export class Leases {
         if (isGiven) leaves.push({ shard: row.id, token: row.token, node: id });
         else this.#gain(row);
       }
-      const wanted = sole || shouldOwn(row.id, id, alive);
+      const wanted = sole || rightful.get(row.id) === id;
       const isFree = row.owner === null || !known.has(row.owner) || (isSteady && !alive.includes(row.owner));
       if (wanted && row.owner !== id && isFree) takes.push(row);
       const ours = this.#held.get(row.id);
@@ -218,6 +224,16 @@ export class Leases {
         this.#options.id,
       ]);
     });
+  }
+
+  /** Q3. Null when none lives. The only shard goes to nobody else while its owner lives, where shards stay. */
+  #rightfulOwner({ id, owner }: ShardRow, live: readonly string[]): string | null {
+    const { sticky, shards } = this.#options;
+    if (sticky && shards === 1 && owner !== null && live.includes(owner)) return owner;
+    return live.reduce<string | null>((best, node) => {
+      const lead = best === null ? 1 : weight(node, id) - weight(best, id);
+      return lead > 0 || (lead === 0 && node < (best ?? '')) ? node : best;
+    }, null);
   }
 
   /** Never rejects: what could not be changed is tried at a later beat. */
@@ -261,10 +277,10 @@ export class Leases {
   }
 }
 
-/** Q3. */
-function shouldOwn(shard: Shard, mine: string, others: readonly string[]): boolean {
-  const own = weight(mine, shard);
-  return others.every((other) => weight(other, shard) < own || (weight(other, shard) === own && other < mine));
+function withShares(nodes: readonly NodeRow[], owners: readonly (string | null)[]): ClusterNode[] {
+  const shares = new Map<string | null, number>();
+  for (const id of owners) shares.set(id, (shares.get(id) ?? 0) + 1);
+  return nodes.map((node) => ({ ...node, share: shares.get(node.id) ?? 0 }));
 }
 
 const weights = new Map<string, number>();

@@ -14,6 +14,7 @@ import type {
   FollowQuery,
   ListPage,
   ListQuery,
+  Range,
   Row,
   RowKey,
   Seq,
@@ -47,6 +48,12 @@ interface EventColumns {
   readonly body: string | null;
 }
 
+interface RangeColumns extends EventColumns {
+  readonly id: Shard;
+  readonly horizon: Seq;
+  readonly head: Seq;
+}
+
 type RowColumns = Omit<Row, 'data'> & { readonly data: string };
 
 const EVENT = `e.shard, e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
@@ -65,6 +72,14 @@ select ${EVENT}, w.horizon from (
       order by e.seq limit $3) l) w
   join events e on e.shard = w.shard and e.seq = w.seq
   where w.before < $5::int8 order by e.seq`;
+/** $1: ranges. Of one that has no events a row without one comes. */
+const RANGES = `
+select ${EVENT.replace('e.body', 'null as body')}, s.id, s.horizon, s.head
+  from json_to_recordset($1) p(shard int, after int8, "upTo" int8) join shards s on s.id = p.shard
+  left join lateral (select o.* from events o
+    where o.shard = p.shard and o.seq > greatest(p.after, s.horizon) and o.seq <= p."upTo"
+    order by o.seq limit greatest(0, p."upTo" - p.after)) e on true
+  order by e.shard, e.seq`;
 const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.shard = $2 and e.seq > $3 order by e.seq limit $4`;
 /** Of several shards in order of time; of one, which is all that a sequence orders, in order of sequence. */
 const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by case when
@@ -119,7 +134,8 @@ const deliveriesOf = (is: '<>' | '=') => `select dest, shard, seq, state, data f
 const OPEN = deliveriesOf('<>');
 const DELIVERED = deliveriesOf('=');
 
-const HEADS = 'select id, head from shards where id < $1';
+/** $2: what is known of them, by shard. Most have not moved. */
+const HEADS = 'select id, head from shards where id < $1 and head > ($2::int8[])[id + 1]';
 /** $1: ranges of shards, $2 receivers, $3 patterns of types, $4 events and $5 characters of bodies of each shard. */
 const FOLLOWED = `
 select ${EVENT} from json_to_recordset($1) p(shard int, after int8, "upTo" int8)
@@ -159,6 +175,20 @@ export class PostgresReads {
     for (const { seq } of found) {
       expected += 1;
       if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(shard, expected));
+    }
+    return found.map(toEvent);
+  }
+
+  async ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
+    const rows = await this.#ask<RangeColumns>('ranges', RANGES, [JSON.stringify(ranges)]);
+    const found = rows.filter(({ seq }) => seq !== null);
+    const shards = new Map(rows.map((row) => [row.id, row]));
+    const present = new Set(found.map(({ shard, seq }) => keys.eventKey(shard, seq)));
+    for (const { shard, after, upTo } of ranges) {
+      const { horizon = 0, head = 0 } = shards.get(shard) ?? {};
+      for (let seq = Math.max(after, horizon) + 1; seq <= Math.min(upTo, head); seq += 1) {
+        if (!present.has(keys.eventKey(shard, seq))) throw new Damaged(keys.eventKey(shard, seq));
+      }
     }
     return found.map(toEvent);
   }
@@ -220,10 +250,9 @@ export class PostgresReads {
     return found === undefined ? null : toDelivery(found);
   }
 
-  /** Where the log of each shard ends now, whichever node writes it. */
-  protected async headsNow(shards: number): Promise<Map<Shard, Seq>> {
-    const found = await this.#ask<{ id: Shard; head: Seq }>('heads', HEADS, [shards]);
-    return new Map(found.map(({ id, head }) => [id, head]));
+  /** Shards whose log ends further on by now than it is known to, by shard, and where. */
+  protected headsBehind(known: readonly Seq[]): Promise<{ id: Shard; head: Seq }[]> {
+    return this.#ask('heads', HEADS, [known.length, known]);
   }
 
   /** Of several shards at once, by shard, in order of sequence. */

@@ -170,9 +170,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   /** Where the log of each shard ends now, whichever node writes it. */
   async heads(): Promise<Map<contract.Shard, contract.Seq>> {
-    const heads = await this.headsNow(this.#opened.count);
-    for (const [shard, head] of heads) this.#seen(shard, head, 0);
-    return heads;
+    const known = shardsOf(this.#opened.count).map((shard) => this.head(shard));
+    for (const { id, head } of await this.headsBehind(known)) this.#seen(id, head, 0);
+    return new Map(this.#heads);
   }
 
   /** The node that has a shard, as far as this one knows; null when nobody does. */

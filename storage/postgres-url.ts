@@ -1,7 +1,7 @@
 /**
  * Addresses of a PostgreSQL store:
  *
- *     postgres://user:password@host1:5432,host2:5432/database?schema=ocpi_hub&single=1&shards=256&sslmode=verify-full&sslrootcert=/ca.pem
+ *     postgres://user:password@host1:5432,host2:5432/database?schema=ocpi_hub&single=1&shards=1&sslmode=verify-full&sslrootcert=/ca.pem
  *
  * Several hosts are the servers of one cluster, of which one is the primary. Whatever the address does not say (user, password,
  * database) is looked up as every PostgreSQL client does: PGUSER, PGPASSWORD, `.pgpass`.
@@ -19,7 +19,7 @@ export interface PostgresAddress {
   readonly schema: string;
   /** A single server without a standby is meant, and known to lose everything with its disk. */
   readonly single: boolean;
-  /** For how many shards a new schema is made: 1, or 256 for nodes that share the parties. */
+  /** For how many shards a new schema is made: 256, which nodes share, or 1, which one node has at a time. */
   readonly shards: 1 | 256;
   /** For people: without the password. */
   readonly shown: string;
@@ -46,7 +46,7 @@ export function parsePostgresUrl(url: string): PostgresAddress {
   }
   const schema = parameters.get('schema') ?? 'ocpi_hub';
   if (!SCHEMA.test(schema)) throw new TypeError('the schema of the store is a name of small letters, digits and _');
-  const shards = parameters.get('shards') ?? '1';
+  const shards = parameters.get('shards') ?? '256';
   if (shards !== '1' && shards !== '256') throw new TypeError('shards is 1 or 256');
   const hosts = hostsOf(parameters.get('host') ?? authority);
   const decoded = (text: string | undefined) => (text ? decodeURIComponent(text) : undefined);

@@ -17,6 +17,7 @@ import type {
   Floor,
   ListPage,
   ListQuery,
+  Range,
   Row,
   RowKey,
   Seq,
@@ -64,6 +65,25 @@ export class Reads {
     return this.#reading(({ reader, found }) => reader.read(query, found.head, found.horizon.seq));
   }
 
+  ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
+    return this.#reading(async ({ reader, found }) => {
+      const events: StoredEvent[] = [];
+      for (const { shard, after, upTo } of ranges) {
+        // A look-up costs a fraction of a scan.
+        if (upTo === after + 1) {
+          const event = await this.event(shard, upTo);
+          if (event) events.push({ ...event, body: null });
+          continue;
+        }
+        const query = { shard, after, limit: upTo - after };
+        const end = shard === this.#shard ? Math.min(upTo, found.head) : 0;
+        const read = await reader.read(query, end, found.horizon.seq);
+        events.push(...read.map((event) => ({ ...event, body: null })));
+      }
+      return events.sort((a, b) => a.seq - b.seq);
+    });
+  }
+
   async history(shard: Shard, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('stream', stream);
     return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, shard, after), limit));
@@ -76,6 +96,10 @@ export class Reads {
 
   head(shard: Shard): Seq {
     return shard === this.#shard ? this.keeper.head() : 0;
+  }
+
+  async heads(): Promise<ReadonlyMap<Shard, Seq>> {
+    return new Map([[this.#shard, this.keeper.mounted().found.head]]);
   }
 
   async get(key: RowKey): Promise<Row | null> {

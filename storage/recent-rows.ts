@@ -10,14 +10,16 @@ import { getHeapStatistics } from 'node:v8';
 import type { Row } from './contract.ts';
 
 const rowsMax = 16_384;
-/** A small process keeps less. */
-const charactersMax = Math.min(8 << 20, getHeapStatistics().heap_size_limit / 64);
+/** That many of a thousand characters. A small process keeps less. */
+const charactersMax = Math.min(16 << 20, getHeapStatistics().heap_size_limit / 64);
 
 /** `data` as JSON text, so that each reader has its own. */
 type Written = Omit<Row, 'data'> & { readonly data: string };
 
 export class RecentRows {
   readonly #rows = new Map<string, Written>();
+  /** Goes on from the row that it gave last: a new one would walk over all that have gone. */
+  #oldest = this.#rows.keys();
   #characters = 0;
 
   get(name: string): Row | undefined {
@@ -30,10 +32,7 @@ export class RecentRows {
     this.delete(name);
     this.#rows.set(name, row);
     this.#characters += sizeOf(row);
-    for (const oldest of this.#rows.keys()) {
-      if (this.#rows.size <= rowsMax && this.#characters <= charactersMax) return;
-      this.delete(oldest);
-    }
+    while (this.#rows.size > rowsMax || this.#characters > charactersMax) this.#dropOldest();
   }
 
   delete(name: string): void {
@@ -41,6 +40,12 @@ export class RecentRows {
     if (row === undefined) return;
     this.#rows.delete(name);
     this.#characters -= sizeOf(row);
+  }
+
+  #dropOldest(): void {
+    const { value, done } = this.#oldest.next();
+    if (done) this.#oldest = this.#rows.keys();
+    else this.delete(value);
   }
 }
 

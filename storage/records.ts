@@ -39,6 +39,27 @@ export function encode(key: string, head: string, data = '', body: string | null
   return VERSION + hex(ofKey) + hex(crc32(content, ofKey)) + content;
 }
 
+/** What is longer is not kept for the next record. */
+const SCRATCH_BYTES = 256 << 10;
+const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+/** UTF-8 has at most so many of a unit of UTF-16. */
+const BYTES_MAX = 3;
+const LINE_FEED = 0x0a;
+
+/** The same in bytes, and good only until the next call: long text is then neither joined nor made bytes of more than once. */
+export function encodeBytes(key: string, head: string, data: string, body: string): Uint8Array {
+  const most = CONTENT_AT + BYTES_MAX * (head.length + data.length + body.length) + 2;
+  const bytes = most <= SCRATCH_BYTES ? scratch : Buffer.allocUnsafeSlow(most);
+  let at = CONTENT_AT + bytes.write(head, CONTENT_AT);
+  bytes[at++] = LINE_FEED;
+  at += bytes.write(data, at);
+  bytes[at++] = LINE_FEED;
+  at += bytes.write(body, at);
+  const ofKey = crc32(key);
+  bytes.write(VERSION + hex(ofKey) + hex(crc32(bytes.subarray(CONTENT_AT, at), ofKey)), 0, 'latin1');
+  return bytes.subarray(0, at);
+}
+
 export function inspect(key: string, value: string): Condition {
   const ofKey = crc32(key);
   const isSound = storedCrc(value, OF_BOTH_AT) === crc32(value.slice(CONTENT_AT), ofKey);

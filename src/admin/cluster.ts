@@ -10,6 +10,7 @@ const node = z.object({
   alive: z.boolean().meta({ description: 'its lease stands' }),
   owner: z.boolean().meta({ description: 'it answers requests of parties' }),
   shards: z.number().int().meta({ description: 'shares of the parties that it has' }),
+  share: z.number().int().meta({ description: 'how many of them it should have, and will when all have moved' }),
   answering: z.boolean().meta({ description: 'it is the node that gave this answer' }),
 });
 

@@ -26,7 +26,7 @@ const text = z.string().min(1).max(512);
 /** Query of every list. */
 export const pageQuery = {
   limit: z.coerce.number().int().min(1).max(1000).default(100).meta({ description: 'items per page' }),
-  cursor: text.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+  cursor: z.string().min(1).max(4096).nullable().default(null).meta({ description: 'next_cursor of the page before' }),
 };
 
 /** A filter by exact value. */

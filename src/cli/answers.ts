@@ -53,6 +53,11 @@ export interface EventItem {
   readonly data: unknown;
 }
 
+export interface EventPage extends Page<EventItem> {
+  /** The log was looked at up to here: a number, or text that says it of several shards. */
+  readonly last_seq: number | string;
+}
+
 export interface Trace {
   readonly key: string;
   readonly kind: 'object' | 'correlation';
@@ -202,5 +207,6 @@ export interface ClusterNode {
   readonly alive: boolean;
   readonly owner: boolean;
   readonly shards: number;
+  readonly share: number;
   readonly answering: boolean;
 }

@@ -44,37 +44,38 @@ export class HubClient {
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
   }
 
-  get<T>(path: string, query: Query = {}): Promise<T> {
-    return this.send<T>('GET', withQuery(path, query));
+  /** Rejects with the reason of the signal when that aborts. */
+  get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+    return this.send<T>('GET', withQuery(path, query), undefined, signal);
   }
 
-  async send<T>(method: Method, path: string, body?: object): Promise<T> {
-    const response = await this.#fetch(method, path, { accept: 'application/json', body });
+  async send<T>(method: Method, path: string, body?: object, signal?: AbortSignal): Promise<T> {
+    const response = await this.#fetch(method, path, { accept: 'application/json', body, ...(signal && { signal }) });
     const text = await response.text().catch((error: unknown) => {
+      if (signal?.aborted) throw error;
       throw this.#unreachable(error);
     });
     return (text === '' ? {} : parsed(text, this.url)) as T;
   }
 
-  /** Up to `limit` items of a list, over as many pages as it takes. */
-  async list<T>(path: string, query: Query, limit: number): Promise<Page<T>> {
-    const items: T[] = [];
-    let cursor: string | undefined;
-    for (;;) {
-      const room = Math.min(limit - items.length, pageMax);
-      const page = await this.get<Page<T>>(path, { ...query, limit: room, cursor });
+  /** Up to `limit` items of a list, over as many pages as it takes; what else a page says is of the first one. */
+  async list<T, P extends Page<T> = Page<T>>(path: string, query: Query, limit: number): Promise<P> {
+    const ask = (room: number, cursor?: string) =>
+      this.get<P>(path, { ...query, limit: Math.min(room, pageMax), cursor });
+    const first = await ask(limit);
+    const items = [...first.items];
+    let { next_cursor } = first;
+    while (next_cursor !== null && items.length < limit) {
+      const page = await ask(limit - items.length, next_cursor);
       items.push(...page.items);
-      if (page.next_cursor === null || items.length >= limit) return { items, next_cursor: page.next_cursor };
-      cursor = page.next_cursor;
+      ({ next_cursor } = page);
     }
+    return { ...first, items, next_cursor };
   }
 
   /** Items of a stream, one by one, to its present end. */
-  async *lines<T>(path: string, query: Query, signal?: AbortSignal): AsyncGenerator<T> {
-    const response = await this.#fetch('GET', withQuery(path, query), {
-      accept: 'application/x-ndjson',
-      ...(signal && { signal }),
-    });
+  async *lines<T>(path: string, query: Query): AsyncGenerator<T> {
+    const response = await this.#fetch('GET', withQuery(path, query), { accept: 'application/x-ndjson' });
     let rest = '';
     const decoder = new TextDecoder();
     try {
@@ -84,7 +85,7 @@ export class HubClient {
         for (const line of lines) if (line !== '') yield parsed(line, this.url) as T;
       }
     } catch (error) {
-      if (error instanceof Failure || signal?.aborted) throw error;
+      if (error instanceof Failure) throw error;
       throw this.#unreachable(error);
     }
   }

@@ -12,6 +12,7 @@ const columns: readonly Column<ClusterNode>[] = [
   { title: 'lives', of: ({ alive }) => (alive ? 'yes' : 'no') },
   { title: 'owner', of: ({ owner }) => (owner ? 'yes' : 'no') },
   { title: 'shards', of: ({ shards }) => String(shards) },
+  { title: 'share', of: ({ share }) => String(share) },
   { title: 'answering', of: ({ answering }) => (answering ? 'yes' : 'no') },
 ];
 

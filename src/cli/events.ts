@@ -2,10 +2,10 @@
  * `ocpi-hub events`: the log of the hub, its end or from a sequence on, and followed as it grows.
  */
 import type { Command } from 'commander';
-import type { EventItem, Status } from './answers.ts';
+import type { EventItem, EventPage } from './answers.ts';
 import type { Query } from './client.ts';
 import { type Column, plain, table, when } from './table.ts';
-import { type Context, count, noun, sequence, verb } from './verb.ts';
+import { type Context, count, noun, position, verb } from './verb.ts';
 
 interface ListFlags {
   readonly follow?: boolean;
@@ -13,7 +13,7 @@ interface ListFlags {
   readonly party?: string;
   readonly object?: string;
   readonly correlationId?: string;
-  readonly after?: number;
+  readonly after?: string;
   readonly limit?: number;
 }
 
@@ -27,6 +27,7 @@ const columns: readonly Column<EventItem>[] = [
 ];
 
 const shownBefore = 10;
+const followedAtOnce = 500;
 const pauseMs = 1000;
 
 export function eventsCommand(): Command {
@@ -40,7 +41,7 @@ export function eventsCommand(): Command {
         ['--party <party>', 'caused by this party, for example NL-CPO'],
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         ['--correlation-id <id>', 'of this request and all that came of it'],
-        ['--after <sequence>', 'the first ones behind this sequence instead of the newest', sequence],
+        ['--after <sequence>', 'the first ones behind this event or last_seq, instead of the newest', position],
         ['--limit <count>', 'how many (default: 50; with --follow: 10 to begin with)', count],
       ],
       examples: [
@@ -60,20 +61,24 @@ function filterOf({ type, party, object, correlationId: correlation_id }: ListFl
 
 async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
   const { after, limit = 50 } = flags;
-  const found =
+  const { items, next_cursor } =
     after === undefined
-      ? { items: await newest({ hub, screen }, flags, limit), next_cursor: null }
+      ? { ...(await newest({ hub, screen }, flags, limit)), next_cursor: null }
       : await hub.list<EventItem>('/events', { ...filterOf(flags), after }, limit);
-  screen.list(found, columns, 'No event fits. Without filters, ocpi-hub events list shows the newest.');
+  screen.list(
+    { items, next_cursor },
+    columns,
+    'No event fits. Without filters, ocpi-hub events list shows the newest.',
+  );
 }
 
 /** Oldest first, as a log is read. */
-async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventItem[]> {
-  const found = await hub.list<EventItem>('/events', { ...filterOf(flags), order: 'newest' }, limit);
-  return [...found.items].reverse();
+async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventPage> {
+  const found = await hub.list<EventItem, EventPage>('/events', { ...filterOf(flags), order: 'newest' }, limit);
+  return { ...found, items: [...found.items].reverse() };
 }
 
-/** The hub's stream ends where the log ends, so it is taken up again from there. */
+/** A page says how far the log was looked at, in each of its shards: there it is taken up again. */
 async function follow(context: Context, flags: ListFlags): Promise<void> {
   const { hub } = context;
   const stop = new AbortController();
@@ -81,34 +86,31 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
   // Whoever read the output has gone away.
   process.stdout.once('error', () => stop.abort());
   const write = writer(context);
+  let after: string | number | undefined = flags.after;
+  if (after === undefined) {
+    const { items, last_seq } = await newest(context, flags, flags.limit ?? shownBefore);
+    for (const item of items) write(item);
+    after = last_seq;
+  }
   try {
-    let { after } = flags;
-    if (after === undefined) {
-      const { sequence } = await hub.get<Status>('/status');
-      for (const item of await newest(context, flags, flags.limit ?? shownBefore)) write(item);
-      after = sequence;
-    }
     while (!stop.signal.aborted) {
-      const { sequence } = await hub.get<Status>('/status');
-      for await (const item of hub.lines<EventItem>('/events', { ...filterOf(flags), after }, stop.signal)) {
-        write(item);
-        after = item.seq;
-      }
-      after = Math.max(after, sequence);
-      await pause(stop.signal);
+      const page: EventPage = await hub.get(
+        '/events',
+        { ...filterOf(flags), after, limit: followedAtOnce },
+        stop.signal,
+      );
+      for (const item of page.items) write(item);
+      after = page.last_seq;
+      if (page.next_cursor === null) await pause(stop.signal);
     }
   } catch (error) {
     if (!stop.signal.aborted) throw error;
   }
 }
 
-/** Each once, though the beginning and the first round may overlap. */
 function writer({ screen }: Context): (item: EventItem) => void {
-  let last = 0;
   let isFirst = true;
   return (item) => {
-    if (item.seq <= last) return;
-    last = item.seq;
     if (screen.isJson || !process.stdout.isTTY) return screen.json(item);
     const [titles = '', line = ''] = table(columns, [item], screen.page);
     screen.lines(isFirst ? [titles, line] : [line]);

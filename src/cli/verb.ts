@@ -100,11 +100,10 @@ export function count(text: string): number {
   return number;
 }
 
-/** A position in the log, from 0. */
-export function sequence(text: string): number {
-  const number = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number)) throw new InvalidArgumentError('expected a whole number');
-  return number;
+/** A position in the log, from 0; or one in each of its shards, as the hub says it. */
+export function position(text: string): string {
+  if (/^s[0-9a-z-]*$/.test(text) || (/^\d+$/.test(text) && Number.isSafeInteger(Number(text)))) return text;
+  throw new InvalidArgumentError('expected a whole number, or last_seq of an answer');
 }
 
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

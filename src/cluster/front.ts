@@ -4,15 +4,18 @@
  * F1  It answers by itself what is asked of the node and not of the hub: whether it lives, whether it can serve, what it measures while no
  *     hub runs here, and what other nodes tell it.
  * F2  A request that is held has not been read, and is refused when it was held for `holdMs`.
+ * F3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Shard } from '../../storage/contract.ts';
+import { peersPath } from './hop.ts';
 import type { HubNode } from './node.ts';
-import type { Served } from './node-parts.ts';
-import type { Passing } from './passing.ts';
-import { peersPath } from './peers.ts';
+import type { NodeParts, Served } from './node-parts.ts';
+import { gather, type Passing } from './passing.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
+import { TrunkEnds, trunkPath } from './trunk.ts';
+import { UnderWay } from './under-way.ts';
 
 const holdMs = 8000;
 const heldMax = 2000;
@@ -22,11 +25,14 @@ const idleMs = 10_000;
 export interface FrontParts {
   readonly node: HubNode;
   readonly passing: Passing | null;
+  /** Of the nodes; null: there are no others. */
+  readonly secret: string | null;
   /** Whether a request came over a node. */
   readonly isHop: (request: IncomingMessage) => boolean;
   /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
   readonly look: () => void;
+  readonly log: NodeParts['log'];
   /** The shard of the party that a request is of. */
   readonly shardOf: (request: IncomingMessage) => Shard | Promise<Shard>;
 }
@@ -35,12 +41,15 @@ export class Front {
   readonly #parts: FrontParts;
   /** Requests that are held; each looks again for its place. */
   readonly #held = new Set<() => void>();
-  readonly #idle: (() => void)[] = [];
-  #underWay = 0;
+  readonly #underWay = new UnderWay();
+  /** What was passed on, by node. */
+  readonly #passed = new Map<string, UnderWay>();
+  readonly #trunks: TrunkEnds | null;
   #isLast = false;
 
   constructor(parts: FrontParts) {
     this.#parts = parts;
+    this.#trunks = parts.secret === null ? null : new TrunkEnds(this.handle, parts.secret, parts.log);
     parts.node.onChanged(() => {
       for (const again of [...this.#held]) again();
     });
@@ -51,7 +60,7 @@ export class Front {
     const path = pathOf(request);
     if (this.#isLast) response.setHeader('Connection', 'close');
     if (path === '/healthz') return say(response, 200, { status: 'alive' });
-    if (isHop && path.startsWith(peersPath)) return this.#answerPeer(path.slice(peersPath.length), request, response);
+    if (path.startsWith(peersPath)) return this.#answerAmongNodes(isHop, path, request, response);
     if (path === '/readyz') return this.#answerReady(request, response, isHop);
     const own = this.#parts.own[path];
     const { serving } = this.#parts.node;
@@ -65,7 +74,12 @@ export class Front {
   };
 
   readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    const place = this.#parts.node.place(this.#parts.isHop(request), 0);
+    const isHop = this.#parts.isHop(request);
+    const path = pathOf(request);
+    if (this.#isLast) return refuseUpgrade(request, socket);
+    if (isHop && path === trunkPath) return this.#trunks?.upgrade(request, socket, head);
+    if (path.startsWith(peersPath)) return refuseUpgrade(request, socket);
+    const place = this.#parts.node.place(isHop, 0);
     if (place.kind === 'here') place.hub.upgrade(request, socket, head);
     else if (place.kind === 'peer') this.#parts.passing?.upgrade(request, socket, head, place.target);
     else refuseUpgrade(request, socket);
@@ -76,19 +90,29 @@ export class Front {
     this.#isLast = true;
   }
 
-  /** Resolves when no request is answered by the hub here, or after a while. */
-  idle(): Promise<void> {
-    if (this.#underWay === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, idleMs);
-      this.#idle.push(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+  /** Upgraded connections end, those of nodes when what is under way on them was answered. */
+  close(): void {
+    this.#trunks?.close();
+    this.#parts.passing?.endUpgrades();
+  }
+
+  cut(): void {
+    this.#trunks?.cut();
+  }
+
+  /** Resolves when no request of these shards (null: of any) is answered by the hub here, or after a while. */
+  idle(shards: ReadonlySet<Shard> | null): Promise<void> {
+    return this.#underWay.ended(shards, idleMs);
+  }
+
+  /** The same of requests that were passed on to a node. */
+  async landed(nodeId: string, shards: ReadonlySet<Shard> | null): Promise<void> {
+    await this.#passed.get(nodeId)?.ended(shards, idleMs);
   }
 
   #settle(request: IncomingMessage, response: ServerResponse, asked: Asked): void {
+    // Whoever asked may have gone while it was looked up where; nothing would tell of the end.
+    if (response.destroyed) return;
     if (this.#sent(request, response, asked)) return;
     if (this.#held.size >= heldMax) return refuse(request, response);
     const end = () => {
@@ -111,18 +135,25 @@ export class Front {
     const place = this.#parts.node.place(isHop, shard);
     if (place.kind === 'wait') return false;
     if (place.kind === 'here') {
-      this.#underWay += 1;
-      response.once('close', () => this.#done());
+      response.once('close', this.#underWay.begin(shard));
       if (verb === undefined) place.hub.handle(request, response);
       else answerVerb(place.hub, verb, request, response);
-    } else if (place.kind === 'peer' && verb === undefined) this.#parts.passing?.pass(request, response, place.target);
-    else refuse(request, response);
+    } else if (place.kind === 'peer' && verb === undefined) {
+      const { target } = place;
+      const passed = this.#passed.get(target.id) ?? new UnderWay();
+      this.#passed.set(target.id, passed);
+      response.once('close', passed.begin(shard));
+      this.#parts.passing?.pass(request, response, target);
+    } else refuse(request, response);
     return true;
   }
 
-  #done(): void {
-    this.#underWay -= 1;
-    if (this.#underWay === 0) for (const wake of this.#idle.splice(0)) wake();
+  /** [F3] */
+  #answerAmongNodes(isHop: boolean, path: string, request: IncomingMessage, response: ServerResponse): void {
+    const { serving } = this.#parts.node;
+    if (isHop) this.#answerPeer(path.slice(peersPath.length), request, response);
+    else if (serving !== null) serving.handle(request, response);
+    else refuse(request, response);
   }
 
   #answerPeer(what: string, request: IncomingMessage, response: ServerResponse): void {
@@ -132,10 +163,12 @@ export class Front {
     // Not as a hop: it waits while shards are handed over, and nobody waits for it there.
     if (verb === 'ask') return this.#settle(request, response, { isHop: false, shard: Number(of), verb: asked });
     const told = () => say(response, 200, {});
-    if (verb === 'read') return void node.homes?.caughtUp().then(told, told);
+    if (verb === 'read') return void (node.homes?.caughtUp() ?? Promise.resolve()).then(told, told);
     look();
-    if (verb === 'leaving') node.leaves(of).then(told, told);
-    else if (verb === 'back') node.isBack(of).then(told, told);
+    if (verb === 'leaving') node.handsOver(of, null).then(told, told);
+    else if (verb === 'giving') node.handsOver(of, shardsIn(asked)).then(told, told);
+    else if (verb === 'ready') node.ready().then(told, told);
+    else if (verb === 'back') node.isBack(of, shardsIn(asked)).then(told, told);
     else told();
   }
 
@@ -148,7 +181,7 @@ export class Front {
     const ready = () => say(response, 200, { status: 'ready', role: node.role });
     // What it can answer is better than nothing, and worse than what another owner does. [N5]
     if (node.role === 'isolated') {
-      return void node.hasOtherOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
+      return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
     }
     if (node.serving !== null) return node.serving.handle(request, response);
     if (place.kind !== 'peer' || passing === null) return notReady();
@@ -165,12 +198,17 @@ interface Asked {
   readonly verb?: string;
 }
 
+const shardsIn = (text: string): ReadonlySet<Shard> => new Set(text.split(',').map(Number));
+
 function answerVerb(hub: Served, verb: string, request: IncomingMessage, response: ServerResponse): void {
-  const chunks: Buffer[] = [];
-  request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('error', () => response.destroy());
-  request.on('end', async () => {
-    say(response, 200, await hub.answer(verb, JSON.parse(Buffer.concat(chunks).toString('utf8'))));
+  gather(request, async (body) => {
+    try {
+      say(response, 200, await hub.answer(verb, JSON.parse(body.toString('utf8'))));
+    } catch {
+      // No peer of ours asks like that.
+      response.destroy();
+    }
   });
 }
 

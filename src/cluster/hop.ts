@@ -1,5 +1,5 @@
 /**
- * The header by which a node shows that a request comes from a node.
+ * How a node is reached by others, and the header by which it shows that a request comes from a node.
  *
  * O1  It counts with the shared secret alone, and is taken off whatever it says: no door sees it.
  * O2  A request has one hop at most: with a hop behind it, it is answered where it arrives.
@@ -8,6 +8,15 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
 export const hopHeader = 'x-ocpi-hub-hop';
+
+/** Paths of what nodes say to each other. */
+export const peersPath = '/cluster/v1/';
+
+/** A node as it is reached. */
+export interface Target {
+  readonly id: string;
+  readonly url: string;
+}
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 

@@ -4,7 +4,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Fence, Shard, Store } from '../../storage/contract.ts';
-import type { Passing, Target } from './passing.ts';
+import type { Target } from './hop.ts';
+import type { Passing } from './passing.ts';
 import type { PeerParts } from './peers.ts';
 import type { Tenure } from './tenure.ts';
 
@@ -15,6 +16,7 @@ interface PeerNode {
   readonly name: string;
   readonly url: string | null;
   readonly alive: boolean;
+  readonly share: number;
 }
 
 /** What a store for several nodes can do besides. */
@@ -36,8 +38,18 @@ export interface SharedStore extends Store, Readonly<PeerParts['store']> {
   leave(): Promise<void>;
 }
 
-/** A hub that serves under one tenure. */
+/** A hub that serves under one tenure, whose shards come and go. */
 export interface Served {
+  /** Resolves when everything recorded of these shards is back. */
+  gain(shards: ReadonlySet<Shard>): Promise<void>;
+  /** Before shards are given: sends nothing more to their parties, and lets what is in flight end, for `graceMs` at most. */
+  calm(shards: ReadonlySet<Shard>, graceMs: number): Promise<void>;
+  /** They are not given after all. */
+  wake(shards: ReadonlySet<Shard>): void;
+  /** No request of their parties may be under way. Resolves when another node may gain them. */
+  give(shards: ReadonlySet<Shard>): Promise<void>;
+  /** They were lost: puts away at once what runs of them. */
+  drop(shards: ReadonlySet<Shard>): void;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** What a peer asks for. Never rejects. */
@@ -58,10 +70,12 @@ export interface Homes {
 export interface NodeParts {
   readonly store: SharedStore;
   readonly passing: Passing | null;
-  /** Resolves when everything recorded is back. */
+  /** A hub without any shard. */
   readonly serve: (tenure: Tenure) => Promise<Served>;
-  /** Resolves when no request is under way here. */
-  readonly idle: () => Promise<void>;
+  /** Resolves when no request of these shards (null: of any) is under way here, or after a while. */
+  readonly idle: (shards: ReadonlySet<Shard> | null) => Promise<void>;
+  /** The same of requests that were passed on to a node. */
+  readonly landed: (nodeId: string, shards: ReadonlySet<Shard> | null) => Promise<void>;
   readonly meter: { role(role: Role): void; tookOver(): void };
   readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>;
 }
@@ -71,3 +85,6 @@ export type Place =
   | { readonly kind: 'here'; readonly hub: Served }
   | { readonly kind: 'peer'; readonly target: Target }
   | { readonly kind: 'wait' | 'nowhere' };
+
+export const shardsOf = ({ shards }: Pick<SharedStore, 'shards'>): Shard[] =>
+  Array.from({ length: shards }, (_, shard) => shard);

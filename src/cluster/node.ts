@@ -14,36 +14,34 @@
  * N5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
  *     answers from memory and asks partners for authorization. It writes nothing and sends nothing else, and ends as soon as the database
  *     answers, whoever is the owner then.
- * N6  A hub has the shards that it began with. When there are more, or some should be another node's, it ends in good order as one that
- *     leaves, and the next one begins with what is left. One node at a time does so.
+ * N6  Shards come into the hub and go from it while it runs on, some at a time, and only what is asked of their parties waits. One node at a
+ *     time gives away what another one should have. A node of several begins its hub before it has any shard.
  */
 import type { Fence, Shard, StoreHealth } from '../../storage/contract.ts';
-import type { Homes, NodeParts, Place, Role, Served, SharedStore } from './node-parts.ts';
-import type { Target } from './passing.ts';
-import { peersPath } from './peers.ts';
+import { Neighbours } from './neighbours.ts';
+import { type Homes, type NodeParts, type Place, type Role, type Served, shardsOf } from './node-parts.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
+import { handOverMs, leaseGone, lookMs, since, soon } from './waits.ts';
 
-const lookMs = 50;
-/** After a start that failed. */
-const againMs = 1000;
-const handOverMs = 10_000;
-const pokeMs = 100;
-/** A hub that hands over lets deliveries end for so long. They are sent again by the next one, so nobody waits longer for them. */
+const [againMs, pokeMs, readyMs] = [1000, 100, 2000];
+/** Who hands over lets deliveries end for so long. They are sent again by the next one, so nobody waits longer for them. */
 const deliveryGraceMs = 1000;
+const givenAtOnce = 16;
+const none: ReadonlySet<Shard> = new Set();
 /** For so long what an isolated node has in memory may be older than what another owner has. */
 const isolatedMs = 60_000;
-
-/** A peer that said that it hands over, and nothing since, is asked again after so long. */
-const leaverMs = 15_000;
 
 export class HubNode {
   readonly #parts: NodeParts;
   readonly #looking: NodeJS.Timeout;
-  /** Owners that have said that they leave. */
-  readonly #leavers = new Map<string, number>();
+  readonly #neighbours: Neighbours;
   #changed: () => void = () => {};
   #tenure: Tenure | null = null;
   #served: Served | null = null;
+  /** It has had a shard. */
+  #isServing = false;
+  /** Of a store of one shard: what the hub read when it began holds under this token alone. */
+  #begunUnder: number | undefined;
   /** N5. */
   #isolated: { readonly hub: Served; readonly tenure: Tenure; readonly until: number } | null = null;
   #beginning: Promise<void> = Promise.resolve();
@@ -52,6 +50,9 @@ export class HubNode {
   #owners = '';
   #homes: Homes | null = null;
   #moving: Promise<void> | null = null;
+  /** Shards that the hub is about to give, and such as are neither here nor away. */
+  #going = none;
+  #between = none;
   /** What comes from outside waits. */
   #holds = false;
   #role: Role = 'standby';
@@ -61,12 +62,17 @@ export class HubNode {
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
+    this.#neighbours = new Neighbours(parts.store, parts.passing);
     parts.meter.role('standby');
     this.#looking = setInterval(() => this.look(), lookMs);
   }
 
   get role(): Role {
     return this.#role;
+  }
+
+  get neighbours(): Neighbours {
+    return this.#neighbours;
   }
 
   /** Called whenever a request may go elsewhere than before. */
@@ -81,30 +87,37 @@ export class HubNode {
 
   /** The same, waited for while the first hub is made; null when it takes too long. */
   async homesSoon(timeoutMs: number): Promise<Homes | null> {
-    const until = performance.now() + timeoutMs;
-    while (this.#homes === null && performance.now() < until)
-      await new Promise((resolve) => setTimeout(resolve, lookMs));
+    await soon(() => this.#homes !== null, timeoutMs);
     return this.#homes;
   }
 
-  /** The hub that runs here, with whatever shards. */
+  /** The hub that runs here, with whatever shards; null before it has had any. */
   get serving(): Served | null {
-    return this.#served;
+    return this.#isServing ? this.#served : null;
+  }
+
+  /** Resolves when shards that come now would not wait for others. */
+  async ready(): Promise<void> {
+    await this.#beginning;
+    await this.#moving;
   }
 
   place(isHop: boolean, shard: Shard): Place {
     const { store, passing } = this.#parts;
     const isOurs = this.#tenure?.shards.has(shard) ?? false;
-    if (this.#served !== null && isOurs && (!this.#holds || isHop)) return { kind: 'here', hub: this.#served };
-    if (this.#isolated?.tenure.shards.has(shard)) return { kind: 'here', hub: this.#isolated.hub };
-    if (isOurs || (this.#served !== null && store.held(shard) !== null)) return { kind: 'wait' };
-    // Of two nodes one hears first that the other has taken over: what it passes on may come before the other knows it.
-    if (isHop) return { kind: this.#leavers.size > 0 || this.#moving !== null ? 'wait' : 'nowhere' };
+    const isHeld = this.#holds || this.#going.has(shard);
+    const isBack = !this.#between.has(shard);
+    if (this.#served !== null && isOurs && isBack && (!isHeld || isHop)) return { kind: 'here', hub: this.#served };
+    if (isBack && this.#isolated?.tenure.shards.has(shard)) return { kind: 'here', hub: this.#isolated.hub };
+    if (isOurs || store.held(shard) !== null) return { kind: 'wait' };
+    const areMoving = this.#neighbours.areMoving || this.#moving !== null;
     const owner = store.owner(shard);
     if (owner === null || owner.id === store.id) {
-      return { kind: this.#handsOver || this.#leavers.size > 0 || this.#tenure !== null ? 'wait' : 'nowhere' };
+      return { kind: this.#handsOver || areMoving || this.#tenure !== null ? 'wait' : 'nowhere' };
     }
-    if (this.#leavers.has(owner.id)) return { kind: 'wait' };
+    // Of two nodes one hears first that the other has taken over: what it passes on may come before the other knows it.
+    if (isHop) return { kind: areMoving ? 'wait' : 'nowhere' };
+    if (this.#neighbours.holds(owner.id, shard)) return { kind: 'wait' };
     if (owner.url === null || passing === null) return { kind: 'nowhere' };
     return { kind: 'peer', target: { id: owner.id, url: owner.url } };
   }
@@ -122,53 +135,54 @@ export class HubNode {
   /** Compares what the store holds with what runs here. Never throws. */
   look(): void {
     const { store } = this.#parts;
-    if (this.#tenure !== null && !this.#tenure.isWhole()) this.#lose();
-    const now = performance.now();
-    if (this.#isolated !== null && (store.isFresh() || now > this.#isolated.until)) this.#endIsolation();
+    const lost = this.#tenure?.lost() ?? [];
+    if (this.#tenure !== null && lost.length > 0) this.#dropLost(this.#tenure, lost);
+    if (this.#isolated !== null && (store.isFresh() || performance.now() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
-    for (const [leaver, since] of this.#leavers) if (now - since > leaverMs) this.#leavers.delete(leaver);
+    this.#neighbours.forgetSilent();
     const owners = shardsOf(store).map((shard) => store.owner(shard)?.id ?? '');
     const signature = owners.join();
     if (signature === this.#owners) return;
     this.#owners = signature;
     const alive = new Set(owners.filter((id) => id !== ''));
-    if (alive.size > 0) {
-      for (const leaver of this.#leavers.keys()) if (!alive.has(leaver)) this.#leavers.delete(leaver);
-      this.#parts.passing?.keepOnly(alive);
-    }
+    if (alive.size > 0) this.#neighbours.keepOnly(alive);
     this.#changed();
   }
 
-  /** Begins where nothing runs, or anew where what runs has other shards than it should have. [N6] */
+  /** Begins where nothing runs, and has shards come and go where something does. [N6] */
   #begin(): void {
     const { store } = this.#parts;
     if (this.#leaving || this.#isolated !== null || this.#moving !== null || this.#ending !== null) return;
     if (performance.now() < this.#notBefore) return;
-    const fences = store.fences();
-    if (this.#tenure === null && fences.length > 0) this.#gain(fences);
-    else if (this.#served !== null && this.#leavers.size === 0) {
-      const isMore = fences.length > (this.#tenure?.shards.size ?? 0);
-      if (isMore || (store.shards > 1 && store.surplus().length > 0)) this.#move();
+    const [hub, tenure, fences] = [this.#served, this.#tenure, store.fences()];
+    if (tenure === null) {
+      if (fences.length > 0 || (store.shards > 1 && store.isFresh())) this.#start();
+      return;
     }
+    if (hub === null) return;
+    // Somebody else had it meanwhile, and nobody told this hub what was recorded.
+    if (store.shards === 1 && fences.some(({ token }) => token !== this.#begunUnder)) return this.#lose();
+    const come = fences.filter(({ shard }) => !tenure.shards.has(shard));
+    const surplus = this.#neighbours.areMoving ? [] : store.surplus().slice(0, givenAtOnce);
+    if (come.length > 0) this.#move(this.#gain(hub, tenure, come));
+    else if (surplus.length > 0) this.#move(this.#give(hub, tenure, surplus));
   }
 
   /** Resolves when requests are answered, or after a while. */
-  async settled(timeoutMs: number): Promise<void> {
-    const until = performance.now() + timeoutMs;
-    const isOpen = () => this.serving !== null || ['here', 'peer'].includes(this.place(false, 0).kind);
-    while (!isOpen() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, lookMs));
+  settled(timeoutMs: number): Promise<void> {
+    return soon(() => ['here', 'peer'].includes(this.place(false, 0).kind), timeoutMs);
   }
 
-  /** An owner leaves: resolves when nothing from here is under way to it. [N3] */
-  async leaves(nodeId: string): Promise<void> {
-    this.#leavers.set(nodeId, performance.now());
-    await this.#parts.passing?.landed(nodeId);
+  /** An owner hands shards over (null: all that it has): resolves when nothing of theirs is under way to it from here. [N3] */
+  async handsOver(nodeId: string, shards: ReadonlySet<Shard> | null): Promise<void> {
+    this.#neighbours.handsOver(nodeId, shards);
+    await this.#parts.landed(nodeId, shards);
   }
 
   /** One that handed shards over has its others again. */
-  async isBack(nodeId: string): Promise<void> {
+  async isBack(nodeId: string, shards: ReadonlySet<Shard>): Promise<void> {
     await this.#parts.store.poke();
-    this.#leavers.delete(nodeId);
+    this.#neighbours.isBack(nodeId, shards);
     this.#changed();
   }
 
@@ -176,63 +190,50 @@ export class HubNode {
   async leave(): Promise<void> {
     const { store, passing, log, idle } = this.#parts;
     const begun = performance.now();
-    const told = (what: string) => log.info({ afterMs: Math.round(performance.now() - begun) }, `leaving: ${what}`);
+    const told = (what: string) => log.info({ afterMs: since(begun) }, `leaving: ${what}`);
     this.#leaving = true;
     await this.#moving;
-    this.#holds = true;
-    this.#handsOver = true;
     if (this.#isolated !== null) this.#endIsolation();
     this.#become('leaving');
     await this.#beginning;
-    const former = [...(this.#tenure?.shards ?? [])];
-    if (this.#served !== null) {
+    const former = new Set(this.#tenure?.shards ?? []);
+    await this.#served?.calm(former, deliveryGraceMs);
+    this.#holds = true;
+    this.#handsOver = true;
+    const served = this.#served;
+    if (served !== null) {
       // Also those that have just come.
       await store.poke();
-      await this.#tellPeers(`leaving/${encodeURIComponent(store.id)}`);
+      await this.#neighbours.tell(`leaving/${encodeURIComponent(store.id)}`);
       told('nothing comes from peers any more');
-      await idle();
+      await idle(null);
+      this.#between = former;
       told('no request is under way');
-      const served = this.#served;
-      this.#served = null;
-      await served?.close(deliveryGraceMs);
-      told('the hub is closed');
+      // It may have been lost meanwhile, and is stopped then.
+      if (this.#served === served) await served.give(former);
+      told('the hub has given everything');
     }
+    const isOurs = this.#served !== null;
+    this.#served = null;
     this.#tenure?.end();
     this.#tenure = null;
-    await this.#ending;
-    if (await this.#handedOver()) {
+    if (await leaseGone(this.#parts)) {
       told('the lease is handed over');
-      await this.#tellPeers('look');
+      await this.#neighbours.tell('look');
       await this.#untilTaken(former);
       told('another node answers');
     }
+    if (isOurs) await served?.close(0);
+    await this.#ending;
     this.#handsOver = false;
     this.#changed();
     passing?.endUpgrades();
   }
 
-  /** False when the database is away: then the lease runs out by itself. */
-  async #handedOver(): Promise<boolean> {
-    const { store, log } = this.#parts;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('the database does not answer')), handOverMs);
-    });
-    try {
-      await Promise.race([store.leave(), late]);
-      return true;
-    } catch (error) {
-      log.warn({ err: error }, 'the lease could not be handed over');
-      return false;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #untilTaken(shards: readonly Shard[]): Promise<void> {
+  async #untilTaken(shards: ReadonlySet<Shard>): Promise<void> {
     const until = performance.now() + handOverMs;
-    const isWaited = () => shards.some((shard) => this.place(false, shard).kind === 'wait');
-    while (this.peers().length > 0 && performance.now() < until && isWaited()) {
+    const isWaited = () => [...shards].some((shard) => this.place(false, shard).kind === 'wait');
+    while (this.#neighbours.all().length > 0 && performance.now() < until && isWaited()) {
       await new Promise((resolve) => setTimeout(resolve, pokeMs));
       await this.#parts.store.poke();
       this.look();
@@ -244,86 +245,119 @@ export class HubNode {
     this.#parts.passing?.close();
   }
 
-  #gain(fences: readonly Fence[]): void {
-    const { store, serve, log, meter } = this.#parts;
-    const tenure = beginTenure(store, fences);
-    const told = { shards: fences.length, tenure: fences[0]?.token };
+  /** A hub without any shard. */
+  #start(): void {
+    const { store, serve, log } = this.#parts;
+    const tenure = beginTenure(store);
     this.#tenure = tenure;
-    this.#become('gaining');
-    log.info(told, 'this node takes over');
+    this.#begunUnder = store.fences()[0]?.token;
+    if (store.fences().length > 0) this.#become('gaining');
     this.#beginning = (async () => {
       try {
         const served = await serve(tenure);
-        if (!tenure.isWhole()) return await served.close(0);
+        if (this.#tenure !== tenure) return await served.close(0);
         this.#served = served;
         this.#homes = served.homes;
-        meter.tookOver();
-        this.#become(this.#leaving ? 'leaving' : 'owner');
-        log.info(told, 'this node is the owner');
-        void this.#tellPeers('look');
       } catch (error) {
-        log.error({ err: error }, 'this node could not take over');
+        log.error({ err: error }, 'a hub could not begin here');
         this.#notBefore = performance.now() + againMs;
         if (this.#tenure === tenure) this.#lose();
       }
-    })();
+    })().finally(() => this.look());
   }
 
-  #move(): void {
-    const { store, log } = this.#parts;
-    this.#moving = this.#moved()
-      .catch((error: unknown) => {
-        log.error({ err: error }, 'shards could not be handed over; trying again');
-        this.#notBefore = performance.now() + againMs;
-      })
-      .finally(() => {
-        this.#moving = null;
-        this.#holds = this.#leaving;
-        this.#handsOver = this.#leaving;
-        void this.#tellPeers(`back/${encodeURIComponent(store.id)}`);
-        this.#changed();
-      });
+  #move(work: Promise<void>): void {
+    this.#moving = work.finally(() => {
+      this.#moving = null;
+      this.#changed();
+      this.look();
+    });
   }
 
-  /** N6. */
-  async #moved(): Promise<void> {
-    const { store, log, idle } = this.#parts;
-    const tenure = this.#tenure;
+  /** [N2] Never rejects. */
+  async #gain(hub: Served, tenure: Tenure, fences: readonly Fence[]): Promise<void> {
+    const { log, meter } = this.#parts;
     const begun = performance.now();
-    this.#holds = true;
-    this.#handsOver = true;
-    this.#become('gaining');
-    await store.poke();
-    await this.#tellPeers(`leaving/${encodeURIComponent(store.id)}`);
-    await idle();
-    // It was lost meanwhile, and everything is as after a loss.
-    if (this.#tenure !== tenure || tenure === null) return;
-    const served = this.#served;
-    this.#served = null;
-    await served?.close(deliveryGraceMs);
-    if (this.#tenure !== tenure) return;
-    tenure.end();
-    this.#tenure = null;
-    const surplus = store.surplus();
-    if (surplus.length > 0) await store.release(surplus);
-    void this.#tellPeers('look');
-    const fences = store.fences();
-    if (fences.length > 0 && !this.#leaving) {
-      this.#gain(fences);
-      await this.#beginning;
+    const shards = new Set(fences.map(({ shard }) => shard));
+    this.#between = shards;
+    tenure.join(fences);
+    log.info({ shards: shards.size, tenure: fences[0]?.token }, 'this node takes over');
+    try {
+      await hub.gain(shards);
+      if (this.#tenure !== tenure) return;
+      this.#isServing = true;
+      meter.tookOver();
+      log.info({ shards: shards.size, afterMs: since(begun) }, 'this node is the owner');
+      this.#become(this.#leaving ? 'leaving' : 'owner');
+    } catch (error) {
+      log.error({ err: error }, 'this node could not take over');
+      this.#notBefore = performance.now() + againMs;
+      this.#drop(hub, tenure, shards);
+    } finally {
+      this.#between = none;
     }
-    log.info({ given: surplus.length, afterMs: Math.round(performance.now() - begun) }, 'shards were handed over');
+    void this.#neighbours.tell('look');
+  }
+
+  /** N6. Never rejects. */
+  async #give(hub: Served, tenure: Tenure, surplus: readonly Shard[]): Promise<void> {
+    const { store, log, idle } = this.#parts;
+    const [begun, shards] = [performance.now(), new Set(surplus)];
+    const what = `${encodeURIComponent(store.id)}/${surplus.join()}`;
+    let isAway = false;
+    try {
+      await this.#neighbours.tell('ready', readyMs);
+      await hub.calm(shards, deliveryGraceMs);
+      const held = performance.now();
+      await store.poke();
+      await this.#neighbours.tell(`giving/${what}`);
+      this.#going = shards;
+      await idle(shards);
+      if (this.#tenure !== tenure) return;
+      this.#between = shards;
+      isAway = true;
+      await hub.give(shards);
+      tenure.drop(shards);
+      await store.release(surplus);
+      log.info({ given: shards.size, afterMs: since(begun), heldMs: since(held) }, 'shards were handed over');
+    } catch (error) {
+      log.error({ err: error }, 'shards could not be handed over; trying again');
+      this.#notBefore = performance.now() + againMs;
+      if (isAway) this.#drop(hub, tenure, shards);
+    } finally {
+      if (!isAway) hub.wake(shards);
+      [this.#going, this.#between] = [none, none];
+      void this.#neighbours.tell('look').then(() => this.#neighbours.tell(`back/${what}`));
+    }
+  }
+
+  /** Some fences do not stand any more: as long as others do, those shards alone are put away. */
+  #dropLost(tenure: Tenure, lost: readonly Shard[]): void {
+    const hub = this.#served;
+    const isMoving = lost.some((shard) => this.#between.has(shard) || this.#going.has(shard));
+    if (hub === null || isMoving || lost.length === [...tenure.shards].length) return this.#lose();
+    this.#parts.log.warn({ shards: lost.length }, 'shards were taken from this node');
+    this.#drop(hub, tenure, new Set(lost));
+  }
+
+  #drop(hub: Served, tenure: Tenure, shards: ReadonlySet<Shard>): void {
+    const isHere = this.#tenure === tenure;
+    tenure.drop(shards);
+    for (const shard of isHere ? shards : none) this.#parts.store.giveUp(shard);
+    if (isHere && this.#parts.store.shards === 1) this.#lose();
+    else hub.drop(shards);
   }
 
   /** At once nothing more is sent or written here; what runs is then stopped, or isolated. [N1, N5] */
   #lose(): void {
     const { store, log } = this.#parts;
-    const [hub, tenure] = [this.#served, this.#tenure];
+    const [hub, tenure, isServing] = [this.#served, this.#tenure, this.#isServing];
     tenure?.end();
     this.#tenure = null;
     this.#served = null;
     for (const shard of tenure?.shards ?? []) store.giveUp(shard);
-    if (hub !== null && tenure !== null && !this.#leaving && !store.isFresh()) {
+    this.#isServing = false;
+    if (hub !== null && tenure !== null && isServing && !this.#leaving && !store.isFresh()) {
       this.#isolated = { hub, tenure, until: performance.now() + isolatedMs };
       log.warn({}, 'this node does not reach the database: it is not the owner any more, and answers from memory');
       return this.#become('isolated');
@@ -352,6 +386,7 @@ export class HubNode {
     // After the end of the try above, so that it is seen there that the tenure is over.
     await new Promise((resolve) => setImmediate(resolve));
     await this.#beginning;
+    await this.#moving;
     await served
       ?.close(0)
       .catch((error: unknown) => this.#parts.log.error({ err: error }, 'a hub could not be stopped in good order'));
@@ -362,35 +397,4 @@ export class HubNode {
     this.#parts.meter.role(role);
     this.#changed();
   }
-
-  /** Whether another node says that it is the owner. */
-  async hasOtherOwner(timeoutMs: number): Promise<boolean> {
-    const { passing } = this.#parts;
-    const path = `${peersPath}owns`;
-    const answers = await Promise.all(this.peers().map((peer) => passing?.ask(peer, 'GET', path, timeoutMs)));
-    return answers.includes(200);
-  }
-
-  /** Where the owner of a shard is reached; null when it is this node or not known. */
-  ownerOf(shard: Shard): Target | null {
-    const { store } = this.#parts;
-    const owner = store.owner(shard);
-    return owner === null || owner.id === store.id || owner.url === null ? null : { id: owner.id, url: owner.url };
-  }
-
-  /** Other nodes that live. */
-  peers(): Target[] {
-    const { store } = this.#parts;
-    return store
-      .nodes()
-      .flatMap(({ id, url, alive }) => (alive && id !== store.id && url !== null ? [{ id, url }] : []));
-  }
-
-  async #tellPeers(what: string): Promise<void> {
-    const { passing } = this.#parts;
-    const path = `${peersPath}${what}`;
-    await Promise.all(this.peers().map((peer) => passing?.ask(peer, 'POST', path, handOverMs)));
-  }
 }
-
-const shardsOf = (store: SharedStore): Shard[] => Array.from({ length: store.shards }, (_, shard) => shard);

@@ -1,19 +1,20 @@
 /**
- * Passes requests on to another node as they are: method, path, fields and bytes, both ways, over connections that are kept.
+ * Passes requests on to another node as they are: method, path, fields and bytes, both ways. Small ones go together over one connection,
+ * the rest singly, over connections that are kept.
  *
  * P1  A request is sent once. When no answer comes it is refused with 503, and whether it was done is not known.
- * P2  What is under way to a node is known: a node that leaves is told when there is nothing more.
- * P3  A node that answers nothing for a while is asked, on a new connection, whether it is there. When no answer comes, everything under
+ * P2  A node that answers nothing for a while is asked, on a new connection, whether it is there. When no answer comes, everything under
  *     way to it is refused: a link that swallows packets ends no connection.
  */
 import * as http from 'node:http';
 import * as https from 'node:https';
-import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
-import { hopHeader } from './hop.ts';
-import { refuse, refuseUpgrade } from './refusal.ts';
+import { hopHeader, peersPath, type Target } from './hop.ts';
+import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
+import { type Trunk, type TrunkLog, Trunks } from './trunk.ts';
 
 /** More wait for one that is free. */
 const socketsMax = 256;
@@ -23,22 +24,33 @@ const idleMs = 60_000;
 const silenceMs = 90_000;
 
 const doubtMs = 3000;
+/** Bytes of a body that is passed on in one piece. */
+const smallMax = 64 * 1024;
 
 /** Of one connection alone. [RFC 9110, 7.6.1] */
 const ofConnection: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade', 'expect', hopHeader],
 ]);
 
-/** A node as it is reached. */
-export interface Target {
-  readonly id: string;
-  readonly url: string;
+/** What was passed on and is not answered. */
+interface Passed {
+  readonly target: Target;
+  /** Monotonic, ms. */
+  readonly begun: number;
+  /** It is cut then. */
+  readonly until: number;
+  /** Refuses it to whoever asked, and ends it. */
+  cut(error: Error): void;
 }
+
+type End = (how: 'answered' | 'failed', error?: Error) => void;
 
 export interface PassingOptions {
   readonly secret: string;
   readonly passed: (end: 'answered' | 'failed') => void;
-  readonly log: { warn(fields: object, message: string): void };
+  readonly log: TrunkLog;
+  /** How often it is looked whether the trunks live; 3,000 when absent. */
+  readonly beatMs?: number;
 }
 
 export class Passing {
@@ -48,58 +60,118 @@ export class Passing {
     https: new https.Agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs }),
   };
   /** By node; the oldest is the first. */
-  readonly #underWay = new Map<string, Map<http.ClientRequest, { target: Target; begun: number }>>();
+  readonly #underWay = new Map<string, Set<Passed>>();
+  readonly #trunks: Trunks;
   readonly #doubted = new Set<string>();
   readonly #watch = setInterval(() => this.#doubt(), doubtMs / 3).unref();
   readonly #upgraded = new Map<Socket, string>();
-  readonly #landed: (() => void)[] = [];
+  readonly #addresses = new Map<string, Address>();
 
   constructor(options: PassingOptions) {
     this.#options = options;
+    this.#trunks = new Trunks(options.secret, options.log, options.beatMs);
   }
 
   pass(request: http.IncomingMessage, response: http.ServerResponse, target: Target): void {
-    const { secret, passed, log } = this.#options;
-    const sent = this.#open(target, {
+    // The hop that is put on it would make a node of whoever asks.
+    if (isAmongNodes(request)) return refuse(request, response);
+    if (!isSmall(request)) return this.#passSingly(request, response, target, (sent) => request.pipe(sent));
+    gather(request, (body) => {
+      const trunk = goesTogether(request) ? this.#trunks.to(target) : null;
+      if (trunk === null) this.#passSingly(request, response, target, (sent) => sent.end(body));
+      else this.#passTogether(request, response, target, trunk, body);
+    });
+  }
+
+  #passTogether(
+    request: http.IncomingMessage,
+    response: http.ServerResponse,
+    target: Target,
+    trunk: Trunk,
+    body: Buffer,
+  ): void {
+    const { method = '', url = '/' } = request;
+    const { answer, forget } = trunk.ask({ method, url, fields: fieldsOf(request.rawHeaders), body });
+    const end = this.#begin(request, response, { target, until: performance.now() + silenceMs, stop: forget });
+    answer
+      .then(({ status, fields, body: answered }) => {
+        // It may have been refused already.
+        if (response.headersSent) return;
+        response.writeHead(status, fieldsOf(fields)).end(answered);
+        end('answered');
+      })
+      .catch((error: Error) => end('failed', error));
+  }
+
+  #passSingly(
+    request: http.IncomingMessage,
+    response: http.ServerResponse,
+    target: Target,
+    send: (sent: http.ClientRequest) => void,
+  ): void {
+    const sent = this.#start(target, {
       method: request.method ?? 'GET',
       path: request.url ?? '/',
-      headers: [...fieldsOf(request.rawHeaders), hopHeader, secret],
+      headers: [...fieldsOf(request.rawHeaders), hopHeader, this.#options.secret],
     });
-    let isEnded = false;
-    const end = (how: 'answered' | 'failed', error?: Error) => {
-      if (isEnded) return;
-      isEnded = true;
-      this.#land(target, sent);
-      passed(how);
-      if (how === 'answered') return;
-      log.warn({ err: error, peer: target.url, method: request.method }, 'a request could not be passed on');
-      sent.destroy();
-      refuse(request, response);
-    };
+    const stop = (error: Error | undefined) => void sent.destroy(error);
+    const end = this.#begin(request, response, { target, until: Number.POSITIVE_INFINITY, stop });
     sent.setTimeout(silenceMs, () => sent.destroy(new Error('the peer is silent')));
     sent.on('error', (error) => end('failed', error));
     sent.on('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
-      pipeline(answer, response, (error) => end(error ? 'failed' : 'answered', error ?? undefined));
+      const begin = () =>
+        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
+      if (isSmall(answer)) {
+        gather(answer, (body) => {
+          begin().end(body);
+          end('answered');
+        });
+        answer.on('error', (error) => end('failed', error));
+      } else pipeline(answer, begin(), (error) => end(error ? 'failed' : 'answered', error ?? undefined));
     });
+    send(sent);
+  }
+
+  /** What it gives is to be called at the end; `stop` is, when that was no answer. */
+  #begin(
+    request: http.IncomingMessage,
+    response: http.ServerResponse,
+    { target, until, stop }: Pick<Passed, 'target' | 'until'> & { readonly stop: (error: Error | undefined) => void },
+  ): End {
+    const { passed, log } = this.#options;
+    let isEnded = false;
+    const end: End = (how, error) => {
+      if (isEnded) return;
+      isEnded = true;
+      this.#land(entry);
+      passed(how);
+      if (how === 'answered') return;
+      log.warn({ err: error, peer: target.url, method: request.method }, 'a request could not be passed on');
+      stop(error);
+      refuse(request, response);
+    };
+    const entry: Passed = { target, until, begun: performance.now(), cut: (error) => end('failed', error) };
+    const underWay = this.#underWay.get(target.id) ?? new Set();
+    this.#underWay.set(target.id, underWay.add(entry));
     // Who asked went away.
     response.once('close', () => {
-      if (!response.writableFinished) sent.destroy(new Error('the caller went away'));
+      if (!response.writableFinished) end('failed', new Error('the caller went away'));
     });
-    request.on('error', (error) => sent.destroy(error));
-    request.pipe(sent);
+    request.on('error', (error) => end('failed', error));
+    return end;
   }
 
   /** A WebSocket: the bytes of both sides, whatever they are. */
   upgrade(request: http.IncomingMessage, socket: Duplex, head: Buffer, target: Target): void {
-    const { hostname, port, protocol } = new URL(target.url);
-    const isTls = protocol === 'https:';
-    const address = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (isTls ? 443 : 80)) };
-    const other = isTls ? connectTls({ ...address, servername: hostname }) : connectPlain(address);
+    if (isAmongNodes(request)) return refuseUpgrade(request, socket);
+    const { isTls, address } = this.#addressOf(target);
+    const other = isTls
+      ? connectTls({ ...address, ...(isIP(address.host) === 0 && { servername: address.host }) })
+      : connectPlain(address);
     let isOpen = false;
     this.#upgraded.set(other, target.id);
     const end = () => {
-      this.#upgraded.delete(other);
+      if (!this.#upgraded.delete(other)) return;
       other.destroy();
       if (isOpen) socket.destroy();
       else refuseUpgrade(request, socket);
@@ -114,6 +186,8 @@ export class Passing {
       pipeline(socket, other, socket, end);
     });
     other.on('error', end);
+    // Ended before it was open, it tells of no error.
+    other.on('close', end);
     socket.on('error', end);
   }
 
@@ -147,12 +221,8 @@ export class Passing {
       const sent = this.#start(target, { method: 'POST', path, headers: [hopHeader, this.#options.secret, ...fields] });
       const timer = setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
       sent.on('response', (answer) => {
-        const chunks: Buffer[] = [];
-        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
         answer.on('error', reject);
-        answer.on('end', () =>
-          resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
-        );
+        gather(answer, (body) => resolve({ status: answer.statusCode ?? 0, text: body.toString('utf8') }));
       });
       sent.on('error', reject);
       sent.on('close', () => clearTimeout(timer));
@@ -160,17 +230,11 @@ export class Passing {
     });
   }
 
-  /** Resolves when nothing is under way to a node. */
-  async landed(nodeId: string): Promise<void> {
-    while ((this.#underWay.get(nodeId)?.size ?? 0) > 0) {
-      await new Promise<void>((resolve) => this.#landed.push(resolve));
-    }
-  }
-
   /** Cuts what is under way to every node but these: whoever waits is refused, and comes again. */
   keepOnly(nodeIds: ReadonlySet<string>): void {
     for (const id of this.#underWay.keys()) if (!nodeIds.has(id)) this.#cut(id, 'it is not the owner any more');
     for (const [socket, id] of this.#upgraded) if (!nodeIds.has(id)) socket.destroy();
+    this.#trunks.keepOnly(nodeIds);
   }
 
   endUpgrades(): void {
@@ -180,32 +244,32 @@ export class Passing {
   close(): void {
     clearInterval(this.#watch);
     this.keepOnly(new Set());
+    this.#trunks.close();
     this.#agents.http.destroy();
     this.#agents.https.destroy();
   }
 
   #start(target: Target, options: http.RequestOptions): http.ClientRequest {
-    const url = new URL(target.url);
-    const isTls = url.protocol === 'https:';
-    const { hostname, port } = url;
-    const address = { host: hostname.replace(/^\[|\]$/g, ''), port: port || (isTls ? 443 : 80) };
+    const { isTls, address } = this.#addressOf(target);
     return isTls
       ? https.request({ ...address, agent: this.#agents.https, ...options })
       : http.request({ ...address, agent: this.#agents.http, ...options });
   }
 
-  #open(target: Target, options: http.RequestOptions): http.ClientRequest {
-    const sent = this.#start(target, options);
-    const requests = this.#underWay.get(target.id) ?? new Map();
-    this.#underWay.set(target.id, requests.set(sent, { target, begun: performance.now() }));
-    return sent;
+  /** Of a node, that is asked for with every request. */
+  #addressOf({ url }: Target): Address {
+    const found = this.#addresses.get(url) ?? addressOf(url);
+    this.#addresses.set(url, found);
+    return found;
   }
 
-  /** P3. */
+  /** P2. */
   #doubt(): void {
-    for (const [id, requests] of this.#underWay) {
-      const [oldest] = requests.values();
-      if (oldest === undefined || performance.now() < oldest.begun + doubtMs || this.#doubted.has(id)) continue;
+    const now = performance.now();
+    for (const [id, underWay] of this.#underWay) {
+      for (const { until, cut } of underWay) if (until < now) cut(new Error('the peer is silent'));
+      const [oldest] = underWay;
+      if (oldest === undefined || now < oldest.begun + doubtMs || this.#doubted.has(id)) continue;
       this.#doubted.add(id);
       void this.ask(oldest.target, 'GET', '/healthz', doubtMs, { agent: false }).then((status) => {
         this.#doubted.delete(id);
@@ -215,16 +279,52 @@ export class Passing {
   }
 
   #cut(nodeId: string, why: string): void {
-    for (const sent of this.#underWay.get(nodeId)?.keys() ?? []) sent.destroy(new Error(why));
+    for (const { cut } of this.#underWay.get(nodeId) ?? []) cut(new Error(why));
+    this.#trunks.cut(nodeId);
   }
 
-  #land({ id }: Target, sent: http.ClientRequest): void {
-    const requests = this.#underWay.get(id);
-    requests?.delete(sent);
-    if (requests?.size !== 0) return;
-    this.#underWay.delete(id);
-    for (const wake of this.#landed.splice(0)) wake();
+  #land(entry: Passed): void {
+    const { id } = entry.target;
+    const underWay = this.#underWay.get(id);
+    underWay?.delete(entry);
+    if (underWay?.size === 0) this.#underWay.delete(id);
   }
+}
+
+interface Address {
+  readonly isTls: boolean;
+  readonly address: { readonly host: string; readonly port: number };
+}
+
+function addressOf(url: string): Address {
+  const { hostname, port, protocol } = new URL(url);
+  const isTls = protocol === 'https:';
+  return { isTls, address: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (isTls ? 443 : 80)) } };
+}
+
+/** Whether all of its body may be held: most are small, and a stream costs more than they do. */
+function isSmall({ rawHeaders }: http.IncomingMessage): boolean {
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() === 'content-length') return Number(rawHeaders[i + 1]) <= smallMax;
+  }
+  return false;
+}
+
+/** What nodes alone ask of each other. */
+const isAmongNodes = (request: http.IncomingMessage): boolean => pathOf(request).startsWith(peersPath);
+
+/** Whether it goes over the trunk: a small change of a partner, which has a small answer, with no field twice. */
+function goesTogether(request: http.IncomingMessage): boolean {
+  const { method, rawHeaders, headers } = request;
+  const isChange = method !== 'GET' && method !== 'HEAD' && pathOf(request).startsWith('/ocpi/');
+  return isChange && Object.keys(headers).length * 2 === rawHeaders.length;
+}
+
+/** Its body, once all of it has come. */
+export function gather(message: http.IncomingMessage, whole: (body: Buffer) => void): void {
+  const chunks: Buffer[] = [];
+  message.on('data', (chunk: Buffer) => chunks.push(chunk));
+  message.on('end', () => whole(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
 }
 
 const upgradeFields: ReadonlySet<string> = new Set(['connection', 'upgrade']);

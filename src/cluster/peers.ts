@@ -1,10 +1,12 @@
 /**
- * The hubs of other nodes, as a hub with a share of the shards asks them: over the same connections as requests that are passed on.
+ * The hubs of other nodes, as a hub with a share of the shards asks them: over the connections on which requests are passed on singly.
  *
- * E1  What is asked is sent once. While the node that has the shard is not known, it is waited for a while.
+ * E1  What is asked is done once: it is sent again only when a node refused it, which had not begun then. While the node that has the shard
+ *     is not known, it is waited for a while, or until the shard is here.
  */
-import type { DeliveryRow, FollowQuery, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
-import type { Passing, Target } from './passing.ts';
+import type { DeliveryRow, FollowQuery, Shard, StoredEvent } from '../../storage/contract.ts';
+import { peersPath, type Target } from './hop.ts';
+import type { Passing } from './passing.ts';
 
 /** More than the slowest call to a partner. */
 const askedMs = 60_000;
@@ -12,27 +14,24 @@ const ownerMs = 5_000;
 const lookMs = 50;
 const tellMs = 1_000;
 
-/** Paths of what nodes say to each other. */
-export const peersPath = '/cluster/v1/';
-
 export interface PeerParts {
   readonly store: {
     /** How many there are. */
     readonly shards: number;
-    heads(): Promise<ReadonlyMap<Shard, Seq>>;
     follow(query: FollowQuery): Promise<readonly StoredEvent[]>;
     openRows(receivers: readonly string[]): Promise<readonly DeliveryRow[]>;
   };
   readonly passing: Passing | null;
   /** Where the owner of a shard is reached, when it is known and another node. */
   readonly ownerOf: (shard: Shard) => Target | null;
-  readonly others: () => readonly Target[];
+  /** Resolves when all other nodes that live have answered, or do not. */
+  readonly tell: (what: string, withinMs: number) => Promise<void>;
 }
 
-export function peersOf({ store, passing, ownerOf, others }: PeerParts, shards: ReadonlySet<Shard>) {
-  async function owner(shard: Shard): Promise<Target> {
-    const until = performance.now() + ownerMs;
+export function peersOf({ store, passing, ownerOf, tell }: PeerParts) {
+  async function owner(shard: Shard, until: number, isHere: () => boolean): Promise<Target | null> {
     for (;;) {
+      if (isHere()) return null;
       const found = ownerOf(shard);
       if (found !== null) return found;
       if (performance.now() > until) throw new Error(`nobody has shard ${shard}`);
@@ -40,8 +39,7 @@ export function peersOf({ store, passing, ownerOf, others }: PeerParts, shards: 
     }
   }
   return {
-    shards,
-    heads: () => store.heads(),
+    shards: store.shards,
     follow: (query: FollowQuery) => store.follow(query),
     openRows: (receivers: readonly string[]) => store.openRows(receivers),
     others(): readonly Shard[] {
@@ -52,15 +50,21 @@ export function peersOf({ store, passing, ownerOf, others }: PeerParts, shards: 
       }
       return [...found.values()];
     },
-    async ask(shard: Shard, verb: string, data: unknown): Promise<unknown> {
+    async ask(shard: Shard, verb: string, data: unknown, isHere: () => boolean): Promise<unknown> {
       if (passing === null) throw new Error('this node has no peers');
       const path = `${peersPath}ask/${shard}/${encodeURIComponent(verb)}`;
-      const { status, text } = await passing.post(await owner(shard), path, JSON.stringify(data), askedMs);
-      if (status !== 200) throw new Error(`the owner of shard ${shard} answered ${status}`);
-      return JSON.parse(text);
+      for (const until = performance.now() + ownerMs; ; ) {
+        const target = await owner(shard, until, isHere);
+        if (target === null) return null;
+        const { status, text } = await passing.post(target, path, JSON.stringify(data), askedMs);
+        if (status === 200) return JSON.parse(text);
+        if (status !== 503 || performance.now() > until)
+          throw new Error(`the owner of shard ${shard} answered ${status}`);
+        await new Promise((resolve) => setTimeout(resolve, lookMs));
+      }
     },
     async tell(): Promise<void> {
-      await Promise.all(others().map((peer) => passing?.ask(peer, 'POST', `${peersPath}read`, tellMs)));
+      await tell('read', tellMs);
     },
   };
 }

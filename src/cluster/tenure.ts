@@ -1,38 +1,48 @@
 /**
- * The store as one hub has it, from the moment that it gained its shards until it lost one of them.
+ * The store as one hub has it, whose shards join and go.
  *
- * T1  Its fences are those of its beginning: what a hub that has ended still wants to write is refused, also when the same process has
- *     become the owner again.
- * T2  It is over for good once it has ended, or as soon as the store does not hold one of its fences any more.
+ * T1  Its fences are those that joined: what a hub that has ended, or has given a shard, still wants to write is refused, also when the same
+ *     process has become the owner again.
+ * T2  It is over for good once it has ended. A shard is out of it as soon as the store does not hold that fence any more.
  */
 import type { Fence, Shard, Store, StoreHealth } from '../../storage/contract.ts';
 
 export interface Tenure {
-  readonly shards: ReadonlySet<Shard>;
+  readonly shards: Iterable<Shard> & Pick<ReadonlySet<Shard>, 'has'>;
   readonly store: Store;
   /** Asked before anything is sent. Turns false by the clock alone, with nobody to notice it. */
   isHeld(): boolean;
-  /** Whether every one of its fences stands. */
-  isWhole(): boolean;
+  join(fences: readonly Fence[]): void;
+  drop(shards: Iterable<Shard>): void;
+  /** Shards whose fences do not stand any more. */
+  lost(): Shard[];
   end(): void;
   /** To be called when the health of the store has changed. */
   healthChanged(health: StoreHealth): void;
 }
 
-export function beginTenure(store: Store, fences: readonly Fence[]): Tenure {
+export function beginTenure(store: Store): Tenure {
   const listeners: ((health: StoreHealth) => void)[] = [];
-  const own = new Map(fences.map((fence) => [fence.shard, fence]));
-  const [first] = fences;
+  const own = new Map<Shard, Fence>();
   let isOver = false;
   const held = (shard: Shard): Fence | null => {
     const fence = own.get(shard);
     return !isOver && fence !== undefined && store.held(shard)?.token === fence.token ? fence : null;
   };
   return {
-    shards: new Set(own.keys()),
-    // The lease is one for all of them.
-    isHeld: () => first !== undefined && held(first.shard) !== null,
-    isWhole: () => fences.every(({ shard }) => held(shard) !== null),
+    shards: { has: (shard) => own.has(shard), [Symbol.iterator]: () => own.keys() },
+    isHeld() {
+      // The lease is one for all of them.
+      for (const shard of own.keys()) return held(shard) !== null;
+      return false;
+    },
+    join(fences) {
+      for (const fence of fences) own.set(fence.shard, fence);
+    },
+    drop(shards) {
+      for (const shard of shards) own.delete(shard);
+    },
+    lost: () => [...own.keys()].filter((shard) => held(shard) === null),
     end() {
       isOver = true;
     },
@@ -43,6 +53,7 @@ export function beginTenure(store: Store, fences: readonly Fence[]): Tenure {
       shardOf: (party) => store.shardOf(party),
       held,
       head: (shard) => store.head(shard),
+      heads: () => store.heads(),
       horizon: (shard) => store.horizon(shard),
       health: () => store.health(),
       onHealth: (listener) => void listeners.push(listener),
@@ -57,6 +68,7 @@ export function beginTenure(store: Store, fences: readonly Fence[]): Tenure {
       delivery: (...of) => store.delivery(...of),
       event: (...of) => store.event(...of),
       read: (query) => store.read(query),
+      ranges: (of) => store.ranges(of),
       history: (...of) => store.history(...of),
       correlated: (...of) => store.correlated(...of),
       get: (key) => store.get(key),

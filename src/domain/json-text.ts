@@ -72,6 +72,9 @@ export function members(text: string, object: Span = { start: 0, end: text.lengt
 /** No other name is read as one of these. */
 const isPlainName = /^[a-z_]+$/;
 
+/** Up and down again, so that letters with one capital in common become the same. */
+const folded = (name: string): string => name.toUpperCase().toLowerCase();
+
 /**
  * The first of an object's own names that readers may take for different fields: one of `names` that stands twice, or in another
  * case. Some readers count the first of two, and some compare without regard to case; null when all would read the same.
@@ -80,13 +83,23 @@ export function ambiguousName(text: string, names: ReadonlySet<string>): string 
   const seen = new Set<string>();
   let found: string | null = null;
   eachMember(text, 0, (key) => {
-    // Up and down again, so that letters with one capital in common become the same.
-    const folded = names.has(key) || isPlainName.test(key) ? key : key.toUpperCase().toLowerCase();
-    if (!names.has(folded)) return;
-    if (key !== folded || seen.has(folded)) found ??= folded;
-    seen.add(folded);
+    const name = names.has(key) || isPlainName.test(key) ? key : folded(key);
+    if (!names.has(name)) return;
+    if (key !== name || seen.has(name)) found ??= name;
+    seen.add(name);
   });
   return found;
+}
+
+/**
+ * Whether there is certainly no ambiguous name in an object that was parsed from a text in which it has so many names: told without reading
+ * the text again.
+ */
+export function isUnambiguous(object: object, written: number, names: ReadonlySet<string>): boolean {
+  const keys = Object.keys(object);
+  return (
+    keys.length === written && keys.every((key) => names.has(key) || isPlainName.test(key) || !names.has(folded(key)))
+  );
 }
 
 /** Every field of the object that begins at `from`, in order. */

@@ -2,6 +2,7 @@
  * Verbs that another hub may ask for, of parties that live here, and how this one asks for them there. (Y1 of `peers.ts`)
  *
  * A1  A refusal comes back as it was thrown there. A hub that cannot be asked is `unavailable`: whether it was done is not known.
+ * A2  A shard may come here while its hub is sought. Then nothing was asked, and it is done here.
  */
 import type { Shard } from '../../storage/contract.ts';
 import { type ErrorCode, HubError, type HubErrorDetail } from '../domain/errors.ts';
@@ -31,21 +32,45 @@ export function answering(core: Core, verbs: AskedVerbs): (verb: string, data: u
   };
 }
 
-/** Has a verb done by the hub that a party lives in. Not to be used for parties that live here. */
-export function askHome<T>(core: Core, party: PartyId, verb: string, data: unknown): Promise<T> {
-  return askShard<T>(core, core.store.shardOf(party), verb, data);
+/** Does it here when the party lives here, and has it done by the hub that it lives in otherwise. (Z1 of `shards.ts`) */
+export async function atHome<T>(
+  core: Core,
+  party: PartyId,
+  verb: string,
+  data: unknown,
+  here: () => Promise<T>,
+): Promise<T> {
+  const shard = core.store.shardOf(party);
+  for (;;) {
+    await core.shards.settled(shard);
+    if (core.shards.has(shard)) return here();
+    const reply = await replyOf<T>(core, shard, verb, data);
+    if (reply !== null) return reply.value;
+  }
 }
 
-/** Has a verb done by the hub that has a shard. */
-export async function askShard<T>({ peers, ports }: Core, shard: Shard, verb: string, data: unknown): Promise<T> {
-  let reply: Reply;
+/** Has a verb done by the hub that has a shard, which is another one. */
+export async function askShard<T>(core: Core, shard: Shard, verb: string, data: unknown): Promise<T> {
+  const reply = await replyOf<T>(core, shard, verb, data);
+  if (reply === null) throw new HubError('unavailable', { retryAfterS: 1 });
+  return reply.value;
+}
+
+/** Null: the shard has come here. [A2] */
+async function replyOf<T>(
+  { peers, shards, ports }: Core,
+  shard: Shard,
+  verb: string,
+  data: unknown,
+): Promise<{ readonly value: T } | null> {
+  let reply: Reply | null;
   try {
     if (!peers) throw new Error('there are no peers');
-    reply = (await peers.ask(shard, verb, data)) as Reply;
+    reply = (await peers.ask(shard, verb, data, () => shards.has(shard))) as Reply | null;
   } catch (error) {
     ports.log.warn({ err: error, verb, shard }, 'a peer could not be asked');
     throw new HubError('unavailable', { retryAfterS: 1 });
   }
-  if ('refusal' in reply) throw new HubError(reply.refusal.code, reply.refusal.detail);
-  return reply.value as T;
+  if (reply !== null && 'refusal' in reply) throw new HubError(reply.refusal.code, reply.refusal.detail);
+  return reply as { readonly value: T } | null;
 }

@@ -7,6 +7,7 @@ import { below, callPartner, type Failure, failureOf, type SyncCall } from './ca
 import type { Core } from './core.ts';
 import type { AuthorizeRequest, Caller } from './hub.ts';
 import { measured } from './measured.ts';
+import type { Notes } from './notes.ts';
 import type { HeaderParty } from './ports.ts';
 
 /** Which way an authorize goes, and what differs between the two. */
@@ -35,7 +36,7 @@ export function addressee(core: Core, caller: Caller, to: HeaderParty | null): P
   return id === core.state.hub || id === caller.id ? null : id;
 }
 
-export function authorize(core: Core) {
+export function authorize(core: Core, notes: Notes) {
   const { state, recorder, settings, ports } = core;
 
   /** The receiver; null when there is no routing rule or it is unknown, which is an answer and not an error. */
@@ -100,7 +101,7 @@ export function authorize(core: Core) {
   ): void {
     const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
     const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
-    recorder.note({
+    notes.add({
       shardOf: caller.id,
       facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
       trace: caller.trace,

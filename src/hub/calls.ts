@@ -6,7 +6,7 @@ import { partnerMachine } from '../../machines/partner.ts';
 import { HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { askHome } from './asked.ts';
+import { atHome } from './asked.ts';
 import type { Core } from './core.ts';
 import { partnerStream } from './partners.ts';
 import type { OutboundCall } from './ports.ts';
@@ -28,9 +28,9 @@ const heldBack = (message: string): Outcome => ({
 
 /** Makes the call as the hub's registration with this partner, where that lives; the outcome also feeds its circuit. */
 export async function callPartner(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
-  if (core.isOurs(partner.id)) return callHere(core, partner, call, trace);
+  const asked = { partnerId: partner.id, call, trace };
   try {
-    return await askHome<Outcome>(core, partner.id, 'call', { partnerId: partner.id, call, trace });
+    return await atHome(core, partner.id, 'call', asked, () => callFor(core, asked));
   } catch (error) {
     if (error instanceof HubError) return { ...heldBack('its node cannot be reached'), class: 'unavailable' };
     throw error;
@@ -50,21 +50,28 @@ async function callHere(core: Core, partner: Partner, call: SyncCall, trace: Tra
   const isTrial = typeof circuit === 'object';
   if (isTrial) supervisor.send(actor, { type: 'sync.trying', at: ports.clock.now() });
   const { what, method, url, from, to, body, timeoutMs, emptyOk, unwritten = false } = call;
-  const outcome = await tried(core, {
-    method,
-    url,
-    from,
-    to,
-    body,
-    timeoutMs,
-    emptyOk,
-    unwritten,
-    token,
-    encoding: partner.settings.token_encoding,
-    requestId: ports.secrets.newId(),
-    correlationId: trace.correlationId,
-    resend: false,
-  });
+  let outcome: Outcome;
+  try {
+    outcome = await ports.client.call({
+      method,
+      url,
+      from,
+      to,
+      body,
+      timeoutMs,
+      emptyOk,
+      unwritten,
+      token,
+      encoding: partner.settings.token_encoding,
+      requestId: ports.secrets.newId(),
+      correlationId: trace.correlationId,
+      resend: false,
+    });
+  } catch (error) {
+    // A call never throws; if it does all the same, the partner's circuit must not wait for its end for ever.
+    ports.log.error({ err: error }, 'a call threw');
+    outcome = { ...heldBack('a fault of the hub'), class: 'unavailable' };
+  }
   // A call from before the circuit opened says nothing of the trial that is under way: only the trial's own end does.
   if (isTrial || typeof circuitNow() !== 'object') {
     signs.told(actor, 'sync', outcome, ports.clock.now());
@@ -85,23 +92,13 @@ async function callHere(core: Core, partner: Partner, call: SyncCall, trace: Tra
   return outcome;
 }
 
-/** A call of a hub that the partner does not live in. */
+/** A call to a partner that lives here, whoever asked for it. */
 export async function callFor(
   core: Core,
   { partnerId, call, trace }: { partnerId: PartyId; call: SyncCall; trace: Trace },
 ): Promise<Outcome> {
   const partner = core.state.partner(partnerId);
   return partner ? callHere(core, partner, call, trace) : heldBack('the partner is not known');
-}
-
-/** A call never throws; if it does all the same, the partner's circuit must not wait for its end for ever. */
-async function tried({ ports }: Core, call: OutboundCall): Promise<Outcome> {
-  try {
-    return await ports.client.call(call);
-  } catch (error) {
-    ports.log.error({ err: error }, 'a call threw');
-    return { ...heldBack('a fault of the hub'), class: 'unavailable' };
-  }
 }
 
 /** What a failed call is in the words of the error table. [D44] */
@@ -134,8 +131,14 @@ export function failureOf({ class: met, httpStatus, ocpiStatus }: Outcome): Fail
 
 /** A module URL with segments below it, percent-encoded; a query of the registered URL is kept. */
 export function below(moduleUrl: string, segments: readonly string[], query = ''): string {
-  const [path = '', ownQuery] = moduleUrl.split('?');
-  const tail = segments.map((segment) => `/${encodeURIComponent(segment)}`).join('');
-  const queries = [ownQuery, query].filter(Boolean).join('&');
-  return `${path.replace(/\/+$/, '')}${tail}${queries ? `?${queries}` : ''}`;
+  return within(moduleUrl, segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''), query);
+}
+
+/** A module URL with a path and a query behind it; a query of its own is kept, in front. */
+export function within(moduleUrl: string, tail: string, query = ''): string {
+  const mark = moduleUrl.indexOf('?');
+  const path = mark < 0 ? moduleUrl : moduleUrl.slice(0, mark);
+  const ownQuery = mark < 0 ? '' : moduleUrl.slice(mark + 1);
+  const queries = ownQuery && query ? `${ownQuery}&${query}` : ownQuery || query;
+  return `${path.endsWith('/') ? path.replace(/\/+$/, '') : path}${tail}${queries && `?${queries}`}`;
 }

@@ -3,7 +3,8 @@
  * [interface, Commands 1–6; D26–D29, D44, D45, D54]
  *
  * K1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
- * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
+ * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again. The move of its eMSP's shard to
+ *     another hub is one.
  * K3  The hub makes no result of its own.
  */
 import { commandEnds, commandMachine } from '../../machines/command.ts';
@@ -24,6 +25,8 @@ import type { Caller, CommandAnswer, CommandRequest, Credential } from './hub.ts
 import { startRows } from './initiators.ts';
 import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
+
+type Named = Pick<CommandRecord, 'id' | 'emsp'>;
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;
@@ -65,8 +68,10 @@ export class Commands {
       actions: {
         forwardToCpo: ({ self }) => this.#forwards.get(commandId(self.id))?.(),
         arm: ({ context, self }) => this.#arm(self.id, context.due),
-        recordSilent: ({ self }) =>
-          void this.#recordEnd(commandId(self.id), { type: 'command.silent', data: {} }, null, null),
+        recordSilent: ({ self }) => {
+          const [emsp = ''] = this.#core.supervisor.view(self.id)?.parties ?? [];
+          void this.#recordEnd({ id: commandId(self.id), emsp }, { type: 'command.silent', data: {} }, null, null);
+        },
       },
     });
   }
@@ -132,11 +137,11 @@ export class Commands {
     };
     const outcome = await callPartner(this.#core, emsp, call, trace);
     if (outcome.class === 'delivered') {
-      await this.#recordEnd(id, { type: 'command.relayed', data: { result } }, trace, null);
+      await this.#recordEnd(record, { type: 'command.relayed', data: { result } }, trace, null);
       return;
     }
     const reason = `${outcome.class}: ${outcome.message}`;
-    await this.#recordEnd(id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
+    await this.#recordEnd(record, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
@@ -157,6 +162,18 @@ export class Commands {
   #again(work: () => void): void {
     const { ports, timers } = this.#core;
     timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
+  }
+
+  /** Those of eMSPs whose shards go: what still waits is brought back where they live by then. */
+  forget(isTheirs: (party: PartyId) => boolean): void {
+    const { supervisor, timers } = this.#core;
+    const gone = [...supervisor.views()].filter(
+      ({ kind, parties: [emsp] }) => kind === 'command' && isTheirs(emsp ?? ''),
+    );
+    for (const { id } of gone) {
+      timers.disarm(id);
+      supervisor.stop(id);
+    }
   }
 
   /** Brings back every command that still waits for something. [K2] */
@@ -197,13 +214,13 @@ export class Commands {
     const answer = readAnswer(outcome, settings.commandResultWindowS);
     if (!answer) return this.#failed(record, 'commandFailed', 'no usable CommandResponse', caller.trace);
     const data = { result: answer.result, timeoutS: answer.timeout };
-    await this.#recordEnd(record.id, { type: 'command.answered', data }, caller.trace, record.cpo);
+    await this.#recordEnd(record, { type: 'command.answered', data }, caller.trace, record.cpo);
     return answer;
   }
 
   /** The hub marks its record rejected and keeps nothing pending. [interface, Command result values] */
   async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
-    await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, trace, null);
+    await this.#recordEnd(record, { type: 'command.failed', data: { reason } }, trace, null);
     throw new HubError(code);
   }
 
@@ -211,13 +228,17 @@ export class Commands {
    * Records how a call ended. Whoever waits is told at once what the partner said, also while the store cannot write; then the
    * fact is recorded as soon as it can. A restart before that finds the call cut off. [K2]
    */
-  async #recordEnd(id: string, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
+  async #recordEnd(command: Named, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
+    const { id, emsp } = command;
     try {
       await this.#record(id, event, trace, party);
     } catch (error) {
       const { log } = this.#core.ports;
       log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
-      this.#again(() => void this.#recordEnd(id, event, trace, party));
+      // Where the eMSP lives elsewhere by then, it is marked there as cut off.
+      this.#again(() => {
+        if (this.#core.isOurs(emsp)) void this.#recordEnd(command, event, trace, party);
+      });
     }
   }
 

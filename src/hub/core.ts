@@ -2,7 +2,7 @@
  * What every part of the hub shares, and how read models stand in rows of the store.
  */
 import type { Supervisor } from '../../machines/supervisor.ts';
-import type { Put, Row, RowKey, Shard, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Put, Row, RowKey, Store, StoredEvent } from '../../storage/contract.ts';
 import type { HubObject, ObjectModule } from '../domain/object.ts';
 import { sortableDate } from '../domain/object.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
@@ -10,6 +10,7 @@ import type { Route } from '../domain/routing.ts';
 import type { Peers } from './peers.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import type { Recorder } from './recorder.ts';
+import type { Shards } from './shards.ts';
 import type { Signs } from './signs.ts';
 import { routeKey, type State } from './state.ts';
 import type { Timers } from './timers.ts';
@@ -23,8 +24,8 @@ export interface Core {
   readonly timers: Timers;
   readonly ports: HubPorts;
   readonly settings: HubSettings;
-  /** Shards whose parties live in this hub, as long as it runs. */
-  readonly shards: ReadonlySet<Shard>;
+  /** Shards whose parties live in this hub now. */
+  readonly shards: Shards;
   /** Whether a party lives in this hub: its actors, its deliveries and whatever is recorded of it. */
   readonly isOurs: (party: PartyId) => boolean;
   /** Null when all of the shards are here. */

@@ -1,17 +1,15 @@
 /**
  * Makes a hub on an open store: loads what is recorded, brings every actor, timer and owed delivery back, and gives out the verbs.
  *
- * H1  Nothing is accepted before everything recorded is back.
+ * H1  Nothing is accepted of a party before everything recorded of it is back.
  * H2  A row that is damaged or missing is made again from the log before it is used.
  * H3  On a damaged log the hub comes up all the same: reads and operators are served, writes refused, nothing delivered.
  */
 import { Supervisor } from '../../machines/supervisor.ts';
-import type { Store } from '../../storage/contract.ts';
-import type { Partner, PartyId } from '../domain/party.ts';
-import type { Route } from '../domain/routing.ts';
+import type { Shard, Store } from '../../storage/contract.ts';
+import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { answering } from './asked.ts';
-import { atOnce } from './at-once.ts';
 import { authorize } from './authorize.ts';
 import { Backups } from './backups.ts';
 import { callFor } from './calls.ts';
@@ -25,6 +23,8 @@ import { Follower } from './follower.ts';
 import { type Homes, homes } from './homes.ts';
 import type { Hub } from './hub.ts';
 import { Jobs } from './jobs.ts';
+import { Moves } from './moves.ts';
+import { Notes } from './notes.ts';
 import { objects } from './objects.ts';
 import { operations } from './operations.ts';
 import { askForEnd } from './orphan-pulls.ts';
@@ -43,6 +43,7 @@ import { Registration } from './registration.ts';
 import { repairRows } from './repair.ts';
 import { Retention } from './retention.ts';
 import { SenderLists } from './sender-lists.ts';
+import { Shards } from './shards.ts';
 import { Signs } from './signs.ts';
 import { State } from './state.ts';
 import { Timers } from './timers.ts';
@@ -50,9 +51,6 @@ import { explain, traceOf } from './trace.ts';
 import { views } from './views.ts';
 import { watching } from './watching.ts';
 import { Telling, WatchingAll, type WatchingAsked } from './watching-all.ts';
-
-/** Actors whose facts are read at the same time. */
-const revivedAtOnce = 64;
 
 export interface CreatedHub {
   readonly hub: Hub;
@@ -64,8 +62,18 @@ export interface CreatedHub {
   readonly homes: Homes;
   /** Does what a peer asks for. */
   readonly answer: ReturnType<typeof answering>;
-  /** To be awaited before the first verb. */
-  recover(): Promise<void>;
+  /** To be awaited before it gains anything. */
+  begin(): Promise<void>;
+  /** Resolves when verbs of parties of these shards may be called. */
+  gain(shards: ReadonlySet<Shard>): Promise<void>;
+  /** Before shards are given: nothing more is sent to their parties, and what is in flight ends, for `graceMs` at most. */
+  calm(shards: ReadonlySet<Shard>, graceMs: number): Promise<void>;
+  /** They are not given after all. */
+  wake(shards: ReadonlySet<Shard>): void;
+  /** No verb of their parties may be under way. Resolves when another hub may gain them. */
+  give(shards: ReadonlySet<Shard>): Promise<void>;
+  /** They were lost: what runs of them is put away at once. */
+  drop(shards: ReadonlySet<Shard>): void;
   /** Lets what is in flight end and remembers it; the store stays open. */
   close(): Promise<void>;
 }
@@ -102,6 +110,7 @@ export function createHub(
   const backups = new Backups(core);
   const { deliveryView, ...reading } = views(core, deliveries);
   const redrive = new Redrive(core, deliveries, jobs, deliveryView);
+  const notes = new Notes(core.recorder, ports.clock);
   const elsewhere = new Elsewhere(core);
   const parts = { core, elsewhere, registration, actors, deliveries, probes, pulls, orphans, retention };
   const follower = peers && new Follower(core, peers);
@@ -110,12 +119,15 @@ export function createHub(
   const telling = new Telling(self, here);
   const everywhere = peers && new WatchingAll(core, peers, here, self);
   const watched = everywhere ?? here;
+  const running = { deliveries, actors, registration, commands, lists, pulls, orphans, probes, retention };
+  const moves = new Moves(core, { ...running, jobs, backups, notes, follower });
   let ready = false;
   const { recordAdded, ...operating } = operations({ ...parts, version, ready: () => ready });
   const hub: Hub = {
     get publicUrl() {
       return settings.publicUrl;
     },
+    party: { country_code: settings.countryCode, party_id: settings.partyId },
     authenticate: (token) => registration.authenticate(token),
     register: (...exchange) => registration.register(...exchange),
     rotate: (...exchange) => registration.rotate(...exchange),
@@ -124,7 +136,7 @@ export function createHub(
     clientInfo: (request) => clientInfo(core.state, request),
     accept,
     ...objects(core),
-    ...authorize(core),
+    ...authorize(core, notes),
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {
@@ -146,16 +158,13 @@ export function createHub(
       explain: (from, to, module) => explain(core, from, to, module),
     },
   };
-  /** A store that cannot write now is no reason not to start: the previous keys still open what they sealed. */
-  const resealed = () =>
-    registration.reseal().catch((error: unknown) => ports.log.error({ err: error }, 'could not seal all tokens anew'));
   return {
     hub,
     core,
     homes: homes(core, async () => follower?.caughtUp()),
     answer: answering(core, {
       call: (asked: Parameters<typeof callFor>[1]) => callFor(core, asked),
-      watch: ({ session, emsp, at, trace }: WatchAsked) => orphans.arm(session, emsp, at, trace),
+      watch: ({ session, emsp, at, trace }: WatchAsked) => orphans.armHere(session, emsp, at, trace),
       added: ({ data, trace }: { data: Parameters<typeof recordAdded>[0]; trace: Trace }) => recordAdded(data, trace),
       isPending: async ({ receiver, shard, seq }: DeliveryName) => deliveries.isPending(receiver, shard, seq),
       again: (asked: Parameters<Redrive['againFor']>[0]) => redrive.againFor(asked),
@@ -163,30 +172,36 @@ export function createHub(
       standing: async () => sayingOf(core, actors, deliveries),
       resend: (asked: Parameters<Redrive['resend']>[0]) => redrive.resend(asked),
     }),
-    forwardingLagMs: () => deliveries.lagMs(),
-    async recover() {
-      await recover(core, actors, deliveries, { orphans, commands, pulls });
-      if (store.health().state === 'open') await resealed();
-      for (const { id } of core.state.partners()) if (core.isOurs(id)) probes.watch(id);
-      retention.schedule();
-      follower?.start();
+    forwardingLagMs: () => deliveries.queues.lagMs(),
+    async begin() {
+      await moves.begin();
+      if (store.health().state !== 'quarantined') repairWhatIsFound(core);
       if (peers) elsewhere.start(peers);
+    },
+    async gain(shards) {
+      await moves.gain(shards);
       ready = true;
     },
+    calm: (...shards) => moves.calm(...shards),
+    wake: (shards) => moves.wake(shards),
+    give: (shards) => moves.give(shards),
+    drop: (shards) => moves.drop(shards),
     async close() {
       ready = false;
+      core.shards.close();
       await Promise.all([follower?.close(), elsewhere.close()]);
       everywhere?.close();
       telling.close();
       // What runs of pulls and cases ends at the page it waits for.
       const asked = orphans.close();
       lists.close();
-      await Promise.all([asked, pulls.close()]);
+      await Promise.all([asked, pulls.ended(() => true)]);
       await probes.close();
       await jobs.close();
       await retention.close();
       await backups.close();
       await deliveries.close();
+      notes.close();
       core.supervisor.close();
       core.timers.close();
     },
@@ -204,7 +219,7 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, peers: Pe
   const { clock, log, secrets, meter } = ports;
   const state = new State(settings);
   const store = readableStore(opened, (party) => state.home(party));
-  const shards = peers?.shards ?? new Set(Object.keys(store.health().heads).map(Number));
+  const shards = new Shards();
   const recorder = new Recorder(store, clock, log, secrets.newId, meter);
   const supervisor = new Supervisor(clock, {
     failed: ({ id, kind, restarts }, error) => {
@@ -244,36 +259,4 @@ function repairWhatIsFound(core: Core): void {
       .then(() => repairRows(core))
       .catch((error: unknown) => core.ports.log.error({ err: error }, 'damaged rows could not be made again'));
   });
-}
-
-async function recover(
-  core: Core,
-  actors: PartnerActors,
-  deliveries: Deliveries,
-  { orphans, commands, pulls }: { orphans: Orphans; commands: Commands; pulls: Pulls },
-): Promise<void> {
-  const { store, state, recorder, ports, shards } = core;
-  // A damaged log is read and served, and nothing is written or sent until it was restored.
-  const isWhole = store.health().state !== 'quarantined';
-  if (isWhole) await repairRows(core);
-  const known = Object.entries(store.health().heads).map(([shard, head]) => [Number(shard), head] as const);
-  // Before anything is read: what comes later is followed.
-  const heads = core.peers ? [...(await core.peers.heads())] : known;
-  for (const [shard, head] of heads) recorder.startAt(shard, head);
-  recorder.onCommitted((event) => deliveries.owed(event));
-  for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner);
-  for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);
-  if (isWhole) await deliveries.recover();
-  const ours = [...state.partners()].filter(({ id }) => core.isOurs(id));
-  await atOnce(ours, revivedAtOnce, (partner) => actors.revive(partner));
-  const open: string[] = [];
-  for (const shard of shards) for (const { key } of await store.due(shard)) open.push(key);
-  await commands.recover(
-    open.flatMap((key) => (key.startsWith('command:') ? [key.slice('command:'.length)] : [])),
-    isWhole,
-  );
-  if (isWhole) await pulls.recover();
-  if (isWhole) repairWhatIsFound(core);
-  await orphans.recover(isWhole);
-  ports.log.info({ sequence: heads, partners: [...state.partners()].length, commands: open.length }, 'recovered');
 }

@@ -5,22 +5,26 @@
  * F2  A transient failure holds its lane alone; a final one frees it. Nothing is dropped without a row that says so.
  * F3  No attempt is made while the partner's courier allows none (circuit open, paused).
  * F4  Partners take turns, so one partner's backlog raises nobody else's latency.
+ * F5  What a partner is owed is put away when its shard goes: what is in flight then ends and is not remembered, and comes again where
+ *     the partner lives by then, like after a crash.
  */
-import { allowance, courierMachine, isGrowing } from '../../machines/courier.ts';
+import { allowance, isGrowing } from '../../machines/courier.ts';
 import type { DeliveryRow, DeliveryState, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import { faultOf, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
 import { type Attempt, attemptOf, type ObjectEventData } from '../domain/events.ts';
+import { instantOf, instantText } from '../domain/instant.ts';
 import { endpointOf, type Partner, type PartyId } from '../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../domain/retry.ts';
-import { askHome } from './asked.ts';
+import { atHome } from './asked.ts';
+import { atMost } from './at-most.ts';
 import type { Core } from './core.ts';
 import { deliveryId } from './delivery-id.ts';
-import { callOf } from './delivery-request.ts';
-import { emptyQueue, Intake, type Queue, type Taker, windowMax } from './intake.ts';
+import { attemptLine, callOf } from './delivery-request.ts';
+import { Intake, type Queue, type Taker } from './intake.ts';
 import type { Item, Lane } from './lanes.ts';
 import { type DeliveryMemory, OutboxWriter } from './outbox.ts';
 import { courierActor, partnerStream } from './partners.ts';
-import { lagOf, overdueOf, standingOf } from './standing.ts';
+import { Queues } from './queues.ts';
 
 /** In flight to all partners together. */
 const inFlightMax = 256;
@@ -34,15 +38,19 @@ const attemptsMeant = 16;
 /** A lane that met a fault of ours twice is left alone for so long. */
 const faultMs = 60_000;
 
+interface Flight {
+  readonly queue: Queue;
+  landed: Promise<void>;
+}
+
 export class Deliveries {
+  readonly queues: Queues;
+  readonly intake: Intake;
   readonly #core: Core;
   readonly #rules: RetryRules;
   readonly #writer: OutboxWriter;
-  readonly #intake: Intake;
-  readonly #queues = new Map<PartyId, Queue>();
-  /** Queues that may be able to send, in order of turn. */
-  readonly #turns = new Set<Queue>();
-  readonly #flights = new Set<Promise<void>>();
+  /** Not by lane: its next flight may start before the end of this one has been seen. */
+  readonly #flights = new Set<Flight>();
   #fresh = 0;
   #inFlightSize = 0;
   #closed = false;
@@ -57,61 +65,43 @@ export class Deliveries {
       windowCdrMs: settings.retryWindowCdrH * hourMs,
     };
     this.#writer = new OutboxWriter(store, ports.clock, ports.log, (shard) => recorder.dispatchedTo(shard));
-    const queueOf = (receiver: PartyId) => this.#queueOf(receiver);
+    this.queues = new Queues(core);
+    const queueOf = (receiver: PartyId) => this.queues.ofReceiver(receiver);
     const take: Taker['take'] = (...delivery) => this.#take(...delivery);
-    this.#intake = new Intake(core, { queueOf, take }, this.#writer);
+    this.intake = new Intake(core, { queueOf, take }, this.#writer);
   }
 
   /** An event was committed. */
   owed(event: StoredEvent): void {
-    this.#intake.owed(event);
+    this.intake.owed(event);
   }
 
   /** A partner was added. */
   added(partner: Partner): void {
-    this.#intake.added(partner);
+    this.intake.added(partner);
   }
 
   /** Sends what may be sent to this partner now. */
   pump(partnerId: PartyId): void {
-    const queue = this.#queues.get(partnerId);
-    if (!queue) return;
-    this.#turns.add(queue);
-    this.#dispatch();
+    if (this.queues.giveTurn(partnerId)) this.#dispatch();
   }
 
   /** A suspended partner is owed nothing any more: what waits for it ends as dead, with the reason. [D50] */
   suspend(partner: Partner): void {
     this.#core.supervisor.send(courierActor(partner.id), { type: 'suspend' });
-    this.#queues.get(partner.id)?.lanes.releaseAll();
+    this.queues.releaseAll(partner.id);
     this.pump(partner.id);
-  }
-
-  /** How a partner's deliveries stand. */
-  queue(partnerId: PartyId): ReturnType<typeof standingOf> {
-    return standingOf(this.#queues.get(partnerId) ?? nothingOwed);
-  }
-
-  /** Lanes of a partner whose head should have gone before an instant, epoch ms. */
-  overdue(partnerId: PartyId, before: number): number {
-    const queue = this.#queues.get(partnerId);
-    return queue ? overdueOf(queue, this.#courier(partnerId), before) : 0;
-  }
-
-  /** How long deliveries wait for the hub itself, milliseconds. */
-  lagMs(): number {
-    return lagOf(this.#queues.values(), ({ partnerId }) => this.#courier(partnerId), this.#core.ports.clock.now());
   }
 
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
-    return this.#intake.isPending(receiver, shard, seq);
+    return this.intake.isPending(receiver, shard, seq);
   }
 
   /** The same of a receiver that may live elsewhere. */
   async awaits(receiver: PartyId, { shard, seq }: { readonly shard: Shard; readonly seq: Seq }): Promise<boolean> {
-    if (this.#core.isOurs(receiver)) return this.isPending(receiver, shard, seq);
-    return askHome<boolean>(this.#core, receiver, 'isPending', { receiver, shard, seq });
+    const here = async () => this.isPending(receiver, shard, seq);
+    return atHome(this.#core, receiver, 'isPending', { receiver, shard, seq }, here);
   }
 
   /** Resolves when every end of a delivery up to now stands in the store. */
@@ -119,17 +109,12 @@ export class Deliveries {
     return this.#writer.flushed();
   }
 
-  /** Whether as much waits for the partner of a party as memory holds. */
-  isFull(receiver: PartyId): boolean {
-    return (this.#queueOf(receiver)?.lanes.size ?? 0) >= windowMax;
-  }
-
   /** Puts a delivery at the tail of its lane, as if it had just been accepted; safe from a kill when it resolves. */
   async again(event: StoredEvent, receiver: PartyId, attempts: readonly Attempt[], wasDead: boolean): Promise<void> {
-    const queue = this.#queueOf(receiver);
-    const progress = this.#intake.progressFor(receiver, event.shard);
+    const queue = this.queues.ofReceiver(receiver);
+    const progress = this.intake.progressFor(receiver, event.shard);
     if (!queue || !progress) throw new HubError('notFound');
-    const since = new Date(this.#core.ports.clock.now()).toISOString();
+    const since = instantText(this.#core.ports.clock.now());
     const { module } = event.data as ObjectEventData;
     const memory: DeliveryMemory = {
       ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
@@ -138,13 +123,15 @@ export class Deliveries {
     const { shard, seq } = event;
     this.#writer.remember(progress, { dest: receiver, shard, seq, state: 'PENDING', data: memory });
     await this.#writer.flushed();
+    // Its shard went meanwhile: where it lives now nothing is known of this.
+    if (!this.queues.holds(queue)) throw new HubError('unavailable', { retryAfterS: 1 });
     if (wasDead) queue.dead--;
     this.#take(queue, receiver, event, memory);
   }
 
   /** So many dead letters of a receiver went with their events. */
   forgotten(receiver: PartyId, dead: number): void {
-    const queue = this.#queueOf(receiver);
+    const queue = this.queues.ofReceiver(receiver);
     if (queue) queue.dead -= dead;
   }
 
@@ -157,28 +144,36 @@ export class Deliveries {
     return this.#writer.unwrittenRows();
   }
 
-  recover(): Promise<void> {
-    return this.#intake.recover();
+  /** Sends nothing more to these receivers; resolves when what is in flight to them has ended, or after a while. */
+  async calm(isTheirs: (party: PartyId) => boolean, graceMs: number): Promise<void> {
+    this.queues.calm(isTheirs);
+    const theirs = [...this.#flights].flatMap(({ queue, landed }) => (isTheirs(queue.partnerId) ? [landed] : []));
+    await atMost(this.#core.ports.clock, graceMs, Promise.all(theirs));
+  }
+
+  /** Sends again to those that were calmed. */
+  wake(isTheirs: (party: PartyId) => boolean): void {
+    for (const partnerId of this.queues.wake(isTheirs)) this.pump(partnerId);
+  }
+
+  /** Puts away all that is owed to receivers of shards that go. [F5] */
+  forget(shards: ReadonlySet<Shard>, isTheirs: (party: PartyId) => boolean): void {
+    for (const queue of this.queues.remove(isTheirs)) {
+      for (const lane of queue.lanes.all()) {
+        for (const item of lane.items) this.#letGo(item);
+        this.#core.timers.disarm(`lane:${lane.key}`);
+      }
+    }
+    this.queues.wake(isTheirs);
+    this.intake.forget(shards, isTheirs);
   }
 
   /** Lets what is in flight end, and remembers it. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#flights);
-    this.#intake.close();
+    await Promise.all([...this.#flights].map(({ landed }) => landed));
+    this.intake.close();
     await this.#writer.close();
-  }
-
-  #courier(partnerId: PartyId) {
-    return this.#core.supervisor.snapshot(courierMachine, courierActor(partnerId));
-  }
-
-  #queueOf(receiver: PartyId): Queue | undefined {
-    const partner = this.#core.state.partnerOf(receiver);
-    if (!partner || !this.#core.isOurs(partner.id)) return undefined;
-    const queue = this.#queues.get(partner.id) ?? emptyQueue(partner.id);
-    this.#queues.set(partner.id, queue);
-    return queue;
   }
 
   #take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void {
@@ -193,7 +188,7 @@ export class Deliveries {
       stream: event.stream,
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
-      since: Date.parse(memory?.since ?? event.at),
+      since: instantOf(memory?.since ?? event.at),
       loadedAt: this.#core.ports.clock.now(),
       behind: owed?.behind ?? null,
       event: isFresh ? event : null,
@@ -209,15 +204,14 @@ export class Deliveries {
 
   #dispatch(): void {
     while (!this.#closed && this.#flights.size < inFlightMax && this.#inFlightSize < this.#core.ports.bodiesMax) {
-      const [queue] = this.#turns;
+      const queue = this.queues.nextTurn();
       if (!queue) return;
-      this.#turns.delete(queue);
-      const courier = this.#courier(queue.partnerId);
+      const courier = this.queues.courier(queue.partnerId);
       const slots = courier ? allowance(courier, inFlightMax - this.#flights.size) : 0;
       const isFull = queue.lanes.busy >= slots || queue.lanes.busySize >= this.#core.ports.bodiesMax * ofPartnerShare;
       const lane = isFull ? undefined : queue.lanes.take(slots);
       if (!lane) continue;
-      this.#turns.add(queue);
+      this.queues.giveTurn(queue.partnerId);
       if (!this.#waitsForSession(queue, lane)) this.#launch(queue, lane);
     }
   }
@@ -236,27 +230,41 @@ export class Deliveries {
   #launch(queue: Queue, lane: Lane): void {
     const size = lane.items[0]?.size ?? 0;
     this.#inFlightSize += size;
-    const flight = this.#deliver(queue, lane)
-      .catch((error: unknown) => {
-        // A fault of ours, not the receiver's: tried again on the same schedule, without a word to its circuit.
-        this.#core.ports.log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
-        const [item] = lane.items;
-        if (item && lane.state === 'busy') this.#settle(queue, lane, item, faultOf(error));
-      })
-      .catch((error: unknown) => {
-        // Not even that could be noted: its row stays as it was, and it is taken up again after a while.
-        this.#core.ports.log.error({ err: error, lane: lane.key }, 'the end of a delivery could not be noted');
-        if (lane.state !== 'busy') return;
-        queue.lanes.hold(lane);
-        this.#releaseAt(queue, lane, this.#core.ports.clock.now() + faultMs);
-      })
-      .finally(() => {
-        this.#flights.delete(flight);
-        this.#inFlightSize -= size;
-        this.pump(queue.partnerId);
-        this.#intake.readOn(queue);
-      });
+    const flight: Flight = { queue, landed: Promise.resolve() };
     this.#flights.add(flight);
+    flight.landed = this.#fly(flight, lane, size);
+  }
+
+  async #fly(flight: Flight, lane: Lane, size: number): Promise<void> {
+    const { queue } = flight;
+    try {
+      await this.#deliver(queue, lane);
+    } catch (error) {
+      this.#failed(queue, lane, error);
+    } finally {
+      this.#flights.delete(flight);
+      this.#inFlightSize -= size;
+      this.pump(queue.partnerId);
+      this.intake.readOn(queue);
+    }
+  }
+
+  /** A fault of ours, not the receiver's: tried again on the same schedule, without a word to its circuit. */
+  #failed(queue: Queue, lane: Lane, error: unknown): void {
+    const { log, clock } = this.#core.ports;
+    log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
+    const isBusy = () => lane.state === 'busy' && this.queues.holds(queue);
+    if (!isBusy()) return;
+    try {
+      const [item] = lane.items;
+      if (item) this.#settle(queue, lane, item, faultOf(error));
+    } catch (again) {
+      // Not even that could be noted: its row stays as it was, and it is taken up again after a while.
+      log.error({ err: again, lane: lane.key }, 'the end of a delivery could not be noted');
+      if (!isBusy()) return;
+      queue.lanes.hold(lane);
+      this.#releaseAt(queue, lane, clock.now() + faultMs);
+    }
   }
 
   async #deliver(queue: Queue, lane: Lane): Promise<void> {
@@ -268,41 +276,25 @@ export class Deliveries {
     if (!partner || isSuspendedSince(partner, item))
       return this.#buryUnsent(queue, lane, item, 'auth_error', suspended);
     if (!endpoint) return this.#buryUnsent(queue, lane, item, 'not_found', 'no receiver endpoint');
-    if (isExpired(this.#rules, { ...item, at: ports.clock.now() })) {
+    if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
       return this.#buryUnsent(queue, lane, item, 'expired', 'its time was over before it could be sent');
     }
     const event = item.event ?? (await store.event(item.shard, item.seq));
     if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
-    const outcome = await this.#send(partner, endpoint.url, item, event);
+    if (!this.queues.holds(queue)) return;
+    const outcome = await ports.client.call(callOf(this.#core, partner, endpoint.url, item.receiver, event));
+    ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
+    if (!this.queues.holds(queue)) return;
     queue.attemptMs += (outcome.durationMs - queue.attemptMs) / attemptsMeant;
     this.#settle(queue, lane, item, outcome);
     // After it, so that the success that closes a circuit is not also the first that widens it.
     signs.told(partnerStream(queue.partnerId), 'async', outcome, ports.clock.now());
   }
 
-  async #send(partner: Partner, moduleUrl: string, item: Item, event: StoredEvent): Promise<Outcome> {
-    const { ports } = this.#core;
-    const outcome = await ports.client.call(callOf(this.#core, partner, moduleUrl, item.receiver, event));
-    ports.log.info(
-      {
-        partyId: item.receiver,
-        module: item.module,
-        objectKey: item.stream,
-        attempt: item.tries + 1,
-        deliveryId: deliveryId(item.receiver, item),
-        outcome: outcome.class,
-        durationMs: Math.round(outcome.durationMs),
-        correlationId: event.correlationId,
-      },
-      'delivery attempt',
-    );
-    return outcome;
-  }
-
   #settle(queue: Queue, lane: Lane, item: Item, outcome: Outcome): void {
     const { ports, supervisor } = this.#core;
     const at = ports.clock.now();
-    const attempts = [...item.attempts, attemptOf(outcome, new Date(at).toISOString())];
+    const attempts = [...item.attempts, attemptOf(outcome, instantText(at))];
     const tried = { ...item, attempts, tries: item.tries + 1 };
     const { module, since } = item;
     const partner = this.#core.state.partnerOf(item.receiver);
@@ -311,7 +303,7 @@ export class Deliveries {
     if (next.kind === 'retry' && partner && isSuspendedSince(partner, item)) {
       this.#bury(queue, lane, tried, 'auth_error', suspended);
     } else if (next.kind === 'retry') {
-      this.#remember(tried, 'PENDING', { due: new Date(next.dueAt).toISOString(), class: null, reason: null });
+      this.#remember(tried, 'PENDING', { due: instantText(next.dueAt), class: null, reason: null });
       this.#letGo(item);
       queue.lanes.hold(lane, { ...tried, event: null });
       this.#releaseAt(queue, lane, next.dueAt);
@@ -320,7 +312,7 @@ export class Deliveries {
       queue.delivered++;
       ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
       this.#finish(queue, lane, item);
-      const courier = this.#courier(queue.partnerId);
+      const courier = this.queues.courier(queue.partnerId);
       if (courier && isGrowing(courier)) supervisor.send(courierActor(queue.partnerId), { type: 'delivered' });
     } else if (next.class === 'expired') {
       this.#bury(queue, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
@@ -334,6 +326,7 @@ export class Deliveries {
   }
 
   #bury(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {
+    if (!this.queues.holds(queue)) return;
     this.#recordDead(queue, item, outcomeClass, reason);
     this.#finish(queue, lane, item);
   }
@@ -359,8 +352,7 @@ export class Deliveries {
     this.#letGo(item);
     queue.lanes.done(lane);
     lane.dueAt = this.#core.ports.clock.now();
-    if (queue.lanes.laneOf(item.receiver, item.stream)) return;
-    for (const other of queue.lanes.waitingBehind(item.receiver, item.stream)) queue.lanes.release(other);
+    if (lane.items.length === 0) queue.lanes.releaseBehind(lane);
   }
 
   /** The body of a fresh event is not kept any more. */
@@ -370,9 +362,9 @@ export class Deliveries {
 
   #remember(item: Item, state: DeliveryState, end: Pick<DeliveryMemory, 'due' | 'class' | 'reason'>): void {
     const { receiver: dest, shard, seq, module, attempts, tries } = item;
-    const progress = this.#intake.progress(dest, shard);
+    const progress = this.intake.progress(dest, shard);
     if (!progress) return;
-    const since = new Date(item.since).toISOString();
+    const since = instantText(item.since);
     const { due, class: ended, reason } = end;
     const data: DeliveryMemory = item.isRedriven
       ? { module, attempts, tries, since, due, class: ended, reason, redriven: true }
@@ -391,9 +383,9 @@ export class Deliveries {
 }
 
 const suspended = 'suspended';
-const nothingOwed: Readonly<Queue> = emptyQueue('');
 
 /** What was owed before a suspension is not sent, also when the partner has registered again. [D50] */
 function isSuspendedSince(partner: Partner, item: Item): boolean {
-  return partner.partnerToken === null || item.since < Date.parse(partner.suspendedAt ?? '');
+  const { partnerToken, suspendedAt } = partner;
+  return partnerToken === null || (suspendedAt !== null && item.since < Date.parse(suspendedAt));
 }

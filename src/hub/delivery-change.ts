@@ -7,6 +7,7 @@ import type { ObjectEventData } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
 import type { HubObject } from '../domain/object.ts';
 import type { PartyId } from '../domain/party.ts';
+import { placeOf } from './log-order.ts';
 import type { DeliveryChange } from './operator.ts';
 
 const batch = 100;
@@ -32,7 +33,7 @@ export async function changeBy(store: Store, event: StoredEvent, reader: Reader)
       after = change.seq;
       if (after === event.seq) return { before, after: object?.body ?? null };
       if (change.to.includes(reader.receiver) && (await reader.isDelivered(after))) {
-        before = { seq: after, at: change.at, body: object?.body ?? null };
+        before = { seq: placeOf(change), at: change.at, body: object?.body ?? null };
       }
     }
     if (after === 0) return null;

@@ -3,6 +3,7 @@
  */
 import type { Seq, Shard } from '../../storage/contract.ts';
 import type { PartyId } from '../domain/party.ts';
+import { readPlace } from './log-order.ts';
 
 export interface DeliveryName {
   readonly shard: Shard;
@@ -15,8 +16,9 @@ export function deliveryId(receiver: PartyId, { shard, seq }: { readonly shard: 
   return shard === 0 ? `${seq}-${receiver}` : `${shard}.${seq}-${receiver}`;
 }
 
-/** Null: it is no id of a delivery. */
+/** Also with the place of the event in the logs of all shards, as lists show it. Null: it is no id of a delivery. */
 export function readDeliveryId(id: string): DeliveryName | null {
-  const [, shard = '0', seq, receiver] = /^(?:(\d{1,3})\.)?(\d{1,15})-(.+)$/.exec(id) ?? [];
-  return seq === undefined || receiver === undefined ? null : { shard: Number(shard), seq: Number(seq), receiver };
+  const [, shard, seq, receiver] = /^(?:(\d{1,3})\.)?(\d{1,16})-(.+)$/.exec(id) ?? [];
+  if (seq === undefined || receiver === undefined) return null;
+  return { ...(shard === undefined ? readPlace(Number(seq)) : { shard: Number(shard), seq: Number(seq) }), receiver };
 }

@@ -8,6 +8,7 @@ import type { Deliveries } from './deliveries.ts';
 import type { CircuitView } from './operator.ts';
 import type { PartnerActors } from './partners.ts';
 import type { Peers } from './peers.ts';
+import type { Queues } from './queues.ts';
 import { type Running, running } from './running.ts';
 
 const askEveryMs = 1_000;
@@ -15,7 +16,7 @@ const askEveryMs = 1_000;
 export interface Standing {
   readonly id: PartyId;
   readonly circuits: readonly CircuitView[];
-  readonly queue: ReturnType<Deliveries['queue']>;
+  readonly queue: ReturnType<Queues['standing']>;
   /** Epoch ms. */
   readonly contact: number | null;
 }
@@ -29,7 +30,12 @@ export interface Said {
 
 export function sayingOf({ state, supervisor, isOurs }: Core, actors: PartnerActors, deliveries: Deliveries): Said {
   const standings = [...state.partners()].flatMap(({ id }) => {
-    const own = { id, circuits: actors.circuits(id), queue: deliveries.queue(id), contact: state.lastContact(id) };
+    const own = {
+      id,
+      circuits: actors.circuits(id),
+      queue: deliveries.queues.standing(id),
+      contact: state.lastContact(id),
+    };
     return isOurs(id) ? [own] : [];
   });
   return { standings, running: running(supervisor) };

@@ -1,86 +1,52 @@
 /**
- * The log as operators read it: forwards from a sequence, or back from its end, with a filter; of several shards
- * one after the other.
+ * The log as operators read it: forwards from wherever they have come to, or back from its end, with a filter.
  */
-import type { Shard, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Store, StoredEvent } from '../../storage/contract.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { objectName } from '../domain/object.ts';
-import { placeOf, readPlace, usedShards } from './log-order.ts';
+import { Merge, placeOf, readPositions, writePositions } from './log-order.ts';
 import type { EventFilter, EventPage, EventRange, EventView } from './operator.ts';
 
-/** Events looked at in one step through the log. */
-const step = 500;
-/** Steps one request may take; the cursor goes on from there. */
-const stepsMax = 40;
-
 export function eventViews(store: Store): (filter: EventFilter, range: EventRange) => Promise<EventPage> {
-  const kept = () => ({ kept_from: store.horizon(0) + 1 });
-
-  async function forwards(filter: EventFilter, { after, cursor, limit }: EventRange): Promise<EventPage> {
+  return async (filter, { order, after, cursor, limit }) => {
+    const heads = await store.heads();
+    const isForwards = order === 'oldest';
+    const from = await readPositions(store, (isForwards ? cursor : null) ?? after);
+    const upTo = isForwards || cursor === null ? heads : await readPositions(store, cursor);
+    const ranges = [...heads].map(([shard, head]) => {
+      return { shard, after: from.get(shard) ?? 0, upTo: Math.min(head, upTo.get(shard) ?? 0) };
+    });
+    const merge = new Merge(store, ranges, order, (event) => matches(event, filter));
     const items: EventView[] = [];
-    let { shard, seq: last } = readPlace(cursor ?? after);
-    const later = () => usedShards(store).find((other) => other > shard);
-    last = Math.max(last, store.horizon(shard));
-    for (let steps = 0; steps < stepsMax && items.length < limit; steps++) {
-      const batch = await store.read({ shard, after: last, limit: step });
-      for (const event of batch) {
-        last = event.seq;
-        const view = eventView(event);
-        if (matches(view, filter)) items.push(view);
-        if (items.length === limit) break;
-      }
-      if (batch.length === step || items.length === limit) continue;
-      const next = later();
-      if (next === undefined) break;
-      shard = next;
-      last = store.horizon(shard);
+    while (items.length < limit) {
+      const event = await merge.next(limit - items.length);
+      if (!event) break;
+      items.push(eventView(event));
     }
-    const place = placeOf(shard, last);
-    const isMore = last < store.head(shard) || later() !== undefined;
-    return { items, next_cursor: isMore ? String(place) : null, last_seq: place, ...kept() };
-  }
-
-  async function backwards(filter: EventFilter, range: EventRange): Promise<EventPage> {
-    const { cursor, limit } = range;
-    const bound = readPlace(range.after);
-    const shards = usedShards(store).filter((shard) => shard >= bound.shard);
-    const newest = shards.at(-1) ?? 0;
-    const end = placeOf(newest, store.head(newest));
-    const items: EventView[] = [];
-    let { shard, seq } = readPlace(Math.min(end, cursor ?? end));
-    const afterIn = (of: Shard) => Math.max(of === bound.shard ? bound.seq : 0, store.horizon(of));
-    const earlier = () => shards.findLast((other) => other < shard && store.head(other) > afterIn(other));
-    for (let steps = 0; steps < stepsMax && items.length < limit; steps++) {
-      const from = Math.max(afterIn(shard), seq - step);
-      const batch = seq > from ? await store.read({ shard, after: from, limit: seq - from }) : [];
-      for (const event of batch.reverse()) {
-        seq = event.seq - 1;
-        const view = eventView(event);
-        if (matches(view, filter)) items.push(view);
-        if (items.length === limit) break;
-      }
-      if (items.length < limit) seq = from;
-      if (items.length === limit || seq > afterIn(shard)) continue;
-      const next = earlier();
-      if (next === undefined) break;
-      shard = next;
-      seq = store.head(shard);
-    }
-    const next = earlier();
-    const rest = next === undefined ? null : placeOf(next, store.head(next));
-    const place = seq > afterIn(shard) ? placeOf(shard, seq) : rest;
-    return { items, next_cursor: place === null ? null : String(place), last_seq: end, ...kept() };
-  }
-
-  return (filter, range) => (range.order === 'newest' ? backwards : forwards)(filter, range);
+    const rest = merge.rest();
+    const reached = ranges.map(({ shard, after: bound, upTo: end }): [number, number] => {
+      const next = rest.get(shard);
+      return isForwards ? [shard, next ? next - 1 : Math.max(bound, end)] : [shard, next ?? bound];
+    });
+    const place = writePositions(store, new Map(reached));
+    return {
+      items,
+      next_cursor: rest.size > 0 ? `${place}` : null,
+      last_seq: isForwards ? place : writePositions(store, heads),
+      kept_from: Math.max(...[...heads.keys()].map((shard) => store.horizon(shard))) + 1,
+    };
+  };
 }
 
 function eventView(event: StoredEvent): EventView {
-  const data = event.data as Partial<ObjectEventData>;
-  const object = data.owner && data.id ? objectName({ owner: data.owner, id: data.id }) : null;
-  const { at, type, party, correlationId: correlation_id } = event;
-  const seq = placeOf(event.shard, event.seq);
-  return { seq, at, type, party, object, correlation_id, data: withoutSecrets(event.data) };
+  const { at, type, party, correlationId: correlation_id, data } = event;
+  const object = objectOf(event);
+  return { seq: placeOf(event), at, type, party, object, correlation_id, data: withoutSecrets(data) };
+}
+
+function objectOf({ data }: StoredEvent): string | null {
+  const { owner, id } = data as Partial<ObjectEventData>;
+  return owner && id ? objectName({ owner, id }) : null;
 }
 
 /** Digests and sealed tokens are of no use to anyone who reads events. */
@@ -89,11 +55,11 @@ function withoutSecrets(data: unknown): unknown {
   return Object.fromEntries(Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken'));
 }
 
-function matches(view: EventView, filter: EventFilter): boolean {
+function matches(event: StoredEvent, filter: EventFilter): boolean {
   return (
-    (!filter.type || view.type === filter.type || view.type.startsWith(`${filter.type}.`)) &&
-    (!filter.party || view.party === filter.party) &&
-    (!filter.object || view.object?.toLowerCase() === filter.object.toLowerCase()) &&
-    (!filter.correlation_id || view.correlation_id === filter.correlation_id)
+    (!filter.type || event.type === filter.type || event.type.startsWith(`${filter.type}.`)) &&
+    (!filter.party || event.party === filter.party) &&
+    (!filter.object || objectOf(event)?.toLowerCase() === filter.object.toLowerCase()) &&
+    (!filter.correlation_id || event.correlationId === filter.correlation_id)
   );
 }

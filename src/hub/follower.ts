@@ -3,7 +3,7 @@
  *
  * W1  Of a shard events come in order of sequence; each is read once.
  * W2  Partners and routes are taken from their rows, which are never older than the event that tells of them.
- * W3  A receiver that came into being while a reading was under way is not passed over: such a reading is made again.
+ * W3  A receiver that came into being, or came here, while a reading was under way is not passed over: such a reading is made again.
  */
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import { keyOf, type Partner } from '../domain/party.ts';
@@ -25,7 +25,8 @@ export class Follower {
   /** Somebody asked after the reading began. */
   #next: Promise<void> | null = null;
   #receivers: readonly string[] = [];
-  #partners = -1;
+  /** Of which partners and shards they are. */
+  #receiversOf = '';
   #closed = false;
 
   constructor(core: Core, peers: Peers) {
@@ -70,8 +71,10 @@ export class Follower {
   }
 
   async #read(): Promise<void> {
-    const { recorder, shards } = this.#core;
-    const heads = await this.#peers.heads();
+    const { store, recorder, shards } = this.#core;
+    // Nobody else records anything.
+    if (shards.size === this.#peers.shards) return;
+    const heads = await store.heads();
     for (;;) {
       if (this.#closed) return;
       const ranges = [...heads].flatMap(([shard, upTo]) => {
@@ -98,9 +101,10 @@ export class Follower {
 
   /** Receivers that live here; another list when there are others. */
   #ours(): readonly string[] {
-    const { state, isOurs } = this.#core;
-    if (this.#partners !== state.count) {
-      this.#partners = state.count;
+    const { state, shards, isOurs } = this.#core;
+    const present = `${state.count} ${shards.changes}`;
+    if (this.#receiversOf !== present) {
+      this.#receiversOf = present;
       this.#receivers = [...state.partners()].flatMap(({ id, roles }) => (isOurs(id) ? roles.map(keyOf) : []));
     }
     return this.#receivers;

@@ -119,6 +119,8 @@ export interface CommandAnswer {
 /** Verbs of partners, by OCPI. */
 export interface Hub {
   readonly publicUrl: string;
+  /** The hub's own. */
+  readonly party: HeaderParty;
 
   authenticate(token: string): Credential | null;
   /** `read` gives the body, or refuses it. */

@@ -4,6 +4,7 @@
  * I1  Live events, a restart and catching up enter by the same door (`#offer`).
  * I2  What was taken is outstanding until it has ended or has a row; a receiver's floor stays below it.
  * I3  A receiver that is behind gets nothing live: it reads the log itself, so its order is the log's.
+ * I4  While the shard of a receiver comes, what it is owed live waits in the log for what it was owed before.
  */
 import type { DeliveryRow, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
@@ -45,7 +46,11 @@ const readAgainMs = 1_000;
 /** A floor that moved without anything being owed is written this often. */
 const idleFloorsMs = 60_000;
 const placesMs = 5_000;
+/** Shards that are read together, so that memory stays bounded. */
+const shardsAtOnce = 16;
+const ofShard = { limit: 200, size: 1024 * 1024 } as const;
 
+const isOpen = ({ after, upTo }: { readonly after: Seq; readonly upTo: Seq }) => after < upTo;
 const sizeOf = (events: readonly StoredEvent[]) => events.reduce((sum, { body }) => sum + (body?.length ?? 0), 0);
 const progressKey = (receiver: PartyId, shard: Shard) => `${receiver}/${shard}`;
 
@@ -54,6 +59,10 @@ export class Intake {
   readonly #taker: Taker;
   readonly #writer: OutboxWriter;
   readonly #progress = new Map<string, Progress>();
+  readonly #places = new Places();
+  /** Shards of receivers that come, with what was owed to them meanwhile. [I4] */
+  readonly #coming = new Set<Shard>();
+  readonly #missed = new Map<string, { readonly receiver: PartyId; readonly shard: Shard }>();
   #closed = false;
 
   constructor(core: Core, taker: Taker, writer: OutboxWriter) {
@@ -64,8 +73,13 @@ export class Intake {
 
   /** An event was committed: whoever it is owed to gets it in turn. */
   owed(event: StoredEvent): void {
+    const { shard, seq } = event;
     for (const receiver of event.to) {
-      const progress = this.#progressOf(receiver, event.shard, event.seq - 1);
+      if (this.#coming.size > 0 && this.#coming.has(this.#core.store.shardOf(receiver))) {
+        this.#missed.set(progressKey(receiver, shard), { receiver, shard });
+        continue;
+      }
+      const progress = this.#progressOf(receiver, shard, seq - 1);
       if (progress && !progress.behind) this.#offer(progress, event);
     }
   }
@@ -120,10 +134,16 @@ export class Intake {
     }
   }
 
-  /** Finds everything that is owed, as the log and the rows have it. Called once, before anything is accepted. */
-  async recover(): Promise<void> {
-    const { store, recorder, state, shards, peers } = this.#core;
-    if (peers) return this.#recoverShare(peers);
+  /** Now and then it is written how far receivers have come. */
+  keep(): void {
+    if (this.#core.peers) this.#keepPlaces();
+    else this.#keepIdleFloors();
+  }
+
+  /** Finds everything that is owed to receivers of these shards, as the log and the rows have it, before anything is sent to them. */
+  async recover(shards: ReadonlySet<Shard>): Promise<void> {
+    const { store, recorder, state, peers } = this.#core;
+    if (peers) return this.#recoverShare(peers, shards);
     const floors = new Map((await store.floors()).map((floor) => [progressKey(floor.dest, floor.shard), floor.seq]));
     for (const partner of state.partners()) {
       for (const receiver of partner.roles.map(keyOf)) {
@@ -134,34 +154,60 @@ export class Intake {
       }
     }
     for (const shard of shards) await this.#scan(shard, recorder.dispatchedTo(shard));
-    this.#keepIdleFloors();
   }
 
-  /** With a share of the shards: what is owed to our receivers by all of the shards. */
-  async #recoverShare(peers: Peers): Promise<void> {
-    const { store, state, recorder, isOurs, shards } = this.#core;
-    const places = await Places.read(store, shards);
-    const floors = new Map((await store.floors()).map((floor) => [progressKey(floor.dest, floor.shard), floor.seq]));
+  /** With a share of the shards: what all of the shards owe to receivers of these. */
+  async #recoverShare(peers: Peers, homes: ReadonlySet<Shard>): Promise<void> {
+    const { store, state, recorder } = this.#core;
+    for (const home of homes) this.#coming.add(home);
+    // What is committed from now on is missed, and read afterwards. [I4]
+    const reached = recorder.reached();
+    const isTheirs = (party: PartyId) => homes.has(store.shardOf(party));
+    const partners = [...state.partners()].filter(({ id }) => isTheirs(id));
+    const receivers = partners.flatMap(({ roles }) => roles.map(keyOf));
+    const places = await Places.read(store, new Set(partners.map(({ id }) => store.shardOf(id))));
+    const stored = receivers.length > 0 ? await store.floors() : [];
+    const floors = new Map(stored.map((floor) => [progressKey(floor.dest, floor.shard), floor.seq]));
     const placeOf = (receiver: PartyId, shard: Shard) =>
       Math.max(places.of(store.shardOf(receiver), shard), floors.get(progressKey(receiver, shard)) ?? 0);
-    const receivers = [...state.partners()].flatMap(({ id, roles }) => (isOurs(id) ? roles.map(keyOf) : []));
-    for (const row of await peers.openRows(receivers)) {
+    for (const row of receivers.length > 0 ? await peers.openRows(receivers) : []) {
       const progress = this.#progressOf(row.dest, row.shard, placeOf(row.dest, row.shard));
       if (progress) await this.#recallOne(progress, row);
     }
     const known = new Set<Progress>();
-    for (const [shard, head] of await peers.heads()) {
-      const upTo = Math.min(head, recorder.dispatchedTo(shard));
-      for (let after = places.lowest(shard); after < upTo; ) {
-        const ranges = [{ shard, after, upTo }];
-        const events = await peers.follow({ ranges, to: receivers, types: [], limit: readBatch, size: readSize });
-        for (const event of events) await this.#offerAgain(event, placeOf, known);
-        const isCut = events.length === readBatch || sizeOf(events) >= readSize;
-        after = isCut ? (events.at(-1)?.seq ?? upTo) : upTo;
+    let ranges = [...reached].map(([shard, upTo]) => ({ shard, after: places.lowest(shard), upTo }));
+    for (ranges = ranges.filter(isOpen); ranges.length > 0 && receivers.length > 0; ranges = ranges.filter(isOpen)) {
+      const now = ranges.slice(0, shardsAtOnce);
+      const events = await peers.follow({ ranges: now, to: receivers, types: [], ...ofShard });
+      for (const event of events) await this.#offerAgain(event, placeOf, known);
+      for (const range of now) {
+        const own = events.filter(({ shard }) => shard === range.shard);
+        const isCut = own.length >= ofShard.limit || sizeOf(own) >= ofShard.size;
+        range.after = isCut ? (own.at(-1)?.seq ?? range.upTo) : range.upTo;
       }
     }
-    for (const progress of this.#progress.values()) if (!progress.behind) progress.known.clear();
-    this.#keepPlaces(places);
+    // From here on in one turn of the event loop, so that nothing lies between what was read and what comes live.
+    for (const progress of this.#progress.values()) {
+      if (!progress.behind && isTheirs(progress.receiver)) progress.known.clear();
+    }
+    for (const home of homes) this.#coming.delete(home);
+    this.#readMissed(isTheirs, reached);
+    this.#places.add(homes, places);
+  }
+
+  /** What a receiver missed is read from the log, behind what was found there before. [I3] */
+  #readMissed(isTheirs: (party: PartyId) => boolean, reached: ReadonlyMap<Shard, Seq>): void {
+    for (const [key, { receiver, shard }] of this.#missed) {
+      if (!isTheirs(receiver)) continue;
+      this.#missed.delete(key);
+      const from = reached.get(shard) ?? 0;
+      const progress = this.#progressOf(receiver, shard, from);
+      if (!progress || progress.behind) continue;
+      progress.cursor = Math.max(progress.cursor, from);
+      progress.behind = true;
+      const queue = this.#taker.queueOf(receiver);
+      if (queue) this.readOn(queue);
+    }
   }
 
   async #offerAgain(
@@ -184,33 +230,50 @@ export class Intake {
   }
 
   /** Written now and then: where a recovery begins to look. */
-  #keepPlaces(places: Places): void {
-    const { timers, ports } = this.#core;
+  #keepPlaces(): void {
+    const { timers, ports, shards } = this.#core;
     timers.arm('places', ports.clock.now() + placesMs, () => {
-      this.#writePlaces(places)
+      this.noted(shards)
         .catch((error: unknown) => ports.log.warn({ err: error }, 'could not note how far deliveries have come'))
         .finally(() => {
-          if (!this.#closed) this.#keepPlaces(places);
+          if (!this.#closed) this.#keepPlaces();
         });
     });
   }
 
-  /** Everything owed up to a place has ended or has a row, and those rows are written. */
-  async #writePlaces(places: Places): Promise<void> {
-    const { store, recorder } = this.#core;
+  /** Writes how far receivers of these shards have come: everything owed up to there has ended or has a row, which is written too. */
+  async noted(shards: Pick<ReadonlySet<Shard>, 'has'>): Promise<void> {
+    const { store, state, recorder } = this.#core;
+    // Where nobody lives there is nothing to note.
+    const homes = new Set([...state.partners()].map(({ id }) => store.shardOf(id)).filter((home) => shards.has(home)));
+    const known = this.#places.known(homes);
     const reached = new Map<Shard, Map<Shard, Seq>>();
     for (const progress of this.#progress.values()) {
       const home = store.shardOf(progress.receiver);
+      if (!homes.has(home)) continue;
       const floor = this.#writer.floorOf(progress);
       const of = reached.get(home) ?? new Map<Shard, Seq>();
       reached.set(home, of.set(progress.shard, Math.min(floor, of.get(progress.shard) ?? floor)));
     }
-    const heads = new Map(
-      Object.keys(store.health().heads).map((name) => [Number(name), recorder.dispatchedTo(Number(name))]),
-    );
+    const heads = recorder.reached();
     // What ended up to now is written before the places that rely on it.
     await this.#writer.flushed();
-    await places.write(store, reached, heads);
+    await this.#places.write(store, known, reached, heads);
+  }
+
+  /** Puts away what is known of receivers of shards that go. */
+  forget(shards: ReadonlySet<Shard>, isTheirs: (party: PartyId) => boolean): void {
+    for (const [key, progress] of this.#progress) {
+      if (!isTheirs(progress.receiver)) continue;
+      progress.behind = false;
+      // What is still to be written of it raises no floor when the shard is back.
+      progress.flushed = Number.MAX_SAFE_INTEGER;
+      this.#progress.delete(key);
+    }
+    this.#writer.forget(isTheirs);
+    for (const [key, { receiver }] of this.#missed) if (isTheirs(receiver)) this.#missed.delete(key);
+    for (const shard of shards) this.#coming.delete(shard);
+    this.#places.remove(shards);
   }
 
   /** Takes nothing more; floors are written as they stand. */
@@ -253,6 +316,8 @@ export class Intake {
       const { shard, cursor: after, receiver: to } = progress;
       const head = recorder.dispatchedTo(shard);
       const events = await store.read({ shard, after, limit: readBatch, size: readSize, to });
+      // It was put away meanwhile.
+      if (!progress.behind) return;
       for (const event of events) if (event.seq <= head && queue.lanes.size < windowMax) this.#offer(progress, event);
       const isCut = events.length === readBatch || sizeOf(events) >= readSize;
       if (queue.lanes.size >= windowMax || isCut) continue;

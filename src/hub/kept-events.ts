@@ -14,7 +14,7 @@ import type { OrphanRecord } from '../domain/orphan.ts';
 import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
 import { foundAgainBy } from './commands.ts';
 import { type Core, partnerPut } from './core.ts';
-import { foldCommand, foldObject, isChange } from './repair.ts';
+import { foldCommand, foldObject, isChange, madeAgain } from './repair.ts';
 import { routeKey } from './state.ts';
 
 /** What becomes of a stream: the events that stay, and the rows that go unless something newer wrote them. */
@@ -78,7 +78,10 @@ async function goesOn<T>(
   hasEnded: (record: T) => boolean,
 ): Promise<boolean> {
   const found = await store.get(key);
-  return found !== null && (found.seq > lastOf(past).seq || !hasEnded(found.data as T));
+  if (found === null) return false;
+  // Its row may be younger than all of it: made again.
+  const { shard, stream, seq } = lastOf(past);
+  return !hasEnded(found.data as T) || (await store.history(shard, stream, seq, 1)).length > 0;
 }
 
 /** With the rows by which later steps found it. */
@@ -117,6 +120,30 @@ const ended =
   (kind: string): Keeper =>
   async (past) => ({ keeps: [], rows: [{ kind, owner: '', id: idIn(lastOf(past)) }] });
 
+/** Kinds whose rows go with what they are of. [Y2] */
+const ending: ReadonlySet<string> = new Set([
+  'commands',
+  'reservations',
+  'starts:reference',
+  'starts:uid',
+  'orphans',
+  'pulls',
+  'quarantine',
+  'jobs',
+  'backups',
+]);
+
+/** A row that was made again was younger than what it is of, and stayed when that went. */
+const rebuilt: Keeper = async (past, core) => {
+  const rows: RowKey[] = [];
+  for (const { data } of past) {
+    const key = keyOf(data as RowKey);
+    const put = ending.has(key.kind) ? await madeAgain(key, core) : undefined;
+    if (put === null || put?.gone) rows.push(key);
+  }
+  return { keeps: [], rows };
+};
+
 /** By the beginning of an event's type; the first that fits. Others tell what happened, and nothing follows from them. */
 const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['object.', object],
@@ -129,6 +156,7 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['pull.', pull],
   ['job.', ended('jobs')],
   ['backup.', ended('backups')],
+  ['row.rebuilt', rebuilt],
 ];
 
 /** Decides on one stream. A row that is damaged keeps its whole stream. [Y3] */

@@ -50,6 +50,12 @@ export interface Lane {
 /** Re-driven deliveries get at most one in so many of a partner's slots, and of its turns while others wait. */
 const redriveShare = 4;
 
+/** Without the iterator that taking a set apart makes. */
+export function firstOf<T>(set: ReadonlySet<T>): T | undefined {
+  for (const first of set) return first;
+  return undefined;
+}
+
 const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
@@ -79,8 +85,7 @@ export class Lanes {
 
   /** Since when the lane whose turn is next may go, epoch ms; null when none waits for its turn. */
   get readySince(): number | null {
-    const [first] = this.#ready;
-    return first?.dueAt ?? null;
+    return firstOf(this.#ready)?.dueAt ?? null;
   }
 
   /** Deliveries in flight. */
@@ -91,6 +96,10 @@ export class Lanes {
   /** Characters of the bodies in flight. */
   get busySize(): number {
     return this.#busySize;
+  }
+
+  all(): Iterable<Lane> {
+    return this.#lanes.values();
   }
 
   add(item: Item): Lane {
@@ -110,8 +119,8 @@ export class Lanes {
   /** The lane whose turn it is, now busy; undefined when none may go. `slots`: how many may be in flight. [L3] */
   take(slots: number): Lane | undefined {
     const shareMax = Math.max(1, Math.floor(slots / redriveShare));
-    const [again] = this.#busyAgain < shareMax ? this.#readyAgain : [];
-    const [fresh] = this.#ready;
+    const again = this.#busyAgain < shareMax ? firstOf(this.#readyAgain) : undefined;
+    const fresh = firstOf(this.#ready);
     const lane = this.#takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);
     if (!lane) return undefined;
     this.#takenSince = lane === again ? 0 : this.#takenSince + 1;
@@ -156,9 +165,10 @@ export class Lanes {
     return this.#lanes.get(laneKey(receiver, stream));
   }
 
-  /** Held lanes whose head waits for this object's updates. */
-  *waitingBehind(receiver: PartyId, stream: string): Iterable<Lane> {
-    yield* [...(this.#followers.get(laneKey(receiver, stream)) ?? [])];
+  /** Nothing of this lane's object is left: what waited for its updates takes its turn. */
+  releaseBehind(lane: Lane): void {
+    const followers = this.#followers.get(lane.key);
+    if (followers) for (const other of [...followers]) this.release(other);
   }
 
   /** The head of a busy lane waits for another object's updates. */

@@ -15,7 +15,7 @@ import {
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
-import { askHome } from './asked.ts';
+import { atHome } from './asked.ts';
 import type { BackupVerbs } from './backup-view.ts';
 import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
@@ -88,9 +88,8 @@ export function operations(parts: OperationsParts): Made {
       const initialToken = ports.secrets.newToken();
       const initialTokenDigest = ports.secrets.digest(initialToken);
       const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
-      const partner = core.isOurs(data.id)
-        ? await recordAdded(data, trace)
-        : await askHome<Partner>(core, data.id, 'added', { data, trace });
+      const added = () => recordAdded(data, trace);
+      const partner = await atHome(core, data.id, 'added', { data, trace }, added);
       // Read from its hub by now, but if that was cut off.
       if (!state.partner(partner.id)) state.applyPartner(partner);
       return { party: view(partner), initialToken };
@@ -113,7 +112,7 @@ export function operations(parts: OperationsParts): Made {
   function view(partner: Partner): PartyView {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
     const there = elsewhere.of(id);
-    const { depth, oldestAt, dead } = there?.queue ?? deliveries.queue(id);
+    const { depth, oldestAt, dead } = there?.queue ?? deliveries.queues.standing(id);
     const contact = there ? there.contact : state.lastContact(id);
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
@@ -207,7 +206,7 @@ export function operations(parts: OperationsParts): Made {
 
   function status(): HubStatus {
     const { counts } = together([running(supervisor), ...elsewhere.running()]);
-    const queues = [...state.partners()].map(({ id }) => elsewhere.of(id)?.queue ?? deliveries.queue(id));
+    const queues = [...state.partners()].map(({ id }) => elsewhere.of(id)?.queue ?? deliveries.queues.standing(id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
     const { state: storeState, reason, heads } = store.health();
     return {
@@ -226,7 +225,9 @@ export function operations(parts: OperationsParts): Made {
 
   function vitals(): Vitals {
     const now = ports.clock.now();
-    const overdue = [...state.partners()].map(({ id }) => [id, deliveries.overdue(id, now - overdueAfterMs)] as const);
+    const overdue = [...state.partners()].map(
+      ({ id }) => [id, deliveries.queues.overdue(id, now - overdueAfterMs)] as const,
+    );
     const { since = '', by = [] } = retention.held() ?? {};
     return {
       actors: running(supervisor).counts,

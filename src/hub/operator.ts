@@ -111,7 +111,7 @@ export interface DeliveryFilter {
 export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
   /** Which deliveries; `DEAD` when absent. `ANY` = dead and delivered: a replay. [D53] */
   readonly state?: 'DEAD' | 'DELIVERED' | 'ANY';
-  /** Inclusive bounds on the sequence. */
+  /** Inclusive bounds on the sequence. With several shards they are of one, and whatever stands in others is left alone. */
   readonly from_seq?: number;
   readonly to_seq?: number;
 }
@@ -203,17 +203,17 @@ export interface EventFilter {
 
 export interface EventRange {
   readonly order: 'oldest' | 'newest';
-  /** Sequence behind which the range begins. */
-  readonly after: number;
-  /** `next_cursor` of the page before: with the oldest first in place of `after`, else the last sequence that is looked at. */
-  readonly cursor: number | null;
+  /** Behind which the range begins: a position, or the number of an event. */
+  readonly after: number | string;
+  /** `next_cursor` of the page before: with the oldest first in place of `after`, else the last that is looked at. */
+  readonly cursor: number | string | null;
   readonly limit: number;
 }
 
 export interface EventPage extends Page<EventView> {
-  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. */
-  readonly last_seq: number;
-  /** The first sequence that is still kept: what came before is older than HUB_EVENTS_KEEP_DAYS. */
+  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. Text with several shards. */
+  readonly last_seq: number | string;
+  /** The first sequence that is still kept, of several shards the highest: what came before is older than HUB_EVENTS_KEEP_DAYS. */
   readonly kept_from: number;
 }
 

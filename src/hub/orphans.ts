@@ -8,7 +8,7 @@
  */
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
-import type { Put, StoredEvent } from '../../storage/contract.ts';
+import type { Put, Shard, StoredEvent } from '../../storage/contract.ts';
 import type { CommandRecord } from '../domain/command.ts';
 import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData, OrphanEvent, OrphanKind } from '../domain/events.ts';
@@ -16,7 +16,8 @@ import type { HubObject } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { askHome } from './asked.ts';
+import { atHome } from './asked.ts';
+import { atOnce } from './at-once.ts';
 import { billedKey, type Core, heard, readObject, rowData } from './core.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
@@ -27,6 +28,8 @@ const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID'])
 
 /** Follow-ups of a fact are recorded within moments of it: only the last events can lack theirs. */
 const tailEvents = 1_000;
+
+const tailsAtOnce = 4;
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
@@ -61,10 +64,13 @@ export class Orphans {
 
   /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once, where its CPO lives. */
   async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
-    if (!this.#core.isOurs(session.owner)) {
-      const { owner, key, id } = session;
-      return askHome(this.#core, owner, 'watch', { session: { owner, key, id }, emsp, at, trace });
-    }
+    const { owner, key, id } = session;
+    const here = () => this.armHere(session, emsp, at, trace);
+    return atHome(this.#core, owner, 'watch', { session: { owner, key, id }, emsp, at, trace }, here);
+  }
+
+  /** The same of a session whose CPO lives here. */
+  async armHere(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
     const graceEndsAt = at + this.#core.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
     await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
@@ -123,33 +129,46 @@ export class Orphans {
     });
   }
 
-  /** Brings back every watch and open case; `mayWrite` is false on a damaged log. */
-  async recover(mayWrite: boolean): Promise<void> {
-    for await (const row of this.#core.store.scan('orphans')) {
+  /** Brings back every watch and open case of CPOs of these shards; `mayWrite` is false on a damaged log. */
+  async recover(shards: ReadonlySet<Shard>, mayWrite: boolean): Promise<void> {
+    const { store, supervisor } = this.#core;
+    for await (const row of store.scan('orphans')) {
       const record = row.data as OrphanRecord;
-      if (record.state === 'RESOLVED' || !this.#core.isOurs(record.cpo)) continue;
+      if (record.state === 'RESOLVED' || !shards.has(store.shardOf(record.cpo))) continue;
       const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
       this.#records.set(actor, record);
-      await this.#core.supervisor.revive(this.#spec(actor, record));
+      await supervisor.revive(this.#spec(actor, record));
     }
     if (!mayWrite) return;
-    await this.#catchUp();
+    await atOnce(shards, tailsAtOnce, (shard) => this.#catchUp(shard));
     for (const [actor, record] of this.#records) {
-      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, this.#newTrace());
+      const isUnasked = record?.state === 'OPEN' && record.pulledAt === null;
+      if (isUnasked && shards.has(store.shardOf(record.cpo))) this.#askCpo(actor, this.#newTrace());
     }
-    this.scheduleSweep();
+  }
+
+  /** Those of CPOs whose shards go: they are watched on where those live by then. */
+  forget(isTheirs: (party: PartyId) => boolean): void {
+    const { supervisor, timers } = this.#core;
+    for (const [actor, record] of this.#records) {
+      if (!record || !isTheirs(record.cpo)) continue;
+      this.#records.delete(actor);
+      timers.disarm(actor);
+      timers.disarm(`${actor}#ask`);
+      supervisor.stop(actor);
+    }
   }
 
   /**
    * A kill may have come between a fact and the watch that follows from it, or the end of one: what the last events of the log
    * ask for is done now. Doing it again changes nothing.
    */
-  async #catchUp(): Promise<void> {
-    const { store, shards } = this.#core;
-    for (const shard of shards) {
-      const tail = { shard, after: Math.max(0, store.head(shard) - tailEvents), limit: tailEvents };
-      for (const event of await store.read(tail)) await this.#followUp(event);
-    }
+  async #catchUp(shard: Shard): Promise<void> {
+    const { store } = this.#core;
+    const tail = { shard, after: Math.max(0, store.head(shard) - tailEvents), limit: tailEvents };
+    // What follows from an object follows from its present state: once is enough.
+    const last = new Map((await store.read(tail)).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
+    for (const event of last.values()) await this.#followUp(event);
   }
 
   async #followUp(event: StoredEvent): Promise<void> {
@@ -162,10 +181,13 @@ export class Orphans {
       const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
       const isResolved = session && (await this.#wasWatchedSince(session, event.at));
       if (!session || isResolved) return;
-      const watch = () => this.arm(session, command.emsp, Date.parse(event.at), trace);
+      const asked = [session, command.emsp, Date.parse(event.at), trace] as const;
       // Where the CPO lives may not be ready yet.
-      if (this.#core.isOurs(session.owner)) await watch();
-      else this.#untilDone(watch, 'could not watch a stopped session', `${session.owner}/${session.key}`);
+      if (this.#core.isOurs(session.owner)) await this.armHere(...asked);
+      else {
+        const name = `${session.owner}/${session.key}`;
+        this.#untilDone(() => this.arm(...asked), 'could not watch a stopped session', name);
+      }
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
       const object =
@@ -209,7 +231,8 @@ export class Orphans {
   ): Promise<void> {
     const { recorder, ports, supervisor } = this.#core;
     const actor = actorId(kind, session.owner, session.key);
-    if (this.#records.has(actor)) return;
+    // Watched already; or the shard has gone, and its events tell the hub that has it what to watch.
+    if (this.#records.has(actor) || !this.#core.isOurs(session.owner)) return;
     this.#records.set(actor, null);
     try {
       await recorder.inTurn(actor, async () => {
@@ -281,8 +304,9 @@ export class Orphans {
     const record = this.#records.get(actor);
     if (this.#closed || record?.state !== 'OPEN') return;
     const note = await this.#ask(record, trace);
-    // Cut off by the end of the hub, it has not been asked: the next start does it. [U1]
-    if (this.#closed) return;
+    // Cut off by the end of the hub or the move of the shard, it has not been asked: the next start does it. [U1]
+    const { shards, store } = this.#core;
+    if (this.#closed || shards.isGoing(store.shardOf(record.cpo))) return;
     await this.#core.recorder.inTurn(actor, async () => {
       // What was pulled may have resolved it.
       if (this.#records.get(actor)?.id !== record.id) return;
@@ -350,6 +374,9 @@ export class Orphans {
     return record;
   }
 }
+
+/** What may follow from an event. */
+const kindOf = ({ type }: StoredEvent) => (type.startsWith('object.') ? 'object' : type);
 
 const notOpen = () => new HubError('conflict', { message: 'the case is not open' });
 

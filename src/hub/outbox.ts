@@ -88,6 +88,8 @@ export class OutboxWriter {
   #flying: ReadonlyMap<string, DeliveryRow> = new Map();
   #touched = new Set<Progress>();
   #writing: Promise<void> | null = null;
+  /** Whose deliveries were put away while that was being written. */
+  readonly #gone: ((receiver: PartyId) => boolean)[] = [];
   /** Who waits for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   #closed = false;
@@ -128,6 +130,12 @@ export class OutboxWriter {
     this.#writing ??= this.#drain();
   }
 
+  /** What is not written yet of these receivers is nobody's here any more. */
+  forget(isTheirs: (receiver: PartyId) => boolean): void {
+    for (const [key, { dest }] of this.#rows) if (isTheirs(dest)) this.#rows.delete(key);
+    this.#gone.push(isTheirs);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     await this.#writing;
@@ -150,13 +158,15 @@ export class OutboxWriter {
       this.#rows = new Map();
       this.#touched = new Set();
       this.#waiting = [];
+      this.#gone.length = 0;
       try {
         await this.#write([...rows.values()], touched);
         this.#flying = new Map();
         for (const { resolve } of waiting) resolve();
       } catch (error) {
         this.#log.error({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
-        this.#rows = new Map([...rows, ...this.#rows]);
+        const left = [...rows].filter(([, { dest }]) => !this.#gone.some((isTheirs) => isTheirs(dest)));
+        this.#rows = new Map([...left, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
         if (this.#closed) {
@@ -176,17 +186,32 @@ export class OutboxWriter {
       .map((progress) => ({ progress, seq: this.floorOf(progress) }))
       .filter(({ progress, seq }) => seq > progress.flushed);
     // What is remembered of a receiver stands under the fence of its own shard, wherever the event was.
-    const homeOf = (receiver: PartyId) => this.#store.shardOf(receiver);
-    for (const home of new Set(touched.map(({ receiver }) => homeOf(receiver)))) {
-      const fence = this.#store.held(home);
-      // A shard that is no longer ours is its new owner's to remember.
-      if (!fence) continue;
-      const moved = raised.filter(({ progress }) => homeOf(progress.receiver) === home);
-      const floors = moved.map(({ progress: { receiver: dest, shard }, seq }): Floor => ({ dest, shard, seq }));
-      const ours = rows.filter(({ dest }) => homeOf(dest) === home);
-      if (ours.length === 0 && floors.length === 0) continue;
-      await this.#store.settle(fence, ours, floors);
-      for (const { progress, seq } of moved) progress.flushed = seq;
-    }
+    const homes = new Map<Shard, { rows: DeliveryRow[]; moved: typeof raised }>();
+    const of = (receiver: PartyId) => {
+      const home = this.#store.shardOf(receiver);
+      const found = homes.get(home) ?? { rows: [], moved: [] };
+      homes.set(home, found);
+      return found;
+    };
+    for (const row of rows) of(row.dest).rows.push(row);
+    for (const one of raised) of(one.progress.receiver).moved.push(one);
+    const written = await Promise.allSettled(
+      [...homes].map(([home, { rows, moved }]) => this.#settle(home, rows, moved)),
+    );
+    for (const one of written) if (one.status === 'rejected') throw one.reason;
+  }
+
+  async #settle(
+    home: Shard,
+    rows: readonly DeliveryRow[],
+    moved: readonly { readonly progress: Progress; readonly seq: Seq }[],
+  ): Promise<void> {
+    const fence = this.#store.held(home);
+    // A shard that is no longer ours is its new owner's to remember.
+    if (!fence) return;
+    const floors = moved.map(({ progress: { receiver: dest, shard }, seq }): Floor => ({ dest, shard, seq }));
+    await this.#store.settle(fence, rows, floors);
+    // What was put away meanwhile stays so.
+    for (const { progress, seq } of moved) progress.flushed = Math.max(progress.flushed, seq);
   }
 }

@@ -68,7 +68,7 @@ export function overview(
   /** Plain literals and no spread: it runs once a second for every partner. */
   function movingOf(id: PartyId, now: number): Moving {
     const there = elsewhere.of(id);
-    const { depth, oldestAt, dead, delivered, behind } = there?.queue ?? deliveries.queue(id);
+    const { depth, oldestAt, dead, delivered, behind } = there?.queue ?? deliveries.queues.standing(id);
     if (there) {
       const [sync, async] = there.circuits.map((circuit) => circuit.state);
       const states = { sync: sync ?? 'closed', async: async ?? 'closed' };
@@ -77,7 +77,7 @@ export function overview(
     const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
     const sync = circuitState(circuits?.sync);
     const async = circuitState(circuits?.async);
-    const overdue = depth > 0 || behind ? deliveries.overdue(id, now - overdueAfterMs) : 0;
+    const overdue = depth > 0 || behind ? deliveries.queues.overdue(id, now - overdueAfterMs) : 0;
     return { sync, async, depth, oldestAt, dead, delivered, behind, overdue };
   }
 

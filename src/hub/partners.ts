@@ -15,8 +15,22 @@ import type { Partner, PartyId } from '../domain/party.ts';
 import { type Core, heard } from './core.ts';
 import type { CircuitView } from './operator.ts';
 
-export const partnerStream = (id: PartyId) => `partner:${id}`;
-export const courierActor = (id: PartyId) => `courier:${id}`;
+/** Of all partners and never forgotten, since none ever goes: a name that is the same text is found faster than one made anew. */
+function named(kind: string): (id: PartyId) => string {
+  const names = new Map<PartyId, string>();
+  return (id) => {
+    let name = names.get(id);
+    if (name === undefined) {
+      name = `${kind}:${id}`;
+      names.set(id, name);
+    }
+    return name;
+  };
+}
+
+export const partnerStream = named('partner');
+export const courierActor = named('courier');
+const timerOf = (actor: string, circuit: CircuitName) => `${actor}#${circuit}`;
 /** Of either actor, whose it is. */
 const partnerOf = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
 
@@ -79,6 +93,14 @@ export class PartnerActors {
     await this.#core.supervisor.revive(this.#courierSpec(partner.id));
   }
 
+  /** They run elsewhere. */
+  stop(partnerId: PartyId): void {
+    const { supervisor, timers } = this.#core;
+    for (const circuit of ['sync', 'async'] as const) timers.disarm(timerOf(partnerStream(partnerId), circuit));
+    supervisor.stop(courierActor(partnerId));
+    supervisor.stop(partnerStream(partnerId));
+  }
+
   /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
   connected(partnerId: PartyId): void {
     this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
@@ -107,20 +129,19 @@ export class PartnerActors {
 
   #handedPartner(): typeof partnerMachine {
     const { supervisor, timers, ports } = this.#core;
-    const timer = (actor: string, circuit: CircuitName) => `${actor}#${circuit}`;
     const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, reason: string) =>
       this.#note(partnerOf(actor), { type, data: { circuit, reason } });
     return partnerMachine.provide({
       actions: {
         circuitOpened: ({ context, self: { id: actor } }, { circuit, again }) => {
           const until = context[circuit].until ?? ports.clock.now();
-          timers.arm(timer(actor, circuit), until, (at) => supervisor.send(actor, { type: `${circuit}.due`, at }));
+          timers.arm(timerOf(actor, circuit), until, (at) => supervisor.send(actor, { type: `${circuit}.due`, at }));
           this.#toCourier(actor, circuit, 'circuit.opened');
           if (!again) note(actor, 'circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
         },
         circuitHalfOpened: ({ self }, { circuit }) => this.#toCourier(self.id, circuit, 'circuit.halfOpened'),
         circuitClosed: ({ self: { id: actor } }, { circuit }) => {
-          timers.disarm(timer(actor, circuit));
+          timers.disarm(timerOf(actor, circuit));
           this.#toCourier(actor, circuit, 'circuit.closed');
           note(actor, 'circuit.closed', circuit, 'calls succeed again');
         },

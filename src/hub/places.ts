@@ -8,6 +8,8 @@ import type { DeliveryRow, Seq, Shard, Store } from '../../storage/contract.ts';
 import { atOnce } from './at-once.ts';
 
 const readAtOnce = 32;
+/** Together in a few statements. */
+const writtenAtOnce = 64;
 /** Behind every horizon. */
 const placeSeq: Seq = Number.MAX_SAFE_INTEGER;
 const destOf = (home: Shard) => `#${home}`;
@@ -15,10 +17,11 @@ const destOf = (home: Shard) => `#${home}`;
 /** Of one home shard, by the shard of the events. */
 type Reached = Readonly<Record<Shard, Seq>>;
 
+/** As they were remembered last, by home. */
+type Known = ReadonlyMap<Shard, Reached>;
+
 export class Places {
   readonly #reached = new Map<Shard, Reached>();
-
-  private constructor() {}
 
   static async read(store: Store, homes: Iterable<Shard>): Promise<Places> {
     const places = new Places();
@@ -40,27 +43,42 @@ export class Places {
     return lowest;
   }
 
+  /** Homes that come, with what was read of those that anybody lives in. */
+  add(homes: Iterable<Shard>, read: Places): void {
+    for (const home of homes) this.#reached.set(home, read.#reached.get(home) ?? {});
+  }
+
+  remove(homes: Iterable<Shard>): void {
+    for (const home of homes) this.#reached.delete(home);
+  }
+
+  /** Those of these homes that are here. */
+  known(homes: ReadonlySet<Shard>): Known {
+    return new Map([...this.#reached].filter(([home]) => homes.has(home)));
+  }
+
   /**
    * `reached`: floors of receivers, by home and shard; where a home has none in a shard nothing is owed up to `heads`. Only homes that are
-   * still held are written.
+   * still held, and were not away since they stood in `known`, are written.
    */
   async write(
     store: Store,
+    known: Known,
     reached: ReadonlyMap<Shard, ReadonlyMap<Shard, Seq>>,
     heads: ReadonlyMap<Shard, Seq>,
   ): Promise<void> {
-    for (const [home, before] of this.#reached) {
-      const fence = store.held(home);
+    await atOnce(known, writtenAtOnce, async ([home, before]) => {
+      const fence = this.#reached.get(home) === before ? store.held(home) : null;
       const now: Record<Shard, Seq> = {};
       for (const [shard, head] of heads) {
         const seq = Math.max(before[shard] ?? 0, reached.get(home)?.get(shard) ?? head);
         if (seq > 0) now[shard] = seq;
       }
-      if (!fence || isSame(before, now)) continue;
+      if (!fence || isSame(before, now)) return;
       const row: DeliveryRow = { dest: destOf(home), shard: home, seq: placeSeq, state: 'DELIVERED', data: now };
       await store.settle(fence, [row], []);
-      this.#reached.set(home, now);
-    }
+      if (this.#reached.get(home) === before) this.#reached.set(home, now);
+    });
   }
 }
 

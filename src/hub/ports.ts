@@ -32,6 +32,8 @@ export interface OutboundCall {
   readonly correlationId: string;
   /** Exactly the bytes to send; null for none. */
   readonly body: string | null;
+  /** The same as bytes, where it goes to many and was made into them once. */
+  readonly bytes?: Uint8Array | undefined;
   /** Limit of the whole exchange, milliseconds. */
   readonly timeoutMs: number;
   /** A 2xx without a body counts as success. */

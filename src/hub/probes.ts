@@ -18,6 +18,8 @@ export interface ProbeResult {
 
 const probeTimeoutMs = 10_000;
 
+const timerOf = (partnerId: PartyId) => `${partnerStream(partnerId)}#probe`;
+
 export class Probes {
   readonly #core: Core;
   readonly #running = new Set<Promise<unknown>>();
@@ -31,15 +33,20 @@ export class Probes {
   watch(partnerId: PartyId): void {
     const { timers, ports, settings } = this.#core;
     const intervalMs = settings.probeIntervalS * 1000;
-    timers.arm(`${partnerStream(partnerId)}#probe`, ports.clock.now() + intervalMs, () => {
+    timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs, () => {
       const done = this.#lookAfter(partnerId, intervalMs)
         .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'a probe could not be made'))
         .finally(() => {
           this.#running.delete(done);
-          if (!this.#closed) this.watch(partnerId);
+          if (!this.#closed && this.#core.isOurs(partnerId)) this.watch(partnerId);
         });
       this.#running.add(done);
     });
+  }
+
+  /** It is looked after elsewhere. */
+  unwatch(partnerId: PartyId): void {
+    this.#core.timers.disarm(timerOf(partnerId));
   }
 
   /** Asks now, whoever is silent or not. */

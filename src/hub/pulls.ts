@@ -50,7 +50,7 @@ export class Pulls {
   readonly #accept: AcceptPulled;
   /** `{partner}/{module}` of those that run. */
   readonly #busy = new Set<string>();
-  readonly #runs = new Set<Promise<void>>();
+  readonly #runs = new Map<Promise<void>, PartyId>();
 
   constructor(core: Core, lists: SenderLists, accept: AcceptPulled) {
     this.#core = core;
@@ -82,7 +82,7 @@ export class Pulls {
       const running = this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)).finally(() =>
         this.#runs.delete(running),
       );
-      this.#runs.add(running);
+      this.#runs.set(running, partner.id);
       return record.id;
     } catch (error) {
       this.#busy.delete(name);
@@ -90,18 +90,18 @@ export class Pulls {
     }
   }
 
-  /** Marks what a restart cut off. [L3] */
-  async recover(): Promise<void> {
+  /** Marks what a restart cut off, of these partners. [L3] */
+  async recover(isTheirs: (party: PartyId) => boolean): Promise<void> {
     for await (const row of this.#core.store.scan('pulls')) {
       const record = row.data as PullRecord;
-      if (record.state !== 'RUNNING' || !this.#core.isOurs(record.party)) continue;
+      if (record.state !== 'RUNNING' || !isTheirs(record.party)) continue;
       await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
     }
   }
 
-  /** To be called when the lists were closed: what runs ends as failed. */
-  async close(): Promise<void> {
-    await Promise.all(this.#runs);
+  /** Resolves when nothing runs of these partners, for which their lists must have been cut: it ends as failed. */
+  async ended(isTheirs: (party: PartyId) => boolean): Promise<void> {
+    await Promise.all([...this.#runs].flatMap(([run, party]) => (isTheirs(party) ? [run] : [])));
   }
 
   /** `over` is called before the end can be read: whoever has read it may start the next one. */

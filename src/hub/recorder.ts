@@ -5,10 +5,12 @@
  * R2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
  * R3  Committed events are dispatched in order of sequence, without a gap.
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
+ * R5  A shard is written from `startAt` until `endAt`. Before and afterwards its events are those that another hub recorded.
  */
 import type { Fence, Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
+import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { type Clock, type Log, type Meter, noMeter } from './ports.ts';
@@ -46,9 +48,9 @@ export class Recorder {
   readonly #doubts = new Map<object, () => void>();
   /** Writes under way. */
   #writing = 0;
-  /** The last instant that was asked for: within a millisecond it is asked for often. */
-  #instant: readonly [epochMs: number, text: string] = [Number.NaN, ''];
   readonly #turns = new Map<string, Promise<unknown>>();
+  /** Shards that are written here, with the writes that are under way in each. [R5] */
+  readonly #own = new Map<Shard, Set<Promise<unknown>>>();
   /** Sequence up to which events were dispatched, and those that came before a gap was filled. */
   readonly #dispatched = new Map<Shard, Seq>();
   readonly #early = new Map<Shard, Map<Seq, StoredEvent>>();
@@ -72,14 +74,31 @@ export class Recorder {
 
   /** Now, as it stands in events. */
   instant(): string {
-    const now = this.#clock.now();
-    if (this.#instant[0] !== now) this.#instant = [now, new Date(now).toISOString()];
-    return this.#instant[1];
+    return instantText(this.#clock.now());
   }
 
-  /** Dispatching begins behind this sequence; what lies before it is recovery's. */
+  /** The shard is written here. Dispatching begins behind this sequence; what lies before it is recovery's. */
   startAt(shard: Shard, seq: Seq): void {
+    this.#own.set(shard, new Set());
     this.#dispatched.set(shard, seq);
+    this.#early.delete(shard);
+  }
+
+  /** Another hub writes the shard, and what it recorded behind this sequence is still to be read. */
+  followAt(shard: Shard, seq: Seq): void {
+    this.#dispatched.set(shard, seq);
+  }
+
+  /** Nothing more of these shards is written here; resolves when what was under way has ended. */
+  async endAt(shards: Iterable<Shard>): Promise<void> {
+    const last = [...shards].flatMap((shard) => [...(this.#own.get(shard) ?? [])]);
+    for (const shard of shards) this.#own.delete(shard);
+    await Promise.allSettled(last);
+  }
+
+  /** Of every shard that is known, how far its events were dispatched. */
+  reached(): Map<Shard, Seq> {
+    return new Map(this.#dispatched);
   }
 
   dispatchedTo(shard: Shard): Seq {
@@ -102,14 +121,18 @@ export class Recorder {
     }));
     const { shard } = fence;
     const commit = { fence, idem: this.#newId(), events, ...rest(recording) };
+    const underWay = this.#own.get(shard);
+    const writing = this.#measured(commit);
+    underWay?.add(writing);
     try {
-      const { first, last } = await this.#measured(commit);
+      const { first, last } = await writing;
       for (const [index, event] of events.entries()) {
         const { stream, type, at, party, correlationId, to, data, body } = event;
         this.#committed({ shard, seq: first + index, stream, type, at, party, correlationId, to, data, body });
       }
       return last;
     } finally {
+      underWay?.delete(writing);
       this.#doubts.delete(commit);
     }
   }
@@ -136,11 +159,10 @@ export class Recorder {
   }
 
   #fenceFor(party: PartyId): Fence | null {
-    const fence = this.#store.held(this.#store.shardOf(party));
-    if (fence !== null || party !== '') return fence;
-    for (const shard of this.#dispatched.keys()) {
-      const other = this.#store.held(shard);
-      if (other !== null) return other;
+    const home = this.#store.shardOf(party);
+    for (const shard of party === '' ? [home, ...this.#own.keys()] : [home]) {
+      const fence = this.#own.has(shard) ? this.#store.held(shard) : null;
+      if (fence !== null) return fence;
     }
     return null;
   }
@@ -188,10 +210,12 @@ export class Recorder {
   /** What another hub recorded in its shard: those of its events that concern this one, and how far it has been read. */
   followed(shard: Shard, events: readonly StoredEvent[], upTo: Seq): void {
     for (const event of events) {
+      // The end of what was written here may have come meanwhile.
+      if (event.seq <= this.dispatchedTo(shard)) continue;
       this.#dispatched.set(shard, event.seq);
       this.#listener(event);
     }
-    this.#dispatched.set(shard, upTo);
+    this.#dispatched.set(shard, Math.max(upTo, this.dispatchedTo(shard)));
   }
 
   #committed(event: StoredEvent): void {

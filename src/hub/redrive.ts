@@ -7,17 +7,18 @@
  *     do not touch each other are no versions of each other.
  * S3  What is on its way is left alone.
  */
-import type { DeliveryRow, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { DeliveryRow, Range, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { type HubObject, type ObjectModule, objectName, sortableDate, streamOf } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { askHome } from './asked.ts';
+import { atHome } from './asked.ts';
 import { type Core, objectFromRow, readObject } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import { type DeliveryName, deliveryId, readDeliveryId } from './delivery-id.ts';
 import type { Jobs, StepResult } from './jobs.ts';
+import { between } from './log-order.ts';
 import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from './operator.ts';
 import { type DeliveryMemory, openRows } from './outbox.ts';
 import { owedWhole } from './pushes.ts';
@@ -107,7 +108,7 @@ export class Redrive {
     if (!partner) throw new HubError('notFound');
     const resend = ({ module: of, owner, key }: HubObject, receiver: PartyId): Promise<StepResult> => {
       const resent = { module: of, owner, key, receiver, trace };
-      return this.#core.isOurs(owner) ? this.resend(resent) : askHome(this.#core, owner, 'resend', resent);
+      return atHome(this.#core, owner, 'resend', resent, () => this.resend(resent));
     };
     const objects = this.#entitled.bind(this);
     async function* steps() {
@@ -122,9 +123,9 @@ export class Redrive {
   /** Where the receiver lives. */
   async #againAt(candidate: Candidate, force: boolean, job: string, trace: Trace): Promise<StepResult> {
     const { event, receiver } = candidate;
-    if (this.#core.isOurs(receiver)) return this.#again(candidate, force, job, trace);
     const { shard, seq } = event;
-    return askHome<StepResult>(this.#core, receiver, 'again', { shard, seq, receiver, force, job, trace });
+    const asked = { shard, seq, receiver, force, job, trace };
+    return atHome(this.#core, receiver, 'again', asked, () => this.#again(candidate, force, job, trace));
   }
 
   /** One step of a job that runs elsewhere. */
@@ -151,7 +152,7 @@ export class Redrive {
     const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, event.shard, event.seq);
     if (isOnItsWay && event.to.includes(receiver)) return 'pending';
     if (!this.#core.state.isRegistered(receiver)) return 'unregistered';
-    if (job !== null && this.#deliveries.isFull(receiver)) return 'full';
+    if (job !== null && this.#deliveries.queues.isFull(receiver)) return 'full';
     if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
     const delivery = deliveryId(receiver, event);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
@@ -175,49 +176,49 @@ export class Redrive {
     return false;
   }
 
-  async *#candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
-    const state = filter.state ?? 'DEAD';
-    const found = state === 'DEAD' ? this.#dead(filter) : this.#logged(filter, state, routing);
-    for await (const candidate of found) if (matches(candidate.event, filter)) yield candidate;
+  #candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
+    const { state = 'DEAD', from_seq: first, to_seq: last } = filter;
+    const range = between(this.#core.store, first, last);
+    const found = state === 'DEAD' ? this.#dead(filter, range) : this.#logged(filter, range, state, routing);
+    return matching(found, filter);
   }
 
   /** Dead letters have rows, so the log need not be searched for them. */
-  async *#dead(filter: RedriveFilter): AsyncIterable<Candidate> {
+  async *#dead(filter: RedriveFilter, range: Range | null): AsyncIterable<Candidate> {
     const { store, state } = this.#core;
     await this.#deliveries.flushed();
     const receivers = filter.receiver
       ? [filter.receiver]
       : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    const { from_seq: first = 0, to_seq: last = Number.MAX_SAFE_INTEGER } = filter;
     for await (const row of openRows(this.#core, new Set(receivers))) {
-      if (row.state !== 'DEAD' || row.seq < first || row.seq > last) continue;
+      if (row.state !== 'DEAD' || (range && !holds(range, row))) continue;
       const event = await store.event(row.shard, row.seq);
       if (event) yield { event, receiver: row.dest, row };
     }
   }
 
   /** In the order of the log, one shard after the other. */
-
   async *#logged(
     filter: RedriveFilter,
+    range: Range | null,
     state: 'DELIVERED' | 'ANY',
     routing: RedriveOptions['routing'],
   ): AsyncIterable<Candidate> {
-    const { store } = this.#core;
-    for (const shard of Object.keys(store.health().heads).map(Number)) {
-      yield* this.#loggedIn(shard, filter, state, routing);
+    for (const [shard, head] of await this.#core.store.heads()) {
+      const own = range ?? { shard, after: 0, upTo: head };
+      const upTo = Math.min(own.upTo, head);
+      if (own.shard === shard) yield* this.#loggedIn({ ...own, upTo }, filter, state, routing);
     }
   }
 
   async *#loggedIn(
-    shard: Shard,
+    { shard, after: before, upTo: last }: Range,
     filter: RedriveFilter,
     state: 'DELIVERED' | 'ANY',
     routing: RedriveOptions['routing'],
   ): AsyncIterable<Candidate> {
     const { store } = this.#core;
-    const last = Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, store.head(shard));
-    for (let after = (filter.from_seq ?? 1) - 1; after < last; ) {
+    for (let after = before; after < last; ) {
       const events = await store.read({ shard, after, limit: readBatch });
       if (events.length === 0) return;
       for (const event of events) {
@@ -301,6 +302,13 @@ function isNewer(later: string | null, own: string | null): boolean {
   // A DELETE has no date: whatever came after it, and it after whatever, counts as newer.
   if (later === null || own === null) return true;
   return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
+}
+
+const holds = ({ shard, after, upTo }: Range, row: DeliveryRow): boolean =>
+  row.shard === shard && row.seq > after && row.seq <= upTo;
+
+async function* matching(found: AsyncIterable<Candidate>, filter: RedriveFilter): AsyncIterable<Candidate> {
+  for await (const candidate of found) if (matches(candidate.event, filter)) yield candidate;
 }
 
 function matches(event: StoredEvent, filter: RedriveFilter): boolean {

@@ -102,12 +102,11 @@ export class Registration {
    * Seals anew, partner by partner, what stands under a previous key. Each is one commit, so a kill at any moment leaves tokens
    * that the keys of this start open, and the next start goes on.
    */
-  async reseal(): Promise<void> {
-    const { recorder, state, ports, isOurs } = this.#core;
+  async reseal(partners: Iterable<Partner>): Promise<void> {
+    const { recorder, state, ports } = this.#core;
     const { isStale, open, seal } = ports.secrets;
     let count = 0;
-    for (const { id } of state.partners()) {
-      if (!isOurs(id)) continue;
+    for (const { id } of partners) {
       await recorder.inTurn(partnerStream(id), async () => {
         const partner = state.partner(id);
         if (!partner?.partnerToken || !isStale(partner.partnerToken)) return;

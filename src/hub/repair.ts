@@ -135,15 +135,19 @@ const rebuilds: Record<string, Rebuild> = {
   },
 };
 
+/** A row as the log has it. */
+export async function madeAgain(key: RowKey, core: Core): Promise<Put | null> {
+  const history = (stream: string) => core.store.history(core.store.shardOf(key.owner), stream);
+  return (await rebuilds[key.kind]?.(key, history, core)) ?? null;
+}
+
 export async function repairRows(core: Core): Promise<void> {
   const { store, recorder, ports } = core;
   const damaged = store.health().damagedRows;
   const isCommand = ({ kind }: RowKey) => kind === 'commands';
   // Others are found by them.
   for (const key of [...damaged.filter(isCommand), ...damaged.filter((one) => !isCommand(one))]) {
-    const shardOf = key.owner;
-    const history = (stream: string) => store.history(store.shardOf(shardOf), stream);
-    const put = await rebuilds[key.kind]?.(key, history, core);
+    const put = await madeAgain(key, core);
     if (!put) {
       ports.log.error({ row: key }, 'a damaged row could not be made again from the log');
       continue;
@@ -154,7 +158,7 @@ export async function repairRows(core: Core): Promise<void> {
       event: { type: 'row.rebuilt' as const, data: { kind, owner, id } },
       party: null,
     };
-    await recorder.record({ shardOf, facts: [fact], puts: [put], trace: null, at: recorder.instant() });
+    await recorder.record({ shardOf: owner, facts: [fact], puts: [put], trace: null, at: recorder.instant() });
     ports.log.warn({ row: key }, 'a damaged row was made again from the log');
   }
 }

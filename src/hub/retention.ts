@@ -69,11 +69,19 @@ export class Retention {
   held(): LogHeld | null {
     const found = [...this.#held.values()];
     const by = [...new Set(found.flatMap((held) => held.by))].filter((id) => {
-      const { depth, behind } = this.#deliveries.queue(id);
+      const { depth, behind } = this.#deliveries.queues.standing(id);
       return depth > 0 || behind;
     });
     const [since] = found.map((held) => held.since).sort();
     return since === undefined || by.length === 0 ? null : { since, by };
+  }
+
+  /** Shards that go are another hub's to trim. */
+  forget(shards: Iterable<Shard>): void {
+    for (const shard of shards) {
+      this.#held.delete(shard);
+      this.#going.delete(shard);
+    }
   }
 
   /** Resolves when the piece that is being trimmed has ended. */
@@ -89,10 +97,15 @@ export class Retention {
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
     const before = new Date(ports.clock.now() - keepMs).toISOString();
     if (peers) this.#places = await Places.read(store, Object.keys(store.health().heads).map(Number));
-    for (const shard of shards) {
+    for (const shard of [...shards]) {
       const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
       try {
-        while (!this.#closed && store.health().state === 'open' && (await this.#piece(shard, before, trimmed))) {
+        while (
+          !this.#closed &&
+          shards.has(shard) &&
+          store.health().state === 'open' &&
+          (await this.#piece(shard, before, trimmed))
+        ) {
           await this.#pause();
         }
       } finally {

@@ -3,7 +3,7 @@
  *
  * Q1  No circuit hears of it: neither drivers nor deliveries pay for a list that cannot be read.
  * Q2  An object belongs to a CPO of the partner that lists it, or it is refused. One refusal leaves the others alone.
- * Q3  Nothing is waited for any more once the hub closes.
+ * Q3  Nothing is waited for any more once the hub closes, or the shard of the partner goes.
  */
 import type { Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
@@ -44,8 +44,8 @@ const closing = 'the hub was shut down meanwhile';
 export class SenderLists {
   readonly #core: Core;
   readonly #accept: AcceptPulled;
-  /** Ends what is being waited for, by reading. */
-  readonly #cuts = new Set<() => void>();
+  /** Ends what is being waited for, by reading, of a partner. */
+  readonly #cuts = new Map<() => void, PartyId>();
   #closed = false;
 
   constructor(core: Core, accept: AcceptPulled) {
@@ -77,7 +77,7 @@ export class SenderLists {
     return {
       next: async () => {
         const asOf = this.#heads(partner);
-        const page = this.#closed ? closed : await this.#orClosed(pages.next());
+        const page = this.#isOver(partner.id) ? closed : await this.#orClosed(pages.next(), partner.id);
         return page && { ...page, asOf };
       },
     };
@@ -103,7 +103,17 @@ export class SenderLists {
 
   close(): void {
     this.#closed = true;
-    for (const cut of this.#cuts) cut();
+    this.cut(() => true);
+  }
+
+  /** Of shards that go. */
+  cut(isTheirs: (party: PartyId) => boolean): void {
+    for (const [cut, partnerId] of this.#cuts) if (isTheirs(partnerId)) cut();
+  }
+
+  #isOver(partnerId: PartyId): boolean {
+    const { shards, store } = this.#core;
+    return this.#closed || shards.isGoing(store.shardOf(partnerId));
   }
 
   #heads(partner: Partner): Map<PartyId, Seq> {
@@ -111,12 +121,12 @@ export class SenderLists {
     return new Map(partner.roles.map((role) => [keyOf(role), store.head(store.shardOf(keyOf(role)))]));
   }
 
-  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>): Promise<PartnerPage | null> {
+  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>, partnerId: PartyId): Promise<PartnerPage | null> {
     let cut = () => {};
     const ended = new Promise<PartnerPage>((resolve) => {
       cut = () => resolve(closed);
     });
-    this.#cuts.add(cut);
+    this.#cuts.set(cut, partnerId);
     try {
       return await Promise.race([next.then(({ value }) => value ?? null), ended]);
     } finally {

@@ -2,26 +2,27 @@
  * What the ends of calls say of a partner, told to its circuits.
  *
  * G1  Successes of a circuit that is well are told together: one by one they would change nothing but a count.
+ *     Those from before the time over which a circuit counts are not told any more.
  * G2  They are told before anything that may open the circuit, and of a circuit that is not well each end is told at once.
  */
-import { type CircuitName, partnerMachine } from '../../machines/partner.ts';
+import { type CircuitName, partnerMachine, sampleMs } from '../../machines/partner.ts';
 import type { Supervisor } from '../../machines/supervisor.ts';
 import { circuitSign, type Outcome } from '../domain/errors.ts';
 
 const signEvents = { failure: 'failed', reachable: 'reached', neutral: 'neutral' } as const;
 
-const toldTogether = 50;
-const toldAfterMs = 1_000;
+/** How long successes wait to be told, milliseconds: little of the time over which a circuit counts its calls. */
+const toldAfterMs = 5_000;
 
 interface Tally {
   calls: number;
   /** Of the first of them, epoch ms. */
-  readonly since: number;
+  since: number;
 }
 
 export class Signs {
   readonly #supervisor: Supervisor;
-  readonly #tallies = new Map<string, Tally>();
+  readonly #tallies: Readonly<Record<CircuitName, Map<string, Tally>>> = { sync: new Map(), async: new Map() };
 
   constructor(supervisor: Supervisor) {
     this.#supervisor = supervisor;
@@ -29,19 +30,29 @@ export class Signs {
 
   /** A call of the partner with this actor ended; `at` epoch ms. */
   told(actor: string, circuit: CircuitName, outcome: Outcome, at: number): void {
-    const name = `${actor} ${circuit}`;
     const sign = circuitSign(outcome);
-    const tally = this.#tallies.get(name) ?? { calls: 0, since: at };
+    const tally = this.#tallyOf(actor, circuit);
     const isWell = this.#isWell(actor, circuit);
-    if (isWell && sign === 'reachable' && tally.calls < toldTogether && at - tally.since < toldAfterMs) {
+    if (tally.calls === 0) tally.since = at;
+    if (isWell && sign === 'reachable' && at - tally.since < toldAfterMs) {
       tally.calls++;
-      this.#tallies.set(name, tally);
       return;
     }
-    this.#tallies.delete(name);
+    const calls = at - tally.since > sampleMs ? 0 : tally.calls;
+    tally.calls = 0;
     // Calls from before the circuit opened say nothing of how it is now.
-    if (isWell && tally.calls > 0) this.#supervisor.send(actor, { type: `${circuit}.reached`, at, calls: tally.calls });
+    if (isWell && calls > 0) this.#supervisor.send(actor, { type: `${circuit}.reached`, at, calls });
     this.#supervisor.send(actor, { type: `${circuit}.${signEvents[sign]}`, at });
+  }
+
+  #tallyOf(actor: string, circuit: CircuitName): Tally {
+    const tallies = this.#tallies[circuit];
+    let tally = tallies.get(actor);
+    if (!tally) {
+      tally = { calls: 0, since: 0 };
+      tallies.set(actor, tally);
+    }
+    return tally;
   }
 
   #isWell(actor: string, circuit: CircuitName): boolean {

@@ -9,6 +9,7 @@ import type { CommandEvent, HubEvent, ObjectEventData } from '../domain/events.t
 import { type ObjectModule, objectKey, objectName, streamOf } from '../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../domain/party.ts';
 import { type Core, isName } from './core.ts';
+import { placeOf } from './log-order.ts';
 import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from './operator.ts';
 
 const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
@@ -68,10 +69,10 @@ async function objectEvents({ store }: Core, key: string): Promise<StoredEvent[]
 }
 
 async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep> {
-  const { seq, at, type, party, correlationId: correlation_id } = event;
+  const { at, type, party, correlationId: correlation_id } = event;
   const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
   return {
-    ...{ seq, at, type, party, correlation_id },
+    ...{ seq: placeOf(event), at, type, party, correlation_id },
     module: data?.module ?? null,
     object: data && objectName(data),
     summary: summaryOf(event),

@@ -13,9 +13,10 @@ import { type Core, objectFromRow, rowData, unownedShelf } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import { changeBy } from './delivery-change.ts';
 import { deliveryId, readDeliveryId } from './delivery-id.ts';
-import { cursorSeq, deliveryLists } from './delivery-lists.ts';
+import { deliveryLists } from './delivery-lists.ts';
 import { presentRequest } from './delivery-request.ts';
 import { eventViews } from './event-views.ts';
+import { cursorSeq, placeOf } from './log-order.ts';
 import type {
   CommandView,
   DeadGroup,
@@ -66,7 +67,7 @@ export function views(core: Core, outbound: Deliveries): Views {
       module: data.module,
       object: objectName(data),
       method: data.owed?.method ?? data.method,
-      seq: event.seq,
+      seq: placeOf(event),
       correlation_id: event.correlationId,
       accepted_at: event.at,
       due_at: memory?.due ?? null,

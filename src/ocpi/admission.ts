@@ -32,7 +32,7 @@ export interface Pass {
   /** Its answer has ended, or nobody waits for it. */
   closed(): void;
   /** Runs its work; a list takes its turn. */
-  work<T>(run: () => Promise<T>): Promise<T>;
+  work<T>(run: () => T | Promise<T>): Promise<T>;
 }
 
 export interface Admission {
@@ -75,11 +75,14 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
     let own = 0;
     let isClosed = false;
     let isWorking = false;
+    let isCounted = true;
     const leave = () => {
       if (!isClosed || isWorking) return;
       held -= own;
       own = 0;
-      count(partner, -1);
+      // Work may begin for a caller that has gone, and ends a second time then.
+      if (isCounted) count(partner, -1);
+      isCounted = false;
     };
     return {
       pauseMs: verdict.pauseMs,
@@ -114,7 +117,7 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
   }
 
   /** Many lists may have been taken before the first of their pages took its room. */
-  function readWhileRoom<T>(run: () => Promise<T>): () => Promise<T> {
+  function readWhileRoom<T>(run: () => T | Promise<T>): () => Promise<T> {
     return async () => {
       const verdict = judge('list', loadOf(''), scales);
       if (verdict.kind === 'shed') throw refuse('list', verdict.signal, verdict.retryAfterS);

@@ -6,24 +6,32 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { HubError } from '../domain/errors.ts';
 
-/**
- * The bytes; null for an empty body; what is wrong with it. `limit` in bytes. `hold` is told of all that is kept, and says whether
- * there is room for it.
- */
-export async function receiveBody(
+/** What is wrong with a body, its bytes, or null for an empty one. */
+export type Received = Buffer | HubError | null;
+
+export interface Room {
+  /** Bytes. */
+  readonly limit: number;
+  /** Told of all that is kept; says whether there is room for it. */
+  readonly hold?: ((bytes: number) => boolean) | undefined;
+}
+
+/** Tells once what was received. */
+export function receiveBody(
   headers: IncomingHttpHeaders,
   payload: Readable,
-  limit: number,
-  hold: (bytes: number) => boolean = () => true,
-): Promise<Buffer | HubError | null> {
+  room: Room,
+  tell: (received: Received) => void,
+): void {
   const length = headers['content-length'];
-  if (length === '0') return null;
+  if (length === '0') return tell(null);
   const wrongType = mediaTypeRefusal(headers);
-  if (length !== undefined && wrongType) return wrongType;
-  if (Number(length) > limit) return tooLarge(limit);
-  const received = await collect(payload, limit, hold);
-  if (received instanceof Buffer && received.length === 0) return null;
-  return wrongType ?? received;
+  if (length !== undefined && wrongType) return tell(wrongType);
+  if (Number(length) > room.limit) return tell(tooLarge(room.limit));
+  collect(payload, room, (received) => {
+    if (received instanceof Buffer && received.length === 0) tell(null);
+    else tell(wrongType ?? received);
+  });
 }
 
 const noRoomRetryS = 2;
@@ -38,25 +46,27 @@ function mediaTypeRefusal(headers: IncomingHttpHeaders): HubError | null {
 }
 
 /** All bytes, unless there are more than `limit` or than there is room for; then the rest is thrown away as it comes. */
-function collect(payload: Readable, limit: number, hold: (bytes: number) => boolean): Promise<Buffer | HubError> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    let isRefused = false;
-    const refuse = (refusal: HubError) => {
-      isRefused = true;
-      chunks.length = 0;
-      resolve(refusal);
-    };
-    payload.on('data', (chunk: Buffer) => {
-      if (isRefused) return;
-      length += chunk.length;
-      if (length > limit) return refuse(tooLarge(limit));
-      if (!hold(chunk.length)) return refuse(new HubError('unavailable', { retryAfterS: noRoomRetryS }));
-      chunks.push(chunk);
-    });
-    payload.on('end', () => resolve(Buffer.concat(chunks)));
-    // The caller has gone: nobody reads the refusal, and it is no bug of ours.
-    payload.on('error', () => resolve(new HubError('notJson', { message: 'Body ended early' })));
+function collect(payload: Readable, { limit, hold }: Room, tell: (received: Buffer | HubError) => void): void {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  let isTold = false;
+  const end = (received: Buffer | HubError) => {
+    if (isTold) return;
+    isTold = true;
+    chunks.length = 0;
+    tell(received);
+  };
+  payload.on('data', (chunk: Buffer) => {
+    if (isTold) return;
+    length += chunk.length;
+    if (length > limit) return end(tooLarge(limit));
+    if (hold?.(chunk.length) === false) return end(new HubError('unavailable', { retryAfterS: noRoomRetryS }));
+    chunks.push(chunk);
   });
+  payload.on('end', () => {
+    const [first] = chunks;
+    end(chunks.length === 1 && first ? first : Buffer.concat(chunks));
+  });
+  // The caller has gone: nobody reads the refusal, and it is no bug of ours.
+  payload.on('error', () => end(new HubError('notJson', { message: 'Body ended early' })));
 }

@@ -65,17 +65,11 @@ export function callerOf(
 }
 
 /** `OCPI-to-*`; null when absent, and when it names the hub or the caller itself. [D5] */
-export function receiverNamed(
-  hub: Hub,
-  credential: Credential,
-  caller: Caller,
-  headers: IncomingHeaders,
-): RoutingParty | null {
+export function receiverNamed(hub: Hub, caller: Caller, headers: IncomingHeaders): RoutingParty | null {
   const to = readRouting(headers, 'to');
   if (to === null) return null;
   const named = keyOf(to);
-  const isHub = hub.credentialsOf(credential).roles.some((role) => keyOf(role) === named);
-  return isHub || named === caller.id ? null : to;
+  return named === keyOf(hub.party) || named === caller.id ? null : to;
 }
 
 // Rules, as the rows of the route tables name them

@@ -2,7 +2,7 @@
  * What the five object modules share: a push becomes an `ObjectChange`, a read answers stored text, a list a page.
  */
 import { HubError } from '../domain/errors.ts';
-import { ambiguousName } from '../domain/json-text.ts';
+import { ambiguousName, isUnambiguous } from '../domain/json-text.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, ObjectModule, PushMethod } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
 import type { Accepted, Hub } from '../hub/hub.ts';
@@ -23,9 +23,9 @@ export interface CheckedBody<T> {
 
 /** Refuses with `notJson` when there is no body, with `invalid` when it is not what the type says. */
 export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, type: Checked<T>): CheckedBody<T> {
-  const { text, value } = bodyOf(exchange);
+  const { text, value, names } = bodyOf(exchange);
   const { body, notes } = check(type, value);
-  refuseAmbiguous(text);
+  if (!isUnambiguous(value as object, names, decisive)) refuseAmbiguous(text);
   return { body, notes, text, value: value as Record<string, unknown> };
 }
 

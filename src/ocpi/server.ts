@@ -6,6 +6,7 @@
  * S2  Token, path, caller, room and rate limit are settled, in this order, before a byte of the body is read.
  * S3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
  * S4  One wide line per request goes to the log; it never holds a token or a body.
+ * S5  Answers of functional modules bear the routing headers as soon as it is known who calls, refusals included.
  */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -13,7 +14,7 @@ import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Caller, Credential, Hub } from '../hub/hub.ts';
 import { refusalText } from '../transport/envelope.ts';
-import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
@@ -63,6 +64,11 @@ const modules: readonly OcpiModule[] = [
 /** Every route, `path` below `/ocpi`. */
 export const routes: readonly OcpiRoute[] = [...versions(modules), ...modules.flatMap((module) => module.routes)];
 
+/** Configuration modules have no routing headers. */
+const routed: ReadonlySet<OcpiRoute> = new Set(
+  modules.filter((module) => module !== credentials && module !== hubclientinfo).flatMap((module) => module.routes),
+);
+
 /** Reads an object of a partner's list as its module reads a push; `text` is JSON. Refuses with `invalid`. */
 export function readWhole(module: string, text: string): WholeObject {
   const found = modules.find(({ identifier }) => identifier === module);
@@ -95,14 +101,10 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
   const door: FastifyPluginAsync = async (app) => {
     app.decorateRequest('ocpi', null);
     app.removeAllContentTypeParsers();
-    app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage) =>
-      receiveBody(
-        request.headers,
-        payload,
-        request.routeOptions.config.ocpi?.bodyMax ?? bodyMax,
-        request.ocpi?.pass?.hold,
-      ),
-    );
+    app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage, done) => {
+      const limit = request.routeOptions.config.ocpi?.bodyMax ?? bodyMax;
+      receiveBody(request.headers, payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
+    });
     passRequests(app, hub, options);
     answerErrors(app, options.log);
     for (const route of routes) addRoute(app, hub, route, options.pages);
@@ -125,9 +127,10 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now, admissi
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
     passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace: passage.trace });
+    if (routed.has(route)) reply.headers(answerRouting(request.headers, hub.party, passage.caller.party));
     const pass = admission.take(credential.partner.id, urgencyOf(route));
     passage.pass = pass;
-    reply.raw.once('close', pass.closed);
+    reply.raw.on('close', pass.closed);
     limiter.spend(passage.caller.id, route.budget);
     return pass;
   };
@@ -197,12 +200,24 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageL
     method: route.method,
     url: route.path,
     config: { ocpi: route },
-    handler: async (request, reply) => {
-      const work = async () => route.handle(hub, exchangeOf(hub, request, pages));
-      const { pass } = request.ocpi ?? {};
-      return send(request, reply, pass ? await pass.work(work) : await work());
+    // No promise is given to the server: it would follow it by several of its own.
+    handler: (request, reply) => {
+      void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, pages)));
     },
   });
+}
+
+async function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: () => Answer | Promise<Answer>,
+): Promise<void> {
+  try {
+    const pass = request.ocpi?.pass;
+    send(request, reply, await (pass ? pass.work(work) : work()));
+  } catch (error) {
+    reply.send(error);
+  }
 }
 
 function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Exchange {
@@ -216,7 +231,7 @@ function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Excha
     params: request.params as Record<string, string>,
     query: request.query as Record<string, unknown>,
     body: bytes ? readJson(bytes) : null,
-    to: () => receiverNamed(hub, credential, caller, request.headers),
+    to: () => receiverNamed(hub, caller, request.headers),
     pages,
   };
 }

@@ -76,22 +76,29 @@ export function partnerClient(options: PartnerClientOptions): Client {
   let closing = false;
   const heldBack = new Set<() => void>();
 
-  const call = async (call: OutboundCall): Promise<Outcome> => (await made(call)).outcome;
-
-  async function made(call: OutboundCall): Promise<{ met: Met; outcome: Outcome }> {
+  async function call(call: OutboundCall): Promise<Outcome> {
     const startedAt = performance.now();
-    inFlight++;
-    const met = await meet(call);
-    inFlight--;
-    if (inFlight === 0) onIdle?.();
-    return { met, outcome: outcomeOf(met, call, performance.now() - startedAt, Date.now()) };
+    return ended(call, startedAt, await begun(call));
   }
 
   async function read(call: OutboundCall): Promise<Read> {
-    const { met, outcome } = await made(call);
+    const startedAt = performance.now();
+    const met = await begun(call);
+    const outcome = ended(call, startedAt, met);
     return met.kind === 'answer'
       ? { outcome, text: met.text, headers: met.headers }
       : { outcome, text: '', headers: {} };
+  }
+
+  function begun(call: OutboundCall): Promise<Met> | Met {
+    inFlight++;
+    return meet(call);
+  }
+
+  function ended(call: OutboundCall, startedAt: number, met: Met): Outcome {
+    inFlight--;
+    if (inFlight === 0) onIdle?.();
+    return outcomeOf(met, call, performance.now() - startedAt, Date.now());
   }
 
   function meet(call: OutboundCall): Promise<Met> | Met {
@@ -176,5 +183,5 @@ function requestOf(call: OutboundCall, egress: Egress): Sent | Error {
   headers.Accept = 'application/json';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const method: Dispatcher.HttpMethod = call.method;
-  return { origin: target.url.origin, path: target.path, method, headers, body: call.body };
+  return { origin: target.url.origin, path: target.path, method, headers, body: call.bytes ?? call.body };
 }

@@ -9,21 +9,33 @@ export interface Balancer {
 }
 
 /**
- * Passes each request to the next port that is ready, as it looks for itself. One that is refused the connection goes to another, since
- * it was not sent.
+ * Passes each request to the next port that is ready, as it looks for itself; one that ends its connections is about to leave. A request
+ * that is refused the connection goes to another, since it was not sent.
  */
 export async function startBalancer(ports: readonly number[]): Promise<Balancer> {
   const agent = new Agent({ keepAlive: true });
   let turn = 0;
   let ready: readonly number[] = ports;
-  const looking = setInterval(async () => {
+  const leaving = new Set<number>();
+  const left = (port: number) => {
+    leaving.add(port);
+    if (ready.length > 1) ready = ready.filter((other) => other !== port);
+  };
+  let isLooking = false;
+  const look = async () => {
+    if (isLooking) return;
+    isLooking = true;
+    leaving.clear();
     const states = await Promise.all(ports.map(isReady));
-    ready = states.includes(true) ? ports.filter((_, i) => states[i]) : ports;
-  }, 200);
+    const found = ports.filter((port, i) => states[i] && !leaving.has(port));
+    ready = found.length > 0 ? found : ports;
+    isLooking = false;
+  };
+  const looking = setInterval(look, 200);
   const server: Server = createServer((incoming, response) => {
     turn += 1;
     const order = ready.map((_, i) => ready[(turn + i) % ready.length] as number);
-    passOn(incoming, response, order, agent);
+    passOn(incoming, response, order, { agent, left });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -47,28 +59,34 @@ async function isReady(port: number): Promise<boolean> {
   }
 }
 
-function passOn(incoming: IncomingMessage, response: ServerResponse, ports: readonly number[], agent: Agent): void {
+interface Ways {
+  readonly agent: Agent;
+  readonly left: (port: number) => void;
+}
+
+function passOn(incoming: IncomingMessage, response: ServerResponse, ports: readonly number[], ways: Ways): void {
   const chunks: Buffer[] = [];
   incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-  incoming.on('end', () => send(incoming, response, Buffer.concat(chunks), ports, agent));
+  incoming.on('end', () => send(incoming, response, Buffer.concat(chunks), ports, ways));
 }
 
 function send(
   incoming: IncomingMessage,
   response: ServerResponse,
   body: Buffer,
-  [port, ...others]: readonly number[],
-  agent: Agent,
+  [port = 0, ...others]: readonly number[],
+  ways: Ways,
 ): void {
   const { method, url: path, headers } = incoming;
-  const sent = request({ host: '127.0.0.1', port, method, path, headers, agent });
+  const sent = request({ host: '127.0.0.1', port, method, path, headers, agent: ways.agent });
   sent.on('response', (answer) => {
+    if (answer.headers.connection === 'close') ways.left(port);
     response.writeHead(answer.statusCode ?? 0, answer.headers);
     answer.on('error', () => response.destroy());
     answer.pipe(response);
   });
   sent.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'ECONNREFUSED' && others.length > 0) send(incoming, response, body, others, agent);
+    if (error.code === 'ECONNREFUSED' && others.length > 0) send(incoming, response, body, others, ways);
     else response.destroy();
   });
   sent.end(body);

@@ -4,12 +4,13 @@
  * V1  Every envelope has `status_code` and `timestamp`.
  * V2  Stored objects enter an envelope as the text they are: nothing is parsed or written anew. [D17]
  */
+import { instantText } from '../domain/instant.ts';
 import { items, members, slice } from '../domain/json-text.ts';
 import { depthMax, isDeeperThan } from './json-body.ts';
 import type { Refusal } from './status-codes.ts';
 import { success } from './status-codes.ts';
 
-const timestamp = () => new Date().toISOString();
+const timestamp = () => instantText(Date.now());
 
 const tail = () => `"status_code":${success},"status_message":"Success","timestamp":"${timestamp()}"}`;
 

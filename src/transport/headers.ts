@@ -61,16 +61,48 @@ export function writeAuthorization(token: string, encoding: TokenEncoding): stri
 /** Every call to a partner bears one, and tokens are few. */
 const written64 = new Map<string, string>();
 
+const routingIn = (headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty => ({
+  country_code: first(headers[`ocpi-${side}-country-code`])?.trim() ?? '',
+  party_id: first(headers[`ocpi-${side}-party-id`])?.trim() ?? '',
+});
+
 /** The party named by `OCPI-from-*` or `OCPI-to-*`; null when absent. One half alone refuses with `invalid`. */
 export function readRouting(headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty | null {
-  const countryCode = first(headers[`ocpi-${side}-country-code`])?.trim() ?? '';
-  const partyId = first(headers[`ocpi-${side}-party-id`])?.trim() ?? '';
-  if (countryCode === '' && partyId === '') return null;
-  if (countryCode === '' || partyId === '') {
-    const missing = countryCode === '' ? 'country-code' : 'party-id';
+  const { country_code, party_id } = routingIn(headers, side);
+  if (country_code === '' && party_id === '') return null;
+  if (country_code === '' || party_id === '') {
+    const missing = country_code === '' ? 'country-code' : 'party-id';
     throw new HubError('invalid', { message: `OCPI-${side}-${missing}: expected string` });
   }
-  return { country_code: countryCode, party_id: partyId };
+  return { country_code, party_id };
+}
+
+/** Header fields by which a request or an answer says from whom and to whom it goes. [OCPI 2.2.1, message routing; D15] */
+function writeRouting(from: RoutingParty | null, to: RoutingParty | null): Record<string, string> {
+  const fields: Record<string, string> = {};
+  if (from) {
+    fields['OCPI-from-country-code'] = from.country_code;
+    fields['OCPI-from-party-id'] = from.party_id;
+  }
+  if (to) {
+    fields['OCPI-to-country-code'] = to.country_code;
+    fields['OCPI-to-party-id'] = to.party_id;
+  }
+  return fields;
+}
+
+/**
+ * Routing of the answer to a request: from the party that it was addressed to, else from the hub, to its caller. What names no party that
+ * could be one is not repeated.
+ */
+export function answerRouting(
+  request: IncomingHeaders,
+  hub: RoutingParty,
+  caller: RoutingParty,
+): Record<string, string> {
+  const named = routingIn(request, 'to');
+  const isParty = /^[a-z]{2}$/i.test(named.country_code) && /^[a-z0-9]{1,3}$/i.test(named.party_id);
+  return writeRouting(isParty ? named : hub, caller);
 }
 
 export const requestIdHeader = 'X-Request-ID';
@@ -94,18 +126,10 @@ export interface OutboundHeaders {
 
 /** Header fields of a request to a partner. [D8, D14, D15] */
 export function writeHeaders(call: OutboundHeaders): Record<string, string> {
-  const fields: Record<string, string> = {
+  return {
     Authorization: writeAuthorization(call.token, call.encoding),
     [requestIdHeader]: call.requestId,
     [correlationIdHeader]: call.correlationId,
+    ...writeRouting(call.from, call.to),
   };
-  if (call.from) {
-    fields['OCPI-from-country-code'] = call.from.country_code;
-    fields['OCPI-from-party-id'] = call.from.party_id;
-  }
-  if (call.to) {
-    fields['OCPI-to-country-code'] = call.to.country_code;
-    fields['OCPI-to-party-id'] = call.to.party_id;
-  }
-  return fields;
 }

@@ -11,6 +11,8 @@ import { HubError } from '../domain/errors.ts';
 export interface JsonBody {
   readonly text: string;
   readonly value: unknown;
+  /** Of an object, as it is written: what parsing makes one of, counts twice. */
+  readonly names: number;
 }
 
 /** Levels of objects and arrays in one body. [D38] */
@@ -18,45 +20,54 @@ export const depthMax = 64;
 
 export function readJson(bytes: Uint8Array): JsonBody {
   if (!isUtf8(bytes)) throw new HubError('notJson', { message: 'Body is not valid UTF-8' });
-  return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
-}
-
-function parseJson(text: string): JsonBody {
-  if (isDeeperThan(text, depthMax)) {
-    throw new HubError('tooDeep', { message: `Body is nested more than ${depthMax} levels deep` });
-  }
+  const { isTooDeep, commas } = formOf(bytes, depthMax);
+  if (isTooDeep) throw new HubError('tooDeep', { message: `Body is nested more than ${depthMax} levels deep` });
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   try {
-    return { text, value: JSON.parse(text) };
+    return { text, value: JSON.parse(text), names: commas + 1 };
   } catch {
     // The parser's own message would quote the body.
     throw new HubError('notJson');
   }
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-
 /** Whether objects and arrays are nested deeper than `max`. Of text that is not JSON the answer may be either. */
 export function isDeeperThan(text: string, max: number): boolean {
-  if (text.length <= max) return false;
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = closingQuote(text, at);
-    // `{` and `[` differ from `}` and `]` by two, and from each other by 0x20.
-    else if ((code | 0x20) === 0x7b) {
-      if (++depth > max) return true;
-    } else if ((code | 0x20) === 0x7d) depth--;
-  }
-  return false;
+  return text.length >= 2 * (max + 1) && formOf(Buffer.from(text), max).isTooDeep;
 }
 
-function closingQuote(text: string, open: number): number {
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+
+interface Form {
+  readonly isTooDeep: boolean;
+  /** Between what the outermost object or array holds. */
+  readonly commas: number;
+}
+
+/** Of bytes that are not JSON it may be any. Bytes, because of a text every character is asked first how it is kept. */
+function formOf(bytes: Uint8Array, max: number): Form {
+  let depth = 0;
+  let commas = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number;
+    if (byte === QUOTE) at = closingQuote(bytes, at);
+    // `{` and `[` differ from `}` and `]` by two, and from each other by 0x20.
+    else if ((byte | 0x20) === 0x7b) {
+      if (++depth > max) return { isTooDeep: true, commas };
+    } else if ((byte | 0x20) === 0x7d) depth--;
+    else if (byte === COMMA && depth === 1) commas++;
+  }
+  return { isTooDeep: false, commas };
+}
+
+function closingQuote(bytes: Uint8Array, open: number): number {
   let at = open + 1;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) return at;
-    at += code === BACKSLASH ? 2 : 1;
+  for (; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) break;
+    if (byte === BACKSLASH) at++;
   }
   return at;
 }

@@ -20,7 +20,8 @@ import {
 import { quantile, rounded } from './statistics.ts';
 
 interface LoadOptions {
-  readonly url: string;
+  /** Of several, connections take turns. */
+  readonly url: string | readonly string[];
   readonly shape: RequestShape;
   readonly connections: number;
   /** Objects that take turns. */
@@ -110,8 +111,8 @@ class Line {
     });
   }
 
-  static async open(options: LoadOptions, tally: Tally): Promise<Line> {
-    const { url, shape, objects, from = 0, step = 1 } = options;
+  static async open(url: string, options: LoadOptions, tally: Tally): Promise<Line> {
+    const { shape, objects, from = 0, step = 1 } = options;
     const { hostname, port, host } = new URL(url);
     const socket = connect({ port: Number(port), host: hostname, noDelay: true });
     await once(socket, 'connect');
@@ -162,7 +163,9 @@ class Line {
 }
 
 async function linesOf(options: LoadOptions, tally: Tally): Promise<Line[]> {
-  return Promise.all(Array.from({ length: options.connections }, () => Line.open(options, tally)));
+  const urls = [options.url].flat();
+  const urlOf = (line: number) => urls[line % urls.length] ?? '';
+  return Promise.all(Array.from({ length: options.connections }, (_, line) => Line.open(urlOf(line), options, tally)));
 }
 
 /** [L1] */

@@ -13,6 +13,7 @@ import { type Past, siteWith } from './site.ts';
 import { ratios, rounded, spread } from './statistics.ts';
 
 const limit = 100;
+const sessionsPath = '/ocpi/2.2.1/sessions?date_from=2020-01-01T00:00:00Z&';
 const connections = 4;
 /** From page to page: not one page again and again. */
 const step = 7;
@@ -29,6 +30,15 @@ interface Way {
   readonly options: Omit<ClosedLoad, 'seconds' | 'connections'>;
 }
 
+/** A hub with so many sessions of one CPO, and its first page asked for over and over. */
+export async function firstPage(objects: number, progress: (line: string) => void, nodeFlags: readonly string[]) {
+  const site = await siteWith({ objects }, progress);
+  const [node = '', ...command] = builtHub;
+  const hub = await site.start({ run: [...pinnedTo('measured'), node, ...nodeFlags, ...command] });
+  const shape = pageAt(sessionsPath, '0', site.emsp);
+  return { hub, asked: { url: hub.url, shape, objects, connections } };
+}
+
 export const pages: Bench = {
   name: 'pages',
   goal: 'P5',
@@ -38,13 +48,18 @@ export const pages: Bench = {
     const load = await startPart<unknown>('load', 'around');
     const memory = await startPart<Serving>('same-bytes', 'measured');
     const around = { load, memory, progress, isShort };
-    const one = await measure({ objects }, 'one owner', '/ocpi/2.2.1/sessions?date_from=2020-01-01T00:00:00Z&', around);
+    const one = await measure({ objects }, 'one owner', sessionsPath, around);
     const merged = { objects: objects / 5, owners: 500 };
     const many = isShort ? {} : await measure(merged, '500 owners', '/ocpi/2.2.1/tariffs?', around);
     await Promise.all([load.end(), memory.end()]);
     return { objects, ...one, ...many };
   },
 };
+
+function pageAt(path: string, offset: string, authorization: string): RequestShape {
+  const headers = { Authorization: authorization };
+  return { method: 'GET', path: `${path}limit=${limit}&offset=${offset}`, headers, body: '' };
+}
 
 interface Around extends RunOptions {
   readonly load: BenchProcess<unknown>;
@@ -62,10 +77,7 @@ async function measure(
   const { objects } = past;
   const site = await siteWith(past, progress);
   const hub = await site.start({ run: [...pinnedTo('measured'), ...builtHub] });
-  const headers = { Authorization: site.emsp };
-  const at = (offset: string): RequestShape => {
-    return { method: 'GET', path: `${path}limit=${limit}&offset=${offset}`, headers, body: '' };
-  };
+  const at = (offset: string) => pageAt(path, offset, site.emsp);
   await memory.ask('hold', await answerOf(hub.url, at('0'), objects));
   const span = { objects, step };
   const ways: Way[] = [

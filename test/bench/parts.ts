@@ -1,13 +1,15 @@
 /**
- * Where the time of the hub's main thread goes in pushes (P1), authorize (P3) and fan-out (P4): V8's sampling profiler in the hub, each
+ * Where the time of the hub's main thread goes in pushes (P1), authorize (P3), fan-out (P4) and first pages (P5): V8's sampling profiler in the hub, each
  * sample given to the innermost frame that belongs to a part. The profiler costs something itself and what it sees is wall time, so read
- * the shares here, and the sums in P1, P3 and P4.
+ * the shares here, and the sums in P1, P3, P4 and P5.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startAround } from './around.ts';
 import { authorizeRound } from './authorize.ts';
 import { fanOutHub, fanOutReceivers, fanOutRound } from './fan-out.ts';
+import type { ClosedLoad, LoadOutcome } from './load.ts';
+import { firstPage } from './pages.ts';
 import { microseconds } from './request.ts';
 import type { Bench, Figures } from './run.ts';
 import { ownDirectory } from './scene.ts';
@@ -101,7 +103,7 @@ export const partsBench: Bench = {
   says: "where the time of the hub's main thread goes, by part, while the profiler looks; busy is wall time",
   async run(progress, { isShort }) {
     const seconds = isShort ? 2 : 8;
-    const [one, two] = [ownDirectory(), ownDirectory()];
+    const [one, two, three] = [ownDirectory(), ownDirectory(), ownDirectory()];
     const around = await startAround(fanOutReceivers + 1);
     const [first = ''] = around.receiver.ready.urls;
     const hub = await hubSystem(first, flagsFor(one.directory));
@@ -121,8 +123,15 @@ export const partsBench: Bench = {
     const send = async () => (await fanOutRound(wide, around, objects)).arrived * objects * fanOutReceivers;
     await send();
     const ofWide = await rowsOfWorks([{ unit: 'delivery of a fan-out', run: send }], two.directory, wide.end);
+    progress('and pages');
+    const { hub: reader, asked } = await firstPage(isShort ? 100_000 : 1_000_000, progress, flagsFor(three.directory));
+    const read = async (requests: number) =>
+      (await around.load.ask<LoadOutcome>('closed', { ...asked, requests, seconds: 600 } satisfies ClosedLoad))
+        .accepted;
+    await read(1000);
+    const ofReader = await rowsOfWorks([{ unit: 'first page', run: () => read(5000) }], three.directory, reader.stop);
     await around.end();
-    for (const { remove } of [one, two]) remove();
-    return { ...ofHub, ...ofWide };
+    for (const { remove } of [one, two, three]) remove();
+    return { ...ofHub, ...ofWide, ...ofReader };
   },
 };

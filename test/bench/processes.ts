@@ -109,9 +109,13 @@ export function waitedMs(pid: number): number {
 }
 
 /** Seconds for which anybody had the core on which what is measured runs; not a number where nothing is pinned to it. */
-export function coreS(): number {
-  if (!canPin) return Number.NaN;
-  const line = new RegExp(`^cpu${places.measured} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'utf8'))?.[1] ?? '';
+export const coreS = (): number => (canPin ? busyS(`cpu${places.measured}`) : Number.NaN);
+
+/** The same of all cores together. */
+export const machineS = (): number => busyS('cpu');
+
+function busyS(name: string): number {
+  const line = new RegExp(`^${name} +(.*)$`, 'm').exec(readFileSync('/proc/stat', 'utf8'))?.[1] ?? '';
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, stolen = 0] = line.split(' ').map(Number);
   return (user + nice + system + irq + softirq + stolen) / ticksPerS;
 }

@@ -16,19 +16,20 @@ import { partsBench } from './parts.ts';
 import { canPin } from './processes.ts';
 import { push } from './push.ts';
 import { restart } from './restart.ts';
+import { scaling } from './scaling.ts';
 import type { Spread } from './statistics.ts';
 
 /** Rows of a table: what was measured with its unit, and its value; of several rounds the median with both ends. */
 export type Figures = Readonly<Record<string, string | number | Spread>>;
 
 export interface RunOptions {
-  /** As little as still shows the ratio: at most about 25 s. */
+  /** As little as still shows the ratio: at most about 25 s, of several nodes 40 s. */
   readonly isShort: boolean;
 }
 
 export interface Bench {
   readonly name: string;
-  /** Of the table of goals, e.g. `P1`. */
+  /** Of the tables of goals, e.g. `P1`. */
   readonly goal?: string;
   readonly says: string;
   readonly run: (progress: (line: string) => void, options: RunOptions) => Promise<Figures>;
@@ -46,6 +47,7 @@ const benches: readonly Bench[] = [
   inspectors,
   hang,
   backlog,
+  scaling,
   partsBench,
 ];
 

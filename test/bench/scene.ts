@@ -60,7 +60,10 @@ export interface BenchParty {
 }
 
 /** Registers a partner and gives the value of its `Authorization` header. */
-export async function register(hub: ChildHub, { role, partyId, url }: BenchParty): Promise<string> {
+export async function register(
+  hub: Pick<ChildHub, 'url' | 'adminToken'>,
+  { role, partyId, url }: BenchParty,
+): Promise<string> {
   const party = { role, country_code: 'NL', party_id: partyId, business_details: { name: partyId } };
   const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [party] });
   const header = (token: unknown) => `Token ${Buffer.from(String(token)).toString('base64')}`;

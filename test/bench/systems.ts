@@ -68,13 +68,14 @@ export async function bullmq(receiver: string): Promise<PushSystem> {
 
 const period = { start_date_time: '2026-01-02T03:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1.25 }] };
 
-/** A push of a session of 1 KB. */
-function sessionPush(authorization: string): RequestShape {
-  const filled = { charging_periods: Array(5).fill(period), meter_id: 'meter-0001' };
+/** A push of a session of 1 KB, of a CPO of the Netherlands to an eMSP there. */
+export function sessionPush(authorization: string, party_id = 'CPO', emsp = 'EMS'): RequestShape {
+  const cdr_token = { country_code: 'NL', party_id: emsp, uid: 'CARD1', type: 'RFID', contract_id: `NL-${emsp}-C1` };
+  const filled = { party_id, cdr_token, charging_periods: Array(5).fill(period), meter_id: 'meter-0001' };
   const text = JSON.stringify(sessionBody(`S${objectMark}`, filled));
   return {
     method: 'PUT',
-    path: `/ocpi/2.2.1/sessions/NL/CPO/S${objectMark}`,
+    path: `/ocpi/2.2.1/sessions/NL/${party_id}/S${objectMark}`,
     headers: { Authorization: authorization, 'Content-Type': 'application/json' },
     body: `{${sentMember}${text.slice(1)}`,
   };

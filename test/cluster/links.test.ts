@@ -9,7 +9,7 @@ import { Link } from '../support/link.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, roleOf, startNodes, unlessAsked } from './nodes.ts';
+import { adminToken, oneOwner, roleOf, startNodes, unlessAsked } from './nodes.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 /** A partner waits for so long, and less than a node waits for the answer of another one that is there. */
@@ -20,8 +20,8 @@ t.test('links fail', { skip: unlessAsked }, async (t) => {
 
   t.test('the link between the owner and the database stands still for longer than a lease', async (t) => {
     const link = await Link.to(t, server.port);
-    const slow = { HUB_STORE: server.url('late').replace(`:${server.port}`, `:${link.port}`) };
-    const nodes = await startNodes(t, server, 'late', { env, of: (_, i) => (i === 0 ? slow : {}) });
+    const slow = { HUB_STORE: server.url('late', oneOwner).replace(`:${server.port}`, `:${link.port}`) };
+    const nodes = await startNodes(t, server, 'late', { env, more: oneOwner, of: (_, i) => (i === 0 ? slow : {}) });
     const { cpo, emsp } = await routedPair(t, nodes);
     const [owner, other] = nodes.all;
     if (owner === undefined || other === undefined) throw new Error('two nodes');
@@ -61,7 +61,7 @@ t.test('links fail', { skip: unlessAsked }, async (t) => {
         return { HUB_NODE_URL: `http://127.0.0.1:${link.port}` };
       };
       // Longer than busy cores make a node stand still.
-      const nodes = await startNodes(t, server, how, { env: { ...env, HUB_LEASE_S: '20' }, of });
+      const nodes = await startNodes(t, server, how, { env: { ...env, HUB_LEASE_S: '20' }, more: oneOwner, of });
       const { cpo, emsp } = await routedPair(t, nodes);
       const owner = await nodes.owner();
       const [standby] = await nodes.standbys();

@@ -16,11 +16,14 @@ interface Write {
   readonly body: string;
   /** 0: no answer came. */
   status: number;
+  /** Why no answer came. */
+  why?: string;
 }
 
 export interface Load {
   readonly writes: readonly Write[];
-  acknowledged(): Write[];
+  /** Of all writes, or of those behind so many. */
+  acknowledged(behind?: number): Write[];
   /** Those that were answered something else, or nothing. */
   failed(): Write[];
   stop(): Promise<void>;
@@ -54,8 +57,8 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
       });
       const { status_code } = (await answer.json()) as { status_code: number };
       write.status = answer.ok && status_code !== 1000 ? status_code : answer.status;
-    } catch {
-      write.status = 0;
+    } catch (error) {
+      write.why = `${error}: ${(error as Error).cause}`;
     }
     if (write.status >= 300 || write.status === 0) await new Promise((resolve) => setTimeout(resolve, again));
   }
@@ -68,7 +71,7 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
   const isAcknowledged = ({ status }: Write) => status >= 200 && status < 300;
   return {
     writes,
-    acknowledged: () => writes.filter(isAcknowledged),
+    acknowledged: (behind = 0) => writes.slice(behind).filter(isAcknowledged),
     failed: () => writes.filter((write) => !isAcknowledged(write)),
     async stop() {
       running = false;
@@ -77,10 +80,10 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
   };
 }
 
-/** So many more are acknowledged than now. */
+/** So many that begin from now on are acknowledged. */
 export async function goesOn(load: Load, more = 50, limitMs = 60_000): Promise<void> {
-  const before = load.acknowledged().length;
-  await eventually(`${more} more writes are acknowledged`, () => load.acknowledged().length >= before + more, limitMs);
+  const behind = load.writes.length;
+  await eventually(`${more} more writes are acknowledged`, () => load.acknowledged(behind).length >= more, limitMs);
 }
 
 /** Once nothing is owed any more: holds what was acknowledged against the log, and the log against what arrived. */

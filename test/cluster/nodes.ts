@@ -2,6 +2,7 @@
  * Hub nodes as their users have them: the built command, several processes on one PostgreSQL, and a load balancer in front that gives
  * each request to another node than the one before.
  */
+import { crc32 } from 'node:zlib';
 import type { Test } from 'tap';
 import { startBalancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
@@ -11,6 +12,10 @@ import { type PostgresServer, postgresHere } from '../support/postgres.ts';
 
 /** Why tests of several nodes cannot run here. */
 export const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
+/** How many shards the parties have: 256, or 1 where one node at a time has all of them. */
+export const shards = Number(process.env.HUB_CLUSTER_SHARDS ?? 256);
+/** Of the address of the database: one node at a time has all parties. */
+export const oneOwner = '&shards=1';
 const isAsked = process.env.HUB_CLUSTER_TESTS === 'all';
 /** Of scenarios that take minutes together. */
 export const unlessAsked = skip || (isAsked ? false : 'takes long: npm run test:cluster');
@@ -31,9 +36,14 @@ export interface Nodes {
   readonly url: string;
   readonly adminToken: string;
   readonly all: readonly Node[];
-  /** Resolves when one of them is the owner and ready; gives it. */
+  /** The one that has the shard of NL-CPO, whether it answers or not. */
+  home(): Promise<Node | undefined>;
+  /** Resolves when one of them has the shard of NL-CPO and says that it is an owner; gives it. */
   owner(): Promise<Node>;
+  /** The others. */
   standbys(): Promise<Node[]>;
+  /** Greater of each shard at each change of its owner. */
+  tokens(): Promise<number[]>;
 }
 
 interface NodesOptions {
@@ -51,25 +61,30 @@ export async function startNodes(
   schema: string,
   options: NodesOptions = {},
 ): Promise<Nodes> {
-  const { count = 2, env = {}, more = '', of = () => ({}) } = options;
+  const { count = 2, env = {}, more = `&shards=${shards}`, of = () => ({}) } = options;
   const ports = await Promise.all(Array.from({ length: count }, freePort));
   const { url, close } = await startBalancer(ports);
   t.teardown(close);
   const all: Node[] = [];
   for (const [i, port] of ports.entries()) {
     const own = { ...env, ...(await of(port, i)) };
-    all.push(await startNode(t, port, settings(url, port, server.url(schema, more), own)));
+    all.push(await startNode(t, port, settingsOf(url, port, server.url(schema, more), own)));
   }
+  const home = crc32('NL-CPO') % Number(new URLSearchParams(more).get('shards'));
   const nodes: Nodes = {
     ...{ url, adminToken, all },
+    home: () => nodeOf(server, schema, all, home),
     async owner() {
       let found: Node | undefined;
       await eventually('one node is the owner', async () => {
-        const roles = await Promise.all(all.map((node) => roleOf(node)));
-        found = all[roles.indexOf('owner')];
-        return found !== undefined;
+        found = await nodes.home();
+        return found !== undefined && (await roleOf(found)) === 'owner';
       });
       return found as Node;
+    },
+    async tokens() {
+      const rows = await server.query<{ token: string }>(`select token from ${schema}.shards order by id`);
+      return rows.map(({ token }) => Number(token));
     },
     async standbys() {
       const owner = await nodes.owner();
@@ -79,7 +94,13 @@ export async function startNodes(
   return nodes;
 }
 
-function settings(publicUrl: string, port: number, store: string, env: Record<string, string>): Record<string, string> {
+/** Of a node that listens on a port. */
+export function settingsOf(
+  publicUrl: string,
+  port: number,
+  store: string,
+  env: Record<string, string>,
+): Record<string, string> {
   return {
     ...{ HUB_STORE: store, HUB_NODE_URL: `http://127.0.0.1:${port}`, HUB_PUBLIC_URL: publicUrl },
     ...{
@@ -104,6 +125,20 @@ async function startNode(t: Test, port: number, env: Record<string, string>): Pr
     },
   };
   return node;
+}
+
+/** The node that has a shard, if one has. */
+export async function nodeOf(
+  server: PostgresServer,
+  schema: string,
+  nodes: readonly Node[],
+  shard: number,
+): Promise<Node | undefined> {
+  const [row] = await server.query<{ name: string }>(
+    `select n.name from ${schema}.shards s join ${schema}.nodes n on n.id = s.owner where s.id = $1`,
+    [shard],
+  );
+  return nodes.find(({ hub }) => row?.name.endsWith(`:${hub.pid}`));
 }
 
 /** The role of a node, from its own measures; null when it says nothing. */

@@ -6,10 +6,12 @@ import t from 'tap';
 import WebSocket from 'ws';
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { sessionBody } from '../support/bodies.ts';
+import { startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { adminToken, clusterSecret, roleOf, skip, startNodes } from './nodes.ts';
+import { adminToken, clusterSecret, oneOwner, roleOf, skip, startNodes } from './nodes.ts';
 
 t.test('two nodes are one hub', { skip }, async (t) => {
   const server = await startPostgres(t);
@@ -26,7 +28,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
   });
 
   t.test('a node that is not the owner', async (t) => {
-    const nodes = await startNodes(t, server, 'standby');
+    const nodes = await startNodes(t, server, 'standby', { more: oneOwner });
     const { cpo } = await routedPair(t, nodes);
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
@@ -47,6 +49,20 @@ t.test('two nodes are one hub', { skip }, async (t) => {
         const got = await fetch(`${reader.url}${path}`, { headers });
         t.match(await got.json(), { status_code: 1000, data: { id: `RYW${i}` } });
       }
+    });
+
+    t.test('what is too large to be held, or does not say how large it is, is passed on as it comes', async (t) => {
+      const period = { start_date_time: '2026-01-02T03:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1.25 }] };
+      const body = JSON.stringify(sessionBody('LARGE', { charging_periods: Array(2000).fill(period) }));
+      const headers = { authorization: token, 'content-type': 'application/json' };
+      const put = (id: string, text: RequestInit) =>
+        fetch(`${standby.url}/ocpi/2.2.1/sessions/NL/CPO/${id}`, { ...{ method: 'PUT', headers }, ...text });
+      t.ok(body.length > 100_000);
+      t.equal((await put('LARGE', { body })).status, 200);
+      const got = await fetch(`${standby.url}/ocpi/2.2.1/sessions/NL/CPO/LARGE`, { headers });
+      t.strictSame(((await got.json()) as { data: unknown }).data, JSON.parse(body));
+      const chunks = new Blob([JSON.stringify(sessionBody('CHUNKED'))]).stream();
+      t.equal((await put('CHUNKED', { body: chunks, duplex: 'half' })).status, 200);
     });
 
     t.test('status, fields and bytes are the same through both', async (t) => {
@@ -119,6 +135,40 @@ t.test('two nodes are one hub', { skip }, async (t) => {
       t.equal((await ask('not the secret', '/ocpi/2.2.1/sessions/NL/CPO/RYW0')).status, 200);
       const verb = await fetch(`${owner.url}/cluster/v1/leaving/x`, { method: 'POST' });
       t.equal(verb.status, 404, "what nodes say to each other is nobody else's");
+      for (const path of ['/cluster/v1/leaving/x', '/cluster/v1/ask/0/standing', '//hub/cluster/v1/look']) {
+        const passed = await fetch(`${standby.url}${path}`, { method: 'POST', body: '{}' });
+        t.ok([404, 503].includes(passed.status), 'nor does it come to the owner through another node');
+      }
+      for (const node of [owner, standby]) {
+        const trunk = new WebSocket(`${node.url.replace('http', 'ws')}/cluster/v1/trunk`);
+        const refused = await new Promise<Error>((resolve) => trunk.once('error', resolve));
+        t.match(refused.message, /503|404/);
+      }
+      t.equal(await roleOf(owner), 'owner');
     });
   });
+});
+
+t.test('a hub that is alone on a database', { skip }, async (t) => {
+  const server = await startPostgres(t);
+  const dataDir = directoryFor(t);
+  const env = { HUB_STORE: server.url('alone'), HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-this-hub' };
+  const start = async () => {
+    const hub = await startChildHub({ dataDir, port: 0, env });
+    t.teardown(() => hub.kill());
+    return hub;
+  };
+  const hub = await start();
+  const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken, retryUntilAnswered: false });
+  t.teardown(() => context.close());
+  for (const step of sessionPath) await t.resolves(step.run(context), step.name);
+  const { head: before } = await admin(hub, 'GET', '/cluster');
+  await hub.kill();
+  const again = await start();
+  const { head: after, role, nodes } = await admin(again, 'GET', '/cluster');
+  t.ok(Number(before) > 0 && Number(after) >= Number(before), 'it goes on with what is there');
+  t.equal(role, 'owner');
+  const alive = (nodes as { alive: boolean }[]).filter((node) => node.alive);
+  t.match(alive, [{ shards: 256, share: 256, answering: true }]);
+  t.equal(await again.stop(), 0);
 });

@@ -6,24 +6,43 @@ import { admin, eventually } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';
 import { adminToken, type Node, type Nodes } from './nodes.ts';
 
+const all = 256;
 /** Of the address of the database: parties are shared. */
-export const shared = '&shards=256';
+export const shared = `&shards=${all}`;
 
 /** Resolves when each of the nodes has its share and answers. */
 export async function untilShared(nodes: Nodes): Promise<void> {
-  await eventually('each node has its share', async () => {
-    const views = await Promise.all(nodes.all.map(({ url }) => viewOf(url)));
-    return views.every((view) => {
-      const shares = view?.nodes.filter(({ alive }) => alive).map(({ shards }) => shards) ?? [];
-      const sum = shares.reduce((all, share) => all + share, 0);
-      return view?.role === 'owner' && shares.length === nodes.all.length && Math.min(...shares) > 32 && sum === 256;
-    });
+  await eventually('each node has its share', () => isShared(nodes.all));
+}
+
+/** Whether each of these nodes has its share, knows it of the others, and answers: nothing moves any more. */
+export async function isShared(nodes: readonly { readonly url: string }[]): Promise<boolean> {
+  const views = await Promise.all(nodes.map(({ url }) => viewOf(url)));
+  return views.every((view) => {
+    const live = view?.nodes.filter(({ alive }) => alive) ?? [];
+    const areSettled = live.every(({ shards, share }) => shards === share);
+    return view?.role === 'owner' && live.length === nodes.length && areSettled;
+  });
+}
+
+/** Resolves when a node has so many shards, and requests of their parties are answered. */
+export async function untilOwned(node: Node, count: number): Promise<void> {
+  await eventually(`a node has ${count} shards`, async () => {
+    const view = await viewOf(node.url);
+    return view?.role === 'owner' && view.nodes.some(({ answering, shards }) => answering && shards === count);
   });
 }
 
 interface View {
   readonly role: string;
-  readonly nodes: readonly { readonly alive: boolean; readonly shards: number }[];
+  readonly nodes: readonly ViewedNode[];
+}
+
+interface ViewedNode {
+  readonly alive: boolean;
+  readonly answering: boolean;
+  readonly shards: number;
+  readonly share: number;
 }
 
 async function viewOf(url: string): Promise<View | null> {
@@ -34,8 +53,15 @@ async function viewOf(url: string): Promise<View | null> {
   }
 }
 
-/** Identifiers of parties of `NL` that live on a node, none of them twice. */
-export async function partiesOn(server: PostgresServer, schema: string, node: Node): Promise<() => string> {
+/** Those that were given to a test, with their schema. */
+const given = new Set<string>();
+
+/** Identifiers of parties of `NL` that live on a node, none of them twice, whichever node it lived on then. */
+export async function partiesOn(
+  server: PostgresServer,
+  schema: string,
+  node: Pick<Node, 'url'>,
+): Promise<() => string> {
   const rows = await server.query<{ id: number }>(
     `select s.id from ${schema}.shards s join ${schema}.nodes n on n.id = s.owner where n.url = $1`,
     [node.url],
@@ -46,7 +72,9 @@ export async function partiesOn(server: PostgresServer, schema: string, node: No
     for (;;) {
       const id = `${next.toString(36).padStart(2, '0')}${'ABCDEFGH'[next % 8]}`.slice(-3).toUpperCase();
       next += 1;
-      if (shards.has(crc32(`NL-${id}`) % 256)) return id;
+      if (!shards.has(crc32(`NL-${id}`) % all) || given.has(`${schema}/${id}`)) continue;
+      given.add(`${schema}/${id}`);
+      return id;
     }
   };
 }

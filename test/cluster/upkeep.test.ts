@@ -8,7 +8,18 @@ import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, clusterSecret, roleOf, skip, startNodes } from './nodes.ts';
+import {
+  adminToken,
+  clusterSecret,
+  type Node,
+  oneOwner,
+  roleOf,
+  shards,
+  skip,
+  startNodes,
+  unlessAsked,
+} from './nodes.ts';
+import { untilShared } from './shares.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 
@@ -39,12 +50,14 @@ t.test('upkeep', { skip }, async (t) => {
     const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
     const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
     const load = startLoad(nodes.url, cpo, 'D');
+    // What is between two nodes when the database goes is answered by none of them.
+    if (shards > 1) await untilShared(nodes);
     await goesOn(load);
     await server.stop();
     const refusals = () => load.failed().filter(({ status }) => status === 503).length;
-    await eventually('the owner is isolated, for its lease has run out', async () => {
+    await eventually('an owner is isolated, for its lease has run out', async () => {
       const roles = await Promise.all(nodes.all.map(roleOf));
-      return roles.includes('isolated') && roles.includes('standby');
+      return roles.includes('isolated') && !roles.includes('owner');
     });
     const before = refusals();
     await eventually('pushes are refused', () => refusals() >= before + 50);
@@ -85,8 +98,24 @@ t.test('upkeep', { skip }, async (t) => {
     await mustAddUp(t, server, 'away', [load], emsp);
   });
 
+  t.test('an isolated node answers from memory for a minute and no longer', { skip: unlessAsked }, async (t) => {
+    const nodes = await startNodes(t, server, 'minute', { count: 1, env });
+    const [node] = nodes.all as [Node];
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const versions = async () => (await cpo.call('GET', '/versions')).status;
+    await server.stop();
+    await eventually('it is isolated', async () => (await roleOf(node)) === 'isolated');
+    t.equal(await versions(), 200, 'memory answers');
+    await eventually('it stands by', async () => (await roleOf(node)) === 'standby', 120_000);
+    t.equal(await versions(), 503, 'nothing is answered any more');
+    await server.start();
+    await eventually('it is the owner again', async () => (await roleOf(node)) === 'owner');
+    t.equal((await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/BACK', sessionBody('BACK'))).status, 200);
+    await eventually('what is new is forwarded', () => emsp.received.some(({ path }) => path.endsWith('/BACK')));
+  });
+
   t.test('a standby without an owner', async (t) => {
-    const nodes = await startNodes(t, server, 'ownerless', { env });
+    const nodes = await startNodes(t, server, 'ownerless', { env, more: oneOwner });
     const { cpo } = await routedPair(t, nodes);
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();

@@ -330,6 +330,12 @@ const targets: readonly Target[] = [
   }),
   { name: 'stop by its session', command: 'STOP_SESSION', body: stop('S1'), to: toCpo },
   { name: 'stop in another case', command: 'STOP_SESSION', body: stop('s1'), to: toCpo },
+  {
+    name: 'fields of other commands are unknown ones',
+    command: 'STOP_SESSION',
+    body: { ...stop('S1'), location_id: 5, token: 'x' },
+    to: toCpo,
+  },
   { name: 'stop of an unknown session', command: 'STOP_SESSION', body: stop('NONE'), to: locationNotFound },
   { name: 'stop of another eMSP’s session [D45]', command: 'STOP_SESSION', body: stop('S2'), to: locationNotFound },
   {

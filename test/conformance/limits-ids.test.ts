@@ -166,6 +166,30 @@ t.test(
   },
 );
 
+t.test('answers of functional modules say from and to whom they are [routing headers]', async (t) => {
+  const own = await cpo.call('GET', '/2.2.1/credentials');
+  const [{ country_code, party_id }] = (own.json.data as { roles: { country_code: string; party_id: string }[] })
+    .roles as [{ country_code: string; party_id: string }];
+  const hubParty = `${country_code}*${party_id}`;
+  const at = '/2.2.1/locations/NL/CPO/HEAD';
+  const odd = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EM/S' };
+  const cases: [what: string, expected: string, call: () => Promise<Answer>][] = [
+    ['a push to nobody in particular', `${hubParty} to NL*CPO`, () => cpo.call('PUT', at, locationBody('HEAD'))],
+    ['authorize', 'NL*EMS to NL*CPO', () => cpo.call('POST', '/2.2.1/tokens/T1/authorize', undefined, to)],
+    ['a list', `${hubParty} to NL*EMS`, () => emsp.call('GET', '/2.2.1/locations')],
+    ['a refusal', `${hubParty} to NL*CPO`, () => cpo.call('PUT', at, {})],
+    ['what names no party', `${hubParty} to NL*CPO`, () => cpo.call('GET', at, undefined, odd)],
+    ['a configuration module', 'null*null to null*null', () => cpo.call('GET', '/2.2.1/credentials')],
+    ['versions', 'null*null to null*null', () => cpo.call('GET', '/versions', undefined, to)],
+  ];
+  for (const [what, expected, call] of cases) {
+    const { headers } = await call();
+    const named = (side: string) =>
+      `${headers.get(`ocpi-${side}-country-code`)}*${headers.get(`ocpi-${side}-party-id`)}`;
+    t.equal(`${named('from')} to ${named('to')}`, expected, what);
+  }
+});
+
 t.test('an id that no header can carry on is replaced [D14]', async (t) => {
   for (const sent of ['x'.repeat(129), 'caf\u00e9', ' ']) {
     const { headers } = await cpo.call('GET', '/versions', undefined, {

@@ -2,7 +2,7 @@
  * Commands, orphan cases and routing in a real browser, on a hub with partners in every state.
  */
 import t from 'tap';
-import { admin } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { type Scene, scene } from './scene.ts';
 
@@ -42,12 +42,18 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
   const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S-LOST' });
   await row.getByText('OPEN').waitFor();
+  const isLost = ({ session }: { session: string }) => session === 'NL-CPO/S-LOST';
+  await eventually('the hub has asked the CPO by itself', async () => {
+    const { items } = (await admin(hub, 'GET', '/orphans')) as {
+      items: { session: string; pulled_at: string | null }[];
+    };
+    return Boolean(items.find(isLost)?.pulled_at);
+  });
   const asked = cpo.received.length;
   await row.getByRole('button', { name: 'Ask CPO' }).click();
   await page.locator('.notice').first().waitFor();
-  t.ok(
+  await eventually('the CPO is asked for its sessions', () =>
     cpo.received.slice(asked).some(({ path }) => path.includes('/sessions')),
-    'the CPO was asked for its sessions',
   );
   await row.getByRole('button', { name: 'Resolve' }).click();
   await page.getByLabel('Note').fill('the driver called: all is well');

@@ -3,8 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
 import {
+  ambiguousName,
   appendItems,
   findItem,
+  isUnambiguous,
   items,
   members,
   setMembers,
@@ -267,3 +269,47 @@ t.test('an item is found and set as in the parsed object, and not one byte besid
     runs,
   );
 });
+
+t.test(
+  'an object is called unambiguous only when the search of its text finds nothing, and always when its names are plain',
+  async (t) => {
+    const decisive = new Set(['id', 'status', 'party_id']);
+    const name = fc.constantFrom(
+      'id',
+      'ID',
+      'Id',
+      '\u0131d',
+      'status',
+      'ſtatus',
+      'party_id',
+      'kwh',
+      'x-y',
+      '__proto__',
+      '1',
+    );
+    const escaped = fc.constantFrom('"\\u0069d"', '"i\\u0064"');
+    const written = fc.array(
+      fc.oneof(
+        name.map((plain) => JSON.stringify(plain)),
+        escaped,
+      ),
+      { minLength: 1, maxLength: 6 },
+    );
+    const cases: [string, boolean][] = [];
+    fc.assert(
+      fc.property(written, (names) => {
+        const text = `{${names.map((one) => `${one}:{"id":[1,2]}`).join(',')}}`;
+        const found = ambiguousName(text, decisive);
+        const isSaid = isUnambiguous(JSON.parse(text), names.length, decisive);
+        cases.push([text, isSaid]);
+        return (
+          !(isSaid && found !== null) &&
+          (isSaid || found !== null || new Set(names.map((one) => JSON.parse(one))).size < names.length)
+        );
+      }),
+      { numRuns: 2_000 },
+    );
+    t.ok(cases.some(([, isSaid]) => isSaid));
+    t.ok(cases.some(([, isSaid]) => !isSaid));
+  },
+);

@@ -1,6 +1,7 @@
 /** The log is trimmed when it is old enough, and everything that the hub has and owes goes on. [interface, HUB_EVENTS_KEEP_DAYS] */
 import { join } from 'node:path';
 import t from 'tap';
+import { tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
@@ -185,4 +186,37 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   clock.increment(4000 * dayMs);
   t.equal(forever.created.core.store.horizon(0), 0);
   t.equal(((await admin(forever, 'GET', '/events?limit=1')) as { items: { seq: number }[] }).items[0]?.seq, 1);
+});
+
+t.test('rows that were made again go with what they are of, though they are younger [Y2]', async (t) => {
+  const stage = await scene(t);
+  await storeOfEach(stage);
+  await stage.emsp.call('POST', '/2.2.1/commands/RESERVE_NOW', {
+    ...{ response_url: `${stage.emsp.url}/ocpi/result`, token: tokenBody('CARD1'), location_id: 'LOC1' },
+    ...{ expiry_date: '2026-01-10T09:00:00Z', reservation_id: 'R1' },
+  });
+  await eventually('its result is not awaited any more', async () => {
+    stage.clock.increment(60_000);
+    const [item] = await itemsOf(stage.hub, '/commands');
+    return item?.state === 'silent';
+  });
+  const [command] = await itemsOf(stage.hub, '/commands');
+  const rows = [
+    { kind: 'commands', owner: '', id: String(command?.id) },
+    { kind: 'reservations', owner: 'NL-EMS', id: 'r1' },
+  ];
+  // More than one piece of a trim.
+  for (let n = 0; n < 70; n++) {
+    await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(n % 60, { name: `Plein ${n}` }));
+  }
+  await quiet(stage.hub);
+  await stage.hub.close();
+  await damageRows(stage.dataDir, rows);
+  await stage.restart();
+  const stored = () => Promise.all(rows.map((row) => stage.hub.created.core.store.get(row)));
+  const [one, other] = await stored();
+  t.match(one?.data, { reservationId: 'R1' }, 'both were made again');
+  t.match(other?.data, { cpo: 'NL-CPO' });
+  await trimmed(stage);
+  t.strictSame(await stored(), [null, null], 'and ended');
 });

@@ -27,13 +27,21 @@ function scene() {
 
 t.test('successes of a circuit that is well are told together (G1)', async (t) => {
   const { sent, told, async } = scene();
-  for (let n = 0; n < 50; n++) told(good, 1);
+  for (let n = 0; n < 200; n++) told(good, 1 + n);
   t.strictSame(sent, []);
-  told(good, 2);
-  t.equal(async().calls, 51, 'and all of them count');
-  told(good, 3);
-  told(good, 2_000);
-  t.equal(async().calls, 53, 'after a while however few they are');
+  told(good, 5_001);
+  t.equal(async().calls, 201, 'after a while, and all of them count');
+  told(good, 5_002);
+  told(bad, 10_000);
+  t.equal(async().calls, 203);
+});
+
+t.test('of a sample that is over nothing is told (G1)', async (t) => {
+  const { sent, told, async } = scene();
+  for (let n = 0; n < 200; n++) told(good, 1 + n);
+  told(bad, 40_000);
+  t.match(sent, [{ type: 'async.failed' }]);
+  t.equal(async().calls, 1);
 });
 
 t.test('they are told before what may open the circuit, and what is ill is told at once (G2)', async (t) => {

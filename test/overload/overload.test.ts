@@ -125,6 +125,14 @@ t.test('what was taken counts until its work and its answer have both ended (A1)
   second.closed();
   t.equal(held(), 0, 'and is counted off once');
   t.equal(shares().ofPartner, 0);
+
+  const [third, other] = [take('NL-CPO', 'push'), take('NL-CPO', 'push')];
+  third.closed();
+  third.hold(mebibyte);
+  await third.work(async () => {});
+  t.equal(held(), 0, 'its work began when its caller had gone');
+  t.equal(shares().requests, 1 / requestsMax, 'it is counted off once, and the other one stays');
+  other.closed();
 });
 
 t.test('bytes count as they arrive; a body for which there is no room is let go, a lone one never (A2)', async (t) => {

@@ -262,9 +262,8 @@ export class DeliveryRules {
     demand(owed !== undefined, 'only what was owed is put back', () => String(data.delivery));
     if (!owed) return;
     demand(!owed.isGone, 'what is gone from the log is not put back', () => String(data.delivery));
-    demand(owed.isDelivered || owed.row === 'DEAD' || owed.last !== null, 'what is on its way is not put back', () =>
-      String(data.delivery),
-    );
+    const isEnded = owed.isDelivered || owed.row === 'DEAD' || owed.last !== null || this.#mayHaveEndedUnsent(owed);
+    demand(isEnded, 'what is on its way is not put back', () => String(data.delivery));
     owed.redriven++;
     owed.isForced = this.forced.has(String(data.delivery)) || this.forced.has(String(data.job));
     owed.isDelivered = false;
@@ -290,15 +289,12 @@ export class DeliveryRules {
     if (owed.redriven > 0) return;
     for (const ahead of owed.lane.owed) {
       if (ahead === owed) return;
-      const { isDelivered, row, redriven, last, since } = ahead;
-      const met = last?.class ?? '';
-      const isOver = this.#facts.around.now() > since + this.#windowOf(ahead) / 2;
-      const isEnded =
-        isDelivered || row === 'DEAD' || redriven > 0 || final.has(met) || isOver || this.#wasUnsent(ahead);
+      const { row, last } = ahead;
       demand(
-        isEnded,
+        this.#mayHaveEnded(ahead),
         'each object leaves in the order of the log',
-        () => `${owed.fact.seq} before ${ahead.fact.seq} to ${owed.receiver} ${owed.fact.stream} (${met}, ${row})`,
+        () =>
+          `${owed.fact.seq} before ${ahead.fact.seq} to ${owed.receiver} ${owed.fact.stream} (${last?.class ?? ''}, ${row})`,
       );
     }
   }
@@ -330,10 +326,8 @@ export class DeliveryRules {
     if (ahead.length === 0 || life !== this.#life || redriven > 0) return;
     this.#facts.around.hit('a CDR waited for its session');
     const isOver = this.#facts.around.now() >= fact.at + 10_000;
-    const isEnded = ahead.every(
-      (one) => one.isDelivered || one.row === 'DEAD' || isFinal(one.last) || one.redriven > 0 || this.#lacked(one),
-    );
-    demand(isOver || isEnded, 'a CDR waits for its session', () => `${fact.seq}-${receiver} ${fact.stream}`);
+    const isEnded = isOver || ahead.every((one) => this.#mayHaveEnded(one));
+    demand(isEnded, 'a CDR waits for its session', () => `${fact.seq}-${receiver} ${fact.stream}`);
   }
 
   #noticeHeld(owed: Owed): void {
@@ -353,8 +347,15 @@ export class DeliveryRules {
     return this.#facts.endpoints.lackedSince(owed.receiver, moduleOf(owed), owed.since);
   }
 
-  #wasUnsent(owed: Owed): boolean {
-    return this.#wasSuspended(owed) || this.#lacked(owed);
+  /** Whether a delivery holds nothing back any more, as far as is seen from outside: its row is written later. */
+  #mayHaveEnded(owed: Owed): boolean {
+    const { isDelivered, row, redriven, last } = owed;
+    return isDelivered || row === 'DEAD' || redriven > 0 || isFinal(last) || this.#mayHaveEndedUnsent(owed);
+  }
+
+  #mayHaveEndedUnsent(owed: Owed): boolean {
+    const isOver = this.#facts.around.now() > owed.since + this.#windowOf(owed) / 2;
+    return isOver || this.#wasSuspended(owed) || this.#lacked(owed);
   }
 
   #judgeRow(owed: Owed, { state, data }: DeliveryRow): void {

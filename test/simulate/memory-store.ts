@@ -20,6 +20,7 @@ import {
   type ListPage,
   type ListQuery,
   OutcomeUnknown,
+  type Range,
   type Row,
   type RowKey,
   type Store,
@@ -197,6 +198,16 @@ export class MemoryStore implements Store {
     return found;
   }
 
+  async ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
+    await this.#read();
+    const events = ranges.flatMap(({ shard, after, upTo }) => {
+      const from = Math.max(after, this.#disk.horizon) + 1;
+      const end = shard === 0 ? Math.min(upTo, this.#disk.head) : 0;
+      return this.#events(Array.from({ length: Math.max(0, end - from + 1) }, (_, index) => from + index));
+    });
+    return events.map((event) => ({ ...event, body: null })).sort((a, b) => a.seq - b.seq);
+  }
+
   async history(_shard: number, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     await this.#read(stream);
     return this.#events((this.#disk.streams.get(stream) ?? []).filter((seq) => seq > after).slice(0, limit));
@@ -209,6 +220,11 @@ export class MemoryStore implements Store {
 
   head(_shard: number): number {
     return this.#disk.head;
+  }
+
+  async heads(): Promise<ReadonlyMap<number, number>> {
+    await this.#read();
+    return new Map([[0, this.#disk.head]]);
   }
 
   horizon(_shard: number): number {

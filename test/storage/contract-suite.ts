@@ -286,6 +286,31 @@ export function storeSuite(t: Test, open: Opener): void {
     t.equal(await store.event(0, 0), null);
   });
 
+  promise(
+    'stretches of logs are read at once, in order and without bodies; heads say where logs end',
+    async (t, store) => {
+      for (let i = 1; i <= 30; i += 1) await append(store, { events: [event({ data: i, body: 'not asked for' })] });
+      const read = async (...pieces: readonly (readonly [shard: number, after: number, upTo: number])[]) => {
+        const events = await store.ranges(pieces.map(([shard, after, upTo]) => ({ shard, after, upTo })));
+        return events.map(({ shard, seq }) => `${shard}/${seq}`);
+      };
+      t.strictSame(await read([0, 0, 2], [0, 7, 8], [0, 28, 99]), ['0/1', '0/2', '0/8', '0/29', '0/30']);
+      t.strictSame(
+        await read([0, 7, 8], [0, 1, 2]),
+        ['0/2', '0/8'],
+        'in order of sequence, however they are asked for',
+      );
+      t.strictSame(await read([0, 5, 5], [0, 30, 40]), [], 'an empty one, and one behind the end');
+      t.strictSame(await read([200, 0, 5]), [], 'a shard without events');
+      t.strictSame(await read(), []);
+      const [only] = await store.ranges([{ shard: 0, after: 3, upTo: 4 }]);
+      t.strictSame(only, { ...event({ data: 4 }), shard: 0, seq: 4 });
+      t.equal((await store.heads()).get(0), 30);
+      await append(store);
+      t.equal((await store.heads()).get(0), 31);
+    },
+  );
+
   promise('history and correlated give their own events, oldest first', async (t, store) => {
     for (let i = 1; i <= 12; i += 1) {
       const stream = i % 2 === 0 ? 'even' : 'even/more';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { Damaged } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
-import { decode, encode, headOf, inspect } from '../../storage/records.ts';
+import { decode, encode, encodeBytes, headOf, inspect } from '../../storage/records.ts';
 
 const name = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\0'));
 const seq = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER - 1 });
@@ -86,4 +86,21 @@ t.test('any changed character of a record is found, and told from a record under
   for (const cut of ['', '1', value.slice(0, 20), value.slice(0, -1)]) t.not(inspect('key', cut), 'sound');
   t.throws(() => decode('other', value), Damaged);
   t.strictSame(headOf(value), [1, 'a']);
+});
+
+t.test('a record in bytes is the record in text, whatever was made before in the same place', async (t) => {
+  const text = fc.string({ unit: 'binary' });
+  const known = Buffer.from(encodeBytes('k', '[]', '{}', 'é'));
+  fc.assert(
+    fc.property(text, text, text, text, (key, head, data, body) => {
+      const made = Buffer.from(encodeBytes(key, head, data, body));
+      return made.equals(Buffer.from(encode(key, head, data, body)));
+    }),
+  );
+  const long = '😀'.repeat(100_000);
+  t.ok(
+    Buffer.from(encodeBytes('k', '[]', '{}', long)).equals(Buffer.from(encode('k', '[]', '{}', long))),
+    'a long one',
+  );
+  t.ok(known.equals(Buffer.from(encode('k', '[]', '{}', 'é'))));
 });

@@ -1,4 +1,4 @@
-/** What a node reads on of shards that others write: `follow`, `heads`, `openRows`. */
+/** What a node reads on of shards that others write: `follow`, `heads`, `ranges`, `openRows`. */
 import t from 'tap';
 import type { FollowQuery } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
@@ -18,7 +18,7 @@ async function filled(store: PostgresStore, shards: readonly number[]): Promise<
       event({ stream: `${shard}/5`, type: 'route.set' }),
       event({ stream: `${shard}/6`, type: 'route_set' }),
     ];
-    await store.append({ fence, idem: `filled ${shard}`, events, puts: [], due: [] });
+    await store.append({ fence, idem: `filled ${shard} behind ${store.head(shard)}`, events, puts: [], due: [] });
   }
 }
 
@@ -33,10 +33,21 @@ function suite(server: PostgresServer): void {
   t.test('the heads of all shards are those of the database, whoever wrote them', async (t) => {
     const writer = await openPostgresStore({ url: server.url('heads', '&shards=256'), node: 'writer' });
     t.teardown(() => writer.close());
+    const reader = await openPostgresStore({
+      ...{ url: server.url('heads', '&shards=256'), node: 'reader', nodeUrl: 'http://reader' },
+      ...{ sole: false, sticky: true },
+    });
+    t.teardown(() => reader.close());
+    for (const store of [writer, reader]) t.equal((await store.heads()).get(mine), 0);
     await filled(writer, [mine, theirs]);
-    const heads = await writer.heads();
-    t.equal(heads.size, 256);
-    t.strictSame([heads.get(mine), heads.get(theirs), heads.get(0)], [6, 6, 0]);
+    for (const store of [writer, reader]) {
+      const heads = await store.heads();
+      t.equal(heads.size, 256);
+      t.strictSame([heads.get(mine), heads.get(theirs), heads.get(0)], [6, 6, 0]);
+    }
+    await filled(writer, [theirs]);
+    const heads = await reader.heads();
+    t.strictSame([heads.get(mine), heads.get(theirs), heads.get(0)], [6, 12, 0], 'those that did not move too');
   });
 
   t.test('followed is what is owed to the receivers, or of a type that begins so, by shard and in order', async (t) => {
@@ -74,6 +85,24 @@ function suite(server: PostgresServer): void {
     t.strictSame(await counts({ size: 60 }), [2, 2]);
     t.strictSame(await counts({ size: 61 }), [3, 3]);
     t.strictSame(await counts({ size: 1 }), [2, 2], 'the first has no body, the second goes over');
+  });
+
+  t.test('stretches of several shards come in one answer, and a hole in one is damage', async (t) => {
+    const store = await openPostgresStore({ url: server.url('ranges', '&shards=256'), node: 'test' });
+    t.teardown(() => store.close());
+    await filled(store, [mine, theirs]);
+    const ranges = [
+      { shard: theirs, after: 4, upTo: 9 },
+      { shard: mine, after: 1, upTo: 3 },
+      { shard: theirs, after: 0, upTo: 1 },
+    ];
+    const places = (await store.ranges(ranges)).map(({ stream, body }) => `${stream} ${body}`);
+    t.strictSame(places, ['3/2 null', '3/3 null', '7/1 null', '7/5 null', '7/6 null']);
+    await server.query('delete from ranges.events where shard = $1 and seq = 5', [theirs]);
+    t.equal((await store.ranges([{ shard: theirs, after: 0, upTo: 4 }])).length, 4);
+    await t.rejects(store.ranges(ranges), { name: 'Damaged' });
+    await server.query('delete from ranges.events where shard = $1', [theirs]);
+    await t.rejects(store.ranges([{ shard: theirs, after: 0, upTo: 4 }]), { name: 'Damaged' }, 'also of all of it');
   });
 
   t.test('open rows of several receivers come from all shards; what was delivered does not', async (t) => {

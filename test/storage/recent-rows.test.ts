@@ -25,11 +25,11 @@ t.test('it is bounded in number and in characters: the oldest go (W2)', async (t
   t.equal(many.get('0'), undefined);
   t.ok(many.get('1'));
   const large = new RecentRows();
-  for (const name of ['a', 'b', 'c']) large.add(name, row(name, 'x'.repeat(3 << 20)));
+  for (const name of ['a', 'b', 'c']) large.add(name, row(name, 'x'.repeat(6 << 20)));
   t.equal(large.get('a'), undefined);
   t.ok(large.get('b'));
   t.ok(large.get('c'));
   large.delete('b');
-  large.add('d', row('d', 'x'.repeat(3 << 20)));
+  large.add('d', row('d', 'x'.repeat(6 << 20)));
   t.ok(large.get('c'), 'what was removed takes no room');
 });

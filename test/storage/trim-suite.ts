@@ -46,6 +46,8 @@ export function trimSuite(t: Test, open: Opener): void {
       t.equal(store.head(0), 6);
       t.strictSame(await everything(store), [5, 6]);
       t.strictSame(seqs(await store.read({ shard: 0, after: 2, limit: 1 })), [5], 'a page begins behind the horizon');
+      t.strictSame(seqs(await store.ranges([{ shard: 0, after: 0, upTo: 6 }])), [5, 6], 'and so does a stretch');
+      t.strictSame(await store.ranges([{ shard: 0, after: 0, upTo: 4 }]), []);
       for (const seq of [1, 3, 4]) t.equal(await store.event(0, seq), null);
       t.match(await store.event(0, 5), { stream: 'a' });
       const [base, later] = await store.history(0, 'a');

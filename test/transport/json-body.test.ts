@@ -43,3 +43,14 @@ t.test('the text is kept as it came, and names of prototypes are fields like any
   t.ok(Object.hasOwn(body.value as object, '__proto__'));
   t.notOk('polluted' in {});
 });
+
+t.test('the names of the outermost object are counted as they are written', async (t) => {
+  const rows: [text: string, names: number][] = [
+    ['{"a":1}', 1],
+    ['{"a":1,"a":2}', 2],
+    ['{"a":{"b":1,"c":[1,2]},"d":[[],{}]}', 2],
+    ['{"a,b":",\\",","c":"{,}"}', 2],
+    [' { "é,": "😀," , "b" : [ 1 , 2 ] } ', 2],
+  ];
+  for (const [text, names] of rows) t.equal(readJson(bytes(text)).names, names, text);
+});

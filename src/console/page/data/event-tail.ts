@@ -29,7 +29,7 @@ export function useEventTail(filter: Query): EventTail {
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let last: number | null = null;
+    let last: EventPage['last_seq'] | null = null;
     shownKey.current = key;
     setTail(({ isPaused }) => ({ ...nothing, isPaused }));
 

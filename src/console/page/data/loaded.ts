@@ -20,10 +20,13 @@ export const ofPage = ({ items, next_cursor: cursor }: Page<DeliveryView>): Load
 export function refreshed(before: Loaded, page: Page<DeliveryView>): Loaded {
   if (!before.isDeep || page.next_cursor === null) return ofPage(page);
   const known = new Set(page.items.map(({ id }) => id));
-  const lowest = page.items.at(-1)?.seq ?? Number.POSITIVE_INFINITY;
-  const below = before.items.filter(({ id, seq }) => seq <= lowest && !known.has(id));
+  const last = page.items.at(-1);
+  const below = before.items.filter((item) => !(last && isNewer(item, last)) && !known.has(item.id));
   return { ...before, items: [...page.items, ...below] };
 }
+
+const isNewer = (a: DeliveryView, b: DeliveryView): boolean =>
+  a.accepted_at === b.accepted_at ? a.seq > b.seq : a.accepted_at > b.accepted_at;
 
 export function grown(before: Loaded | undefined, page: Page<DeliveryView>): Loaded {
   const known = new Set(before?.items.map(({ id }) => id));

@@ -187,7 +187,7 @@ function Back({ tail: { events, older, keptFrom, isSearching, searchBack } }: { 
       <button type="button" onClick={searchBack} disabled={isSearching}>
         Search further back
       </button>
-      <span class="quiet">looked at down to event {count(older + 1)}</span>
+      {/^\d+$/.test(older) && <span class="quiet">looked at down to event {count(Number(older) + 1)}</span>}
     </p>
   );
 }

@@ -2,7 +2,7 @@
  * What happened to a partner of late: transitions as they are seen, and below them what the log recorded before.
  */
 import { Link } from 'wouter-preact';
-import type { EventView, HubStatus } from '../../../hub/operator.ts';
+import type { EventView } from '../../../hub/operator.ts';
 import type { Transition, Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
 import { at } from '../data/format.ts';
@@ -10,8 +10,6 @@ import { useQuery } from '../data/query.ts';
 import { Table } from '../parts/fields.tsx';
 import { Empty } from '../parts/states.tsx';
 
-/** So far back the log is read. */
-const eventsBack = 5_000;
 const shownMax = 30;
 
 interface Line {
@@ -69,14 +67,10 @@ function lineOf(kind: string, { at: instant, event, from, to }: Transition, numb
 
 /** Recorded facts of the connection, newest first, as they stood when the page was opened. */
 function useRecorded(id: string): Line[] {
-  const { data: status } = useQuery<HubStatus>('/status');
-  const after = status && Math.max(0, status.sequence - eventsBack);
-  const path = pathWith('/events', { party: id, type: 'partner', after: after ?? null, limit: 100 });
-  const { data } = useQuery<Page<EventView>>(after === undefined ? null : path);
-  return (data?.items ?? [])
-    .map(({ seq, at: instant, type, data: of }) => {
-      const reason = (of as { reason?: string } | null)?.reason ?? '';
-      return { key: `event ${seq}`, at: instant, event: type, from: '', to: reason };
-    })
-    .reverse();
+  const path = pathWith('/events', { party: id, type: 'partner', order: 'newest', limit: shownMax });
+  const { data } = useQuery<Page<EventView>>(path);
+  return (data?.items ?? []).map(({ seq, at: instant, type, data: of }) => {
+    const reason = (of as { reason?: string } | null)?.reason ?? '';
+    return { key: `event ${seq}`, at: instant, event: type, from: '', to: reason };
+  });
 }

@@ -1,0 +1,86 @@
+/**
+ * A node that the database is away from answers from memory for the shards that are wholly in it, and for none that
+ * it had half gained or half given when the database went.
+ */
+import t, { type Test } from 'tap';
+import { openPostgresStore } from '../../storage/postgres-store.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { skip } from './nodes.ts';
+import { type Steps, startOneNode } from './one-node.ts';
+
+const ttlMs = 3000;
+const all = 256;
+
+/** What the test ends. */
+function gate() {
+  let open = () => {};
+  let refuse = () => {};
+  const passed = new Promise<void>((resolve, reject) => {
+    open = resolve;
+    refuse = () => reject(new Error('the database is away'));
+  });
+  return { open, refuse, passed: () => passed };
+}
+
+t.test('a node that does not reach the database', { skip }, async (t) => {
+  const server = await startPostgres(t);
+
+  /** A node with every shard. */
+  const scene = async (t: Test, schema: string, steps: Steps) => {
+    const running = await startOneNode(t, { url: server.url(schema), node: 'first', shards: all, ttlMs }, steps);
+    const { node, store, hubs } = running;
+    t.teardown(() => server.thaw());
+    const here = () => Array.from({ length: all }, (_, shard) => node.place(false, shard).kind === 'here');
+    await eventually('it answers for every shard', () => !here().includes(false));
+    return {
+      store,
+      /** Shards for which nothing is answered. */
+      missing: () => here().flatMap((isHere, shard) => (isHere ? [] : [shard])),
+      async isolated() {
+        server.freeze();
+        await eventually('the node knows that it does not reach the database', () => node.role === 'isolated');
+      },
+      told: (verb: string) => hubs[0]?.told.filter((one) => one.verb === verb).map(({ shards }) => shards) ?? [],
+    };
+  };
+
+  for (const end of ['fails', 'succeeds'] as const) {
+    t.test(`it has half gained a shard, and bringing it back ${end}`, async (t) => {
+      const steps: Steps = {};
+      const { store, missing, isolated, told } = await scene(t, `gained_${end}`, steps);
+      const { open, refuse, passed } = gate();
+      steps.gain = passed;
+      // It lets one go, and takes it again.
+      store.giveUp(7);
+      await eventually('the shard comes', () => told('gain').at(-1)?.join() === '7');
+      await isolated();
+      t.strictSame(missing(), [7], 'all others are answered from memory');
+      if (end === 'fails') refuse();
+      else open();
+      await new Promise((resolve) => setImmediate(resolve));
+      t.strictSame(missing(), end === 'fails' ? [7] : []);
+      t.strictSame(told('drop').slice(1), end === 'fails' ? [[7]] : [], 'what was brought back of it is put away');
+    });
+  }
+
+  for (const end of ['fails', 'succeeds'] as const) {
+    t.test(`it has half given shards, and putting them away ${end}`, async (t) => {
+      const steps: Steps = {};
+      const { open, refuse, passed } = gate();
+      steps.give = passed;
+      const { missing, isolated, told } = await scene(t, `given_${end}`, steps);
+      const url = server.url(`given_${end}`);
+      const other = await openPostgresStore({ url, node: 'other', sole: false, sticky: true, ttlMs });
+      t.teardown(() => other.close());
+      await eventually('shards go to another node', () => told('give').length > 0);
+      const given = told('give')[0] ?? [];
+      await isolated();
+      t.strictSame(missing(), given, 'all others are answered from memory');
+      if (end === 'fails') refuse();
+      else open();
+      await new Promise((resolve) => setImmediate(resolve));
+      t.strictSame(missing(), given);
+    });
+  }
+});

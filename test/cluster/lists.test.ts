@@ -1,0 +1,227 @@
+/**
+ * Lists over the parties of all shards, as operators ask for them: what happened last comes first, wherever its party lives, and whoever
+ * follows the log misses nothing while shards move.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import t, { type Test } from 'tap';
+import type { DeliveryView, EventPage, EventView, Page, RedrivePlan } from '../../src/hub/operator.ts';
+import { tariffBody } from '../support/bodies.ts';
+import { partnerFor } from '../support/hub-in-process.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { goesOn, startLoad } from './load.ts';
+import { adminToken, type Node, type Nodes, skip, startNodes } from './nodes.ts';
+import { partiesOn, shared, untilOwned, untilShared } from './shares.ts';
+
+type Hub = Pick<Nodes, 'url' | 'adminToken'>;
+
+t.test('lists over the parties of all shards', { skip }, async (t) => {
+  const server = await startPostgres(t);
+
+  t.test('are by time, page by page, and a range of the log is of one shard', async (t) => {
+    const nodes = await startNodes(t, server, 'lists', { count: 1, more: shared });
+    await untilOwned(nodes.all[0] as Node, 256);
+    const { cpos, emsps } = await partners(t, nodes);
+    const following = follow(nodes, '--type object --follow --after 0');
+    const pushed = await pushBy(cpos, 12);
+    const events = await pages<EventView>(nodes, '/events?type=object&order=newest&limit=5');
+    t.strictSame(
+      events.map(({ object }) => object),
+      [...pushed].reverse(),
+    );
+    const oldest = await pages<EventView>(nodes, '/events?type=object&limit=5');
+    t.strictSame([...oldest].reverse(), events, 'the same the other way round');
+    t.strictSame(await stream(nodes, '/events?type=object'), oldest, 'and as a stream');
+    t.ok(new Set(events.map(({ seq }) => Math.floor(seq / 2 ** 44))).size > 1, 'of several shards');
+
+    const settled = async () => {
+      const all = await pages<DeliveryView>(nodes, '/deliveries?limit=1000');
+      return all.length === 24 && all.every(({ state }) => state !== 'PENDING');
+    };
+    await eventually('all deliveries have ended', settled);
+    const owed = pushed.toReversed().flatMap((object) => emsps.map(({ id }) => `${object} to ${id}`));
+    for (const limit of [1, 5, 1000]) {
+      const found = await pages<DeliveryView>(nodes, `/deliveries?limit=${limit}`);
+      t.strictSame(found.map(named), owed, `${limit} a page`);
+      const dead = await pages<DeliveryView>(nodes, `/deliveries?state=DEAD&limit=${limit}`);
+      const refused = owed.filter((name) => /[05] to/.test(name));
+      t.strictSame(dead.map(named), refused, `dead ones, ${limit} a page`);
+    }
+    const all = await pages<DeliveryView>(nodes, '/deliveries?limit=1000');
+    t.strictSame(
+      new Set(all.map(({ seq }) => seq)),
+      new Set(events.map(({ seq }) => seq)),
+      'an event has one number in all lists',
+    );
+    const [last] = all as [DeliveryView];
+    const byNumber = await admin(nodes, 'GET', `/deliveries/${last.seq}-${last.receiver}`);
+    t.equal(byNumber.id, last.id);
+    t.match(await said(nodes, `deliveries show ${last.id.toLowerCase()}`), last.id);
+
+    const own = oldest.filter(({ party }) => party === cpos[0]?.id).map(({ seq }) => seq);
+    const [first = 0, second = 0, third = 0] = own;
+    const planned = async (filter: object) => {
+      const plan = await admin(nodes, 'POST', '/redrive', { dry_run: true, filter: { state: 'ANY', ...filter } });
+      return (plan as unknown as RedrivePlan).matched;
+    };
+    t.equal(await planned({}), 24);
+    t.equal(await planned({ from_seq: second, to_seq: third }), 4, 'two events, each owed to two');
+    t.equal(await planned({ from_seq: second }), (own.length - 1) * 2, 'to the end of the shard');
+    t.equal(await planned({ to_seq: second }), 4, 'from its beginning');
+    t.equal(await planned({ state: 'DEAD', from_seq: first, to_seq: first }), 2, 'of dead ones, too');
+    const foreign = oldest.find(({ seq }) => Math.floor(seq / 2 ** 44) !== Math.floor(first / 2 ** 44))?.seq;
+    for (const state of ['ANY', 'DEAD']) {
+      const across = { state, from_seq: Math.min(first, foreign ?? 0), to_seq: Math.max(first, foreign ?? 0) };
+      await t.rejects(planned(across), /422.*different shards/);
+      const job = { filter: across };
+      await t.rejects(admin(nodes, 'POST', '/redrive', job), /422.*different shards/, 'also when it is to be done');
+    }
+
+    await eventually('the last one is followed', () => following.out().includes(pushed.at(-1) ?? ''));
+    pushed.push(...(await pushBy(cpos, 6, 'F')));
+    await eventually('what comes then', () => following.out().includes(pushed.at(-1) ?? ''));
+    const { code, items } = await following.stop();
+    t.equal(code, 0);
+    t.strictSame(items.map(({ object }) => object).sort(), [...pushed].sort(), 'each once');
+    t.equal(await nodes.all[0]?.hub.stop(), 0);
+  });
+
+  t.test('are followed while shards move', async (t) => {
+    const nodes = await startNodes(t, server, 'moving', { more: shared, env: { HUB_RATE_OTHER_PER_MIN: '1000000' } });
+    await untilShared(nodes);
+    const [stays, leaves] = nodes.all as [Node, Node];
+    const [here, there] = [await partiesOn(server, 'moving', stays), await partiesOn(server, 'moving', leaves)];
+    const cpos: PlainPartner[] = [];
+    for (const partyId of [here(), there()]) {
+      cpos.push(await partnerFor(t, nodes, { countryCode: 'NL', role: 'CPO', partyId }));
+    }
+    let after: EventPage['last_seq'] = 0;
+    const seen: number[] = [];
+    let running = true;
+    const look = async () => {
+      const page = await pageAfter(nodes, after);
+      if (!page) return null;
+      seen.push(...page.items.map(({ seq }) => seq));
+      after = page.last_seq;
+      return page;
+    };
+    const following = (async () => {
+      while (running) await look();
+    })();
+    const loads = cpos.map((cpo, i) => startLoad(nodes.url, cpo, `M${i}`));
+    for (const load of loads) await goesOn(load);
+    t.equal(await leaves.hub.stop(), 0);
+    await untilOwned(stays, 256);
+    for (const load of loads) await goesOn(load);
+    await leaves.start();
+    await untilShared(nodes);
+    for (const load of loads) await goesOn(load);
+    for (const load of loads) await load.stop();
+    running = false;
+    await following;
+    // Notes of what was done come a moment later, so the log is looked at when it stands still.
+    let logged: number[] = [];
+    await eventually('everything is read, each event once', async () => {
+      const page = await look();
+      logged = await log(server, 'moving');
+      return page?.next_cursor === null && page.items.length === 0 && seen.length >= logged.length;
+    });
+    t.ok(logged.length > 100, `${logged.length} events`);
+    t.strictSame([...seen].sort(ascending), logged.sort(ascending), 'what was followed is what the log has');
+  });
+});
+
+const ascending = (a: number, b: number) => a - b;
+const named = ({ object, receiver }: DeliveryView) => `${object} to ${receiver}`;
+
+/** Three CPOs and two eMSPs, of which the routes let all through; objects that end in 0 or 5 are refused. */
+async function partners(t: Test, hub: Hub) {
+  const refused = { status: 404, text: '{"status_code":2003}' };
+  const answer = ({ path }: { path: string }) => (/[05]$/.test(path) ? refused : {});
+  const of = (role: 'CPO' | 'EMSP', partyId: string) =>
+    partnerFor(t, hub, { countryCode: 'NL', role, partyId, answer });
+  const cpos = [await of('CPO', 'CPA'), await of('CPO', 'CPB'), await of('CPO', 'CPC')];
+  const emsps = [await of('EMSP', 'EMA'), await of('EMSP', 'EMB')];
+  for (const cpo of cpos) {
+    for (const emsp of emsps) await admin(hub, 'PUT', `/routes/${emsp.id}/${cpo.id}`, { active: true });
+  }
+  return { cpos, emsps };
+}
+
+/** One after the other, by turns; each in a millisecond of its own. Resolves with the objects. */
+async function pushBy(cpos: readonly PlainPartner[], count: number, prefix = 'T'): Promise<string[]> {
+  const pushed: string[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const cpo = cpos[i % cpos.length] as PlainPartner;
+    const [, party_id = ''] = cpo.id.split('-');
+    const id = `${prefix}${i}`;
+    const { json } = await cpo.call('PUT', `/2.2.1/tariffs/NL/${party_id}/${id}`, tariffBody(id, { party_id }));
+    if (json.status_code !== 1000) throw new Error(JSON.stringify(json));
+    pushed.push(`${cpo.id}/${id}`);
+    await new Promise((resolve) => setTimeout(resolve, 3));
+  }
+  return pushed;
+}
+
+async function pages<T>(hub: Hub, path: string): Promise<T[]> {
+  const found: T[] = [];
+  for (let cursor = ''; ; ) {
+    const page = (await admin(hub, 'GET', path + cursor)) as unknown as Page<T>;
+    found.push(...page.items);
+    if (page.next_cursor === null || found.length > 200) return found;
+    cursor = `&cursor=${page.next_cursor}`;
+  }
+}
+
+async function stream({ url, adminToken: token }: Hub, path: string): Promise<EventView[]> {
+  const headers = { authorization: `Bearer ${token}`, accept: 'application/x-ndjson' };
+  return parsed(await (await fetch(`${url}/admin/v1${path}`, { headers })).text());
+}
+
+const parsed = (text: string): EventView[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as EventView);
+
+/** Null: it was not answered. */
+async function pageAfter(hub: Hub, after: EventPage['last_seq']): Promise<EventPage | null> {
+  try {
+    return (await admin(hub, 'GET', `/events?after=${after}&limit=50`)) as unknown as EventPage;
+  } catch {
+    return null;
+  }
+}
+
+async function log(server: Awaited<ReturnType<typeof startPostgres>>, schema: string): Promise<number[]> {
+  const rows = await server.query<{ shard: number; seq: string }>(`select shard, seq from ${schema}.events`);
+  return rows.map(({ shard, seq }) => shard * 2 ** 44 + Number(seq));
+}
+
+function command(url: string, line: string) {
+  const env = { PATH: process.env.PATH, HUB_URL: url, HUB_ADMIN_TOKEN: adminToken };
+  return spawn(process.execPath, [resolve('dist/bin/ocpi-hub.js'), ...line.split(' ')], { env });
+}
+
+async function said({ url }: Hub, line: string): Promise<string> {
+  return (await command(url, line).stdout.setEncoding('utf8').toArray()).join('');
+}
+
+/** The built command, as it follows. */
+function follow({ url }: Hub, flags: string) {
+  const child = command(url, `events list ${flags}`);
+  let out = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  return {
+    out: () => out,
+    async stop() {
+      child.kill('SIGINT');
+      const [code] = (await once(child, 'close')) as [number | null];
+      return { code, items: parsed(out) };
+    },
+  };
+}

@@ -1,0 +1,126 @@
+/**
+ * A hub with a share of the shards that notes how far their receivers have come while a shard goes: what it found out
+ * before that is not noted any more, since the ends of deliveries that it rests on were put away with the shard.
+ *
+ * Its peers are stand-ins that have recorded nothing, and the store is the embedded one, which is wholly its own.
+ */
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { assemble } from '../../src/assembly.ts';
+import { loadConfig } from '../../src/config.ts';
+import type { Peers } from '../../src/hub/peers.ts';
+import { Places } from '../../src/hub/places.ts';
+import { createLog } from '../../src/log.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import type { Store } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { Holding } from '../delivery/watched.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+
+const shards: ReadonlySet<number> = new Set([0]);
+/** How often it is noted, and after how long what could not be written is tried again. */
+const [notedMs, againMs] = [5000, 1000];
+
+const silentPeers = (store: Store): Peers => ({
+  shards: 1,
+  follow: async ({ ranges, to, limit, size }) => {
+    const [range] = ranges;
+    if (range === undefined) return [];
+    const events = await store.read({ shard: 0, after: range.after, limit, size });
+    return events.filter((event) => event.seq <= range.upTo && event.to.some((receiver) => to.includes(receiver)));
+  },
+  openRows: async () => [],
+  others: () => [],
+  ask: () => Promise.reject(new Error('nobody is there')),
+  tell: async () => {},
+});
+
+async function scene(t: Test) {
+  const clock = new DayClock('2024-05-01T10:00:00Z');
+  const dataDir = directoryFor(t);
+  const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
+  t.teardown(() => store.close());
+  const writes = { begun: 0, mayGoOn: () => Promise.resolve() };
+  const settle = store.settle.bind(store);
+  store.settle = async (...ends) => {
+    writes.begun += 1;
+    await writes.mayGoOn();
+    await settle(...ends);
+  };
+  const config = loadConfig({ env: { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' }, flags: {} });
+  let url = '';
+  const hub = await assemble(store, config, {
+    ...{ log: createLog('silent'), clock, random: Math.random, metrics: createMetrics('test'), publicUrl: () => url },
+    peers: silentPeers(store),
+  });
+  t.teardown(() => hub.close(0));
+  await hub.app.listen({ host: '127.0.0.1', port: 0 });
+  url = `http://127.0.0.1:${(hub.app.server.address() as AddressInfo).port}`;
+  await hub.created.begin();
+  await hub.gain(shards);
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, { url, adminToken: hub.adminToken }, { emsp: holding.answer });
+  t.teardown(() => holding.releaseAll());
+  return {
+    ...{ ...hub.created, clock, writes, holding },
+    push: async () => {
+      t.equal((await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'))).status, 200);
+      return store.head(0);
+    },
+    sent: (count: number) => eventually(`${count} were sent`, () => emsp.received.length === count),
+    /** Gives what is under way the time of many readings. */
+    async lull() {
+      for (let turn = 0; turn < 20; turn += 1) await store.floors();
+    },
+    noted: async () => (await Places.read(store, shards)).of(0, 0),
+  };
+}
+
+t.test('how far it is is noted, and a hub that gains the shard begins there', async (t) => {
+  const { clock, holding, push, sent, noted, drop, gain } = await scene(t);
+  const seq = await push();
+  await sent(1);
+  clock.increment(notedMs);
+  await eventually('it is noted', async () => (await noted()) === seq - 1);
+  holding.releaseAll();
+  await eventually('it has come further', async () => {
+    clock.increment(notedMs);
+    return (await noted()) === seq;
+  });
+  drop(shards);
+  await gain(shards);
+  await push();
+  await sent(2);
+});
+
+for (const moment of ['away', 'back'] as const) {
+  t.test(`what was found out before a shard went is not noted when it is ${moment}`, async (t) => {
+    const { clock, writes, holding, push, sent, lull, noted, drop, gain } = await scene(t);
+    let refuse = () => {};
+    const isRefused = new Promise<void>((_, reject) => {
+      refuse = () => reject(new Error('the store is away'));
+    });
+    writes.mayGoOn = () => isRefused;
+    const seq = await push();
+    await sent(1);
+    holding.releaseOne();
+    await eventually('its end is being written', () => writes.begun > 0);
+    clock.increment(notedMs);
+    drop(shards);
+    if (moment === 'back') await gain(shards);
+    writes.mayGoOn = () => Promise.resolve();
+    refuse();
+    await lull();
+    // It is tried again, and what waits for it goes on; nothing of that is seen from outside.
+    clock.increment(againMs);
+    await lull();
+    t.ok((await noted()) < seq);
+    if (moment === 'away') await gain(shards);
+    await sent(2);
+  });
+}

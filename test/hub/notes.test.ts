@@ -1,0 +1,43 @@
+/**
+ * Facts that nobody waits for, gathered.
+ */
+import t from 'tap';
+import { SimulatedClock } from 'xstate';
+import { Notes } from '../../src/hub/notes.ts';
+import type { Recording } from '../../src/hub/recorder.ts';
+
+function scene() {
+  const clock = new SimulatedClock();
+  const recorded: string[] = [];
+  const notes = new Notes({ note: ({ at }) => void recorded.push(at) }, clock);
+  const add = (at: string) => notes.add({ shardOf: 'NL-CPO', facts: [], trace: null, at } satisfies Recording);
+  return { clock, recorded, notes, add };
+}
+
+t.test('they are handed over together, in order, with the instant at which they came (T1)', async (t) => {
+  const { clock, recorded, add } = scene();
+  add('one');
+  clock.increment(19);
+  add('two');
+  t.strictSame(recorded, []);
+  clock.increment(1);
+  t.strictSame(recorded, ['one', 'two']);
+  add('three');
+  clock.increment(20);
+  t.strictSame(recorded, ['one', 'two', 'three']);
+});
+
+t.test('what would be more than a batch goes at once', async (t) => {
+  const { recorded, add } = scene();
+  for (let n = 0; n < 300; n++) add(String(n));
+  t.equal(recorded.length, 256);
+});
+
+t.test('closing hands over what was gathered, and nothing is kept back after it (T2)', async (t) => {
+  const { recorded, notes, add } = scene();
+  add('one');
+  notes.close();
+  t.strictSame(recorded, ['one']);
+  add('two');
+  t.strictSame(recorded, ['one', 'two']);
+});
