@@ -100,7 +100,10 @@ browserTest('a token that the hub no longer takes ends the session, and says so'
   const dataDir = directoryFor(t);
   const first = await startChildHub({ dataDir, port, env: { HUB_VIEWER_TOKEN: viewerToken } });
   t.teardown(() => first.kill());
-  const page = await consoleFor(t, browser, first, { token: viewerToken, mayComplain: /WebSocket|ERR_|401/ });
+  const page = await consoleFor(t, browser, first, {
+    token: viewerToken,
+    mayComplain: /WebSocket|ERR_|401|503/,
+  });
   await first.stop();
   const second = await startChildHub({ dataDir, port, env: { HUB_VIEWER_TOKEN: `${viewerToken}-changed` } });
   t.teardown(() => second.stop());
