@@ -258,7 +258,8 @@ function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, l
       found.recent.delete(key);
     } else {
       const { kind, owner, id, shelf, upd, body } = put;
-      found.order.place(put, shelf, upd);
+      const entry = found.order.place(put, shelf, upd);
+      if (entry !== undefined) found.listed.delete(entry);
       found.recent.add(key, { kind, owner, id, shelf, upd, body, data, seq: last });
     }
   }

@@ -45,7 +45,7 @@ export interface Place extends RowKey {
 }
 
 export interface Page {
-  readonly places: Place[];
+  readonly entries: readonly string[];
   readonly total: number;
   readonly offset: number;
 }
@@ -53,17 +53,17 @@ export interface Page {
 export class OrderIndex {
   readonly #kinds = new Map<string, Kind>();
 
-  /** Puts a row at its place, from wherever it stood; one with a null shelf stands on no list. */
-  place(key: RowKey, shelf: string | null, upd: string): void {
+  /** Puts a row at its place, from wherever it stood, and returns its entry; one with a null shelf stands on no list. */
+  place(key: RowKey, shelf: string | null, upd: string): string | undefined {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
     const entry = shelf === null ? undefined : sortable([upd, key.owner, key.id, shelf].join(NUL));
     const old = kind.entries.get(name);
-    if (entry !== undefined && entry === old) return;
+    if (entry !== undefined && entry === old) return entry;
     if (old !== undefined) takeOut(kind, name, old);
     if (shelf === null || entry === undefined) {
       kind.hasUnlisted = true;
-      return;
+      return undefined;
     }
     kind.entries.set(name, entry);
     let list = kind.shelves.get(shelf);
@@ -72,6 +72,7 @@ export class OrderIndex {
       kind.shelves.set(shelf, list);
     }
     list.add(entry);
+    return entry;
   }
 
   /** The row is gone. */
@@ -117,7 +118,7 @@ export class OrderIndex {
       for (const window of windows) window.low = Math.min(window.high, Math.max(window.low, window.list.rank(behind)));
       offset = total - remaining(windows);
     }
-    return { places: take(windows, query.limit).map((entry) => placeOf(query.kind, entry)), total, offset };
+    return { entries: take(windows, query.limit), total, offset };
   }
 
   #kind(name: string): Kind {
@@ -141,8 +142,9 @@ function takeOut(kind: Kind, name: string, old: string): void {
   kind.entries.delete(name);
 }
 
-function placeOf(kind: string, entry: string): Place {
-  const [upd = '', owner = '', id = ''] = entry.split(NUL).map(restored);
+/** What an entry says. [O4] */
+export function placeOf(kind: string, entry: string): Place {
+  const [upd = '', owner = '', id = ''] = restored(entry).split(NUL);
   return { kind, owner, id, upd };
 }
 
@@ -183,6 +185,7 @@ function take(windows: readonly Window[], count: number): string[] {
  * has an order of shelves that defeats it.
  */
 function skip(windows: readonly Window[], count: number): void {
+  if (count === 0) return;
   let open = windows.filter(({ low, high }) => low < high).map((window) => ({ ...window, window }));
   let wanted = count;
   for (let round = 0; wanted > 0; round += 1) {

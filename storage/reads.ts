@@ -26,11 +26,11 @@ import type {
   StoreHealth,
 } from './contract.ts';
 import { Damaged, StoreUnavailable } from './contract.ts';
-import { chunks, type Database, fetch, sought } from './engine.ts';
+import { chunks, fetch, sought } from './engine.ts';
 import { type RowHead, toEvent } from './event-log.ts';
 import type { Keeper, Mounted } from './keeper.ts';
 import * as keys from './keys.ts';
-import type { Place } from './order-index.ts';
+import { placeOf } from './order-index.ts';
 import * as outbox from './outbox.ts';
 import { decode, inspect } from './records.ts';
 
@@ -121,12 +121,14 @@ export class Reads {
   }
 
   list(query: ListQuery): Promise<ListPage> {
-    return this.#reading(async ({ db, found }) => {
+    return this.#reading(async (mounted) => {
+      const rowsAt = (wanted: readonly string[]) =>
+        query.bodiesOnly ? this.#listed(mounted, query.kind, wanted) : this.#found(mounted, query.kind, wanted);
       for (let cuts = 1; ; cuts++) {
-        const { places, total, offset } = found.order.page(query);
-        const rows = await rowsUpTo(db, places, query, (name, row, upd) => this.#newest(name, row, upd));
+        const { entries, total, offset } = mounted.found.order.page(query);
+        const rows = await rowsUpTo(entries, query, rowsAt);
         // An empty page would say that the list ends here; when all that stood on it moved away meanwhile, it is cut again.
-        if (rows.length > 0 || places.length === 0 || cuts === cutsMax) return { rows, total, offset };
+        if (rows.length > 0 || entries.length === 0 || cuts === cutsMax) return { rows, total, offset };
       }
     });
   }
@@ -187,6 +189,43 @@ export class Reads {
     this.keeper.onHealth(listener);
   }
 
+  /** Rows at these entries without their `data`, from memory where they are there. Undefined: gone since the page was cut. */
+  async #listed(mounted: Mounted, kind: string, entries: readonly string[]): Promise<(Row | undefined)[]> {
+    const { listed } = mounted.found;
+    const rows = entries.map((entry) => listed.get(kind, entry));
+    const unknown = entries.filter((_, i) => rows[i] === undefined);
+    if (unknown.length === 0) return rows;
+    const keep = listed.reading(unknown);
+    const found = await this.#found(mounted, kind, unknown, false);
+    for (const [i, entry] of unknown.entries()) {
+      const row = found[i];
+      if (row) keep(entry, row);
+    }
+    let next = 0;
+    return rows.map((row) => row ?? found[next++]);
+  }
+
+  /** The same, looked up. */
+  async #found(
+    { db }: Mounted,
+    kind: string,
+    entries: readonly string[],
+    withData = true,
+  ): Promise<(Row | undefined)[]> {
+    const places = entries.map((entry) => placeOf(kind, entry));
+    const names = places.map(keys.rowKey);
+    const values = await fetch(db, names);
+    const rows: (Row | undefined)[] = [];
+    for (const [i, place] of places.entries()) {
+      const [name = '', value] = [names[i], values[i]];
+      const looked = value === undefined ? undefined : rowAt(place, name, value, withData);
+      const row = looked && looked.upd < place.upd ? await this.#newest(name, looked, place.upd) : looked;
+      // One that was written since and stands further on by now is read there, and only there.
+      rows.push(row && row.upd > place.upd ? undefined : row);
+    }
+    return rows;
+  }
+
   /** [R5] A row that is being written just now differs, too: sought, it is the same. */
   async #newest(name: string, row: Row, upd: string | undefined): Promise<Row> {
     if (upd === undefined || row.upd === upd) return row;
@@ -225,32 +264,18 @@ export class Reads {
   }
 }
 
-/**
- * Rows of a page until their bodies have reached a size. They are fetched as many at a time as those before let expect. One that was
- * written since the page was cut and stands further on by now is left out: it is read there, and only there.
- */
+/** Rows of a page until their bodies have reached a size. They are fetched as many at a time as those before let expect. */
 async function rowsUpTo(
-  db: Database,
-  places: readonly Place[],
-  query: ListQuery,
-  newest: (name: string, row: Row, upd: string) => Promise<Row>,
+  entries: readonly string[],
+  { size = Number.POSITIVE_INFINITY }: ListQuery,
+  rowsAt: (entries: readonly string[]) => Promise<(Row | undefined)[]>,
 ): Promise<Row[]> {
-  const { size = Number.POSITIVE_INFINITY, bodiesOnly } = query;
   const rows: Row[] = [];
   let characters = 0;
-  let count = size === Number.POSITIVE_INFINITY ? places.length : firstRows;
-  for (let from = 0; from < places.length; ) {
-    const wanted = places.slice(from, from + count);
-    const names = wanted.map(keys.rowKey);
-    const values = await fetch(db, names);
-    for (const [i, place] of wanted.entries()) {
-      const value = values[i];
-      // Absent: removed since the page was cut.
-      if (value === undefined) continue;
-      const name = names[i] ?? '';
-      const looked = rowAt(place, name, value, !bodiesOnly);
-      const row = looked.upd < place.upd ? await newest(name, looked, place.upd) : looked;
-      if (row.upd > place.upd) continue;
+  let count = size === Number.POSITIVE_INFINITY ? entries.length : firstRows;
+  for (let from = 0; from < entries.length; ) {
+    for (const row of await rowsAt(entries.slice(from, from + count))) {
+      if (row === undefined) continue;
       rows.push(row);
       characters += row.body?.length ?? 0;
       if (characters >= size) return rows;

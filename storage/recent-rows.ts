@@ -6,21 +6,14 @@
  *     removed, or pushed out by others. Whoever reopens the database begins without.
  * W2  Bounded in number and in characters.
  */
-import { getHeapStatistics } from 'node:v8';
+import { Bounded } from './bounded.ts';
 import type { Row } from './contract.ts';
-
-const rowsMax = 16_384;
-/** That many of a thousand characters. A small process keeps less. */
-const charactersMax = Math.min(16 << 20, getHeapStatistics().heap_size_limit / 64);
 
 /** `data` as JSON text, so that each reader has its own. */
 type Written = Omit<Row, 'data'> & { readonly data: string };
 
 export class RecentRows {
-  readonly #rows = new Map<string, Written>();
-  /** Goes on from the row that it gave last: a new one would walk over all that have gone. */
-  #oldest = this.#rows.keys();
-  #characters = 0;
+  readonly #rows = new Bounded<Written>(({ data, body }) => data.length + (body?.length ?? 0));
 
   get(name: string): Row | undefined {
     const row = this.#rows.get(name);
@@ -29,24 +22,10 @@ export class RecentRows {
 
   /** `name`: key of the row. */
   add(name: string, row: Written): void {
-    this.delete(name);
-    this.#rows.set(name, row);
-    this.#characters += sizeOf(row);
-    while (this.#rows.size > rowsMax || this.#characters > charactersMax) this.#dropOldest();
+    this.#rows.add(name, row);
   }
 
   delete(name: string): void {
-    const row = this.#rows.get(name);
-    if (row === undefined) return;
     this.#rows.delete(name);
-    this.#characters -= sizeOf(row);
-  }
-
-  #dropOldest(): void {
-    const { value, done } = this.#oldest.next();
-    if (done) this.#oldest = this.#rows.keys();
-    else this.delete(value);
   }
 }
-
-const sizeOf = ({ data, body }: Written): number => data.length + (body?.length ?? 0);

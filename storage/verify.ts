@@ -18,6 +18,7 @@ import { type Batch, chunks, type Database, type OnPoint } from './engine.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './horizon.ts';
 import * as keys from './keys.ts';
+import { ListedRows } from './listed-rows.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import { RecentRows } from './recent-rows.ts';
@@ -36,6 +37,7 @@ export interface Found {
   readonly open: OpenDeliveries;
   readonly commits: RecentCommits;
   readonly recent: RecentRows;
+  readonly listed: ListedRows;
   /** Key of the row → its name. */
   readonly damagedRows: Map<string, RowKey>;
   /** V1, V2, V5: sentences; not empty = quarantined. */
@@ -77,6 +79,7 @@ class Pass {
     open: new OpenDeliveries(),
     commits: new RecentCommits(),
     recent: new RecentRows(),
+    listed: new ListedRows(),
     damagedRows: new Map(),
     faults: [],
     isSound: true,

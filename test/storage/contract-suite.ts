@@ -2,6 +2,7 @@
  * The exam that every store must pass: the promises S1 to S7 of the contract and each of its methods, in words that name no
  * engine. What only one engine can suffer (a full disk, a flipped bit, a killed process) is tested beside that engine.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Test } from 'tap';
 import {
   type DeliveryRow,
@@ -409,6 +410,54 @@ export function storeSuite(t: Test, open: Opener): void {
     await append(store, { puts: [row('c', { shelf: null }), gone('b')] });
     t.strictSame([await list('NL-TNM'), await list('S2')], ['a', '']);
   });
+
+  promise(
+    '[S7] a list that is read over and over while its rows change in place is never older than what was acknowledged',
+    async (t, first, again) => {
+      let store = first;
+      const names = Array.from({ length: 40 }, (_, n) => `r${n}`);
+      const written = new Map<string, number>();
+      const write = async (version: number, id: string) => {
+        await append(store, { puts: [row(id, { body: String(version) })] });
+        written.set(id, version);
+      };
+      await Promise.all(names.map((id) => write(0, id)));
+      store = await again();
+      const bodies = async () => {
+        const { rows } = await store.list({
+          ...{ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 99, bodiesOnly: true },
+        });
+        return new Map(rows.map(({ id, body }) => [id, Number(body)]));
+      };
+      let version = 0;
+      let older = 0;
+      let seen = 0;
+      const read = async () => {
+        for (; version < 400; seen += 1) {
+          // What is in memory is read without a turn of the loop, which writing needs.
+          await turn();
+          const before = new Map(written);
+          const found = await bodies();
+          for (const [id, least] of before) if ((found.get(id) ?? -1) < least) older += 1;
+        }
+      };
+      const change = async (ids: readonly string[]) => {
+        for (const id of ids) {
+          version += 1;
+          await write(version, id);
+        }
+      };
+      const shuffled = (offset: number) => Array.from({ length: 100 }, (_, n) => names[(n * 7 + offset) % 40] ?? '');
+      await Promise.all([read(), read(), ...[0, 1, 2, 3].map((offset) => change(shuffled(offset)))]);
+      t.ok(seen > 2, `${seen} lists`);
+      t.equal(older, 0, 'rows that were older than what was acknowledged');
+      t.strictSame(await bodies(), written);
+      await append(store, { puts: [gone('r0')] });
+      t.notOk((await bodies()).has('r0'));
+      await write(1000, 'r0');
+      t.equal((await bodies()).get('r0'), 1000);
+    },
+  );
 
   promise('timers are set, moved and removed, and read in order of instant', async (t, store, again) => {
     await append(store, {

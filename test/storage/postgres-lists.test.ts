@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { ListQuery, Put } from '../../storage/contract.ts';
-import { OrderIndex } from '../../storage/order-index.ts';
+import { OrderIndex, placeOf } from '../../storage/order-index.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { append, gone, row, trim } from './support.ts';
@@ -75,12 +75,12 @@ function suite(server: PostgresServer): void {
           }
         }
         for (const each of queries) {
-          const { places, total, offset } = order.page(each);
+          const { entries, total, offset } = order.page(each);
           const page = await store.list(each);
           const names = (rows: readonly { upd: string; owner: string; id: string }[]) =>
             rows.map(({ upd, owner, id }) => [upd, owner, id]);
           const same = JSON.stringify([names(page.rows), page.total, page.offset]);
-          const wanted = JSON.stringify([names(places), total, offset]);
+          const wanted = JSON.stringify([names(entries.map((entry) => placeOf(each.kind, entry))), total, offset]);
           if (same !== wanted) throw new Error(`${JSON.stringify(each)} gave ${same}, not ${wanted}`);
           pages += 1;
         }
