@@ -45,6 +45,8 @@ export interface Surroundings {
   readonly publicUrl: () => string;
   /** Asked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
+  /** In place of the client's own limit. */
+  readonly headMs?: number;
   readonly cluster?: () => ClusterView;
   /** Other hubs on the store. */
   readonly peers?: Peers | null;
@@ -64,7 +66,7 @@ export interface Assembled {
 
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
-  const { log, clock, random, metrics, publicUrl } = around;
+  const { log, clock, random, metrics, publicUrl, mayCall, headMs } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -74,7 +76,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     });
     const { adminToken, secrets } = await hubKeys(config, log, await sealedTokens(store));
     const egress = egressGuard(config.egressAllow, publicUrl);
-    const calls = { egress, closeGraceMs: 0, ...(around.mayCall && { mayCall: around.mayCall }) };
+    const calls = { egress, closeGraceMs: 0, ...(mayCall && { mayCall }), ...(headMs !== undefined && { headMs }) };
     const client = partnerClient(calls);
     closing.unshift(() => client.close());
     const pageClient = partnerClient({ ...calls, ...pageLimits });

@@ -49,6 +49,8 @@ export interface RunningHub extends ServingHub {
 export interface Replaced {
   readonly clock?: Clock;
   readonly random?: () => number;
+  /** Milliseconds in which the head of a partner's answer must have come. */
+  readonly headMs?: number;
   /** Hears how far the store has come. */
   readonly onPoint?: (name: string) => void;
 }
@@ -73,7 +75,7 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 /** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
   const log = createLog(config.logLevel);
-  const { clock = systemClock, random = Math.random } = replaced;
+  const { clock = systemClock, random = Math.random, headMs } = replaced;
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
@@ -86,7 +88,8 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
     metrics.cluster.role('owner');
-    const hub = await assemble(store, config, { log, clock, random, metrics, publicUrl });
+    const around = { log, clock, random, metrics, publicUrl, ...(headMs !== undefined && { headMs }) };
+    const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
     app.server.on('upgrade', inspector.upgrade);

@@ -26,6 +26,8 @@ export interface PressureGauge {
 const sampledEveryMs = 100;
 /** A single late turn is nothing: the mean of so many is looked at. */
 const samplesMax = 10;
+/** However long the process stood still, it was one turn. Milliseconds. */
+const lateMax = 2000;
 /** A process that is idle for more of its time does not keep its deliveries waiting. */
 const busyFrom = 0.8;
 /** Kind of a collection that sweeps the whole heap, in what Node reports of it. */
@@ -75,7 +77,7 @@ export function pressureGauge(forwardingLagMs: () => number = () => 0): Pressure
   let loopBefore = performance.eventLoopUtilization();
   const sampling = setInterval(() => {
     const now = performance.now();
-    late.push(Math.max(0, now - sampledAt - sampledEveryMs));
+    late.push(Math.min(lateMax, Math.max(0, now - sampledAt - sampledEveryMs)));
     sampledAt = now;
     if (late.length > samplesMax) late.shift();
     const loopDelayMs = late.reduce((sum, one) => sum + one, 0) / samplesMax;

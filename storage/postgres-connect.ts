@@ -15,6 +15,8 @@ import type { PostgresAddress } from './postgres-url.ts';
 export type Durability = 'flushed' | 'lazy';
 
 const CONNECT_MS = 1500;
+/** A wait is counted in so many ticks: one in which this process itself stood still says nothing of the server. */
+const TICKS = 15;
 const READERS_MAX = 8;
 const KEEP_ALIVE_MS = 5000;
 const INT8 = 20;
@@ -99,7 +101,7 @@ export class Primary {
     const { user, password, database, ssl } = this.#address;
     const client = new Client({
       ...{ host, port, user, password, database, types, ssl },
-      ...{ connectionTimeoutMillis: CONNECT_MS, keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
+      ...{ keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
       application_name: `ocpi-hub ${this.#name}`.slice(0, 63),
     });
     // Whoever waits for an answer hears of it there.
@@ -107,7 +109,7 @@ export class Primary {
     client.once('end', () => this.#all.delete(client));
     this.#all.add(client);
     try {
-      await client.connect();
+      await within(client, CONNECT_MS, client.connect());
       return client;
     } catch (error) {
       this.#all.delete(client);
@@ -195,11 +197,17 @@ export function destroy(client: Client): void {
 
 /** An answer, or the end of the connection that should have given it. */
 export async function within<T>(client: Client, timeoutMs: number, answer: Promise<T>): Promise<T> {
-  const timer = setTimeout(() => destroy(client), timeoutMs);
+  let left = TICKS;
+  const timer = setInterval(() => {
+    left -= 1;
+    if (left === 0) destroy(client);
+  }, timeoutMs / TICKS);
   try {
     return await answer;
+  } catch (error) {
+    throw left > 0 ? error : new Error('timeout expired', { cause: error });
   } finally {
-    clearTimeout(timer);
+    clearInterval(timer);
   }
 }
 

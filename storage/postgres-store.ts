@@ -127,9 +127,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   /** Of `openPostgresStore`. */
   async start(): Promise<void> {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
-    const deadline = performance.now() + LEASES_WAITED * ttlMs;
-    if (sole) await this.#beAlone(deadline);
+    if (sole) await this.#beAlone(performance.now() + LEASES_WAITED * ttlMs);
     await this.#pulse.start();
+    const deadline = performance.now() + LEASES_WAITED * ttlMs;
     // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
     while (sole && this.#leases.count() < this.#opened.count) {
       if (performance.now() > deadline)

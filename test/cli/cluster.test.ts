@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { adminToken, oneOwner, skip, startNodes } from '../cluster/nodes.ts';
+import { adminToken, leaseS, oneOwner, skip, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -50,7 +50,7 @@ t.test('a hub and its database', { skip }, async (t) => {
       t.equal(code, 0, err);
       t.match(out, /^store +PostgreSQL$/m);
       t.match(out, new RegExp(`^this node +${role}$`, 'm'));
-      t.match(out, /^lease +3 s$/m);
+      t.match(out, new RegExp(`^lease +${leaseS} s$`, 'm'));
       t.match(out, /^head of the log +\d+$/m);
       t.match(out, line(owner, 'yes', node === owner ? 'yes' : 'no'));
       t.match(out, line(standby, 'no', node === standby ? 'yes' : 'no'));

@@ -209,7 +209,7 @@ t.test('one delivery is put back by its id; replay puts back what had arrived', 
 t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['C1', 'C2', 'C3', 'C4', 'C5']);
-  const { code, out, err } = await at.run('redrive --state DEAD --rate 0.2 --yes', {}, /^1 of 5$/m);
+  const { code, out, err } = await at.run('redrive --state DEAD --rate 0.1 --yes', {}, /^1 of 5$/m);
   t.equal(code, 1);
   t.match(out, /\n1 put back by job /);
   t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);

@@ -9,7 +9,7 @@ import { startPostgres } from '../support/postgres.ts';
 import { skip } from './nodes.ts';
 import { type Steps, startOneNode } from './one-node.ts';
 
-const ttlMs = 3000;
+const ttlMs = 8000;
 const all = 256;
 
 /** What the test ends. */

@@ -11,7 +11,7 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { adminToken, clusterSecret, oneOwner, roleOf, skip, startNodes } from './nodes.ts';
+import { adminToken, clusterSecret, leaseS, oneOwner, roleOf, skip, startNodes } from './nodes.ts';
 
 t.test('two nodes are one hub', { skip }, async (t) => {
   const server = await startPostgres(t);
@@ -95,7 +95,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
         // A node hears of one that came after it when it renews its lease.
         const view = () => admin({ url, adminToken }, 'GET', '/cluster');
         await eventually('both are known', async () => ((await view()).nodes as object[]).length === 2);
-        t.match(await view(), { store: 'postgres', lease_s: 3, nodes: [{ alive: true }, { alive: true }] });
+        t.match(await view(), { store: 'postgres', lease_s: leaseS, nodes: [{ alive: true }, { alive: true }] });
       }
       const refused = await fetch(`${standby.url}/admin/v1/cluster`);
       t.equal(refused.status, 401, 'to whoever has a token');
@@ -152,7 +152,10 @@ t.test('two nodes are one hub', { skip }, async (t) => {
 t.test('a hub that is alone on a database', { skip }, async (t) => {
   const server = await startPostgres(t);
   const dataDir = directoryFor(t);
-  const env = { HUB_STORE: server.url('alone'), HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-this-hub' };
+  const env = {
+    ...{ HUB_STORE: server.url('alone'), HUB_LEASE_S: `${leaseS}` },
+    ...{ HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-this-hub' },
+  };
   const start = async () => {
     const hub = await startChildHub({ dataDir, port: 0, env });
     t.teardown(() => hub.kill());

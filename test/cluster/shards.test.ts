@@ -36,7 +36,7 @@ t.test('nodes share the parties', { skip }, async (t) => {
   });
 
   t.test('each node shows the actors of all of them, as they change', async (t) => {
-    const nodes = await startNodes(t, server, 'watched', { more: shared });
+    const nodes = await startNodes(t, server, 'watched', { more: shared, env: { HUB_CIRCUIT_OPEN_MS: '60000' } });
     await untilShared(nodes);
     const partners = (await crossed(t, nodes, server, 'watched')).flatMap(({ cpo, emsp }) => [cpo.id, emsp.id]);
     for (const node of nodes.all) {

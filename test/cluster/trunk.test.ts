@@ -424,7 +424,7 @@ t.test('an upgrade that is cut before the peer has taken it is refused', async (
 t.test('who says what is no list of requests, or shows no life, is cut off', async (t) => {
   const warned: string[] = [];
   const telling = { warn: (_: object, message: string) => void warned.push(message) };
-  const ends = new TrunkEnds((_, response) => void response.end(), secret, telling, 50);
+  const ends = new TrunkEnds((_, response) => void response.end(), secret, telling, 400);
   const server = await listening(t, (_, response) => void response.end());
   server.on('upgrade', (request, socket, head) => ends.upgrade(request, socket, head));
   const cutOff = async (text: string) => {
@@ -442,7 +442,7 @@ t.test('who says what is no list of requests, or shows no life, is cut off', asy
   for (let i = 0; i < 20; i++) {
     living.ping();
     await once(living, 'pong');
-    await new Promise((resolve) => setTimeout(resolve, 25));
+    await new Promise((resolve) => setTimeout(resolve, 200));
   }
   t.equal(living.readyState, WebSocket.OPEN, 'who does is not');
 });

@@ -28,6 +28,7 @@ t.test('upkeep', { skip }, async (t) => {
 
   t.test('every node is restarted in turn, and no request fails', async (t) => {
     const nodes = await startNodes(t, server, 'rolling', { env });
+    if (shards > 1) await untilShared(nodes);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'R');
     await goesOn(load);
@@ -35,6 +36,7 @@ t.test('upkeep', { skip }, async (t) => {
       t.equal(await node.hub.stop(), 0, 'it ends in good order');
       await goesOn(load);
       await node.start();
+      if (shards > 1) await untilShared(nodes);
       await goesOn(load);
     }
     await load.stop();

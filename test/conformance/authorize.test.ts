@@ -36,7 +36,7 @@ let bare: PlainPartner;
 
 t.before(async () => {
   clock.set(Date.parse('2026-03-01T10:00:00Z'));
-  hub = await hubFor(t, { HUB_AUTHORIZE_TIMEOUT_MS: '400', HUB_PROBE_INTERVAL_S: '3600' }, { clock });
+  hub = await hubFor(t, { HUB_AUTHORIZE_TIMEOUT_MS: '5000', HUB_PROBE_INTERVAL_S: '3600' }, { clock });
   const make = (role: 'CPO' | 'EMSP', partyId: string, rest: object = {}) =>
     partnerFor(t, hub, { role, countryCode: 'NL', partyId, ...rest });
   const probed = { discovery: () => discovery };

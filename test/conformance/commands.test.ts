@@ -36,7 +36,8 @@ const everyone = () => [cpo, other, unrouted, bare, emsp, secondEmsp];
 t.before(async () => {
   clock.set(Date.parse('2026-03-01T10:00:00Z'));
   const env = {
-    ...{ HUB_COMMAND_TIMEOUT_MS: '400', HUB_CALLBACK_TIMEOUT_MS: '400' },
+    // Real time: longer than a busy machine stands still.
+    ...{ HUB_COMMAND_TIMEOUT_MS: '5000', HUB_CALLBACK_TIMEOUT_MS: '5000' },
     ...{ HUB_RATE_COMMANDS_PER_MIN: '100000', HUB_PROBE_INTERVAL_S: '3600' },
   };
   hub = await hubFor(t, env, { clock });

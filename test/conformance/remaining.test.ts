@@ -621,7 +621,7 @@ t.test(
   'time-outs and unavailability are tried again with growing waits, a permanent failure is DEAD at once [interface, Delivery rules 3 and 4]',
   async (t) => {
     const { clock } = timeAtRest();
-    const env = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000', HUB_DELIVERY_TIMEOUT_MS: '300' };
+    const env = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000', HUB_DELIVERY_TIMEOUT_MS: '4000' };
     const hub = await hubFor(t, env, { clock });
     let isWell = false;
     /** Each fault has an eMSP of its own, so that none opens the circuit of another. */

@@ -363,6 +363,7 @@ t.test(
   'during COMPATIBILITY a session goes back to the eMSP of its START_SESSION [interface, Sessions 3; D37]',
   async (t) => {
     await migrating.call('PUT', '/2.2.1/locations/NL/MIG/MIGLOC', locationBody('MIGLOC', ofMigrating));
+    await quiet(hub);
     await setPeriod('COMPATIBILITY', fromNow(1000 * hourMs));
     await start({ uid: 'PHONE1', reference: 'REF1' });
     await start({ by: second, uid: 'PHONE2', reference: 'REF2' });

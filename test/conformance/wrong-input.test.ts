@@ -443,6 +443,8 @@ let pending = '';
 
 t.before(async () => {
   const rates = {
+    // A probe in between would be counted as a call.
+    HUB_PROBE_INTERVAL_S: '3600',
     HUB_RATE_COMMANDS_PER_MIN: '100000',
     HUB_RATE_LISTS_PER_MIN: '100000',
     HUB_RATE_OTHER_PER_MIN: '100000',

@@ -76,7 +76,7 @@ browserTest('the chart of a partner follows it as it goes offline and comes back
 });
 
 browserTest('the chart lives on after a restart of the hub', async (t, browser) => {
-  const env = { HUB_PORT: String(await freePort()) };
+  const env = { HUB_PORT: String(await freePort()), HUB_CIRCUIT_OPEN_MS: '600000' };
   const dataDir = directoryFor(t);
   const before = await hubFor(t, env, {}, dataDir);
   await emspFor(t, before);
@@ -95,7 +95,7 @@ browserTest('the chart lives on after a restart of the hub', async (t, browser) 
 });
 
 browserTest('an operator probes, pauses, and opens and closes circuits by hand', async (t, browser) => {
-  const hub = await hubFor(t);
+  const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000' });
   const emsp = await emspFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/nl-ems' });
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
@@ -190,7 +190,7 @@ browserTest('pulls and resyncs show how far they are, and how they ended', async
     const location = cpo.nextLocation();
     cpo.locations.set(location.id, location);
   }
-  cpo.at('locations').delay(1_500, { times: 1 });
+  cpo.at('locations').delay(8_000, { times: 1 });
   await page.getByLabel('the whole list').check();
   await page.getByRole('button', { name: 'Pull locations' }).click();
   await pulls.getByText('RUNNING').waitFor();

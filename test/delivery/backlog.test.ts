@@ -74,11 +74,15 @@ t.test(
     let most = 0;
     for (const share of [0.2, 0.6, 1]) {
       clock.increment(120_000);
-      await eventually(`${share} of all have arrived`, async () => {
-        most = Math.max(most, await depthOf(hub));
-        clock.increment(2_000);
-        return taken.length >= objects * updates * share;
-      });
+      await eventually(
+        `${share} of all have arrived`,
+        async () => {
+          most = Math.max(most, await depthOf(hub));
+          clock.increment(2_000);
+          return taken.length >= objects * updates * share;
+        },
+        180_000,
+      );
       if (share < 1) await restart();
     }
     await lull(hub);
@@ -116,11 +120,15 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
   t.match(await admin(hub, 'GET', `/redrives/${String(id)}`), { state: 'RUNNING', queued: 0 });
   t.equal(await depthOf(hub), windowMax);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
-  await eventually('all is done', async () => {
-    clock.increment(1_000);
-    const { state } = await admin(hub, 'GET', `/redrives/${String(id)}`);
-    return state === 'DONE' && (await depthOf(hub)) === 0;
-  });
+  await eventually(
+    'all is done',
+    async () => {
+      clock.increment(1_000);
+      const { state } = await admin(hub, 'GET', `/redrives/${String(id)}`);
+      return state === 'DONE' && (await depthOf(hub)) === 0;
+    },
+    180_000,
+  );
   t.equal(await deadOf(hub), 0);
   const sessions = byObject(emsp.received.filter(({ path }) => path.includes('/sessions')));
   for (const [object, kwhs] of sessions)

@@ -197,7 +197,7 @@ t.test('no more than 8 are in flight to one partner', async (t) => {
 });
 
 t.test('of 256 in flight together those that hang leave room for the others', async (t) => {
-  const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '60', HUB_DELIVERY_TIMEOUT_MS: '60000' });
+  const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '60' });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const holding = new Holding();
   const emsps: PlainPartner[] = [];

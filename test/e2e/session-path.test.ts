@@ -8,6 +8,7 @@ import { openPath, type PathContext, sessionPath } from '../../src/sandbox/sessi
 import type { Entry } from '../../src/sandbox/transcript.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
+import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 
 /** What the eMSP got of one object, oldest first, repeats of what it had already left out. */
@@ -53,6 +54,8 @@ async function checkWhole(
       `${module}: all of it arrived, in order, byte for byte`,
     );
   }
+  // What a kill made the hub forget is on its way once more.
+  await quiet(hub);
   const { items } = await admin(hub, 'GET', '/deliveries?limit=1000');
   const unfinished = (items as { state: string }[]).filter(({ state }) => state !== 'DELIVERED');
   t.same(unfinished, [], 'nothing is owed any more, nothing is dead');

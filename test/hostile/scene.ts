@@ -3,7 +3,6 @@
  * its tokens. Rate limits are out of the way, and its heap is small enough that memory which is not given back ends the process.
  */
 import type { Test } from 'tap';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from '../support/plain-partner.ts';
@@ -35,7 +34,7 @@ const answers: NonNullable<PlainPartnerOptions['answer']> = ({ path }) => {
 };
 
 export async function startScene(dataDir: string): Promise<Scene> {
-  const hub = await startChildHub({ dataDir, port: await freePort(), env: generous });
+  const hub = await startChildHub({ dataDir, port: 0, env: generous });
   const made: PlainPartner[] = [];
   const partner = async (options: PlainPartnerOptions) => {
     const one = await plainPartner({ answer: answers, ...options });

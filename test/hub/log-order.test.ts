@@ -26,7 +26,7 @@ let scenes = 0;
 async function scene(t: Test): Promise<Scene> {
   scenes += 1;
   const url = server?.url(`merged_${scenes}`, '&shards=256') ?? '';
-  const store = await openPostgresStore({ url, node: 'test' });
+  const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
   t.teardown(() => store.close());
   let [reads, events, commits] = [0, 0, 0];
   const counted = Object.create(store) as Store;

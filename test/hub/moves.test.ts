@@ -32,7 +32,7 @@ t.test('nothing of a shard that went runs on, and all of it is back when it come
   for (const kwh of [1, 2, 3]) t.equal((await push('S1', kwh)).status, 200);
   t.equal((await push('S2', 1)).status, 200);
   await eventually('they were tried', () => emsp.received.length >= 3);
-  await calm(shards, 1000);
+  await calm(shards, 30_000);
   await give(shards);
   t.strictSame(running(), [], 'no actor is left');
   t.equal(core.isOurs('NL-EMS'), false);

@@ -88,8 +88,8 @@ t.test(
       const name = `${status}/${json.status_code}`;
       answers[kind].set(name, (answers[kind].get(name) ?? 0) + 1);
       if (status === 200 && json.status_code === 1000) return;
-      // On a slow machine the receiver, which shares it, may be later than a forward waits.
-      if (kind === 'driver' && name === '504/4002') return;
+      // On a slow machine the receiver, which shares it, may be later than a forward waits, or close a connection that is just used.
+      if (kind === 'driver' && (name === '504/4002' || name === '502/4003')) return;
       const isShed = status === 503 && json.status_code === 3000 && /^[1-9]\d*$/.test(headers.get('retry-after') ?? '');
       if (!isShed || Number.isNaN(Date.parse(json.timestamp)))
         wrong.push(`${kind} ${name} ${headers.get('retry-after')}`);

@@ -154,7 +154,7 @@ const rows: readonly Row[] = [
   {
     name: 'a head and then silence',
     answer: (socket) => socket.write(http(200, ok).slice(0, -10)),
-    call: { timeoutMs: 150 },
+    call: { timeoutMs: 3_000 },
     expected: ['timeout', 200, null],
   },
 ];
@@ -169,11 +169,11 @@ for (const { name, answer, call, expected } of rows) {
 }
 
 t.test('Nobody listening is unavailable, and so is a name that does not resolve', async (t) => {
-  const client = clientOf(t);
+  const client = clientOf(t, { connectMs: 60_000, headMs: 60_000 });
   const gone = await stranger(() => {});
   await gone.close();
   t.same(gist(await client.call(callOf(gone.url))), ['unavailable', null, null]);
-  t.same(gist(await client.call(callOf('http://partner.invalid'))), ['unavailable', null, null]);
+  t.same(gist(await client.call(callOf('http://partner.invalid', { timeoutMs: 60_000 }))), ['unavailable', null, null]);
 });
 
 t.test('A slow drip of bytes does not outlive the limit of the exchange', async (t) => {
@@ -182,7 +182,7 @@ t.test('A slow drip of bytes does not outlive the limit of the exchange', async 
     const drip = setInterval(() => socket.write(' '), 20);
     socket.on('close', () => clearInterval(drip));
   });
-  const outcome = await clientOf(t).call(callOf(partner.url, { timeoutMs: 300 }));
+  const outcome = await clientOf(t).call(callOf(partner.url, { timeoutMs: 3_000 }));
   t.same(gist(outcome), ['timeout', 200, null]);
 });
 
@@ -197,10 +197,10 @@ t.test('A body may take longer than the head', async (t) => {
   const partner = await partnerOf(t, (socket) => {
     const answer = http(200, ok);
     socket.write(answer.slice(0, -5));
-    setTimeout(() => socket.write(answer.slice(-5)), 400);
+    setTimeout(() => socket.write(answer.slice(-5)), 4_000);
   });
-  const client = clientOf(t, { headMs: 100 });
-  t.equal((await client.call(callOf(partner.url))).class, 'delivered');
+  const client = clientOf(t, { headMs: 3_000 });
+  t.equal((await client.call(callOf(partner.url, { timeoutMs: 60_000 }))).class, 'delivered');
 });
 
 t.test('A TLS handshake that never ends is a time-out of the connection', async (t) => {
@@ -215,7 +215,8 @@ t.test('A call that waits for a free connection keeps its own limit, and is not 
   const held: Socket[] = [];
   const partner = await partnerOf(t, (socket) => void held.push(socket));
   const client = clientOf(t, { connectionsMax: 1 });
-  const first = client.call(callOf(partner.url));
+  const first = client.call(callOf(partner.url, { timeoutMs: 60_000 }));
+  while (held.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
   const waiting = await client.call(callOf(partner.url, { timeoutMs: 100, correlationId: 'waiting' }));
   t.equal(waiting.class, 'timeout');
   held[0]?.write(http(200, ok));

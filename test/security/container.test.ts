@@ -4,10 +4,10 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
 
 const lines = readFileSync('Dockerfile', 'utf8')
   .split('\n')
@@ -47,7 +47,7 @@ t.test('its health check tells a hub that serves from one that does not', async 
     spawnSync(process.execPath, args, { env: { PATH: process.env.PATH, HUB_PORT: String(port) }, timeout: 30_000 })
       .status;
   t.equal(run(), 1, 'nobody there');
-  const hub = await startChildHub({ dataDir: join(t.testdir({}), 'data'), port });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port });
   t.teardown(() => hub.kill());
   t.equal(run(), 0, 'a hub that serves');
 });

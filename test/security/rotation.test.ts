@@ -37,7 +37,7 @@ const environment = ({ dataDir, port }: Place, env: Env) => ({
 
 /** What a start that must fail says; it is stopped should it not fail. */
 function refusedStart(place: Place, env: Env): { status: number | null; said: string } {
-  const options = { env: environment(place, env), encoding: 'utf8', timeout: 20_000 } as const;
+  const options = { env: environment(place, env), encoding: 'utf8', timeout: 120_000 } as const;
   const { status, stderr } = spawnSync(process.execPath, [command, 'serve'], options);
   return {
     status,

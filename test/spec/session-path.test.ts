@@ -65,7 +65,7 @@ const cdr = {
 
 /** Polls; the limit is only there so that a broken test ends. */
 async function until(what: string, holds: () => boolean): Promise<void> {
-  for (const end = Date.now() + 30_000; !holds(); ) {
+  for (const end = Date.now() + 60_000; !holds(); ) {
     if (Date.now() > end) throw new Error(`it never came to: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

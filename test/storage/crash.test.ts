@@ -23,11 +23,14 @@ function start(role: string, directory: string): { child: ChildProcess; lines: A
 /** Lets the child say this many lines, kills it, and gives all that it said. */
 async function killAfter(role: string, directory: string, count: number): Promise<string[]> {
   const { child, lines } = start(role, directory);
+  // Its lock is there until it has gone.
+  const gone = new Promise((resolve) => child.once('close', resolve));
   const said: string[] = [];
   for await (const line of lines) {
     said.push(line);
     if (said.length === count) child.kill('SIGKILL');
   }
+  await gone;
   return said;
 }
 

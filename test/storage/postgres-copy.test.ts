@@ -79,7 +79,7 @@ function suite(server: PostgresServer): void {
       const url = urls.get(place) ?? fresh();
       if (!urls.has(place) && existsSync(join(place, 'manifest.json'))) await copyToPostgres(join(place, 'store'), url);
       urls.set(place, url);
-      return openPostgresStore({ url, node: 'test' });
+      return openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
     },
     { ownDirectory: false },
   );
@@ -92,7 +92,7 @@ function suite(server: PostgresServer): void {
     const copied = await copyToPostgres(directory, url, (step) => steps.add(step));
     t.match(copied, { head: 240, horizon: 60, events: 184, deliveries: 3, floors: 1 });
     t.ok(steps.has('copying') && steps.has('verifying'));
-    const store = await openPostgresStore({ url, node: 'test' });
+    const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
     t.teardown(() => store.close());
     t.strictSame(await everything(store), held);
     t.equal(store.shardOf('NL-TNM'), 0, 'a copied store keeps its one shard');
@@ -106,7 +106,7 @@ function suite(server: PostgresServer): void {
     const held = await embedded(join(root, 'store'));
     const url = fresh();
     await copyToPostgres(join(root, 'store'), url);
-    const store = await openPostgresStore({ url, node: 'test' });
+    const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
     const manifest = await store.backup(join(root, 'backup'));
     await store.close();
     t.match(manifest, { heads: { 0: 240 }, horizons: { 0: 60 }, events: 184, deliveries: 3 });
@@ -127,7 +127,7 @@ function suite(server: PostgresServer): void {
     const open = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
     await t.rejects(copyToPostgres(directory, url), { message: /is in use by another process/ });
     await open.close();
-    const other = await openPostgresStore({ url, node: 'other' });
+    const other = await openPostgresStore({ url, node: 'other', ttlMs: 60_000 });
     await t.rejects(copyToPostgres(directory, url), { message: /is in use by the hub other/ });
     await other.close();
     await copyToPostgres(directory, url);
@@ -135,7 +135,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('[S10] a log in several shards is not backed up in this form, in words', async (t) => {
-    const store = await openPostgresStore({ url: fresh(), node: 'test' });
+    const store = await openPostgresStore({ url: fresh(), node: 'test', ttlMs: 60_000 });
     t.teardown(() => store.close());
     const fence = store.held(7);
     if (fence === null) throw new Error('no fence');

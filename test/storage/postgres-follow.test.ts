@@ -31,7 +31,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('the heads of all shards are those of the database, whoever wrote them', async (t) => {
-    const writer = await openPostgresStore({ url: server.url('heads', '&shards=256'), node: 'writer' });
+    const writer = await openPostgresStore({ url: server.url('heads', '&shards=256'), node: 'writer', ttlMs: 60_000 });
     t.teardown(() => writer.close());
     const reader = await openPostgresStore({
       ...{ url: server.url('heads', '&shards=256'), node: 'reader', nodeUrl: 'http://reader' },
@@ -51,7 +51,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('followed is what is owed to the receivers, or of a type that begins so, by shard and in order', async (t) => {
-    const store = await openPostgresStore({ url: server.url('follow', '&shards=256'), node: 'test' });
+    const store = await openPostgresStore({ url: server.url('follow', '&shards=256'), node: 'test', ttlMs: 60_000 });
     t.teardown(() => store.close());
     await filled(store, [mine, theirs]);
     const streams = async (fields: Partial<FollowQuery>) =>
@@ -72,7 +72,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('it is cut in each shard by number and by the characters of bodies; at least one comes', async (t) => {
-    const store = await openPostgresStore({ url: server.url('cut', '&shards=256'), node: 'test' });
+    const store = await openPostgresStore({ url: server.url('cut', '&shards=256'), node: 'test', ttlMs: 60_000 });
     t.teardown(() => store.close());
     await filled(store, [mine, theirs]);
     const to = ['A', 'B', 'C'];
@@ -88,7 +88,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('stretches of several shards come in one answer, and a hole in one is damage', async (t) => {
-    const store = await openPostgresStore({ url: server.url('ranges', '&shards=256'), node: 'test' });
+    const store = await openPostgresStore({ url: server.url('ranges', '&shards=256'), node: 'test', ttlMs: 60_000 });
     t.teardown(() => store.close());
     await filled(store, [mine, theirs]);
     const ranges = [
@@ -106,7 +106,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('open rows of several receivers come from all shards; what was delivered does not', async (t) => {
-    const store = await openPostgresStore({ url: server.url('rows', '&shards=256'), node: 'test' });
+    const store = await openPostgresStore({ url: server.url('rows', '&shards=256'), node: 'test', ttlMs: 60_000 });
     t.teardown(() => store.close());
     await filled(store, [mine, theirs]);
     for (const shard of [mine, theirs]) {

@@ -35,9 +35,9 @@ async function startNode(t: Test, url: string, name: string) {
 
 type Node = Awaited<ReturnType<typeof startNode>>;
 
-async function openNode(t: Test, url: string, node: string): Promise<PostgresStore & { gains: Fence[] }> {
+async function openNode(t: Test, url: string, node: string, ttl = ttlMs): Promise<PostgresStore & { gains: Fence[] }> {
   const gains: Fence[] = [];
-  const store = await openPostgresStore({ url, node, sole: false, ttlMs, gained: (fence) => gains.push(fence) });
+  const store = await openPostgresStore({ url, node, sole: false, ttlMs: ttl, gained: (fence) => gains.push(fence) });
   t.teardown(() => store.close());
   return Object.assign(store, { gains });
 }
@@ -62,20 +62,30 @@ async function mustBeWhole(t: Test, store: PostgresStore, nodes: readonly Node[]
 function suite(server: PostgresServer): void {
   t.test('a node that joins gets its share, one that leaves hands it over; each shard has one owner', async (t) => {
     const url = server.url('joining');
-    const a = await openNode(t, url, 'a');
+    const a = await openNode(t, url, 'a', 30_000);
     await holdsAll(a);
-    const b = await openNode(t, url, 'b');
-    await until(() => heldBy(a).length + heldBy(b).length === shards.length && heldBy(b).length > 0);
+    const b = await openNode(t, url, 'b', 30_000);
+    const beat = () => Promise.all([a.poke(), b.poke()]);
+    await until(async () => {
+      await beat();
+      return heldBy(a).length + heldBy(b).length === shards.length && heldBy(b).length > 0;
+    });
     const [ofA, ofB] = [heldBy(a), heldBy(b)];
     t.ok(ofA.length > 80 && ofB.length > 80, `${ofA.length} and ${ofB.length}`);
     t.ok(ofA.every((shard) => !ofB.includes(shard)));
     for (const shard of ofB) t.ok((b.held(shard)?.token ?? 0) === 2, 'the token grew');
     const [shard = 0] = ofB;
-    await until(() => a.owner(shard)?.name === 'b');
+    await until(async () => {
+      await beat();
+      return a.owner(shard)?.name === 'b';
+    });
     const fence = b.held(shard);
     if (fence === null) throw new Error('no fence');
     await b.append({ fence, idem: 'x', events: [event()] });
-    await until(() => a.head(shard) === 1);
+    await until(async () => {
+      await beat();
+      return a.head(shard) === 1;
+    });
     t.equal((await a.read({ shard, after: 0, limit: 9 })).length, 1, 'any node reads what any node wrote');
     await b.close();
     await a.poke();
@@ -85,7 +95,7 @@ function suite(server: PostgresServer): void {
 
   t.test('[S4] a late append of a node whose shards were taken is Fenced and writes nothing', async (t) => {
     const url = server.url('late');
-    const a = await openPostgresStore({ url, node: 'a', sole: false, ttlMs: 60_000 });
+    const a = await openPostgresStore({ url, node: 'a', sole: false, ttlMs: 600_000 });
     t.teardown(() => a.close());
     await holdsAll(a);
     const fence = a.held(3);
@@ -100,7 +110,7 @@ function suite(server: PostgresServer): void {
     await t.rejects(a.settle(fence, [{ dest: 'A', shard: 3, seq: 1, state: 'DEAD', data: null }], []), Fenced);
     t.equal(await b.delivery('A', 3, 1), null);
     t.equal((await b.read({ shard: 3, after: 0, limit: 9 })).length, 1);
-    await until(() => a.held(3) === null);
+    await until(() => a.held(3) === null && b.held(3) !== null);
     t.ok((b.held(3)?.token ?? 0) > fence.token);
     const held = b.held(3);
     if (held === null) throw new Error('no fence');
@@ -120,8 +130,12 @@ function suite(server: PostgresServer): void {
       await holdsAll(store);
       const taken = store.gains.slice(before);
       t.ok(taken.length > 80 && taken.every(({ token }) => token > 1), `${taken.length} gained`);
-      for (const fence of taken.slice(0, 20))
-        await store.append({ fence, idem: 'on', events: [event({ stream: `on ${fence.shard}` })] });
+      for (const { shard } of taken.slice(0, 20)) {
+        await until(() => store.held(shard) !== null);
+        const fence = store.held(shard);
+        if (fence === null) throw new Error('no fence');
+        await store.append({ fence, idem: 'on', events: [event({ stream: `on ${shard}` })] });
+      }
       await mustBeWhole(t, store, [dying]);
     },
   );
@@ -137,7 +151,7 @@ function suite(server: PostgresServer): void {
       const told = sleeper.said.length;
       const gained = other.lines('gained').length;
       await until(() => other.lines('gained').length + gained > shards.length);
-      await until(() => new Set(other.acknowledged().map(([shard]) => shard)).size === 8);
+      await until(() => new Set(other.acknowledged().map(([shard]) => shard)).size === 16);
       sleeper.child.kill('SIGCONT');
       await until(() => sleeper.said.slice(told).some((line) => line.startsWith('lost ')));
       const acks = sleeper.acknowledged().length;
@@ -153,7 +167,7 @@ function suite(server: PostgresServer): void {
     'a node that is to be the only one does not begin beside another, and waits for one that was killed',
     async (t) => {
       const url = server.url('alone');
-      const first = await openPostgresStore({ url, node: 'first', nodeUrl: 'http://first', ttlMs });
+      const first = await openPostgresStore({ url, node: 'first', nodeUrl: 'http://first', ttlMs: 60_000 });
       const second = openPostgresStore({ url, node: 'second', ttlMs });
       await t.rejects(second, {
         name: 'StoreUnavailable',
@@ -165,7 +179,7 @@ function suite(server: PostgresServer): void {
       await until(() => killed.acknowledged().length > 0);
       killed.child.kill('SIGKILL');
       await killed.end;
-      const third = await openPostgresStore({ url, node: 'third', ttlMs });
+      const third = await openPostgresStore({ url, node: 'third', ttlMs: 6000 });
       t.teardown(() => third.close());
       t.equal(heldBy(third).length, shards.length);
       await mustBeWhole(t, third, [killed]);

@@ -20,7 +20,7 @@ function suite(server: PostgresServer): void {
     if (name === 'write.before') statements += 1;
   };
   const open = (place: string): Promise<PostgresStore> =>
-    openPostgresStore({ url: server.url(schemaAt(place)), node: 'test', onPoint });
+    openPostgresStore({ url: server.url(schemaAt(place)), node: 'test', onPoint, ttlMs: 60_000 });
 
   storeSuite(t, open);
   // `backupSuite` is in postgres-copy.test.ts, with the way back.

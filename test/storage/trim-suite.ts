@@ -5,6 +5,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import type { Test } from 'tap';
 import { type DeliveryRow, Fenced, type Kept, type NewEvent, type Store } from '../../storage/contract.ts';
+import { directoryFor } from '../support/directory.ts';
 import type { Opener } from './contract-suite.ts';
 import { append, event, row, trim } from './support.ts';
 
@@ -20,8 +21,9 @@ type Exam = (t: Test, store: Store, again: () => Promise<Store>, elsewhere: stri
 
 const promises = (t: Test, open: Opener) => (name: string, exam: Exam) =>
   t.test(name, async (t) => {
-    const elsewhere = t.testdir({ data: {} });
+    const elsewhere = directoryFor(t);
     const place = `${elsewhere}/data`;
+    mkdirSync(place);
     let store = await open(place);
     t.teardown(() => store.close());
     const again = async (): Promise<Store> => {

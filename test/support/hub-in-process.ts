@@ -15,10 +15,11 @@ export async function hubFor(
   dataDir: string = directoryFor(t),
 ): Promise<RunningHub> {
   const config = loadConfig({
-    env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', ...env },
+    // What a test holds back is not cut because the machine is slow.
+    env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_DELIVERY_TIMEOUT_MS: '60000', ...env },
     flags: {},
   });
-  const hub = await startHub(config, replaced);
+  const hub = await startHub(config, { headMs: 60_000, ...replaced });
   t.teardown(() => hub.close());
   return hub;
 }

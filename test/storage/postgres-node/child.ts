@@ -10,7 +10,7 @@ const [url = '', node = '', ttlMs = '1500'] = process.argv.slice(2);
 /** Resolves when it has left this process. */
 const say = (line: string): Promise<void> =>
   new Promise((resolve) => process.stdout.write(`${line}\n`, () => resolve()));
-const BUSY_SHARDS = 8;
+const BUSY_SHARDS = 16;
 
 let ending = false;
 const store = await openPostgresStore({
