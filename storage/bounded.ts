@@ -12,6 +12,8 @@ export class Bounded<T> {
   readonly #sizeOf: (value: T) => number;
   /** Goes on from the one that it gave last: a new one would walk over all that have gone. */
   #oldest = this.#kept.keys();
+  /** Taken out since it was new. */
+  #gone = 0;
   #characters = 0;
 
   /** `sizeOf`: characters of a value, which stay as many. */
@@ -36,11 +38,19 @@ export class Bounded<T> {
     if (value === undefined) return;
     this.#kept.delete(name);
     this.#characters -= this.#sizeOf(value);
+    this.#gone += 1;
+    // An iterator that stands still keeps alive every table that the map has had since, with all that was in it.
+    if (this.#gone > this.#kept.size) this.#begin();
+  }
+
+  #begin(): void {
+    this.#oldest = this.#kept.keys();
+    this.#gone = 0;
   }
 
   #dropOldest(): void {
     const { value, done } = this.#oldest.next();
-    if (done) this.#oldest = this.#kept.keys();
+    if (done) this.#begin();
     else this.delete(value);
   }
 }
