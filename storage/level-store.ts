@@ -258,8 +258,7 @@ function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, l
       found.recent.delete(key);
     } else {
       const { kind, owner, id, shelf, upd, body } = put;
-      const entry = found.order.place(put, shelf, upd);
-      if (entry !== undefined) found.listed.delete(entry);
+      found.order.place(put, shelf, upd);
       found.recent.add(key, { kind, owner, id, shelf, upd, body, data, seq: last });
     }
   }

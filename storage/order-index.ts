@@ -52,18 +52,25 @@ export interface Page {
 
 export class OrderIndex {
   readonly #kinds = new Map<string, Kind>();
+  readonly #touched: (entry: string) => void;
 
-  /** Puts a row at its place, from wherever it stood, and returns its entry; one with a null shelf stands on no list. */
-  place(key: RowKey, shelf: string | null, upd: string): string | undefined {
+  /** `touched` is told of each entry at which a row was written, and of each that a row has left. */
+  constructor(touched: (entry: string) => void = () => {}) {
+    this.#touched = touched;
+  }
+
+  /** Puts a row at its place, from wherever it stood; one with a null shelf stands on no list. */
+  place(key: RowKey, shelf: string | null, upd: string): void {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
     const entry = shelf === null ? undefined : sortable([upd, key.owner, key.id, shelf].join(NUL));
     const old = kind.entries.get(name);
-    if (entry !== undefined && entry === old) return entry;
-    if (old !== undefined) takeOut(kind, name, old);
+    if (entry !== undefined) this.#touched(entry);
+    if (entry !== undefined && entry === old) return;
+    if (old !== undefined) this.#takeOut(kind, name, old);
     if (shelf === null || entry === undefined) {
       kind.hasUnlisted = true;
-      return undefined;
+      return;
     }
     kind.entries.set(name, entry);
     let list = kind.shelves.get(shelf);
@@ -72,7 +79,6 @@ export class OrderIndex {
       kind.shelves.set(shelf, list);
     }
     list.add(entry);
-    return entry;
   }
 
   /** The row is gone. */
@@ -80,7 +86,7 @@ export class OrderIndex {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
     const old = kind.entries.get(name);
-    if (old !== undefined) takeOut(kind, name, old);
+    if (old !== undefined) this.#takeOut(kind, name, old);
   }
 
   has(key: RowKey): boolean {
@@ -121,6 +127,15 @@ export class OrderIndex {
     return { entries: take(windows, query.limit), total, offset };
   }
 
+  #takeOut(kind: Kind, name: string, old: string): void {
+    const shelf = restored(old.slice(old.lastIndexOf(NUL) + 1));
+    const list = kind.shelves.get(shelf);
+    list?.remove(old);
+    if (list?.size === 0) kind.shelves.delete(shelf);
+    kind.entries.delete(name);
+    this.#touched(old);
+  }
+
   #kind(name: string): Kind {
     let kind = this.#kinds.get(name);
     if (kind === undefined) {
@@ -133,14 +148,6 @@ export class OrderIndex {
 
 /** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
 const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
-
-function takeOut(kind: Kind, name: string, old: string): void {
-  const shelf = restored(old.slice(old.lastIndexOf(NUL) + 1));
-  const list = kind.shelves.get(shelf);
-  list?.remove(old);
-  if (list?.size === 0) kind.shelves.delete(shelf);
-  kind.entries.delete(name);
-}
 
 /** What an entry says. [O4] */
 export function placeOf(kind: string, entry: string): Place {

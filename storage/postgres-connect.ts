@@ -15,8 +15,9 @@ import type { PostgresAddress } from './postgres-url.ts';
 export type Durability = 'flushed' | 'lazy';
 
 const CONNECT_MS = 1500;
-/** A wait is counted in so many ticks: one in which this process itself stood still says nothing of the server. */
-const TICKS = 15;
+/** A wait is looked at so many times, and counts as no longer than a third for each: that this process stood still says nothing of the server. */
+const LOOKS = 15;
+const STOP_PART = 1 / 3;
 const READERS_MAX = 8;
 const KEEP_ALIVE_MS = 5000;
 const INT8 = 20;
@@ -197,11 +198,14 @@ export function destroy(client: Client): void {
 
 /** An answer, or the end of the connection that should have given it. */
 export async function within<T>(client: Client, timeoutMs: number, answer: Promise<T>): Promise<T> {
-  let left = TICKS;
+  let left = timeoutMs;
+  let lookedAt = performance.now();
   const timer = setInterval(() => {
-    left -= 1;
-    if (left === 0) destroy(client);
-  }, timeoutMs / TICKS);
+    const now = performance.now();
+    left -= Math.min(now - lookedAt, timeoutMs * STOP_PART);
+    lookedAt = now;
+    if (left <= 0) destroy(client);
+  }, timeoutMs / LOOKS);
   try {
     return await answer;
   } catch (error) {

@@ -183,8 +183,11 @@ export class Leases {
     this.#nodes = withShares(nodes, [...rightful.values()]);
     this.#owners = new Map(rows.flatMap(({ id: shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     if (this.#leaving) return;
-    this.#steadySince ??= begun;
-    const isSteady = performance.now() - this.#steadySince >= ttlMs;
+    const now = performance.now();
+    // Whoever did not reach the database for a whole lease begins to judge anew. [Q4]
+    if (now - this.#renewedAt >= ttlMs) this.interrupted();
+    this.#steadySince ??= now;
+    const isSteady = now - this.#steadySince >= ttlMs;
     const known = new Set(nodes.map((node) => node.id));
     const takes: ShardRow[] = [];
     const leaves: Fence[] = [];

@@ -197,10 +197,7 @@ export class Reads {
     if (unknown.length === 0) return rows;
     const keep = listed.reading(unknown);
     const found = await this.#found(mounted, kind, unknown, false);
-    for (const [i, entry] of unknown.entries()) {
-      const row = found[i];
-      if (row) keep(entry, row);
-    }
+    for (const [n, row] of found.entries()) if (row) keep(n, row);
     let next = 0;
     return rows.map((row) => row ?? found[next++]);
   }

@@ -71,15 +71,16 @@ interface Expected {
 
 /** What one pass carries along. */
 class Pass {
+  readonly #listed = new ListedRows();
   readonly found: Found = {
     head: 0,
     horizon: NO_HORIZON,
     token: 0,
-    order: new OrderIndex(),
+    order: new OrderIndex((entry) => this.#listed.delete(entry)),
     open: new OpenDeliveries(),
     commits: new RecentCommits(),
     recent: new RecentRows(),
-    listed: new ListedRows(),
+    listed: this.#listed,
     damagedRows: new Map(),
     faults: [],
     isSound: true,

@@ -1,4 +1,6 @@
 /** Which servers and addresses are taken and which are refused, each for a reason that is named; and how a schema is made. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres-settings.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
@@ -69,6 +71,17 @@ t.test('an address names hosts, schema and what is known of the server; nothing 
     ['postgres://db1/ocpi?pool=3', /unknown "pool"/],
   ] as const)
     t.throws(() => parsePostgresUrl(url), { name: 'TypeError', message: why });
+});
+
+t.test('a server that takes connections and says nothing is given up, in words', async (t) => {
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  await t.rejects(openPostgresStore({ url: `postgres://hub@127.0.0.1:${port}/ocpi?single=1`, node: 'test' }), {
+    name: 'StoreUnavailable',
+    message: `no database server takes writes: 127.0.0.1:${port} timeout expired`,
+  });
 });
 
 function suite(server: PostgresServer): void {
