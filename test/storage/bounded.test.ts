@@ -2,7 +2,7 @@
  * What is kept in memory by name: how much, and that nothing else stays with it.
  */
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { Bounded } from '../../storage/bounded.ts';
@@ -30,7 +30,7 @@ t.test('the oldest go first, whatever was taken out before', async (t) => {
 });
 
 t.test('what was written over is let go, also while nothing has to go for want of room', async (t) => {
-  const child = join(import.meta.dirname, 'bounded-child.ts');
+  const child = fileURLToPath(new URL('./bounded-child.ts', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [...process.execArgv, '--expose-gc', child]);
   const told = JSON.parse(/^told (.*)$/m.exec(stdout)?.[1] ?? 'null') as { grown: number; last: number };
   t.equal(told.last, 1000);
