@@ -434,7 +434,7 @@ export function storeSuite(t: Test, open: Opener): void {
       let seen = 0;
       const read = async () => {
         for (; version < 400; seen += 1) {
-          // What is in memory is read without a turn of the loop, which writing needs.
+          // A store in memory needs no turn of the loop, which the others of this test do.
           await turn();
           const before = new Map(written);
           const found = await bodies();
@@ -445,6 +445,7 @@ export function storeSuite(t: Test, open: Opener): void {
         for (const id of ids) {
           version += 1;
           await write(version, id);
+          await turn();
         }
       };
       const shuffled = (offset: number) => Array.from({ length: 100 }, (_, n) => names[(n * 7 + offset) % 40] ?? '');
