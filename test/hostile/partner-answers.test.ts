@@ -111,7 +111,7 @@ async function sceneFor(t: Test): Promise<Scene & { behave(behaviour: Behaviour)
   const behave = (next: Behaviour) => {
     behaviour = next;
   };
-  const hub = await hubFor(t);
+  const hub = await hubFor(t, { HUB_DELIVERY_TIMEOUT_MS: '5000' });
   const pair = await routedPair(t, hub);
   await pair.cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
   return { hub, ...pair, liar, behave };

@@ -16,10 +16,10 @@ export async function hubFor(
 ): Promise<RunningHub> {
   const config = loadConfig({
     // What a test holds back is not cut because the machine is slow.
-    env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_DELIVERY_TIMEOUT_MS: '60000', ...env },
+    env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_DELIVERY_TIMEOUT_MS: '30000', ...env },
     flags: {},
   });
-  const hub = await startHub(config, { headMs: 60_000, ...replaced });
+  const hub = await startHub(config, { headMs: 30_000, ...replaced });
   t.teardown(() => hub.close());
   return hub;
 }
