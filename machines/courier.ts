@@ -3,10 +3,10 @@
  *
  * Door. `flowing`: deliveries go out. `suspended`: it unregistered, nothing more is sent; what was still owed is taken out and
  * ends as dead letters. Hold. `none`, or `paused`: the operator keeps deliveries back.
- * Circuit. `closed`: as many at a time as `slots`, which grow 1, 2, 4, 8 after an illness. `backingOff`: none until the circuit
+ * Circuit. `closed`: as many at a time as `slots`, which double from 1 after an illness. `backingOff`: none until the circuit
  * half-opens. `trying`: one.
  *
- * C1  `allowance` is the only answer to "how many may be in flight".
+ * C1  `allowance` alone says how many deliveries the state of one partner allows at a time. What all partners together have left may be less.
  * C2  Whatever may let more go out names the effect `pump`; the hands do nothing unless it is named.
  */
 import { assign, type SnapshotFrom, setup } from 'xstate';
@@ -81,21 +81,10 @@ export const courierMachine = setup({
 export const isGrowing = ({ value, context }: SnapshotFrom<typeof courierMachine>): boolean =>
   value.circuit === 'closed' && context.slots < context.slotsMax;
 
-/** Of the slots that are free one partner takes at most one in so many. */
-const shareOfFree = 16;
-
-/**
- * How many deliveries may be in flight (of a suspended partner: may be taken out at a time). `free`: slots that all partners
- * together have left. The fewer there are the fewer one partner may have, one always: many that hang leave room for those that
- * do not. [C1]
- */
-export function allowance(
-  snapshot: SnapshotFrom<typeof courierMachine>,
-  free: number = Number.POSITIVE_INFINITY,
-): number {
+/** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [C1] */
+export function allowance(snapshot: SnapshotFrom<typeof courierMachine>): number {
   const { door, hold, circuit } = snapshot.value;
   if (door === 'suspended') return snapshot.context.slotsMax;
   if (hold === 'paused' || circuit === 'backingOff') return 0;
-  if (circuit === 'trying') return 1;
-  return Math.min(snapshot.context.slots, Math.max(1, Math.floor(free / shareOfFree)));
+  return circuit === 'trying' ? 1 : snapshot.context.slots;
 }

@@ -53,7 +53,9 @@ type CircuitEvent<Name extends CircuitName> =
   | { type: `${Name}.failed` | `${Name}.trying` | `${Name}.due` | `${Name}.neutral`; at: number }
   /** So many calls, one when absent. */
   | { type: `${Name}.reached`; at: number; calls?: number }
-  | { type: `${Name}.operatorOpened` | `${Name}.operatorClosed`; at: number };
+  | { type: `${Name}.operatorOpened` | `${Name}.operatorClosed`; at: number }
+  /** Credentials were exchanged: what was before is forgotten. */
+  | { type: `${Name}.renewed`; at: number };
 
 export type PartnerMachineEvent =
   | CircuitEvent<'sync'>
@@ -115,7 +117,10 @@ const machineSetup = setup({
       [circuit]: counted(context[circuit], event.at, failed, 'calls' in event ? event.calls : 1),
     })),
     open: assign(({ context, event }, { circuit }: { circuit: CircuitName }) => {
-      const memory = counted(context[circuit], event.at, true);
+      // An operator's act is no failure.
+      const memory = event.type.endsWith('.operatorOpened')
+        ? context[circuit]
+        : counted(context[circuit], event.at, true);
       const openMs = Math.min(memory.openMs * 2, context.rules.openMsMax[circuit]);
       return { [circuit]: { ...memory, successes: 0, until: event.at + memory.openMs, openMs } };
     }),
@@ -150,6 +155,7 @@ function circuit<Name extends CircuitName>(name: Name) {
     on: {
       [`${name}.operatorOpened`]: { target: `.open`, actions: opening(false) },
       [`${name}.operatorClosed`]: { target: `.closed`, actions: closing },
+      [`${name}.renewed`]: { target: `.closed`, actions: closing },
       [`${name}.wasOpened`]: { target: `.halfOpen` },
       [`${name}.wasClosed`]: { target: `.closed` },
     },

@@ -1,14 +1,14 @@
 /**
  * A hub on an open store: hub, doors, inspector and the way out, made together and closed in reverse order. Nothing listens yet.
  *
- * B1  Until everything recorded is back, 503 is answered.
+ * B1  Until everything recorded is back, what needs it is answered 503; pages, health and metrics are answered at once.
  * B3  A quarantined store serves operators alone.
  */
 import type { FastifyInstance } from 'fastify';
 import type { Shard, Store } from '../storage/contract.ts';
 import type { ClusterView } from './admin/cluster.ts';
 import { Problem } from './admin/problem.ts';
-import { adminServer } from './admin/server.ts';
+import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
 import { gate } from './admin/tokens.ts';
 import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
@@ -27,13 +27,22 @@ import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard } from './partners/egress.ts';
 import { partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
-import { bodiesMax, heldBytesMax, pageSizeMax, pressureGauge } from './pressure.ts';
+import {
+  bodiesMax,
+  connectionsMax,
+  heldBytesMax,
+  inFlightMax as inFlightBorne,
+  pageSizeMax,
+  pressureGauge,
+  turnOfLoop,
+} from './pressure.ts';
 import { hubKeys } from './secrets.ts';
 import { version } from './version.ts';
 
 /** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
 const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
-const unguarded: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+/** Doors to what is recorded. */
+const recorded = /^\/(ocpi|admin\/v1)(?:[/?#]|$)/;
 
 /** What outlives a hub, or stands outside of it. */
 export interface Surroundings {
@@ -47,6 +56,8 @@ export interface Surroundings {
   readonly mayCall?: PartnerClientOptions['mayCall'];
   /** In place of the client's own limit. */
   readonly headMs?: number;
+  /** In place of what the process's descriptors and memory bear. */
+  readonly inFlightMax?: number;
   readonly cluster?: () => ClusterView;
   /** Other hubs on the store. */
   readonly peers?: Peers | null;
@@ -66,7 +77,7 @@ export interface Assembled {
 
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
-  const { log, clock, random, metrics, publicUrl, mayCall, headMs } = around;
+  const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -76,14 +87,21 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     });
     const { adminToken, secrets } = await hubKeys(config, log, await sealedTokens(store));
     const egress = egressGuard(config.egressAllow, publicUrl);
-    const calls = { egress, closeGraceMs: 0, ...(mayCall && { mayCall }), ...(headMs !== undefined && { headMs }) };
-    const client = partnerClient(calls);
+    const userAgent = `ocpi-hub/${version}`;
+    const calls = {
+      egress,
+      userAgent,
+      closeGraceMs: 0,
+      ...(mayCall && { mayCall }),
+      ...(headMs !== undefined && { headMs }),
+    };
+    const client = partnerClient({ ...calls, keptMax: inFlightMax });
     closing.unshift(() => client.close());
     const pageClient = partnerClient({ ...calls, ...pageLimits });
     closing.unshift(() => pageClient.close());
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
-      ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax },
+      ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax, inFlightMax, turn: turnOfLoop },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
@@ -95,14 +113,15 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     let ready = false;
     const pressure = pressureGauge(created.forwardingLagMs);
     closing.unshift(async () => pressure.close());
-    const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, shed: metrics.shed });
-    const app = createHttpServer(config.tls ? { tls: config.tls } : {});
+    const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, pageMax: pageSizeMax, shed: metrics.shed });
+    const app = createHttpServer({ connectionsMax, ...(config.tls && { tls: config.tls }) });
+    answerProblems(app, log);
+    refuseUnknownPaths(app);
     app.addHook('onRequest', ({ url }, _reply, done) => {
-      if (!ready && !unguarded.has(url.split('?', 1)[0] ?? ''))
-        return done(new HubError('unavailable', { retryAfterS: 1 }));
-      // Of any object or party the newest state may be among what was lost: partners get no answer that may be wrong.
-      if (storeState === 'quarantined' && url.startsWith('/ocpi/'))
-        return done(new HubError('unavailable', { retryAfterS: 60 }));
+      const door = ready ? undefined : recorded.exec(url)?.[1];
+      if (door === 'ocpi') return done(new HubError('unavailable', { retryAfterS: 1 }));
+      if (door !== undefined)
+        return done(new Problem(503, 'the hub is recovering', { headers: { 'retry-after': '1' } }));
       done();
     });
     app.addHook('onResponse', ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }, done) => {
@@ -117,10 +136,13 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         rates: {
           listsPerMin: config.rateListsPerMin,
           commandsPerMin: config.rateCommandsPerMin,
+          exchangesPerMin: config.rateExchangesPerMin,
           otherPerMin: config.rateOtherPerMin,
         },
         now: () => clock.now(),
         admission: taken,
+        // Of any object or party the newest state may be among what was lost: partners get no answer that may be wrong.
+        isShut: () => storeState === 'quarantined',
       }),
     );
     const tokens = { adminToken, viewerToken: config.viewerToken, log };
@@ -129,6 +151,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const nodes = around.cluster && { cluster: around.cluster };
     await app.register(adminServer(created.hub, { ...tokens, metrics: exposition, ...nodes }));
     await app.register(consolePage(), { prefix: '/console' });
+    app.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
     const allow = gate(tokens);
     const inspector = createInspector(operations, {
       allow: (authorization) => allow(authorization, 'viewer'),

@@ -3,6 +3,8 @@
  *
  * C3  A flag beats its environment variable; an empty variable counts as unset.
  * C4  A bad value stops the start with one line: which setting, what it was, what is expected. Secrets are never shown.
+ * C5  So do variables `HUB_...` that are no settings: a misspelt one would set nothing and say nothing. The line names all of them, each
+ *     with the setting that it is nearly spelt like.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -46,8 +48,12 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
+/** Of the commands that speak to a hub; it may stand in the same environment. */
+const ofCommands = ['HUB_URL'];
+
 /** Throws `ConfigError`. Reads the TLS files, nothing else. */
 export function loadConfig(source: ConfigSource): Config {
+  refuseUnknown(source.env);
   const texts = new Map(settingNames.map((name) => [name, textOf(name, source)]));
   const parsed: Record<string, unknown> = {};
   for (const [name, text] of texts) parsed[keyOfSetting(name)] = parse(name, text);
@@ -56,7 +62,7 @@ export function loadConfig(source: ConfigSource): Config {
     ...values,
     dataDir: resolve(values.dataDir),
     tls: tlsOf(tlsCert, tlsKey),
-    egressAllow: egressAllow ?? (isLoopback(values.host) ? loopbackNetworks : []),
+    egressAllow: egressAllow ?? (isLoopback(values) ? loopbackNetworks : []),
     pageDefault: Math.min(pageDefault, values.pageMax),
   };
   if (config.viewerToken !== null && config.viewerToken === config.adminToken) {
@@ -90,6 +96,42 @@ export function listenUrl(config: Pick<Config, 'host' | 'tls'>, port: number): s
   return `${config.tls ? 'https' : 'http'}://${host}:${port}`;
 }
 
+/** [C5] */
+function refuseUnknown(env: ConfigSource['env']): void {
+  const known: readonly string[] = [...settingNames, ...ofCommands];
+  const isUnknown = (name: string) => name.startsWith('HUB_') && !known.includes(name) && env[name]?.trim();
+  const unknown = Object.keys(env).filter(isUnknown);
+  if (unknown.length === 0) return;
+  const named = unknown.map((name) => {
+    const meant = nearestSetting(name);
+    return meant ? `${name} (did you mean ${meant}?)` : name;
+  });
+  const are = unknown.length > 1 ? 'are not settings' : 'is not a setting';
+  throw new ConfigError(`${named.join(', ')} ${are}: ocpi-hub serve --help lists all of them`);
+}
+
+/** The setting that a misspelt name most likely means: three edits away at most, and fewer where the name is short. */
+function nearestSetting(name: string): SettingName | null {
+  const editsMax = Math.min(3, (name.length - 'HUB_'.length) / 3);
+  const near = settingNames.map((setting) => ({ setting, edits: editsBetween(name, setting) }));
+  const [nearest] = near.filter(({ edits }) => edits <= editsMax).sort((a, b) => a.edits - b.edits);
+  return nearest?.setting ?? null;
+}
+
+/** How many characters have to be put in, taken out or replaced to make one text of the other. */
+function editsBetween(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (const [i, char] of [...a].entries()) {
+    const next = [i + 1];
+    for (const [j, other] of [...b].entries()) {
+      const [left = 0, above = 0, before = 0] = [next[j], row[j + 1], row[j]];
+      next.push(Math.min(left + 1, above + 1, before + (char === other ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
 function textOf(name: SettingName, { env, flags }: ConfigSource): string | null {
   return flags[keyOfSetting(name)] ?? (env[name]?.trim() || settings[name].fallback);
 }
@@ -106,8 +148,10 @@ function refusal(name: SettingName, was: string, expected: string): ConfigError 
   return new ConfigError(`${name} (--${flagOfSetting(name)}) is ${was}: expected ${expected}`);
 }
 
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+/** Whether partners reach the hub on its own machine alone: a proxy on that machine listens for others, too. */
+function isLoopback({ publicUrl, host }: Pick<Config, 'publicUrl' | 'host'>): boolean {
+  const reached = publicUrl === null ? host : new URL(publicUrl).hostname.replace(/^\[|\]$/g, '');
+  return reached === 'localhost' || reached === '::1' || /^127(\.\d{1,3}){3}$/.test(reached);
 }
 
 function tlsOf(certPath: string | null, keyPath: string | null): Tls | null {

@@ -27,8 +27,9 @@ import type { CreatedHub } from './hub/create-hub.ts';
 import type { Clock } from './hub/ports.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
-import { createFrontServer, renewCertificate } from './ocpi/http-server.ts';
+import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { shardOf } from './placing.ts';
+import { connectionsMax } from './pressure.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -51,6 +52,8 @@ export interface Replaced {
   readonly random?: () => number;
   /** Milliseconds in which the head of a partner's answer must have come. */
   readonly headMs?: number;
+  /** Deliveries in flight to all partners together. */
+  readonly inFlightMax?: number;
   /** Hears how far the store has come. */
   readonly onPoint?: (name: string) => void;
 }
@@ -67,6 +70,13 @@ const systemClock: Clock = {
   clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout),
 };
 
+function logFor({ logLevel, egressAllow }: Config): ReturnType<typeof createLog> {
+  const log = createLog(logLevel);
+  const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
+  log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
+  return log;
+}
+
 /** A hub on the store that is configured. */
 export function startServing(config: Config, replaced: Replaced = {}): Promise<ServingHub> {
   return config.store === 'level' ? startHub(config, replaced) : startNode(config, replaced);
@@ -74,8 +84,8 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 
 /** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
-  const log = createLog(config.logLevel);
-  const { clock = systemClock, random = Math.random, headMs } = replaced;
+  const log = logFor(config);
+  const { clock = systemClock, random = Math.random, headMs, inFlightMax } = replaced;
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
@@ -88,13 +98,15 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
     metrics.cluster.role('owner');
-    const around = { log, clock, random, metrics, publicUrl, ...(headMs !== undefined && { headMs }) };
+    const limits = { ...(headMs !== undefined && { headMs }), ...(inFlightMax !== undefined && { inFlightMax }) };
+    const around = { log, clock, random, metrics, publicUrl, ...limits };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
     app.server.on('upgrade', inspector.upgrade);
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
+    logFailedAccepts(app.server, log);
     await created.begin();
     await hub.gain(new Set(Object.keys(store.health().heads).map(Number)));
     return {
@@ -109,7 +121,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 
 /** One of several hubs on a database, or the only one there. */
 async function startNode(config: Config, { clock = systemClock, random = Math.random }: Replaced): Promise<ServingHub> {
-  const log = createLog(config.logLevel);
+  const log = logFor(config);
   const metrics = createMetrics(version);
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
@@ -187,13 +199,14 @@ async function startNode(config: Config, { clock = systemClock, random = Math.ra
       look: pokes,
       log,
     });
-    const server = createFrontServer(config.tls ? { tls: config.tls } : {}, front.handle);
+    const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
     server.on('upgrade', front.upgrade);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen({ host: config.host, port: config.port }, resolve);
     });
     port = (server.address() as AddressInfo).port;
+    logFailedAccepts(server, log);
     closing.unshift(() => ended(server, front));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);

@@ -6,6 +6,7 @@
  *     sweeps a hub's again after as little as a fifth more of it, under load every few seconds, and where its helpers have no core of
  *     their own each sweep keeps requests and deliveries waiting for a tenth of a second and more.
  */
+import { existsSync, readFileSync } from 'node:fs';
 import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
@@ -35,14 +36,39 @@ const majorKind = 4;
 
 const mebibyte = 1024 * 1024;
 
+const limitsFile = '/proc/self/limits';
+
 /** Bytes that bodies and answers may hold: what is parsed from them takes a few times as much. */
 export const heldBytesMax = Math.min(512 * mebibyte, Math.max(8 * mebibyte, getHeapStatistics().heap_size_limit / 8));
 
 /** Characters of bodies on their way to partners; as many again wait to be sent. */
 export const bodiesMax = Math.min(32 * mebibyte, getHeapStatistics().heap_size_limit / 16);
 
-/** Characters of a page of objects: those that are read at the same time leave half of the room to others. */
-export const pageSizeMax = Math.min(8 * mebibyte, heldBytesMax / 8);
+/** Files and sockets that the process may have open; Node raises its own limit when it starts. Where the system does not tell: few. */
+const descriptorsMax = existsSync(limitsFile) ? descriptorsOf(readFileSync(limitsFile, 'utf8')) : 1024;
+
+/** Connections that callers may have: the console holds one file more for each, and the rest is for the store, the log and the calls to partners. */
+export const connectionsMax = Math.min(10_000, Math.max(16, Math.floor((descriptorsMax - 64) / 3)));
+
+/** Of the heap's limit for each delivery in flight: its socket with TLS takes some 64 KiB, most of them outside of the heap. */
+const heapPerDelivery = mebibyte / 2;
+
+/** Deliveries in flight: a quarter of the descriptors at most, and no more than memory bears. */
+export const inFlightMax = Math.floor(
+  Math.min(descriptorsMax / 4, getHeapStatistics().heap_size_limit / heapPerDelivery),
+);
+
+/** Of `limits` of proc(5): what the process has now. */
+export function descriptorsOf(limits: string): number {
+  const soft = /^Max open files +(\d+)/m.exec(limits)?.[1];
+  return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft);
+}
+
+/** Turns of the event loop so far. */
+export const turnOfLoop = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
+
+/** Characters of a page of objects: those that are read at the same time leave half of the room to others, and two fit the share of one partner. */
+export const pageSizeMax = Math.min(8 * mebibyte, heldBytesMax / 9);
 
 /** By how much a heap may grow between two sweeps, in bytes. [G1] */
 const growthMax = Math.min(128 * mebibyte, getHeapStatistics().heap_size_limit / 16);
@@ -59,7 +85,8 @@ export function growthPercent(used: number): number {
 
 export function pressureGauge(forwardingLagMs: () => number = () => 0): PressureGauge {
   const limit = getHeapStatistics().heap_size_limit;
-  const used = () => process.memoryUsage().heapUsed / limit;
+  // Not `process.memoryUsage`: it opens a file, and throws when there are no descriptors left.
+  const used = () => getHeapStatistics().used_heap_size / limit;
   // What is in use just before a sweep is mostly garbage: only what a sweep left counts, unless even less is in use now.
   let afterSweep = used();
   const spaceSweeps = () => setFlagsFromString(`--heap-growing-percent=${growthPercent(afterSweep * limit)}`);

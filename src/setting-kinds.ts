@@ -51,7 +51,7 @@ export function oneOf<const T extends string>(...values: T[]): Kind<T> {
 export const milliseconds = whole('ms', 1, timerMsMax);
 export const perMinute = whole('requests per minute', 1, 1_000_000_000);
 export const file = text('file', /\S/, 'a path');
-export const bearer = text('token', /^[\x21-\x7e]{1,256}$/, '1 to 256 printable ASCII characters without spaces');
+export const bearer = text('token', /^[\x21-\x7e]{24,256}$/, '24 to 256 printable ASCII characters without spaces');
 
 export const keys: Kind<string[]> = {
   schema: z

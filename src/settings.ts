@@ -162,7 +162,7 @@ export const settings = {
     meaning: 'private networks that the hub may call; other private, link-local and metadata addresses are refused',
     source: 'choice',
     consequence: 'a partner can make the hub call any address within',
-    otherwise: 'loopback if the hub listens on loopback alone, else none',
+    otherwise: 'loopback if the public URL is loopback, else none',
   }),
   HUB_COMMAND_TIMEOUT_MS: setting(milliseconds, '20000', {
     meaning: 'limit of one command forward, hub to CPO',
@@ -209,10 +209,10 @@ export const settings = {
     source: 'choice',
     consequence: 'an outage longer than this needs a re-drive',
   }),
-  HUB_DELIVERY_CONCURRENCY: setting(whole('requests', 1, 256), '8', {
-    meaning: 'deliveries in flight per receiving partner',
+  HUB_DELIVERY_CONCURRENCY: setting(whole('requests', 1, 256), '64', {
+    meaning: 'deliveries in flight per receiving partner at most; fewer where all partners together use up the room',
     source: 'choice',
-    consequence: 'higher, a backlog drains faster and the partner is loaded more',
+    consequence: 'a partner that answers in 50 ms gets at most 20 times as many a second; higher, it is loaded more',
   }),
   HUB_CIRCUIT_FAILURES: setting(whole('failures', 1, 1000), '5', {
     meaning: 'failures in a row that open a circuit',
@@ -262,6 +262,11 @@ export const settings = {
   HUB_RATE_COMMANDS_PER_MIN: setting(perMinute, '50', {
     meaning: 'commands per party',
     source: 'requirement',
+    consequence: 'beyond it the hub answers 429',
+  }),
+  HUB_RATE_EXCHANGES_PER_MIN: setting(perMinute, '10', {
+    meaning: 'POST and PUT of credentials per partner',
+    source: 'choice',
     consequence: 'beyond it the hub answers 429',
   }),
   HUB_RATE_OTHER_PER_MIN: setting(perMinute, '6000', {

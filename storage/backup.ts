@@ -11,14 +11,14 @@
  * P4  A backup of a running store rests as long as it works, piece by piece: neither requests nor commits wait for it.
  */
 import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BackupManifest, BackupOptions, Shard } from './contract.ts';
 import { chunks, type Database, type OnPoint, openDatabase } from './engine.ts';
 import * as keys from './keys.ts';
 import { inspect } from './records.ts';
-import { absent, MarkFile, manifestOf, mustCreate, syncDirectory } from './side-files.ts';
+import { absent, type Mark, MarkFile, manifestOf, mustCreate, syncDirectory } from './side-files.ts';
 import { examine } from './verify.ts';
 
 const FORMAT = 1;
@@ -38,6 +38,8 @@ export interface Source {
   readonly point: OnPoint;
   /** The store is used meanwhile. [P4] */
   readonly isRunning: boolean;
+  /** Its last end was clean, or what an unclean one took was made good when it was opened. [F8] */
+  readonly clean: boolean;
 }
 
 /** Awaited between two pieces. */
@@ -46,7 +48,7 @@ interface Pace {
 }
 
 /** A backup to be made, whatever it is made of. */
-export interface Plan extends Pick<Source, 'directory' | 'shard' | 'token' | 'point' | 'isRunning'> {
+export interface Plan extends Pick<Source, 'directory' | 'shard' | 'token' | 'point' | 'isRunning' | 'clean'> {
   /** Room that it may need. */
   readonly bytes: number;
   /** Writes the database into an empty directory. Resolves with the digest over every key and value in order. */
@@ -75,7 +77,7 @@ export async function writeBackup(source: Source, options: BackupOptions): Promi
 }
 
 export async function makeBackup(plan: Plan, options: BackupOptions): Promise<BackupManifest> {
-  const { directory, shard, token, point } = plan;
+  const { directory, shard, token, clean, point } = plan;
   const paced = { ...options, rest: plan.isRunning ? restful() : restless };
   await mustBeFree(directory);
   await mustFit(directory, plan.bytes);
@@ -88,7 +90,7 @@ export async function makeBackup(plan: Plan, options: BackupOptions): Promise<Ba
     point('backup.copied');
     const manifest = await examineCopy(join(partial, 'store'), shard, paced);
     if (manifest.digest !== copied) throw new Error('the backup does not hold what was written to it');
-    await writeMark(join(partial, 'store'), manifest.heads[shard] ?? 0, token);
+    await writeMark(join(partial, 'store'), { head: manifest.heads[shard] ?? 0, token, clean });
     await writeFile(join(partial, MANIFEST), sealed(manifest));
     await syncTree(partial);
     point('backup.synced');
@@ -236,11 +238,11 @@ export async function removeLeftover(partial: string): Promise<void> {
   await rm(partial, { recursive: true });
 }
 
-export async function writeMark(store: string, head: number, token: number): Promise<void> {
+export async function writeMark(store: string, mark: Omit<Mark, 'manifest'>): Promise<void> {
   const file = new MarkFile(join(store, 'mark'));
   await file.read();
   try {
-    await file.write({ head, token, manifest: await manifestOf(join(store, 'db')) });
+    await file.write({ ...mark, manifest: await manifestOf(join(store, 'db')) });
   } finally {
     await file.close();
   }
@@ -252,19 +254,21 @@ function sealed(manifest: BackupManifest): string {
   return `${JSON.stringify({ ...manifest, checksum: sha256(JSON.stringify(manifest)) }, null, 2)}\n`;
 }
 
-/** Every file, then every directory that names it. */
+/** Every file, then every directory that names it; from then on they are their owner's alone, whatever they were copied from. */
 export async function syncTree(directory: string): Promise<void> {
   for (const entry of await readdir(directory, { withFileTypes: true })) {
     const path = join(directory, entry.name);
     if (entry.isDirectory()) await syncTree(path);
     else await syncFile(path);
   }
+  await chmod(directory, 0o700);
   await syncDirectory(directory);
 }
 
 async function syncFile(path: string): Promise<void> {
   const file = await open(path, 'r');
   try {
+    await file.chmod(0o600);
     await file.sync();
   } finally {
     await file.close();

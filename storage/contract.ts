@@ -83,6 +83,9 @@ export interface Row extends RowKey {
   readonly seq: Seq;
 }
 
+/** Characters of a body up to which nobody asks how long it is before it is read. */
+export const smallBody = 65_536;
+
 /** A row to be written, or removed when `gone`. */
 export type Put = (Omit<Row, 'seq'> & { readonly gone?: false }) | (RowKey & { readonly gone: true });
 
@@ -199,7 +202,7 @@ export interface EventQuery {
   readonly after: Seq;
   /** At most this many. */
   readonly limit: number;
-  /** No more once their bodies have so many characters together; at least one comes. */
+  /** No more once their records have about so many characters together; at least one comes. */
   readonly size?: number;
   /** Only events owed to this party. */
   readonly to?: string;
@@ -335,6 +338,11 @@ export interface Store extends Outbox {
   trim(trim: Trim): Promise<void>;
 
   get(key: RowKey): Promise<Row | null>;
+  /**
+   * At least as many characters as the bodies of these rows have together, without reading them. A body of up to `smallBody` may count
+   * nothing, and so does a row that is not there.
+   */
+  size(keys: readonly RowKey[]): Promise<number>;
   list(query: ListQuery): Promise<ListPage>;
   /** Every row of a kind (of one owner, when given), listed or not, in order of owner and id. */
   scan(kind: string, owner?: string): AsyncIterable<Row>;

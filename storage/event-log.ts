@@ -162,7 +162,7 @@ export class EventReader {
         const event = this.#event(key, value);
         if (event === null || (to !== undefined && !event.to.includes(to))) continue;
         found.push(event);
-        characters += event.body?.length ?? 0;
+        characters += value.length;
         if (found.length === limit || characters >= size) return found;
       }
     }

@@ -2,11 +2,12 @@
  * Floors that rely on rows which the log has lost.
  *
  * A commit that is lost leaves a hole in the sequence. A batch of settles leaves none: where the engine dropped one from the middle of
- * its log, a later one has a floor that passes deliveries whose rows are gone, and they would count as delivered. Every delivery that
- * was tried has a row until the horizon passes it, so what was lost can be told from the log: it is owed, at or below the floor, and
- * has no row. Floors go back below it, and it is sent again. [S6]
+ * its log, or a power cut took the end of a closed log and left the next one, a later batch has a floor that passes deliveries whose
+ * rows are gone, and they would count as delivered. Every delivery that was tried has a row until the horizon passes it, so what was
+ * lost can be told from the log: it is owed, at or below the floor, and has no row. Floors go back below it, and it is sent again. [S6]
  *
- * Only after a loss: a remembered success that was damaged is left out for good reason, and its floor stands for it. [V4]
+ * Only after an unclean end or a loss that was seen: a remembered success that was damaged is left out for good reason, and after a
+ * clean end its floor stands for it. [V4] After an unclean one it is sent again: that is better than forgetting what was lost.
  */
 import type { Seq, Shard } from './contract.ts';
 import { chunks, type Database, SYNCED } from './engine.ts';
@@ -17,23 +18,8 @@ import { encode, headOf } from './records.ts';
 import type { Found } from './verify.ts';
 
 /** Of a database without faults. */
-export async function lowerFloors(db: Database, shard: Shard, { horizon, open }: Found): Promise<void> {
-  const floors = new Map((await readFloors(db)).filter((floor) => floor.shard === shard).map((f) => [f.dest, f.seq]));
-  const highest = Math.max(0, ...floors.values());
-  if (highest <= horizon.seq) return;
-  const delivered = await deliveredIn(db, shard);
-  const lowered = new Map<string, Seq>();
-  const range = keys.between((seq) => keys.eventKey(shard, seq), horizon.seq + 1, highest);
-  for await (const chunk of chunks(db, range)) {
-    for (const [key, value] of chunk) {
-      const seq = keys.seqOf(key);
-      const [, , , , , to] = headOf(value) as EventHead;
-      for (const dest of to) {
-        if (seq > (floors.get(dest) ?? 0) || lowered.has(dest)) continue;
-        if (!delivered.get(dest)?.has(seq) && !open.has(dest, shard, seq)) lowered.set(dest, seq - 1);
-      }
-    }
-  }
+export async function lowerFloors(db: Database, shard: Shard, found: Found): Promise<void> {
+  const lowered = await doubtfulFloors(db, shard, found);
   if (lowered.size === 0) return;
   const batch = db.batch();
   for (const [dest, seq] of lowered) {
@@ -43,15 +29,41 @@ export async function lowerFloors(db: Database, shard: Shard, { horizon, open }:
   await batch.write(SYNCED);
 }
 
-async function deliveredIn(db: Database, shard: Shard): Promise<Map<string, Set<Seq>>> {
-  const found = new Map<string, Set<Seq>>();
-  for await (const chunk of chunks(db, keys.under('d/'))) {
-    for (const [key] of chunk) {
-      if (keys.shardOf(key) !== shard) continue;
-      const dest = keys.destOf(key);
-      const seqs = found.get(dest) ?? new Set();
-      found.set(dest, seqs.add(keys.seqOf(key)));
+/** Receiver → how far its floor can be believed, of each whose floor stands too high. */
+export async function doubtfulFloors(
+  db: Database,
+  shard: Shard,
+  { horizon, open }: Found,
+): Promise<ReadonlyMap<string, Seq>> {
+  const floors = new Map((await readFloors(db)).filter((floor) => floor.shard === shard).map((f) => [f.dest, f.seq]));
+  const highest = Math.max(0, ...floors.values());
+  const lowered = new Map<string, Seq>();
+  if (highest <= horizon.seq) return lowered;
+  const range = keys.between((seq) => keys.eventKey(shard, seq), horizon.seq + 1, highest);
+  for await (const chunk of chunks(db, range)) {
+    // Receiver → sequences of this chunk that its floor passes and that are not open.
+    const passed = new Map<string, Seq[]>();
+    for (const [key, value] of chunk) {
+      const seq = keys.seqOf(key);
+      const [, , , , , to] = headOf(value) as EventHead;
+      for (const dest of to) {
+        if (seq > (floors.get(dest) ?? 0) || lowered.has(dest) || open.has(dest, shard, seq)) continue;
+        const seqs = passed.get(dest);
+        if (seqs === undefined) passed.set(dest, [seq]);
+        else seqs.push(seq);
+      }
+    }
+    for (const [dest, seqs] of passed) {
+      const delivered = await deliveredWithin(db, dest, shard, seqs);
+      const lost = seqs.find((seq) => !delivered.has(seq));
+      if (lost !== undefined) lowered.set(dest, lost - 1);
     }
   }
-  return found;
+  return lowered;
+}
+
+/** Successes that are remembered between the first and the last of these sequences. */
+async function deliveredWithin(db: Database, dest: string, shard: Shard, seqs: readonly Seq[]): Promise<Set<Seq>> {
+  const range = keys.between((seq) => keys.deliveredKey(dest, shard, seq), seqs[0] ?? 0, seqs.at(-1) ?? 0);
+  return new Set((await db.keys(range).all()).map(keys.seqOf));
 }

@@ -26,6 +26,7 @@ import { isSuspect, OpeningFile } from './opening.ts';
 import { encode } from './records.ts';
 import {
   droppedAtOpen,
+  endedUncleanly,
   type Mark,
   MarkFile,
   manifestOf,
@@ -179,7 +180,7 @@ export class Keeper {
     await this.#dismount();
     if (wasOpen) {
       const manifest = await manifestOf(this.#database).catch(() => null);
-      const mark = { head: this.#head, token: this.#token, manifest };
+      const mark = { head: this.#head, token: this.#token, manifest, clean: true };
       await this.#markFile.write(mark).catch(() => {});
       if (this.#lasting !== undefined) await this.#opening.end();
     }
@@ -227,7 +228,7 @@ export class Keeper {
     }
   }
 
-  /** Opens and verifies; of ours only floors are written, where the log has lost what they rely on. */
+  /** Opens and verifies; of ours only floors are written, where the log may have lost what they rely on. */
   async #mount(): Promise<Mounted> {
     const mark = await this.#markFile.read();
     const createIfMissing = await mustCreate(this.#database, mark).catch((error: unknown) => {
@@ -246,7 +247,7 @@ export class Keeper {
       const found = await verify(db, this.#shard, mark, this.point);
       const isWhole = found.faults.length === 0;
       const isOwed = isLost || this.#warning !== null;
-      if (isWhole && isOwed) await lowerFloors(db, this.#shard, found);
+      if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, this.#shard, found);
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       clearTimeout(this.#lasting);

@@ -1,7 +1,8 @@
 /**
  * The embedded store: one LevelDB, one process, one shard. Meets every promise of `contract.ts`.
  *
- * L1  A commit is answered after its batch is on the disk, with the name of the file that holds it (F6), never before (S1).
+ * L1  A commit is answered after its batch is on the disk, with the name of the file that holds it and all that was written to the
+ *     file before (F6, F7), never before (S1).
  *     Memory changes after the batch, in its order.
  * L2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
  *     database does not reopen at once, its caller is told `OutcomeUnknown` and asks again with the same key.
@@ -122,7 +123,8 @@ class LevelStore extends Reads implements contract.Store {
     await new Promise<void>((resolve, reject) => {
       this.#committer.push({
         size: 0,
-        synced: false,
+        // The next trim counts on what this one left. [Z5]
+        synced: true,
         alone: true,
         stage: (batch) => {
           const { db, found } = this.keeper.writable();
@@ -151,11 +153,13 @@ class LevelStore extends Reads implements contract.Store {
     }
     const place = { directory, within: this.keeper.directory };
     const { token, point } = this.keeper;
-    return writeBackup({ db, shard: SHARD, token, ...place, point, isRunning: true }, options);
+    return writeBackup({ db, shard: SHARD, token, ...place, point, isRunning: true, clean: true }, options);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
+    // Settles that still wait are written first: the mark is about to say that everything is on the disk. [F8]
+    await this.#committer.idle();
     this.#flushNow();
     await this.#committer.idle();
     await this.keeper.close();
@@ -258,7 +262,7 @@ function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, l
       found.recent.delete(key);
     } else {
       const { kind, owner, id, shelf, upd, body } = put;
-      found.order.place(put, shelf, upd);
+      found.order.place(put, shelf, upd, body?.length);
       found.recent.add(key, { kind, owner, id, shelf, upd, body, data, seq: last });
     }
   }

@@ -11,9 +11,10 @@ import { join } from 'node:path';
 import type { Seq } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
 import { compact, openDatabase } from './engine.ts';
+import { doubtfulFloors } from './floors.ts';
 import { EVERYTHING } from './keys.ts';
 import { mustCompact, OpeningFile } from './opening.ts';
-import { droppedAtOpen, MarkFile, mustCreate } from './side-files.ts';
+import { droppedAtOpen, endedUncleanly, MarkFile, mustCreate } from './side-files.ts';
 import { type Examined, examine } from './verify.ts';
 
 const SHARD = 0;
@@ -51,8 +52,8 @@ export async function lookAt(store: string, progress: (records: number) => void)
     if (records % 1000 === 0) progress(records);
   };
   try {
-    const { examined, warning } = await examineAt(store, each);
-    return { report: reportOf(examined, null, warning), digest: digest.digest('hex') };
+    const { examined, floors, warning } = await examineAt(store, each);
+    return { report: reportOf(examined, null, warning, floors), digest: digest.digest('hex') };
   } catch (error) {
     if (error instanceof StoreUnavailable) throw error;
     const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
@@ -64,7 +65,7 @@ export async function lookAt(store: string, progress: (records: number) => void)
 async function examineAt(
   store: string,
   each: (key: string, value: string) => void,
-): Promise<{ examined: Examined; warning: string | null }> {
+): Promise<{ examined: Examined; floors: ReadonlyMap<string, Seq>; warning: string | null }> {
   const database = join(store, 'db');
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
@@ -83,13 +84,20 @@ async function examineAt(
         faults.push(`the engine cannot compact the database (${error instanceof Error ? error.message : error})`);
       });
     }
-    return { examined, warning };
+    const isOwed = warning !== null || unended?.lost || endedUncleanly(mark);
+    const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, SHARD, examined.found) : new Map();
+    return { examined, floors, warning };
   } finally {
     await db.close();
   }
 }
 
-export function reportOf(examined: Examined | null, fault: string | null, warning: string | null = null): StoreReport {
+export function reportOf(
+  examined: Examined | null,
+  fault: string | null,
+  warning: string | null = null,
+  floors: ReadonlyMap<string, Seq> = new Map(),
+): StoreReport {
   const count = (space: string): number => examined?.records.get(space) ?? 0;
   const rows = [...(examined?.found.damagedRows.values() ?? [])].map(
     ({ kind, owner, id }) => `the row ${kind} ${owner}/${id} is damaged or missing: it is made again from the log`,
@@ -99,12 +107,16 @@ export function reportOf(examined: Examined | null, fault: string | null, warnin
       ? `${JSON.stringify(key)} is left out: the floor says the same`
       : `${JSON.stringify(key)} is left out`,
   );
+  const owed = [...floors].map(
+    ([dest, seq]) =>
+      `the floor of ${dest} goes back to ${seq}: rows of deliveries behind it are lost, and these are sent again`,
+  );
   const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
   return {
     ...{ head: examined?.found.head ?? 0, horizon: examined?.found.horizon.seq ?? 0 },
     ...{ events: count('e'), rows: count('o'), openDeliveries: count('p'), delivered: count('d'), timers: count('t') },
     faults: [...(fault === null ? [] : [fault]), ...(examined?.found.faults ?? [])],
-    repairs: [...rows, ...drops, ...reindex],
+    repairs: [...rows, ...drops, ...owed, ...reindex],
     warning,
   };
 }

@@ -8,9 +8,10 @@
  * O4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
  *     so that the entry alone says where it is.
  * O5  Of a kind whose rows are all listed it also knows which rows there are not.
+ * O6  Of large rows, listed or not, it knows how large they are.
  */
 import TinyQueue from 'tinyqueue';
-import type { ListQuery, RowKey } from './contract.ts';
+import { type ListQuery, type RowKey, smallBody } from './contract.ts';
 import { SortedList } from './sorted-list.ts';
 
 const NUL = '\0';
@@ -30,6 +31,8 @@ interface Kind {
   readonly shelves: Map<string, SortedList<string>>;
   /** Whether a row that stands on no shelf was ever among them (O5). */
   hasUnlisted: boolean;
+  /** `owner 0 id` → characters, of rows that are larger than `smallBody` (O6). */
+  readonly sizes: Map<string, number>;
 }
 
 /** The part [low, high) of one shelf. */
@@ -59,10 +62,12 @@ export class OrderIndex {
     this.#touched = touched;
   }
 
-  /** Puts a row at its place, from wherever it stood; one with a null shelf stands on no list. */
-  place(key: RowKey, shelf: string | null, upd: string): void {
+  /** Puts a row of so many characters at its place, from wherever it stood; one with a null shelf stands on no list. */
+  place(key: RowKey, shelf: string | null, upd: string, size = 0): void {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
+    if (size > smallBody) kind.sizes.set(name, size);
+    else kind.sizes.delete(name);
     const entry = shelf === null ? undefined : sortable([upd, key.owner, key.id, shelf].join(NUL));
     const old = kind.entries.get(name);
     if (entry !== undefined) this.#touched(entry);
@@ -86,7 +91,13 @@ export class OrderIndex {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
     const old = kind.entries.get(name);
+    kind.sizes.delete(name);
     if (old !== undefined) this.#takeOut(kind, name, old);
+  }
+
+  /** Characters of a large row; 0 of any other, and where there is none (O6). */
+  sizeOf(key: RowKey): number {
+    return this.#kinds.get(key.kind)?.sizes.get(nameOf(key)) ?? 0;
   }
 
   has(key: RowKey): boolean {
@@ -139,7 +150,7 @@ export class OrderIndex {
   #kind(name: string): Kind {
     let kind = this.#kinds.get(name);
     if (kind === undefined) {
-      kind = { entries: new Map(), shelves: new Map(), hasUnlisted: false };
+      kind = { entries: new Map(), shelves: new Map(), hasUnlisted: false, sizes: new Map() };
       this.#kinds.set(name, kind);
     }
     return kind;

@@ -50,7 +50,7 @@ export async function writePostgresBackup(
   const { token, bytes } = moment;
   const copy = (target: string, paced: BackupOptions & { rest: () => Promise<void> }) =>
     copyRecords(client, moment, target, paced);
-  const plan = { directory, shard: SHARD, token, bytes, point: () => {}, isRunning: true, copy };
+  const plan = { directory, shard: SHARD, token, bytes, point: () => {}, isRunning: true, clean: true, copy };
   const manifest = await makeBackup(plan, options);
   await client.query('commit');
   return manifest;

@@ -21,7 +21,7 @@ import type {
   Shard,
   StoredEvent,
 } from './contract.ts';
-import { Damaged } from './contract.ts';
+import { Damaged, smallBody } from './contract.ts';
 import * as keys from './keys.ts';
 import { ask } from './postgres-connect.ts';
 import { fromText, HOUR } from './postgres-schema.ts';
@@ -67,7 +67,7 @@ const EVENTS = `select ${EVENT}, s.horizon from shards s join events e on e.shar
 const EVENTS_IN_SIZE = `
 select ${EVENT}, w.horizon from (
   select l.*, sum(l.chars) over (order by l.seq) - l.chars as before from (
-    select e.shard, e.seq, e.chars, s.horizon from shards s join events e on e.shard = s.id and e.seq > greatest($2::int8, s.horizon)
+    select e.shard, e.seq, e.chars + octet_length(e.data) as chars, s.horizon from shards s join events e on e.shard = s.id and e.seq > greatest($2::int8, s.horizon)
       where s.id = $1 and e.shard = $1 and ($4::text is null or $4 = any (e."to"))
       order by e.seq limit $3) l) w
   join events e on e.shard = w.shard and e.seq = w.seq
@@ -86,6 +86,9 @@ const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 or
   (select count(distinct o.shard) from events o where o.correlation_id = $1) > 1 then e.at end, e.shard, e.seq limit $2`;
 
 const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3`;
+const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
+  join unnest($1::text[], $2::text[], $3::text[]) k(kind, owner, id) on k.kind = r.kind and k.owner = r.owner and k.id = r.id
+  where r.chars > ${smallBody}`;
 const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > ($2, $3)
   and ($4::text is null or r.owner = $4) order by r.owner, r.id limit $5`;
 const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
@@ -208,6 +211,12 @@ export class PostgresReads {
     keys.checkRow(key);
     const [found] = await this.#ask<RowColumns>('get', GET, [key.kind, key.owner, key.id]);
     return found === undefined ? null : toRow(found);
+  }
+
+  async size(wanted: readonly RowKey[]): Promise<number> {
+    const values = [wanted.map(({ kind }) => kind), wanted.map(({ owner }) => owner), wanted.map(({ id }) => id)];
+    const [found] = await this.#ask<{ size: number }>('size', SIZE, values);
+    return found?.size ?? 0;
   }
 
   async list({ kind, shelves, from, to, offset, limit, size, after }: ListQuery): Promise<ListPage> {

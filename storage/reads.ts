@@ -120,6 +120,11 @@ export class Reads {
     }
   }
 
+  async size(wanted: readonly RowKey[]): Promise<number> {
+    const { order } = this.keeper.mounted().found;
+    return wanted.reduce((sum, key) => sum + order.sizeOf(key), 0);
+  }
+
   list(query: ListQuery): Promise<ListPage> {
     return this.#reading(async (mounted) => {
       const rowsAt = (wanted: readonly string[]) =>

@@ -13,6 +13,7 @@ import { StoreUnavailable } from './contract.ts';
 import { isInUse, openDatabase } from './engine.ts';
 import { reportOf, type StoreReport } from './look.ts';
 import { EngineDied, lookApart } from './look-apart.ts';
+import { OpeningFile } from './opening.ts';
 import { absent, MarkFile, mustCreate, syncDirectory } from './side-files.ts';
 
 const SHARD = 0;
@@ -56,7 +57,7 @@ export async function restoreBackup(
     const mark = await new MarkFile(join(partial, 'mark')).read();
     if (mark === null || mark === 'damaged') throw new Error(`${backup} has no mark that can be read`);
     // The engine has rewritten its own files since; the mark names the present ones.
-    await writeMark(partial, mark.head, mark.token);
+    await writeMark(partial, mark);
     await syncTree(partial);
     const aside = present.length > 0 ? `${target}.before-${now.toISOString().replaceAll(':', '')}` : null;
     if (aside !== null) await rename(target, aside);
@@ -79,11 +80,16 @@ export async function backupStore(
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (mark === null || (await mustCreate(database, mark))) throw new Error(`${store} holds no store`);
   if (mark === 'damaged') throw new Error(`the mark in ${store} cannot be read: ocpi-hub store verify says more`);
-  const { faults } = (await lookApart(store)).report;
+  const { faults, warning } = (await lookApart(store)).report;
   if (faults.length > 0) throw new Error(`a damaged store is not backed up: ${faults.join('; ')}`);
   const db = await openDatabase(database, false);
   try {
-    const source = { db, shard: SHARD, token: mark.token, directory, within: store, point: () => {}, isRunning: false };
+    const { token } = mark;
+    // What its log has lost is made good when the copy is opened.
+    const isLost = warning !== null || (await new OpeningFile(store).read())?.lost === true;
+    const clean = mark.clean === true && !isLost;
+    const place = { directory, within: store };
+    const source = { db, shard: SHARD, token, ...place, point: () => {}, isRunning: false, clean };
     return await writeBackup(source, options);
   } finally {
     await db.close();

@@ -13,6 +13,10 @@
  *     only when it stands again: the proof that there is room.
  * F6  The engine syncs what it writes, but not the name of a log that it begins. Until its directory is synced too, a power cut
  *     may take the name, and with it every commit in that log. The same holds for the names of the directories that hold all this.
+ * F7  The engine closes a full log without a sync: what was written to it since its last synced batch is on no disk, while batches in
+ *     the next log are. A commit in the next log is acknowledged only after a sync of the closed one.
+ * F8  `mark` says of a store that it was closed with everything on the disk. The mark that an opening writes says so no more, and
+ *     writes begin only behind that one: without those words the last end was unclean, a power cut perhaps.
  */
 import { randomFillSync } from 'node:crypto';
 import { statSync } from 'node:fs';
@@ -31,9 +35,11 @@ export interface Mark {
   readonly token: number;
   /** Name and size of the MANIFEST. */
   readonly manifest: readonly [name: string, bytes: number] | null;
+  /** F8. Marks of earlier versions never say so. */
+  readonly clean?: boolean;
 }
 
-type MarkHead = [format: number, turn: number, head: Seq, token: number, manifest: Mark['manifest']];
+type MarkHead = [format: number, turn: number, head: Seq, token: number, manifest: Mark['manifest'], clean?: boolean];
 
 const slotKey = (slot: number): string => `mark/${slot}`;
 
@@ -60,7 +66,7 @@ export class MarkFile {
     }
     if (latest === null) return 'damaged';
     this.#turn = latest[1];
-    return { head: latest[2], token: latest[3], manifest: latest[4] };
+    return { head: latest[2], token: latest[3], manifest: latest[4], clean: latest[5] ?? false };
   }
 
   async write(mark: Mark): Promise<void> {
@@ -68,7 +74,7 @@ export class MarkFile {
     this.#file ??= await open(this.#path, 'r+').catch(() => open(this.#path, 'w+'));
     this.#turn += 1;
     const slot = this.#turn % 2;
-    const head: MarkHead = [FORMAT, this.#turn, mark.head, mark.token, mark.manifest];
+    const head: MarkHead = [FORMAT, this.#turn, mark.head, mark.token, mark.manifest, mark.clean ?? false];
     const bytes = Buffer.alloc(SLOT_BYTES);
     bytes.write(encode(slotKey(slot), JSON.stringify(head)), 'latin1');
     await this.#file.write(bytes, 0, SLOT_BYTES, slot * SLOT_BYTES);
@@ -81,6 +87,10 @@ export class MarkFile {
     this.#file = null;
   }
 }
+
+/** F8: nothing says that its last end was clean. */
+export const endedUncleanly = (mark: Mark | 'damaged' | null): boolean =>
+  mark === null || mark === 'damaged' || mark.clean !== true;
 
 /** The MANIFEST that the database would open with; null when it has none. */
 export async function manifestOf(database: string): Promise<Mark['manifest']> {
@@ -139,9 +149,11 @@ export async function releaseBallast(path: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-/** F6. */
+/** F6, F7: what of the engine's directory has to be on the disk besides what the engine syncs. */
 export class Names {
   readonly #directory: string;
+  /** Number of the last log that the engine has closed and that is on the disk. */
+  #closedLog = 0;
   /** When the names last changed, as far as they are on the disk; nanoseconds. */
   #syncedAt = -1n;
   #handle: FileHandle | null = null;
@@ -150,13 +162,14 @@ export class Names {
     this.#directory = directory;
   }
 
-  /** Resolves when every name that stands now is on the disk. A few microseconds when none is new. */
+  /** Resolves when every name that stands now, and every closed log, is on the disk. A few microseconds when no name is new. */
   async keep(): Promise<void> {
     const { mtimeNs } = statSync(this.#directory, { bigint: true });
     if (mtimeNs === this.#syncedAt) return;
     const begun = BigInt(Date.now()) * 1_000_000n;
     this.#handle ??= await open(this.#directory, 'r');
     try {
+      await this.#keepClosedLogs();
       await this.#handle.sync();
     } catch (error) {
       await this.close();
@@ -169,6 +182,23 @@ export class Names {
   async close(): Promise<void> {
     await this.#handle?.close();
     this.#handle = null;
+  }
+
+  /** F7: all but the newest. The engine removes a log only when a synced table holds what was in it. */
+  async #keepClosedLogs(): Promise<void> {
+    const logs = (await readdir(this.#directory)).filter((name) => /^\d+\.log$/.test(name));
+    const numbers = logs.map((name) => Number.parseInt(name, 10));
+    const newest = Math.max(...numbers);
+    for (const [i, number] of numbers.entries()) {
+      if (number === newest || number <= this.#closedLog) continue;
+      const log = await open(join(this.#directory, logs[i] ?? ''), 'r').catch(absent);
+      try {
+        await log?.datasync();
+      } finally {
+        await log?.close();
+      }
+    }
+    this.#closedLog = Math.max(this.#closedLog, ...numbers.filter((number) => number !== newest));
   }
 }
 

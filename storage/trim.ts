@@ -7,6 +7,8 @@
  * Z3  A trim has a batch of its own, so what it reads while staging is what stands on the disk: a row that a later event
  *     wrote is seen, and stays.
  * Z4  Space is given back range by range, once enough was trimmed to be worth it.
+ * Z5  A trim is synced before the next one is made. Each horizon counts what the trim before it left: were that one taken by a power
+ *     cut, and the later one not, events would stand that no horizon counts.
  */
 import type { Kept, RowKey, Seq, Shard, StoredEvent, Trim } from './contract.ts';
 import { type Batch, compact, type Database, fetch } from './engine.ts';

@@ -249,7 +249,7 @@ function learnRow(pass: Pass, key: string, value: string): void {
   pass.claims(seq, 'the row ', key);
   // A row from before the recent past is not expected; one that should be gone or newer is what an old table held.
   if (expected !== undefined && (expected.gone || seq < expected.seq)) pass.found.damagedRows.set(key, row);
-  else pass.found.order.place(row, shelf, upd);
+  else pass.found.order.place(row, shelf, upd, value.length);
 }
 
 function damaged(pass: Pass, space: string, key: string, condition: 'content' | 'key'): void {

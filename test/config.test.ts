@@ -42,7 +42,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_RETRY_JITTER: 0.2,
   HUB_RETRY_WINDOW_H: 24,
   HUB_RETRY_WINDOW_CDR_H: 72,
-  HUB_DELIVERY_CONCURRENCY: 8,
+  HUB_DELIVERY_CONCURRENCY: 64,
   HUB_CIRCUIT_FAILURES: 5,
   HUB_CIRCUIT_OPEN_MS: 5000,
   HUB_COMPATIBILITY_WINDOW_H: 24,
@@ -53,6 +53,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_ORPHAN_CDR_AFTER_S: 0,
   HUB_RATE_LISTS_PER_MIN: 200,
   HUB_RATE_COMMANDS_PER_MIN: 50,
+  HUB_RATE_EXCHANGES_PER_MIN: 10,
   HUB_RATE_OTHER_PER_MIN: 6000,
   HUB_PAGE_DEFAULT: 100,
   HUB_PAGE_MAX: 1000,
@@ -139,15 +140,66 @@ t.test('a bad secret is named and never shown (C4)', async (t) => {
     t.match(message, `${name} (--${flagOfSetting(name)}) is not usable: expected `);
     t.notMatch(message, 'my secret');
   }
-  t.match(refused(t, { HUB_ADMIN_TOKEN: 'one', HUB_VIEWER_TOKEN: 'one' }).message, 'HUB_VIEWER_TOKEN');
+  const token = 'x'.repeat(24);
+  t.match(refused(t, { HUB_ADMIN_TOKEN: token, HUB_VIEWER_TOKEN: token }).message, /^HUB_VIEWER_TOKEN is the same/);
 });
 
-t.test('the hub may call loopback unasked only while it listens on loopback alone', async (t) => {
+t.test(
+  'a variable that is no setting is refused with the name of the nearest one, its value unsaid (C5) [D93]',
+  async (t) => {
+    for (const [name, nearest] of [
+      ['HUB_ADMIN_TOKN', 'HUB_ADMIN_TOKEN'],
+      ['HUB_DATADIR', 'HUB_DATA_DIR'],
+      ['HUB_EVENT_KEEP_DAYS', 'HUB_EVENTS_KEEP_DAYS'],
+      ['HUB_PRT', 'HUB_PORT'],
+    ] as const) {
+      const { message } = refused(t, { [name]: 'my secret' });
+      t.match(message, `${name} (did you mean ${nearest}?) is not a setting: ocpi-hub serve --help lists all of them`);
+      t.notMatch(message, 'my secret');
+      t.notMatch(message, '\n', 'in one line');
+    }
+    for (const name of ['HUB_', 'HUB_TOKEN', 'HUB_URI', 'HUB_SECONDARY_REGION']) {
+      const { message } = refused(t, { [name]: 'my secret' });
+      t.equal(message, `${name} is not a setting: ocpi-hub serve --help lists all of them`, 'none is near');
+    }
+    t.equal(
+      refused(t, { HUB_TOKEN: 'my secret', HUB_PORT: '1', HUB_DATADIR: '/data' }).message,
+      'HUB_TOKEN, HUB_DATADIR (did you mean HUB_DATA_DIR?) are not settings: ocpi-hub serve --help lists all of them',
+    );
+    t.equal(fromEnv({ HUB_URL: 'http://hub.example', HUBBLE: '1', MY_HUB_PORT: '1' }).port, 8080, 'others are let be');
+    t.equal(fromEnv({ HUB_ADMIN_TOKN: ' ' }).port, 8080, 'an empty one sets nothing');
+  },
+);
+
+t.test('a token of operators has 24 characters at least', async (t) => {
+  for (const name of ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN'] as const) {
+    for (const short of ['a', 'x'.repeat(23)]) {
+      const { message } = refused(t, { [name]: short });
+      t.match(
+        message,
+        `${name} (--${flagOfSetting(name)}) is not usable: expected 24 to 256 printable ASCII characters`,
+      );
+    }
+    t.equal(
+      (fromEnv({ [name]: 'x'.repeat(24) }) as unknown as Record<string, unknown>)[keyOfSetting(name)]?.toString()
+        .length,
+      24,
+    );
+  }
+});
+
+t.test('the hub may call loopback unasked only while its public URL is loopback', async (t) => {
+  const loopback = ['127.0.0.0/8', '::1/128'];
   for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) {
-    t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, ['127.0.0.0/8', '::1/128'], host);
+    t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, loopback, host);
+    const url = `http://${host.includes(':') ? `[${host}]` : host}:8080`;
+    t.strictSame(fromEnv({ HUB_HOST: '0.0.0.0', HUB_PUBLIC_URL: url }).egressAllow, loopback, url);
   }
   for (const host of ['0.0.0.0', '::', '10.0.0.1', 'hub.example']) {
     t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, [], host);
+  }
+  for (const url of ['https://hub.example/roaming', 'http://10.0.0.1', 'https://127.0.0.1.example', 'http://[::2]']) {
+    t.strictSame(fromEnv({ HUB_HOST: '127.0.0.1', HUB_PUBLIC_URL: url }).egressAllow, [], `behind a proxy, ${url}`);
   }
   t.strictSame(fromEnv({ HUB_EGRESS_ALLOW: 'none' }).egressAllow, []);
   t.strictSame(fromEnv({ HUB_EGRESS_ALLOW: '10.0.0.0/8, 192.0.2.7,fd00::1' }).egressAllow, [
@@ -168,7 +220,7 @@ t.test('URLs begin with the public URL, else with where the hub listens [D33]', 
 
 t.test('a hub on a database is given what all its nodes must have in common', async (t) => {
   const database = {
-    ...{ HUB_STORE: 'postgres://hub@db1,db2/hub', HUB_ADMIN_TOKEN: 'token' },
+    ...{ HUB_STORE: 'postgres://hub@db1,db2/hub', HUB_ADMIN_TOKEN: 'x'.repeat(24) },
     HUB_SECRET_KEY: '0123456789abcdef',
   };
   const cluster = {

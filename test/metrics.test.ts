@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import type { RunningHub } from '../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from './support/bodies.ts';
+import { directoryFor } from './support/directory.ts';
 import { hubFor, partnerFor, routedPair } from './support/hub-in-process.ts';
 import { admin, eventually, type Received } from './support/plain-partner.ts';
 import { DayClock } from './support/simulated-clock.ts';
@@ -17,7 +18,7 @@ interface Sample {
   readonly value: number;
 }
 
-const viewerToken = 'viewer-of-the-metrics';
+const viewerToken = 'viewer-token-of-the-metrics';
 
 async function scraped(hub: RunningHub): Promise<string> {
   const response = await fetch(`${hub.url}/metrics`, { headers: { authorization: `Bearer ${hub.adminToken}` } });
@@ -267,6 +268,24 @@ t.test('an actor that throws is counted, given up after a while, and what is sen
   t.equal(await measured(hub, 'lost_sends_total'), lost + 1);
 });
 
+t.test('a restart loses no send, however partners and their circuits stood when the hub ended', async (t) => {
+  const dataDir = directoryFor(t);
+  const env = { HUB_CIRCUIT_FAILURES: '1', HUB_CIRCUIT_OPEN_MS: '300000', HUB_RETRY_SCHEDULE_S: '300' };
+  const first = await hubFor(t, env, {}, dataDir);
+  const { cpo } = await routedPair(t, first, { emsp: () => ({ status: 503, text: '{}' }) });
+  for (const partyId of ['PAU', 'SUS']) await partnerFor(t, first, { role: 'EMSP', countryCode: 'NL', partyId });
+  await admin(first, 'PATCH', '/parties/NL-PAU', { paused: true });
+  await admin(first, 'POST', '/parties/NL-SUS/suspend');
+  await cpo.call('PUT', session('S1'), sessionBody('S1'));
+  const async = { partner: 'NL-EMS', circuit: 'async' };
+  const isOpen = async () => (await measured(first, 'circuit_state', { ...async, state: 'open' })) === 1;
+  await eventually('a circuit is open', isOpen);
+  await first.close();
+  const second = await hubFor(t, env, {}, dataDir);
+  t.equal(await measured(second, 'actors', { kind: 'courier' }), 4, 'every courier is there');
+  t.equal(await measured(second, 'lost_sends_total'), 0);
+});
+
 t.test('no label comes from an object or from what a partner made up (M1)', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -298,6 +317,9 @@ t.test('a hub that recovers or has failed is still measured', async (t) => {
   t.equal(await measured(hub, 'ready'), 0);
   t.equal(await measured(hub, 'store_state', { state: 'closed' }), 1);
 });
+
+/** Prometheus takes a series for gone, and a target for down, within so many minutes. */
+const scrapedWithinMin = 5;
 
 /** Every metric that a text asks for, with the labels that its selectors name. */
 function askedFor(text: string): Map<string, Set<string>> {
@@ -335,6 +357,21 @@ t.test('dashboard and alerts ask only for metrics and labels that a hub with tra
     t.ok(labelsOf.has(name), `${name} is there`);
     // `instance` is the scraper's own.
     for (const label of labels) t.ok(label === 'instance' || labelsOf.get(name)?.has(label), `${name} has ${label}`);
+  }
+});
+
+t.test('a hub that is down is an alert, and no alert that pages ends before it fires', async (t) => {
+  const alerts = readFileSync('docs/alerts.yml', 'utf8');
+  const rules = alerts.split('- alert: ').slice(1);
+  const minutes = (rule: string, field: string) =>
+    Number(new RegExp(`^ +${field}: (\\d+)m$`, 'm').exec(rule)?.[1] ?? 0);
+  const down = rules.find((rule) => rule.startsWith('HubDown\n')) ?? '';
+  const [, job = ''] = /^ {2}- job_name: (\S+)$/m.exec(readFileSync('docs/METRICS.md', 'utf8')) ?? [];
+  t.match(down, `expr: up{job="${job}"} == 0 or absent(up{job="${job}"})\n`, 'the job of the scrape configuration');
+  t.match(down, 'severity: page');
+  for (const rule of rules.filter((one) => one !== down && one.includes('severity: page'))) {
+    const longer = minutes(rule, 'keep_firing_for') > minutes(down, 'for') + scrapedWithinMin;
+    t.ok(longer, `${rule.split('\n', 1)[0]} is kept firing`);
   }
 });
 

@@ -11,9 +11,14 @@ const event = z.object({
   seq: z.number(),
   at: z.string(),
   type: z.string(),
-  party: z.string().nullable(),
-  object: z.string().nullable(),
+  about: z
+    .string()
+    .meta({ description: '{noun}:{key} of what it is about, for example partner:NL-CPO or session:NL-CPO/101' }),
+  parties: z.array(z.string()).meta({ description: 'all that it concerns' }),
+  party: z.string().nullable().meta({ description: 'the partner that it was recorded for; `by` says who acted' }),
+  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
   correlation_id: z.string().nullable(),
+  by: z.enum(['operator', 'partner', 'hub']).meta({ description: 'who acted' }),
   data: z.unknown(),
 });
 
@@ -29,9 +34,10 @@ const query = z.strictObject({
   after: position
     .default(0)
     .meta({ description: 'last_seq of a page, or sequence of an event, behind which to begin' }),
-  type: filter,
-  party: filter,
-  object: filter,
+  type: filter.meta({ description: 'a type, or its beginning up to a dot' }),
+  about: filter.meta({ description: 'exactly this about, for example partner:NL-CPO' }),
+  party: filter.meta({ description: 'one of the parties that it concerns' }),
+  object: filter.meta({ description: '{cc}-{pid}/{id}' }),
   correlation_id: filter,
   order: z.enum(['oldest', 'newest']).default('oldest').meta({ description: 'which come first' }),
   limit: z.coerce.number().int().min(1).max(1000).exactOptional().meta({ description: 'a page has 100, a stream all' }),

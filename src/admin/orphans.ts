@@ -33,8 +33,12 @@ export function orphans(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/orphans',
       role: 'viewer',
-      summary: 'List orphan cases, oldest first',
-      query: z.strictObject({ state: state.nullable().default(null), ...pageQuery }),
+      summary:
+        'List orphan cases, oldest first; sessions still in their grace are no cases and are listed with state=GRACE',
+      query: z.strictObject({
+        state: state.nullable().default(null).meta({ description: 'OPEN and RESOLVED when absent' }),
+        ...pageQuery,
+      }),
       answer: listOf(orphan),
       run: async ({ query: { state, ...page } }) => pageOf(await operations.orphans(state), keyOf, page),
     }),

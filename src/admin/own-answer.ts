@@ -2,6 +2,7 @@
  * Answers that a node gives by itself while no hub runs on it, to whoever may read the admin API.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { trust } from '../transport/trusted.ts';
 import { Problem, problemOf } from './problem.ts';
 import { type AdminTokens, gate } from './tokens.ts';
 
@@ -19,6 +20,7 @@ export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () 
     const answer = async (request: IncomingMessage, response: ServerResponse) => {
       try {
         allow(request.headers.authorization, 'viewer');
+        trust(request.socket);
         if (request.method !== 'GET' && request.method !== 'HEAD') {
           throw new Problem(405, `${request.method} is not a method of ${path}`, { headers: { allow: 'GET, HEAD' } });
         }

@@ -151,7 +151,8 @@ export function parties(operations: Operations): AdminRoute[] {
       method: 'POST',
       path: '/parties/{id}/initial-token',
       role: 'admin',
-      summary: 'Issue a new initial token, to onboard again after an unregister',
+      summary:
+        'Issue a new initial token, to register again; a registered partner goes on as it is until its POST with it succeeds',
       status: 201,
       params,
       answer: z.object({ initial_token: initialToken }),
@@ -161,7 +162,7 @@ export function parties(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/parties/{id}/handshake',
       role: 'viewer',
-      summary: 'Show how the registration of a partner went of late, since the hub started',
+      summary: 'Show how the registration of a partner went since the hub started',
       params,
       answer: z.object({
         versions_url: z.string().meta({ description: 'where the partner begins' }),

@@ -10,6 +10,7 @@ import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/hub.ts';
 import type { Operations } from '../hub/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { trust } from '../transport/trusted.ts';
 import { backups } from './backups.ts';
 import { type ClusterView, cluster } from './cluster.ts';
 import { commands } from './commands.ts';
@@ -86,7 +87,10 @@ async function measures(scope: FastifyInstance, { metrics, log, ...tokens }: Adm
   answerProblems(scope, log);
   scope.get('/metrics', {
     exposeHeadRoute: true,
-    onRequest: async ({ headers }) => void allow(headers.authorization, 'viewer'),
+    onRequest: async ({ headers, raw }) => {
+      allow(headers.authorization, 'viewer');
+      trust(raw.socket);
+    },
     handler: async (_request, reply) => {
       const { contentType, text } = await metrics();
       return reply.type(contentType).send(text);
@@ -117,7 +121,10 @@ async function serve(
 
 /** Everything that needs a token, what is not there included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
-  guarded.addHook('onRequest', async ({ headers }) => void allow(headers.authorization, 'viewer'));
+  guarded.addHook('onRequest', async ({ headers, raw }) => {
+    allow(headers.authorization, 'viewer');
+    trust(raw.socket);
+  });
   for (const route of table) {
     guarded.route({
       method: route.method,
@@ -136,9 +143,7 @@ function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Ga
   refuseOthers(guarded, '/inspector', ['GET', 'HEAD']);
   for (const [path, methods] of methodsByPath(table)) refuseOthers(guarded, path, methods);
   refuseOthers(guarded, '/openapi.json', ['GET', 'HEAD']);
-  guarded.setNotFoundHandler((request) => {
-    throw new Problem(404, `there is no ${pathOf(request)}`);
-  });
+  refuseUnknownPaths(guarded);
 }
 
 async function answer(
@@ -176,7 +181,13 @@ function acceptJsonAlone(admin: FastifyInstance): void {
   );
 }
 
-function answerProblems(admin: FastifyInstance, log: AdminLog | undefined): void {
+export function refuseUnknownPaths(scope: FastifyInstance): void {
+  scope.setNotFoundHandler((request) => {
+    throw new Problem(404, `there is no ${pathOf(request)}`);
+  });
+}
+
+export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined): void {
   admin.setErrorHandler((error, request, reply) => {
     const known = problemOf(error);
     if (known === null) log?.error({ err: error, path: pathOf(request) }, 'an admin request met a bug');

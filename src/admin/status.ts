@@ -47,7 +47,12 @@ export function health(operations: Operations): FastifyPluginAsync {
       return reply
         .code(503)
         .header('retry-after', '1')
-        .send({ status: 'not ready', store: store.state, reason: store.reason });
+        .send({ status: 'not ready', store: store.state, reason: reasonOf(store) });
     });
   };
+}
+
+function reasonOf({ state, reason }: ReturnType<Operations['status']>['store']): string {
+  if (state === 'open') return 'recovering';
+  return `store ${state}${reason === null || reason === state ? '' : `: ${reason}`}`;
 }

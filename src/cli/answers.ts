@@ -47,9 +47,12 @@ export interface EventItem {
   readonly seq: number;
   readonly at: string;
   readonly type: string;
+  readonly about: string;
+  readonly parties: readonly string[];
   readonly party: string | null;
   readonly object: string | null;
   readonly correlation_id: string | null;
+  readonly by: string;
   readonly data: unknown;
 }
 
@@ -64,7 +67,7 @@ export interface Trace {
   readonly steps: readonly TraceStep[];
 }
 
-export interface TraceStep extends Omit<EventItem, 'data'> {
+export interface TraceStep extends Omit<EventItem, 'about' | 'parties' | 'by' | 'data'> {
   readonly summary: string;
   readonly not_forwarded: string | null;
   readonly warnings: readonly string[];
@@ -86,6 +89,7 @@ export interface Job {
   readonly queued: number;
   readonly skipped_stale: number;
   readonly skipped_pending: number;
+  readonly skipped_unregistered: number;
   readonly started_at: string;
   readonly ended_at: string | null;
   readonly error: string | null;
@@ -155,6 +159,11 @@ export interface Route {
   readonly emsp: string;
   readonly cpo: string;
   readonly active: boolean;
+}
+
+/** What setting a rule released. */
+export interface Released {
+  readonly released: number;
 }
 
 export interface Explanation {

@@ -9,6 +9,7 @@ import { Command } from 'commander';
 import { ConfigError, loadConfig } from '../config.ts';
 import { Narrator } from '../sandbox/narrate.ts';
 import { charging, onboarding, openPath, type PathContext, type Step } from '../sandbox/session-path.ts';
+import { type StopSignal, stopSignal } from './stop-signal.ts';
 
 interface DemoFlags {
   readonly cluster?: boolean;
@@ -20,7 +21,8 @@ interface DemoFlags {
 
 const notes = `
 Settings of the hub can be given as environment variables (ocpi-hub serve --help lists them), except addresses, TLS and
-the store, which are the demo's own. Exit codes: 0 walked or stopped, 1 a step failed, 2 wrong usage or configuration.`;
+the store, which are the demo's own. A variable HUB_... that is no setting is refused, as by serve;
+with --cluster none is read. Exit codes: 0 walked or stopped, 1 a step failed, 2 wrong usage or configuration.`;
 
 export function demoCommand(): Command {
   return new Command('demo')
@@ -145,23 +147,4 @@ function freshParties() {
     cpo: { country_code: 'NL', party_id: `C${suffix}` },
     emsp: { country_code: 'DE', party_id: `E${suffix}` },
   };
-}
-
-interface StopSignal {
-  readonly asked: boolean;
-  readonly promise: Promise<void>;
-}
-
-/** The first SIGINT or SIGTERM ends in good order; a second one at once. */
-function stopSignal(): StopSignal {
-  const signal = { asked: false, promise: Promise.resolve() };
-  signal.promise = new Promise((resolve) => {
-    const stop = () => {
-      if (signal.asked) process.exit(1);
-      signal.asked = true;
-      resolve();
-    };
-    process.on('SIGINT', stop).on('SIGTERM', stop);
-  });
-  return signal;
 }

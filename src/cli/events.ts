@@ -11,6 +11,7 @@ interface ListFlags {
   readonly follow?: boolean;
   readonly type?: string;
   readonly party?: string;
+  readonly about?: string;
   readonly object?: string;
   readonly correlationId?: string;
   readonly after?: string;
@@ -21,8 +22,8 @@ const columns: readonly Column<EventItem>[] = [
   { title: 'seq', of: ({ seq }) => seq, align: 'right' },
   { title: 'at', of: ({ at }, now) => when(at, now) },
   { title: 'type', of: ({ type }) => type },
-  { title: 'party', of: ({ party }) => party },
-  { title: 'about', of: about, shrinksTo: 20 },
+  { title: 'by', of: ({ by, party }) => (by === 'partner' ? (party ?? by) : by) },
+  { title: 'about', of: told, shrinksTo: 20 },
   { title: 'correlation id', of: ({ correlation_id }) => correlation_id, shrinksTo: 8 },
 ];
 
@@ -38,7 +39,8 @@ export function eventsCommand(): Command {
       options: [
         ['-f, --follow', 'go on as the log grows, until Ctrl-C; NDJSON unless on a terminal'],
         ['--type <type>', 'of this type or group, for example delivery.dead or command'],
-        ['--party <party>', 'caused by this party, for example NL-CPO'],
+        ['--party <party>', 'that concern this party, for example NL-CPO'],
+        ['--about <subject>', 'about exactly this, for example partner:NL-CPO'],
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         ['--correlation-id <id>', 'of this request and all that came of it'],
         ['--after <sequence>', 'the first ones behind this event or last_seq, instead of the newest', position],
@@ -55,8 +57,8 @@ export function eventsCommand(): Command {
   ]);
 }
 
-function filterOf({ type, party, object, correlationId: correlation_id }: ListFlags): Query {
-  return { type, party: party?.toUpperCase(), object, correlation_id };
+function filterOf({ type, party, about, object, correlationId: correlation_id }: ListFlags): Query {
+  return { type, party: party?.toUpperCase(), about, object, correlation_id };
 }
 
 async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
@@ -128,25 +130,11 @@ function pause(signal: AbortSignal): Promise<void> {
   });
 }
 
-const telling = [
-  'command',
-  'result',
-  'delivery',
-  'reason',
-  'class',
-  'session',
-  'emsp',
-  'cpo',
-  'circuit',
-  'kind',
-  'state',
-  'note',
-];
+/** What the data says beside the subject, in short. */
+const telling = ['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state', 'note'];
 
-/** The object, or what else the data says in short. */
-function about({ object, data }: EventItem): string {
+function told({ type, about, object, data }: EventItem): string {
   const words = (data ?? {}) as Record<string, unknown>;
-  if (object !== null) return [words.method, words.module, object].filter(Boolean).join(' ');
-  const said = telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []));
-  return plain(said.join(' ') || (typeof words.id === 'string' ? words.id : ''));
+  if (type.startsWith('object.')) return [words.method, words.module, object].filter(Boolean).join(' ');
+  return plain([about, ...telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []))].join(' '));
 }

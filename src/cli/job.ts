@@ -36,12 +36,15 @@ function wordsOf({ matched }: Job, total: number): string {
   return total > 0 ? `${matched} of ${total}` : `${matched} so far`;
 }
 
-function ended({ id, queued, skipped_stale, skipped_pending }: Job): string[] {
+function ended({ id, queued, skipped_stale, skipped_pending, skipped_unregistered }: Job): string[] {
   const skipped = [
     ...(skipped_stale > 0
       ? [`${skipped_stale} skipped: the receiver has a newer version (--force sends it all the same)`]
       : []),
     ...(skipped_pending > 0 ? [`${skipped_pending} skipped: on their way already`] : []),
+    ...(skipped_unregistered > 0
+      ? [`${skipped_unregistered} skipped: the receiver is not registered, so nothing can be sent to it`]
+      : []),
   ];
   return [`${queued} put back by job ${id}; ocpi-hub deliveries list shows how they go`, ...skipped];
 }

@@ -12,7 +12,7 @@ const columns: readonly Column<Job>[] = [
   { title: 'kind', of: ({ kind }) => kind },
   { title: 'state', of: ({ state }) => state, colour: ({ state }) => (state === 'DONE' ? 'green' : 'yellow') },
   { title: 'put back', of: ({ queued }) => queued, align: 'right' },
-  { title: 'skipped', of: ({ skipped_stale, skipped_pending }) => skipped_stale + skipped_pending, align: 'right' },
+  { title: 'skipped', of: skipped, align: 'right' },
   { title: 'started', of: ({ started_at }, now) => when(started_at, now), shrinksTo: 20 },
   { title: 'ended', of: ({ ended_at }, now) => when(ended_at, now), shrinksTo: 20 },
 ];
@@ -55,6 +55,10 @@ export function jobsCommand(): Command {
   ]);
 }
 
+function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: Job): number {
+  return skipped_stale + skipped_pending + skipped_unregistered;
+}
+
 function job(item: Job, page: Page): string[] {
   const { paint, now } = page;
   return fields(
@@ -63,7 +67,10 @@ function job(item: Job, page: Page): string[] {
       ['kind', item.kind],
       ['state', item.state],
       ['put back', String(item.queued)],
-      ['skipped', `${item.skipped_stale} stale, ${item.skipped_pending} on their way`],
+      [
+        'skipped',
+        `${item.skipped_stale} stale, ${item.skipped_pending} on their way, ${item.skipped_unregistered} of receivers that are not registered`,
+      ],
       ['started', when(item.started_at, now)],
       ['ended', when(item.ended_at, now)],
       ['error', item.error],

@@ -23,12 +23,16 @@ export function orphansCommand(): Command {
   return noun('orphans', 'sessions that did not end as they should', [
     verb<{ state?: string; limit?: number }>({
       usage: 'list',
-      summary: 'list orphan cases, oldest first, and the sessions still in their grace',
+      summary: 'list orphan cases, oldest first',
       options: [
-        ['--state <state>', 'GRACE, OPEN or RESOLVED', oneOf('GRACE', 'OPEN', 'RESOLVED')],
+        [
+          '--state <state>',
+          'OPEN or RESOLVED (default: both), or GRACE: stopped sessions that are no cases yet',
+          oneOf('GRACE', 'OPEN', 'RESOLVED'),
+        ],
         ['--limit <count>', 'how many (default: 100)', count],
       ],
-      examples: ['orphans', 'orphans list --state OPEN'],
+      examples: ['orphans', 'orphans list --state OPEN', 'orphans list --state GRACE'],
       run: async ({ hub, screen }, _args, { state, limit = 100 }) => {
         const none = 'No orphan case: every session that was stopped has ended, so far.';
         screen.list(await hub.list<Orphan>('/orphans', { state }, limit), columns, none);

@@ -48,7 +48,7 @@ export function addVerb(): Command {
 export function initialTokenVerb(): Command {
   return verb({
     usage: 'initial-token <id>',
-    summary: 'issue a new initial token, to register after an unregister or when the first one was lost',
+    summary: 'issue a new initial token, to register again; a registered partner goes on as it is until it has done so',
     examples: ['parties initial-token NL-TNM'],
     run: async ({ hub, screen }, [given = '']) => {
       const id = await complete(hub, kinds.party, given);

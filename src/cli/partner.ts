@@ -1,10 +1,13 @@
 /**
  * `ocpi-hub partner`: one simulated CPO or eMSP against any hub, a sandbox for onboarding. It registers, a CPO pushes a tariff and
- * a location, and from then on it answers what it is asked, until a signal. Exit 0 stopped, 1 failed, 2 wrong usage.
+ * a location, an eMSP starts a session when it is asked to, and from then on it answers what it is asked, until a signal. Exit 0 stopped,
+ * 1 failed, 2 wrong usage.
  */
 import { Command, InvalidArgumentError, Option } from 'commander';
+import type { Location } from '../sandbox/bodies.ts';
 import { type Cpo, startCpo } from '../sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../sandbox/emsp.ts';
+import type { PartyName } from '../sandbox/hub-line.ts';
 import { Narrator } from '../sandbox/narrate.ts';
 
 interface PartnerFlags {
@@ -17,6 +20,7 @@ interface PartnerFlags {
   readonly port: number;
   readonly publicUrl?: string;
   readonly plainToken?: boolean;
+  readonly startSession?: PartyName;
 }
 
 export function partnerCommand(): Command {
@@ -35,7 +39,9 @@ export function partnerCommand(): Command {
     .option('--port <port>', 'port it listens on; 0 takes any free one', port, 0)
     .option('--public-url <url>', 'where the hub reaches it, when that is not where it listens', webAddress)
     .option('--plain-token', 'send tokens as they are instead of in base64')
-    .action(async (flags: PartnerFlags) => {
+    .option('--start-session <cpo>', 'eMSP: start a session at a location of this CPO, for example NL-CPO', party)
+    .action(async (flags: PartnerFlags, command: Command) => {
+      if (flags.startSession && flags.role !== 'EMSP') command.error('error: only an EMSP takes --start-session');
       process.exit(await run(flags));
     });
 }
@@ -56,6 +62,12 @@ async function run(flags: PartnerFlags): Promise<number> {
       narrator.step('It pushes a tariff and a location');
       await partner.pushTariff();
       await partner.pushLocation();
+    }
+    if (partner.role === 'EMSP' && flags.startSession) {
+      const { id } = partner;
+      narrator.step(`It starts a session at ${nameOf(flags.startSession)}`);
+      const session = await Promise.race([startSession(partner, flags.startSession), stopAsked]);
+      if (session) narrator.line(`${id} charges in session ${narrator.paint('cyan', session)}`);
     }
     narrator.step('It answers what it is asked, until Ctrl-C');
     await stopAsked;
@@ -81,6 +93,35 @@ function start(flags: PartnerFlags): Promise<Cpo | Emsp> {
     ...(publicUrl === undefined ? {} : { publicUrl }),
   };
   return role === 'CPO' ? startCpo({ ...options, carriesOutCommands: 'itself' }) : startEmsp(options);
+}
+
+const arrivalMs = 60_000;
+
+/** At the first location of the CPO that is there or comes; `NL-CPO/{id}` once energy flows. */
+async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
+  const owner = nameOf(cpo);
+  const { items } = await emsp.pull('locations');
+  const isTheirs = (location: Location) => nameOf(location) === owner;
+  const pulled = (items as Location[]).find(isTheirs);
+  // What comes after the list was read is pushed.
+  const pushed = () => emsp.copies.of('locations').find((copy) => copy.owner === owner)?.state;
+  const location = pulled ?? ((await emsp.until(`a location of ${owner}`, pushed, arrivalMs)) as Location);
+  const [evse] = location.evses;
+  const fields = { token: emsp.driver, location_id: location.id, ...(evse && { evse_uid: evse.uid }) };
+  const { result } = await emsp.command('START_SESSION', fields, cpo);
+  if (result !== 'ACCEPTED') throw new Error(`${owner} answered START_SESSION with ${result}`);
+  const active = () =>
+    emsp.copies.of('sessions').find((copy) => copy.owner === owner && copy.state?.status === 'ACTIVE');
+  const { id } = await emsp.until(`an active session of ${owner}`, active, arrivalMs);
+  return `${owner}/${id}`;
+}
+
+const nameOf = ({ country_code, party_id }: PartyName) => `${country_code}-${party_id}`.toUpperCase();
+
+function party(text: string): PartyName {
+  const [, country_code, party_id] = /^([A-Za-z]{2})-([A-Za-z0-9]{1,3})$/.exec(text) ?? [];
+  if (!country_code || !party_id) throw new InvalidArgumentError('expected a party such as NL-CPO');
+  return { country_code, party_id };
 }
 
 function webAddress(text: string): string {

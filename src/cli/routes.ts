@@ -2,8 +2,7 @@
  * `ocpi-hub routes`: which eMSP and CPO may exchange traffic, and who gets what and why.
  */
 import type { Command } from 'commander';
-import type { Explanation, Route } from './answers.ts';
-import { Failure } from './client.ts';
+import type { Explanation, Released, Route } from './answers.ts';
 import type { Column, Page } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
@@ -33,13 +32,13 @@ export function routesCommand(): Command {
     }),
     verb<{ inactive?: boolean }>({
       usage: 'set <emsp> <cpo>',
-      summary: 'let traffic pass between two parties; pushes nothing by itself',
+      summary: 'let traffic pass between two parties, and release the sessions and CDRs that were kept for them',
       options: [['--inactive', 'keep the rule but let nothing pass']],
       examples: ['routes set NL-EMS NL-CPO', 'routes set NL-EMS NL-CPO --inactive'],
       run: async ({ hub, screen }, [emsp = '', cpo = ''], { inactive = false }) => {
-        screen.answer(await hub.send<Route>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
+        screen.answer(await hub.send<Route & Released>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
           rule.active
-            ? `${rule.emsp} and ${rule.cpo} are joined; ocpi-hub parties resync {id} {module} sends what there is already`
+            ? `${rule.emsp} and ${rule.cpo} are joined; ${kept(rule.released)}, and ocpi-hub parties resync {id} {module} sends the rest`
             : `the rule of ${rule.emsp} and ${rule.cpo} lets nothing pass`,
         ]);
       },
@@ -50,11 +49,7 @@ export function routesCommand(): Command {
       examples: ['routes remove NL-EMS NL-CPO'],
       run: async ({ hub, screen }, [emsp = '', cpo = '']) => {
         const pair = `${emsp.toUpperCase()} and ${cpo.toUpperCase()}`;
-        const answer = await hub.send<object>('DELETE', pathOf(emsp, cpo)).catch((error: unknown) => {
-          const isUnknown = error instanceof Failure && error.status === 404;
-          throw isUnknown ? new Failure(`no rule joins ${pair}: ocpi-hub routes list shows those there are`) : error;
-        });
-        screen.answer(answer, () => [`${pair} are not joined any more`]);
+        screen.answer(await hub.send<object>('DELETE', pathOf(emsp, cpo)), () => [`no rule joins ${pair} any more`]);
       },
     }),
     verb({
@@ -67,6 +62,9 @@ export function routesCommand(): Command {
     }),
   ]);
 }
+
+const kept = (released: number) =>
+  released === 0 ? 'no session or CDR was kept' : `${released} kept sessions and CDRs are on their way`;
 
 function explained({ from, to, module, delivers, conditions }: Explanation, { paint }: Page): string[] {
   const verdict = delivers ? paint('green', 'are delivered') : paint('red', 'are not delivered');

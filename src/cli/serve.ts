@@ -1,17 +1,21 @@
 /**
  * `ocpi-hub serve`: the hub itself. Exit 0 after a stop by signal, 1 when it cannot run, 2 when it is configured wrongly.
  *
- * V1  One line on stdout, once requests are accepted; everything else goes to stderr.
- * V2  The first SIGTERM or SIGINT stops in good order, also during the start; a second one stops at once.
+ * V1  One line on stdout, once requests are accepted, and for people at a terminal where to go next; everything else goes to stderr.
+ * V2  SIGTERM or SIGINT stops in good order, also during the start; one that comes more than 2 s later stops at once (`stop-signal.ts`).
  * V3  SIGHUP reads the certificate and its key anew, for a hub that speaks TLS itself.
  */
+import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { ConfigError, loadConfig } from '../config.ts';
+import { type Config, ConfigError, loadConfig } from '../config.ts';
 import type { ServingHub } from '../main.ts';
 import { flagOfSetting, type SettingName, settingNames, settings } from '../settings.ts';
+import { stopSignal } from './stop-signal.ts';
 
 const notes = `
-Each setting is also an environment variable (in brackets); a flag beats it.
+Each setting is also an environment variable (in brackets); a flag beats it. A variable HUB_... that is none of them is refused.
+UV_THREADPOOL_SIZE: threads for look-ups of host names and for files (64 unless set).
+SIGTERM or SIGINT stops the hub in good order; a second one, when it comes more than 2 s after the first, stops it at once.
 Exit codes: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage or configuration.`;
 
 export function serveCommand(): Command {
@@ -33,13 +37,14 @@ function optionOf(name: SettingName): Option {
 
 async function serve(flags: Record<string, string | undefined>): Promise<number> {
   try {
-    const stopAsked = signalled();
+    const stop = stopSignal();
     const config = loadConfig({ env: process.env, flags });
     const { startServing } = await import('../main.ts');
     const hub = await startServing(config);
     if (config.tls) process.on('SIGHUP', () => renew(hub, flags));
     console.log(`ocpi-hub listening on ${hub.url}`);
-    await stopAsked;
+    if (process.stdout.isTTY) console.log(whereNext(hub.url, config));
+    await stop.promise;
     await hub.close();
     return 0;
   } catch (error) {
@@ -47,6 +52,16 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     process.stderr.write(`ocpi-hub: ${message.replaceAll(/\s*\n\s*/g, ' ')}\n`);
     return error instanceof ConfigError ? 2 : 1;
   }
+}
+
+function whereNext(url: string, { publicUrl, adminToken, dataDir }: Config): string {
+  const token = adminToken === null ? `in ${join(dataDir, 'admin-token')}` : 'the one in HUB_ADMIN_TOKEN';
+  return `  console      ${publicUrl ?? browsable(url)}/console/\n  admin token  ${token}`;
+}
+
+/** A hub that listens on all addresses of the machine is reached at its own, which browsers open. */
+function browsable(url: string): string {
+  return url.replace('://0.0.0.0:', '://127.0.0.1:').replace('://[::]:', '://[::1]:');
 }
 
 /** Reads the certificate anew. With a bad one the hub goes on as it was. [V3] */
@@ -59,17 +74,4 @@ function renew(hub: ServingHub, flags: Record<string, string | undefined>): void
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`ocpi-hub: ${message}; the certificate in use stays\n`);
   }
-}
-
-/** Resolves at the first signal to stop. */
-function signalled(): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    const stop = () => {
-      if (asked) process.exit(1);
-      asked = true;
-      resolve();
-    };
-    process.on('SIGTERM', stop).on('SIGINT', stop);
-  });
 }

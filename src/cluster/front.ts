@@ -176,7 +176,10 @@ export class Front {
   #answerReady(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
     const { node, passing } = this.#parts;
     const place = node.place(isHop, 0);
-    const notReady = () => say(response, 503, { status: 'not ready', role: node.role }, { 'retry-after': '1' });
+    const notReady = () => {
+      const { role } = node;
+      say(response, 503, { status: 'not ready', role, reason: notReadyReasons[role] }, { 'retry-after': '1' });
+    };
     if (node.role === 'leaving') return notReady();
     const ready = () => say(response, 200, { status: 'ready', role: node.role });
     // What it can answer is better than nothing, and worse than what another owner does. [N5]
@@ -190,6 +193,15 @@ export class Front {
       .then((status) => (status === 200 ? ready() : notReady()), notReady);
   }
 }
+
+/** Why a node of this role is not ready. */
+const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {
+  owner: 'recovering',
+  gaining: 'recovering',
+  standby: 'no owner that is ready can be reached',
+  isolated: 'the database cannot be reached, and another node is the owner',
+  leaving: 'the node is leaving',
+};
 
 /** What is asked for: by a client, or (`verb`) by a peer's hub. */
 interface Asked {

@@ -12,6 +12,7 @@ import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
+import { trust } from '../transport/trusted.ts';
 import { hopHeader, peersPath, type Target } from './hop.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 import { type Trunk, type TrunkLog, Trunks } from './trunk.ts';
@@ -41,6 +42,15 @@ interface Passed {
   readonly until: number;
   /** Refuses it to whoever asked, and ends it. */
   cut(error: Error): void;
+}
+
+/** What can be had without a token, and what a hub answers before it has looked at one. */
+const isOpen = /^\/(?:$|console(?:\/|$)|admin\/docs|admin\/v1\/openapi\.json|healthz$|readyz$)/;
+const unlooked: ReadonlySet<number> = new Set([401, 404, 502, 503]);
+
+/** A peer's door took the token of a request. */
+function heardFrom(request: http.IncomingMessage, status: number): void {
+  if (!unlooked.has(status) && !isOpen.test(pathOf(request))) trust(request.socket);
 }
 
 type End = (how: 'answered' | 'failed', error?: Error) => void;
@@ -97,6 +107,7 @@ export class Passing {
       .then(({ status, fields, body: answered }) => {
         // It may have been refused already.
         if (response.headersSent) return;
+        heardFrom(request, status);
         response.writeHead(status, fieldsOf(fields)).end(answered);
         end('answered');
       })
@@ -119,6 +130,7 @@ export class Passing {
     sent.setTimeout(silenceMs, () => sent.destroy(new Error('the peer is silent')));
     sent.on('error', (error) => end('failed', error));
     sent.on('response', (answer) => {
+      heardFrom(request, answer.statusCode ?? 502);
       const begin = () =>
         response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
       if (isSmall(answer)) {

@@ -72,6 +72,7 @@ export function beginTenure(store: Store): Tenure {
       history: (...of) => store.history(...of),
       correlated: (...of) => store.correlated(...of),
       get: (key) => store.get(key),
+      size: (keys) => store.size(keys),
       list: (query) => store.list(query),
       scan: (...of) => store.scan(...of),
       due: (shard) => store.due(shard),

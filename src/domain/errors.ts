@@ -88,6 +88,8 @@ export interface Outcome {
   readonly ocpiStatus: number | null;
   /** `data` of the envelope, parsed; undefined when there was none. */
   readonly data?: unknown;
+  /** The text of `data`, when the call asked for one object. [D72] */
+  readonly dataText?: string | undefined;
   /** One sentence for people: what was met. Never holds a token. */
   readonly message: string;
   /** First 512 characters of the answer, for people. */

@@ -20,9 +20,32 @@ export interface Owed {
   readonly behind?: string;
 }
 
+/** Characters of the bodies that an event carries: what came, and what is sent in place of it. */
+export function charactersOf({ body, data }: { readonly body: string | null; readonly data: unknown }): number {
+  const { owed, whole } = (data ?? {}) as Partial<ObjectEventData>;
+  return (body?.length ?? 0) + (owed?.body?.length ?? 0) + (whole?.body?.length ?? 0);
+}
+
+/** Of the object: all of it, its end, or less than it. */
+export type Form = 'whole' | 'end' | 'part';
+
+/** What is owed to one of the receivers. */
+export function owedTo({ owed, whole }: Pick<ObjectEventData, 'owed' | 'whole'>, receiver: PartyId): Owed | null {
+  return whole?.to.includes(receiver) ? whole : owed;
+}
+
+/** In which form it is owed. What goes whole in place of a part has a body of its own. */
+export function formOf(data: Pick<ObjectEventData, 'owed' | 'whole' | 'within'>, receiver: PartyId): Form {
+  const owed = owedTo(data, receiver);
+  if (owed?.method === 'DELETE') return 'end';
+  const isPart = owed?.method === 'PATCH' || (data.within.length > 0 && owed?.body === undefined);
+  return isPart ? 'part' : 'whole';
+}
+
 /**
- * Data of `object.put`, `object.patched`, `object.deleted`; of `object.resent`, which changes nothing; and of `object.base`,
- * which stands for those that were too old to be kept.
+ * Data of `object.put`, `object.patched`, `object.deleted`; of `object.resent`, which sends the stored object to somebody and leaves its
+ * body as it is; of `object.missed`, by which a receiver leaves `sent`; and of `object.base`, which stands for those that were too old to
+ * be kept.
  */
 export interface ObjectEventData {
   readonly module: ObjectModule;
@@ -34,12 +57,23 @@ export interface ObjectEventData {
   readonly facts: ObjectFacts;
   readonly viewer: PartyId | null;
   readonly owed: Owed | null;
+  /** Of a change that is less than the object: the whole as of this change, for those receivers that may never have had it. [D59] */
+  readonly whole?: Owed & { readonly to: readonly PartyId[] };
+  /** Of a base and of `object.missed`: to whom the object was sent whole. */
+  readonly sent?: readonly PartyId[];
+  /** Of `object.missed`: whom the whole never reached. */
+  readonly receiver?: PartyId;
   /** Why it was not forwarded; null when it was. */
   readonly reason: string | null;
   readonly warnings: readonly string[];
   /** Of a base: a delivery was owed to somebody before. */
   readonly forwarded?: true;
+  /** Who acted, when it is another than the type says: a pull and a release after a first registration are the hub's. */
+  readonly by?: Actor;
 }
+
+/** Who acted. Operators have no names yet. [D80] */
+export type Actor = 'operator' | 'partner' | 'hub';
 
 export type CommandName = 'START_SESSION' | 'STOP_SESSION' | 'RESERVE_NOW' | 'CANCEL_RESERVATION' | 'UNLOCK_CONNECTOR';
 
@@ -50,6 +84,14 @@ export const commandNames: readonly CommandName[] = [
   'CANCEL_RESERVATION',
   'UNLOCK_CONNECTOR',
 ];
+
+/** What each later fact of a command says again, so that it is found by itself; absent in older logs. */
+export type CommandNamed = {
+  readonly command?: CommandName;
+  readonly emsp?: PartyId;
+  readonly cpo?: PartyId;
+  readonly sessionId?: string | null;
+};
 
 export type CommandEvent =
   | {
@@ -67,38 +109,50 @@ export type CommandEvent =
         tokenUid: string | null;
       };
     }
-  | { type: 'command.answered'; data: { result: string; timeoutS: number } }
-  | { type: 'command.failed'; data: { reason: string } }
-  | { type: 'command.resultReceived'; data: { result: string } }
-  | { type: 'command.relayed'; data: { result: string } }
-  | { type: 'command.relayFailed'; data: { result: string; reason: string } }
-  | { type: 'command.silent'; data: Record<string, never> };
+  | { type: 'command.answered'; data: CommandNamed & { result: string; timeoutS: number } }
+  | { type: 'command.failed'; data: CommandNamed & { reason: string } }
+  | { type: 'command.resultReceived'; data: CommandNamed & { result: string } }
+  | { type: 'command.relayed'; data: CommandNamed & { result: string } }
+  | { type: 'command.relayFailed'; data: CommandNamed & { result: string; reason: string } }
+  | { type: 'command.silent'; data: CommandNamed };
 
 export type OrphanKind = 'stop_without_complete' | 'complete_without_cdr';
+
+/** What each later fact of a watch or case says again; absent in older logs. */
+export interface OrphanNamed {
+  readonly kind?: OrphanKind;
+  readonly cpo?: PartyId;
+  readonly emsp?: PartyId;
+  readonly session?: string;
+  /** When it is not the hub. */
+  readonly by?: Actor;
+}
 
 export type OrphanEvent =
   | {
       type: 'orphan.armed';
       data: { id: string; kind: OrphanKind; cpo: PartyId; emsp: PartyId; session: string; graceEndsAt: string };
     }
-  | { type: 'orphan.disarmed'; data: { reason: string } }
-  | { type: 'orphan.opened'; data: Record<string, never> }
+  | { type: 'orphan.disarmed'; data: OrphanNamed & { reason: string } }
+  | { type: 'orphan.opened'; data: OrphanNamed }
   /** The CPO was asked; `note` says what came of it. */
-  | { type: 'orphan.pulled'; data: { note: string } }
-  | { type: 'orphan.resolved'; data: { note: string } };
+  | { type: 'orphan.pulled'; data: OrphanNamed & { note: string } }
+  | { type: 'orphan.resolved'; data: OrphanNamed & { note: string } };
 
 export type HubEvent =
   | {
-      type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent' | 'object.base';
+      type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent' | 'object.missed' | 'object.base';
       data: ObjectEventData;
     }
   | PartnerEvent
   | CommandEvent
   | OrphanEvent
   | PullEvent
+  /** What was kept for a partner until its first registration is owed to it now. */
+  | { type: 'release.ended'; data: { partner: PartyId; released: number } }
   | { type: 'pull.objectRefused'; data: QuarantineRecord }
   | { type: 'route.set' | 'route.removed'; data: Route }
-  | { type: 'circuit.opened' | 'circuit.closed'; data: { circuit: 'sync' | 'async'; reason: string } }
+  | { type: 'circuit.opened' | 'circuit.closed'; data: { circuit: 'sync' | 'async'; reason: string; by?: Actor } }
   | {
       type: 'token.authorized';
       data: {
@@ -110,12 +164,12 @@ export type HubEvent =
         outcome: string;
       };
     }
-  | { type: 'delivery.dead'; data: { delivery: string; receiver: PartyId; class: OutcomeClass; reason: string } }
-  | { type: 'delivery.redriven'; data: { delivery: string; receiver: PartyId; job: string | null } }
-  /** As operators are shown it then. */
+  | { type: 'delivery.dead'; data: DeliveryNamed & { class: OutcomeClass; reason: string } }
+  | { type: 'delivery.redriven'; data: DeliveryNamed & { job: string | null } }
+  /** As operators are shown it then; `receiver` when it is for one, of a resync the partner. */
   | {
       type: 'job.started' | 'job.progressed' | 'job.ended';
-      data: { id: string; kind: string; state: string; [field: string]: unknown };
+      data: { id: string; kind: string; state: string; receiver?: PartyId; [field: string]: unknown };
     }
   | {
       type: 'log.trimmed';
@@ -126,7 +180,17 @@ export type HubEvent =
       data: { id: string; directory: string; state: string; [field: string]: unknown };
     }
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
-  | { type: 'actor.quarantined'; data: { actor: string; error: string } };
+  | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
+
+/** Of which delivery it is; all but the first two are absent in older logs. */
+export interface DeliveryNamed {
+  readonly delivery: string;
+  readonly receiver: PartyId;
+  readonly sender?: PartyId;
+  readonly module?: string;
+  /** `{cc}-{pid}/{id}`. */
+  readonly object?: string;
+}
 
 /** One try at a delivery, as support sees it. */
 export interface Attempt {

@@ -73,6 +73,11 @@ export interface HubObject {
   readonly reason: string | null;
   /** Whether a delivery of it was ever owed to anyone. */
   readonly forwarded: boolean;
+  /**
+   * Receivers that were owed it whole, in order of id, without those whom it never reached. Absent: of a session or CDR its eMSP has it if
+   * it was forwarded; of anything else that an earlier version stored and forwarded, each receiver that is owed a change. [D59, D82]
+   */
+  readonly sent?: readonly PartyId[];
 }
 
 /** `{cc}-{pid}/{id}`, the name of an object for operators. */

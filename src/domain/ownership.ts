@@ -1,11 +1,14 @@
 /**
  * Whose session or CDR it is: the eMSP named by `cdr_token`, or the reason why it is nobody's. [interface, Sessions 1–5; D23]
  */
-import type { HubObject, ObjectFacts } from './object.ts';
+import type { HubObject, ObjectFacts, ObjectModule } from './object.ts';
 import type { PartyId } from './party.ts';
 import { type Audience, type Directory, nobody } from './routing.ts';
 
 export type Ownership = { readonly viewer: PartyId } | { readonly viewer: null; readonly reason: string };
+
+/** Modules whose objects belong to one eMSP each. */
+export const isOwned = (module: ObjectModule): boolean => module === 'sessions' || module === 'cdrs';
 
 /**
  * The owning eMSP. `initiator` is the eMSP whose accepted START_SESSION fits, when the CPO's COMPATIBILITY period is active; it
@@ -34,12 +37,16 @@ function namedEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ow
 /** Audience of a session or CDR. An eMSP that did not have it before gets the whole object rather than a fragment. */
 export function ownedAudience(
   directory: Directory,
-  before: Pick<HubObject, 'viewer' | 'forwarded' | 'reason'> | null,
+  before: Pick<HubObject, 'viewer' | 'forwarded' | 'reason' | 'sent'> | null,
   ownership: Ownership,
   isFragment: boolean,
 ): Audience {
   if (ownership.viewer === null) return nobody(ownership.reason);
   if (!directory.isRegistered(ownership.viewer)) return nobody('receiver not registered');
-  const isNew = before !== null && (before.viewer !== ownership.viewer || !before.forwarded || before.reason !== null);
-  return { to: [ownership.viewer], as: isNew && isFragment ? 'whole' : 'change', reason: null };
+  const { viewer } = ownership;
+  const isMissed = before?.sent?.includes(viewer) === false;
+  const isNew =
+    before !== null && (before.viewer !== viewer || !before.forwarded || before.reason !== null || isMissed);
+  const to = [viewer];
+  return { to, whole: isNew && isFragment ? to : [], reason: null };
 }

@@ -49,6 +49,12 @@ export interface PartnerSettings {
   readonly empty_2xx_ok: boolean;
 }
 
+/** The hub token before the last rotation: good until the new one is used, or until the instant (RFC 3339). [D73] */
+export interface FormerToken {
+  readonly digest: string;
+  readonly until: string;
+}
+
 /** Read model of one partner. Tokens we issued are kept as SHA-256 digests, its own token encrypted. */
 export interface Partner {
   /** `{country_code}-{party_id}` of its first role. */
@@ -61,6 +67,8 @@ export interface Partner {
   readonly url: string | null;
   readonly initialTokenDigest: string | null;
   readonly hubTokenDigest: string | null;
+  /** Absent in rows of earlier versions. */
+  readonly formerToken?: FormerToken | null;
   /** Digests of tokens that were valid once: spent initial tokens and replaced or revoked hub tokens. [D10] */
   readonly spentDigests: readonly string[];
   /** Encrypted; only `secrets.ts` can open it. */
@@ -102,8 +110,13 @@ export type PartnerEvent =
         discovered: readonly Endpoint[];
         hubTokenDigest: string;
         partnerToken: string;
+        /** Of a rotation: the token that asked for it goes on so long. Absent in events of earlier versions. */
+        formerDigest?: string;
+        formerUntil?: string;
       };
     }
+  /** The new token was used: the former one ends. [D73] */
+  | { type: 'partner.tokenConfirmed'; data: Record<string, never> }
   /** The same token under another key. */
   | { type: 'partner.resealed'; data: { partnerToken: string } }
   | { type: 'partner.suspended' | 'partner.online' | 'partner.offline'; data: { reason: string } }
@@ -117,8 +130,21 @@ const ofSource = (partner: Partner, source: Endpoint['source']) =>
 /** So many are remembered: a partner that rotates without end must not make its record grow without end. */
 const spentMax = 100;
 
-const spend = (partner: Partner, ...digests: (string | null)[]): string[] =>
-  [...partner.spentDigests, ...digests.filter((digest) => digest !== null)].slice(-spentMax);
+const spend = (partner: Partner, ...digests: (string | null | undefined)[]): string[] =>
+  [...partner.spentDigests, ...digests.filter((digest) => typeof digest === 'string')].slice(-spentMax);
+
+/** An exchange takes the place of all earlier tokens, but of the one that asked for a rotation: that one may have to ask again. */
+function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partner.registered' | 'partner.rotated' }>) {
+  const { hubTokenDigest, formerDigest, formerUntil: until } = event.data;
+  const begins = event.type === 'partner.registered';
+  const earlier = [partner.formerToken?.digest, partner.hubTokenDigest, begins ? partner.initialTokenDigest : null];
+  return {
+    hubTokenDigest,
+    formerToken: formerDigest && until ? { digest: formerDigest, until } : null,
+    initialTokenDigest: begins ? null : partner.initialTokenDigest,
+    spentDigests: spend(partner, ...earlier.filter((digest) => digest !== formerDigest)),
+  };
+}
 
 /** The partner after a fact; null before it was added. Facts about a partner that was never added are a bug. */
 export function applyToPartner(partner: Partner | null, event: PartnerEvent, at: string): Partner {
@@ -154,17 +180,13 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         url: event.data.url,
         roles: event.data.roles,
         endpoints: [...ofSource(partner, 'operator'), ...event.data.discovered],
-        hubTokenDigest: event.data.hubTokenDigest,
+        ...exchanged(partner, event),
         partnerToken: event.data.partnerToken,
-        initialTokenDigest: event.type === 'partner.registered' ? null : partner.initialTokenDigest,
-        spentDigests: spend(
-          partner,
-          partner.hubTokenDigest,
-          event.type === 'partner.registered' ? partner.initialTokenDigest : null,
-        ),
         status: 'CONNECTED',
         lastUpdated: at,
       };
+    case 'partner.tokenConfirmed':
+      return { ...partner, formerToken: null, spentDigests: spend(partner, partner.formerToken?.digest) };
     case 'partner.resealed':
       return { ...partner, partnerToken: event.data.partnerToken };
     case 'partner.suspended':
@@ -172,11 +194,12 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         ...partner,
         status: 'SUSPENDED',
         hubTokenDigest: null,
+        formerToken: null,
         initialTokenDigest: null,
         partnerToken: null,
-        spentDigests: spend(partner, partner.hubTokenDigest, partner.initialTokenDigest),
+        spentDigests: spend(partner, partner.formerToken?.digest, partner.hubTokenDigest, partner.initialTokenDigest),
         suspendedAt: at,
-        lastUpdated: at,
+        lastUpdated: partner.status === 'SUSPENDED' ? partner.lastUpdated : at,
       };
     case 'partner.online':
     case 'partner.offline':
@@ -195,6 +218,11 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
 
 export function isRegistered(partner: Partner): boolean {
   return partner.hubTokenDigest !== null;
+}
+
+/** What was owed before a suspension is not sent, also when the partner has registered again. [D50] */
+export function isSuspendedSince({ partnerToken, suspendedAt }: Partner, since: number): boolean {
+  return partnerToken === null || (suspendedAt !== null && since < Date.parse(suspendedAt));
 }
 
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {

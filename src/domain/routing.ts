@@ -27,26 +27,38 @@ export interface Directory {
 /** Who is owed a copy of a change, as what, and why nobody when nobody is. */
 export interface Audience {
   readonly to: readonly PartyId[];
-  /** The change as it came, or the whole object as PUT for receivers that may never have had it. [D21] */
-  readonly as: 'change' | 'whole';
+  /** Those of them who get the whole object as PUT in place of a change that is less, since they may never have had it. [D21, D59] */
+  readonly whole: readonly PartyId[];
   readonly reason: string | null;
 }
 
-export const nobody = (reason: string): Audience => ({ to: [], as: 'change', reason });
+export const nobody = (reason: string): Audience => ({ to: [], whole: [], reason });
 
-/** Audience of a location, tariff or token: every routed counterpart; of unpublished locations nobody. */
+/** Whether a receiver was owed the whole of an object, and did not miss it. */
+function wasSent(before: Pick<HubObject, 'sent' | 'forwarded'> | null, receiver: PartyId): boolean {
+  return before?.sent ? before.sent.includes(receiver) : before?.forwarded === true;
+}
+
+/**
+ * Audience of a location, tariff or token: every routed counterpart; of unpublished locations nobody. A DELETE goes to all who were sent it,
+ * too. [D62, D82]
+ */
 export function catalogueAudience(
   directory: Directory,
-  before: Pick<HubObject, 'facts'> | null,
+  before: Pick<HubObject, 'facts' | 'sent' | 'forwarded'> | null,
   after: Pick<HubObject, 'module' | 'owner' | 'facts'>,
-  isFragment: boolean,
+  change: 'whole' | 'part' | 'end',
 ): Audience {
   const wasPublic = before !== null && before.facts.publish !== false;
   const isPublic = after.facts.publish !== false;
-  // Going private is itself told to those who have the public copy; after that nothing is. [D21]
+  // Going private is itself sent to those who have the public copy, and to nobody else; after that nothing is. [D21]
   if (!isPublic && !wasPublic) return nobody('unpublished');
-  const to = after.module === 'tokens' ? directory.cposOf(after.owner) : directory.emspsOf(after.owner);
-  if (to.length === 0) return nobody('no routing rule');
+  const counterparts = after.module === 'tokens' ? directory.cposOf(after.owner) : directory.emspsOf(after.owner);
+  const routed = isPublic ? counterparts : counterparts.filter((id) => wasSent(before, id));
+  const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isRegistered(id)) : [];
+  const to = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
+  if (to.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
+  if (change !== 'part') return { to, whole: [], reason: null };
   const appears = before !== null && !wasPublic && isPublic;
-  return { to, as: appears && isFragment ? 'whole' : 'change', reason: null };
+  return { to, whole: appears ? to : to.filter((id) => !wasSent(before, id)), reason: null };
 }

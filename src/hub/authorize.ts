@@ -3,9 +3,9 @@
  */
 import { type ErrorCode, HubError } from '../domain/errors.ts';
 import { endpointOf, type PartyId, partyKey } from '../domain/party.ts';
-import { below, callPartner, type Failure, failureOf, type SyncCall } from './calls.ts';
+import { below, callPartner, type Failure, failureOf, type SyncCall, unambiguousText } from './calls.ts';
 import type { Core } from './core.ts';
-import type { AuthorizeRequest, Caller } from './hub.ts';
+import type { AuthorizeAnswer, AuthorizeRequest, Caller } from './hub.ts';
 import { measured } from './measured.ts';
 import type { Notes } from './notes.ts';
 import type { HeaderParty } from './ports.ts';
@@ -54,11 +54,11 @@ export function authorize(core: Core, notes: Notes) {
     return state.party(named, role) && state.isRouted(emsp, cpo) ? named : null;
   }
 
-  async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<unknown> {
+  async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer> {
     const to = receiver(direction, caller, request);
     if (to === null) {
       note(direction, caller, request, null, 'NOT_ALLOWED', 'no routing rule');
-      return { allowed: 'NOT_ALLOWED' };
+      return { allowed: 'NOT_ALLOWED', text: '{"allowed":"NOT_ALLOWED"}' };
     }
     const { side, role, interfaceRole, method } = directions[direction];
     const partner = state.partnerOf(to);
@@ -73,6 +73,7 @@ export function authorize(core: Core, notes: Notes) {
     const call: SyncCall = {
       what: 'token authorize',
       method,
+      endpoint: endpoint.url,
       url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
       from: caller.party,
       to: state.party(to, role) ?? null,
@@ -80,14 +81,16 @@ export function authorize(core: Core, notes: Notes) {
       timeoutMs: settings.authorizeTimeoutMs,
       emptyOk: false,
       unwritten: true,
+      oneObject: true,
     };
     const outcome = await callPartner(core, partner, call, caller.trace);
     const failure = failureOf(outcome);
     if (failure) throw refuse(refusals[failure]);
     const allowed = (outcome.data as { allowed?: unknown } | null | undefined)?.allowed;
-    if (!answers.has(allowed)) throw refuse('authorizeIncomplete');
+    const text = unambiguousText(outcome, 'allowed');
+    if (!answers.has(allowed) || text === null) throw refuse('authorizeIncomplete');
     note(direction, caller, request, to, String(allowed), 'answered');
-    return outcome.data;
+    return { allowed: String(allowed), text };
   }
 
   /** For the trace; nobody waits for it. */
@@ -112,7 +115,7 @@ export function authorize(core: Core, notes: Notes) {
   const counted = (direction: Direction) => (caller: Caller, request: AuthorizeRequest) =>
     measured(
       () => forward(direction, caller, request),
-      (info) => String((info as { allowed: unknown }).allowed),
+      ({ allowed }) => allowed,
       (outcome, seconds) => ports.meter.forwarded('authorize', direction, outcome, seconds),
     );
 

@@ -4,6 +4,7 @@
  */
 import { partnerMachine } from '../../machines/partner.ts';
 import { HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import { ambiguousName } from '../domain/json-text.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { atHome } from './asked.ts';
@@ -12,7 +13,10 @@ import { partnerStream } from './partners.ts';
 import type { OutboundCall } from './ports.ts';
 
 export interface SyncCall
-  extends Pick<OutboundCall, 'method' | 'url' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten'> {
+  extends Pick<
+    OutboundCall,
+    'method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten' | 'oneObject'
+  > {
   /** What it is, for log lines; urls hold card numbers and secrets of partners. */
   readonly what: string;
 }
@@ -49,18 +53,11 @@ async function callHere(core: Core, partner: Partner, call: SyncCall, trace: Tra
   const token = ports.secrets.open(partner.partnerToken);
   const isTrial = typeof circuit === 'object';
   if (isTrial) supervisor.send(actor, { type: 'sync.trying', at: ports.clock.now() });
-  const { what, method, url, from, to, body, timeoutMs, emptyOk, unwritten = false } = call;
+  const { what, ...request } = call;
   let outcome: Outcome;
   try {
     outcome = await ports.client.call({
-      method,
-      url,
-      from,
-      to,
-      body,
-      timeoutMs,
-      emptyOk,
-      unwritten,
+      ...request,
       token,
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),
@@ -134,11 +131,24 @@ export function below(moduleUrl: string, segments: readonly string[], query = ''
   return within(moduleUrl, segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''), query);
 }
 
-/** A module URL with a path and a query behind it; a query of its own is kept, in front. */
+/**
+ * The object of a call with `oneObject`, as the text it came in; null where the member that the hub decides by could mean something else
+ * to another reader of the text. A node of an earlier version gives the value alone.
+ */
+export function unambiguousText({ dataText, data }: Outcome, decisive: string): string | null {
+  const text = dataText ?? JSON.stringify(data) ?? '';
+  return ambiguousName(text, new Set([decisive])) === null ? text : null;
+}
+
+/**
+ * A module URL with a path and a query behind it. Without a path it stays as it was given, with a slash at its end if it has one; before
+ * a path there is exactly one slash. A query of its own is kept, in front. [D55]
+ */
 export function within(moduleUrl: string, tail: string, query = ''): string {
   const mark = moduleUrl.indexOf('?');
   const path = mark < 0 ? moduleUrl : moduleUrl.slice(0, mark);
   const ownQuery = mark < 0 ? '' : moduleUrl.slice(mark + 1);
   const queries = ownQuery && query ? `${ownQuery}&${query}` : ownQuery || query;
-  return `${path.endsWith('/') ? path.replace(/\/+$/, '') : path}${tail}${queries && `?${queries}`}`;
+  const base = tail !== '' && path.endsWith('/') ? path.replace(/\/+$/, '') : path;
+  return `${base}${tail}${queries && `?${queries}`}`;
 }

@@ -13,15 +13,16 @@ import type { Put } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../domain/command.ts';
 import { type ErrorCode, HubError, type Outcome } from '../domain/errors.ts';
 import type { CommandEvent } from '../domain/events.ts';
+import { setMembers } from '../domain/json-text.ts';
 import type { HubObject } from '../domain/object.ts';
 import { endpointOf, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { atOnce } from './at-once.ts';
 import { addressee } from './authorize.ts';
-import { below, callPartner, type Failure, failureOf } from './calls.ts';
+import { below, callPartner, type Failure, failureOf, unambiguousText } from './calls.ts';
 import { findCpo } from './command-target.ts';
 import { type Core, heard, rowData } from './core.ts';
-import type { Caller, CommandAnswer, CommandRequest, Credential } from './hub.ts';
+import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } from './hub.ts';
 import { startRows } from './initiators.ts';
 import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
@@ -44,7 +45,7 @@ const refusals: Record<Failure, ErrorCode> = {
 /** Of `CommandResponse`; whatever else a CPO answers is measured as one. */
 const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION']);
 
-/** Longest wait for a result that a CPO may ask for, seconds. */
+/** Longest wait of the hub for a result, seconds. */
 const timeoutMaxS = 86_400;
 
 const againMs = 1_000;
@@ -99,6 +100,7 @@ export class Commands {
     const { state, ports } = this.#core;
     const { cpo, session } = await findCpo(this.#core, caller, request, addressee(this.#core, caller, request.to));
     if (!state.isRouted(caller.id, cpo)) throw new HubError('notRouted');
+    if (request.tokenParty) refuseForeignToken(caller, request.tokenParty);
     const id = ports.secrets.newId();
     const data = {
       ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
@@ -201,12 +203,14 @@ export class Commands {
     const call = {
       what: record.command,
       method: 'POST',
+      endpoint: endpoint.url,
       url: below(endpoint.url, [record.command]),
       from: caller.party,
       to: state.party(record.cpo, 'CPO') ?? null,
       body: request.bodyFor(`${settings.publicUrl}/ocpi/2.2.1/commands/callback/${record.id}`),
       timeoutMs: settings.commandTimeoutMs,
       emptyOk: false,
+      oneObject: true,
     } as const;
     const outcome = await callPartner(this.#core, cpo, call, caller.trace);
     const failure = failureOf(outcome);
@@ -225,8 +229,8 @@ export class Commands {
   }
 
   /**
-   * Records how a call ended. Whoever waits is told at once what the partner said, also while the store cannot write; then the
-   * fact is recorded as soon as it can. A restart before that finds the call cut off. [K2]
+   * Records how a call ended. The caller gets the partner's answer at once, also while the store cannot write; then the fact is
+   * recorded as soon as it can be. A restart before that finds the call cut off. [K2]
    */
   async #recordEnd(command: Named, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
     const { id, emsp } = command;
@@ -263,7 +267,7 @@ export class Commands {
       const dueAt = new Date(Date.parse(at) + windowS * 1000).toISOString();
       const seq = await recorder.record({
         shardOf: record.emsp,
-        facts: [{ stream: actor, event, party, body }],
+        facts: [{ stream: actor, event: named(event, record), party, body }],
         puts: [commandRow(record), ...foundAgainBy(record, event, at)],
         // Every command that is not over has a due time: that is how a restart finds it.
         due: [{ key: actor, at: isOver ? null : dueAt }],
@@ -307,6 +311,12 @@ export class Commands {
   }
 }
 
+/** With what it is a fact of, so that it can be understood alone. */
+function named(event: CommandEvent, { command, emsp, cpo, sessionId }: CommandRecord): CommandEvent {
+  if (event.type === 'command.requested') return event;
+  return { ...event, data: { ...event.data, command, emsp, cpo, sessionId } } as CommandEvent;
+}
+
 export function commandRow(record: CommandRecord) {
   return { kind: 'commands', owner: '', id: record.id, shelf: 'commands', upd: record.at, data: record, body: null };
 }
@@ -322,11 +332,23 @@ export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: str
   return command === 'START_SESSION' ? startRows(record, at) : [];
 }
 
-/** The CPO's CommandResponse with its `timeout`, else the default; null when it cannot be used. [D28] */
+/** A token without party is allowed; one that names a party names an eMSP of the caller's partner. [D26, D65] */
+function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {
+  const fits = (named: string | null | undefined, own: string) => !named || named.toUpperCase() === own.toUpperCase();
+  const isOwn = partner.roles.some(
+    (own) => own.role === 'EMSP' && fits(country_code, own.country_code) && fits(party_id, own.party_id),
+  );
+  if (!isOwn) throw new HubError('invalid', { message: 'token.party_id: expected a party of the caller' });
+}
+
+/** The CPO's CommandResponse as its text, with the default where its `timeout` is none; null when it cannot be used. [D28, D72] */
 function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
-  const data = outcome.data as { result?: unknown; timeout?: unknown; message?: unknown } | null | undefined;
-  if (typeof data?.result !== 'string' || data.result === '') return null;
-  const given = typeof data.timeout === 'number' && data.timeout > 0 ? data.timeout : defaultTimeoutS;
-  const timeout = Math.min(given, timeoutMaxS);
-  return { result: data.result, timeout, ...(data.message !== undefined && { message: data.message }) };
+  const { result, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
+  const text = unambiguousText(outcome, 'result');
+  if (typeof result !== 'string' || result === '' || text === null) return null;
+  if (typeof timeout === 'number' && timeout > 0 && Number.isFinite(timeout)) {
+    return { result, timeout: Math.min(timeout, timeoutMaxS), text };
+  }
+  const filled = setMembers(text, new Map([['timeout', String(defaultTimeoutS)]]));
+  return { result, timeout: defaultTimeoutS, text: filled };
 }

@@ -54,17 +54,18 @@ function shelfOf(object: HubObject): string | null {
 }
 
 export function objectPut(object: HubObject): Put {
-  const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded } = object;
-  const data = { id, lastUpdated, facts, viewer, reason, forwarded };
+  const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, sent } = object;
+  const data = { id, lastUpdated, facts, viewer, reason, forwarded, ...(sent && { sent }) };
   const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
   return { kind: module, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
 }
 
 export function objectFromRow(row: Row): HubObject {
-  const { id, lastUpdated, facts, viewer, reason, forwarded } = row.data as ObjectData;
+  const { id, lastUpdated, facts, viewer, reason, forwarded, sent } = row.data as ObjectData;
   const { kind, owner, id: key, body } = row;
   const module = kind as ObjectModule;
-  return { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
+  const plain = { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
+  return sent ? { ...plain, sent } : plain;
 }
 
 /** Whether the store may hold something of this name. Whoever asks for another is told that it is not there, as it cannot be. */
@@ -79,6 +80,17 @@ export async function readObject(
   if (!isName(owner) || !isName(key)) return null;
   const row = await store.get({ kind: module, owner, id: key });
   return row && objectFromRow(row);
+}
+
+/** About how many characters objects of one key have that are large. */
+export async function objectsSize(
+  store: Store,
+  module: ObjectModule,
+  owners: readonly PartyId[],
+  key: string,
+): Promise<number> {
+  if (!isName(key)) return 0;
+  return store.size(owners.filter(isName).map((owner) => ({ kind: module, owner, id: key })));
 }
 
 /** Where to find the owners of a location or session by its id alone. [D27] */

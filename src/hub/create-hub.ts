@@ -41,6 +41,7 @@ import { Recorder } from './recorder.ts';
 import { Redrive } from './redrive.ts';
 import { Registration } from './registration.ts';
 import { repairRows } from './repair.ts';
+import { Resends } from './resends.ts';
 import { Retention } from './retention.ts';
 import { SenderLists } from './sender-lists.ts';
 import { Shards } from './shards.ts';
@@ -99,27 +100,28 @@ export function createHub(
         );
     },
   });
-  const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner));
+  const jobs = new Jobs(core);
+  const resends = new Resends(core, jobs);
+  const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner), resends);
   const orphans = new Orphans(core, (record, trace) => askForEnd(core, lists, record, trace));
   const { accept, acceptPulled } = pushes(core, orphans);
   const lists = new SenderLists(core, acceptPulled);
   const pulls = new Pulls(core, lists, acceptPulled);
   const commands = new Commands(core, orphans);
-  const jobs = new Jobs(core);
   const retention = new Retention(core, deliveries);
   const backups = new Backups(core);
   const { deliveryView, ...reading } = views(core, deliveries);
   const redrive = new Redrive(core, deliveries, jobs, deliveryView);
   const notes = new Notes(core.recorder, ports.clock);
   const elsewhere = new Elsewhere(core);
-  const parts = { core, elsewhere, registration, actors, deliveries, probes, pulls, orphans, retention };
+  const parts = { core, elsewhere, registration, actors, deliveries, probes, pulls, orphans, resends, retention };
   const follower = peers && new Follower(core, peers);
   const here = watching(core);
   const self = peers === null ? '' : ports.secrets.newId();
   const telling = new Telling(self, here);
   const everywhere = peers && new WatchingAll(core, peers, here, self);
   const watched = everywhere ?? here;
-  const running = { deliveries, actors, registration, commands, lists, pulls, orphans, probes, retention };
+  const running = { deliveries, actors, registration, commands, lists, pulls, orphans, resends, probes, retention };
   const moves = new Moves(core, { ...running, jobs, backups, notes, follower });
   let ready = false;
   const { recordAdded, ...operating } = operations({ ...parts, version, ready: () => ready });
@@ -129,6 +131,7 @@ export function createHub(
     },
     party: { country_code: settings.countryCode, party_id: settings.partyId },
     authenticate: (token) => registration.authenticate(token),
+    suspendedAt: (partner) => core.state.partner(partner)?.suspendedAt ?? null,
     register: (...exchange) => registration.register(...exchange),
     rotate: (...exchange) => registration.rotate(...exchange),
     unregister: (...exchange) => registration.unregister(...exchange),
@@ -151,7 +154,7 @@ export function createHub(
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
       planRedrive: (filter, options) => redrive.plan(filter, options),
       redrive: (filter, options, trace) => redrive.start(filter, options, trace),
-      resync: async (id, module, trace) => redrive.resync(id, module, trace),
+      resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id) => jobs.cancel(id),
       trace: (key) => traceOf(core, key, deliveryView),
@@ -166,13 +169,15 @@ export function createHub(
       call: (asked: Parameters<typeof callFor>[1]) => callFor(core, asked),
       watch: ({ session, emsp, at, trace }: WatchAsked) => orphans.armHere(session, emsp, at, trace),
       added: ({ data, trace }: { data: Parameters<typeof recordAdded>[0]; trace: Trace }) => recordAdded(data, trace),
-      isPending: async ({ receiver, shard, seq }: DeliveryName) => deliveries.isPending(receiver, shard, seq),
+      isPending: async ({ receiver, shard, seq }: DeliveryName) => deliveries.isPendingFor(receiver, shard, seq),
       again: (asked: Parameters<Redrive['againFor']>[0]) => redrive.againFor(asked),
       actors: async (asked: WatchingAsked) => telling.tell(asked),
       standing: async () => sayingOf(core, actors, deliveries),
-      resend: (asked: Parameters<Redrive['resend']>[0]) => redrive.resend(asked),
+      resend: (asked: Parameters<Resends['resend']>[0]) => resends.resend(asked),
+      missed: (asked: Parameters<Deliveries['wholes']['recordMissed']>[0]) => deliveries.wholes.recordMissed(asked),
+      release: (asked: Parameters<Resends['release']>[0]) => resends.release(asked),
     }),
-    forwardingLagMs: () => deliveries.queues.lagMs(),
+    forwardingLagMs: () => deliveries.lagMs(),
     async begin() {
       await moves.begin();
       if (store.health().state !== 'quarantined') repairWhatIsFound(core);
@@ -198,6 +203,7 @@ export function createHub(
       await Promise.all([asked, pulls.ended(() => true)]);
       await probes.close();
       await jobs.close();
+      await resends.close();
       await retention.close();
       await backups.close();
       await deliveries.close();
@@ -226,10 +232,10 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, peers: Pe
       meter.actorFailed(kind, 'restarted');
       log.error({ err: error, actor: id, restarts }, 'an actor failed; restarting it');
     },
-    quarantined: ({ id, kind }, error) => {
+    quarantined: ({ id, kind, parties }, error) => {
       meter.actorFailed(kind, 'quarantined');
       log.error({ err: error, actor: id }, 'an actor keeps failing and was quarantined');
-      const data = { actor: id, error: error instanceof Error ? error.message : String(error) };
+      const data = { actor: id, error: error instanceof Error ? error.message : String(error), parties };
       const facts = [{ stream: `quarantine:${id}`, event: { type: 'actor.quarantined' as const, data }, party: null }];
       recorder.note({ shardOf: '', facts, trace: null, at: recorder.instant() });
     },

@@ -11,25 +11,21 @@
 import { allowance, isGrowing } from '../../machines/courier.ts';
 import type { DeliveryRow, DeliveryState, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import { faultOf, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
-import { type Attempt, attemptOf, type ObjectEventData } from '../domain/events.ts';
+import { type Attempt, attemptOf, charactersOf, formOf, type ObjectEventData, owedTo } from '../domain/events.ts';
 import { instantOf, instantText } from '../domain/instant.ts';
-import { endpointOf, type Partner, type PartyId } from '../domain/party.ts';
+import { endpointOf, isSuspendedSince, type Partner, type PartyId } from '../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../domain/retry.ts';
-import { atHome } from './asked.ts';
 import { atMost } from './at-most.ts';
 import type { Core } from './core.ts';
-import { deliveryId } from './delivery-id.ts';
-import { attemptLine, callOf } from './delivery-request.ts';
+import { attemptLine, callOf, noteDead } from './delivery-request.ts';
+import { type Flight, InFlight } from './in-flight.ts';
 import { Intake, type Queue, type Taker } from './intake.ts';
 import type { Item, Lane } from './lanes.ts';
-import { type DeliveryMemory, OutboxWriter } from './outbox.ts';
+import { type DeliveryMemory, type Ending, memoryOf, OutboxWriter } from './outbox.ts';
 import { courierActor, partnerStream } from './partners.ts';
 import { Queues } from './queues.ts';
+import { asDelivered, isToHeal, Wholes } from './wholes.ts';
 
-/** In flight to all partners together. */
-const inFlightMax = 256;
-/** Of the room for bodies in flight one partner gets at most this. */
-const ofPartnerShare = 1 / 8;
 /** A CDR waits at most this long for its session's undelivered updates. */
 const behindMs = 10_000;
 const hourMs = 3_600_000;
@@ -38,21 +34,15 @@ const attemptsMeant = 16;
 /** A lane that met a fault of ours twice is left alone for so long. */
 const faultMs = 60_000;
 
-interface Flight {
-  readonly queue: Queue;
-  landed: Promise<void>;
-}
-
 export class Deliveries {
   readonly queues: Queues;
   readonly intake: Intake;
+  readonly wholes: Wholes;
   readonly #core: Core;
   readonly #rules: RetryRules;
   readonly #writer: OutboxWriter;
-  /** Not by lane: its next flight may start before the end of this one has been seen. */
-  readonly #flights = new Set<Flight>();
+  readonly #inFlight: InFlight;
   #fresh = 0;
-  #inFlightSize = 0;
   #closed = false;
 
   constructor(core: Core) {
@@ -65,10 +55,12 @@ export class Deliveries {
       windowCdrMs: settings.retryWindowCdrH * hourMs,
     };
     this.#writer = new OutboxWriter(store, ports.clock, ports.log, (shard) => recorder.dispatchedTo(shard));
+    this.#inFlight = new InFlight(ports);
     this.queues = new Queues(core);
     const queueOf = (receiver: PartyId) => this.queues.ofReceiver(receiver);
     const take: Taker['take'] = (...delivery) => this.#take(...delivery);
     this.intake = new Intake(core, { queueOf, take }, this.#writer);
+    this.wholes = new Wholes(core, this);
   }
 
   /** An event was committed. */
@@ -98,10 +90,14 @@ export class Deliveries {
     return this.intake.isPending(receiver, shard, seq);
   }
 
-  /** The same of a receiver that may live elsewhere. */
-  async awaits(receiver: PartyId, { shard, seq }: { readonly shard: Shard; readonly seq: Seq }): Promise<boolean> {
-    const here = async () => this.isPending(receiver, shard, seq);
-    return atHome(this.#core, receiver, 'isPending', { receiver, shard, seq }, here);
+  /** The same for a peer, which cannot see a row that is not written yet. */
+  isPendingFor(receiver: PartyId, shard: Shard, seq: Seq): boolean {
+    return this.isPending(receiver, shard, seq) || this.#writer.unwritten(receiver, shard, seq) !== undefined;
+  }
+
+  /** How long deliveries wait for the hub itself, milliseconds. */
+  lagMs(): number {
+    return this.queues.lagMs((queue) => this.#slots(queue));
   }
 
   /** Resolves when every end of a delivery up to now stands in the store. */
@@ -147,8 +143,8 @@ export class Deliveries {
   /** Sends nothing more to these receivers; resolves when what is in flight to them has ended, or after a while. */
   async calm(isTheirs: (party: PartyId) => boolean, graceMs: number): Promise<void> {
     this.queues.calm(isTheirs);
-    const theirs = [...this.#flights].flatMap(({ queue, landed }) => (isTheirs(queue.partnerId) ? [landed] : []));
-    await atMost(this.#core.ports.clock, graceMs, Promise.all(theirs));
+    const landed = this.#inFlight.landed(({ partnerId }) => isTheirs(partnerId));
+    await atMost(this.#core.ports.clock, graceMs, landed);
   }
 
   /** Sends again to those that were calmed. */
@@ -171,26 +167,27 @@ export class Deliveries {
   /** Lets what is in flight end, and remembers it. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#flights].map(({ landed }) => landed));
+    await this.#inFlight.landed();
     this.intake.close();
+    await this.wholes.close();
     await this.#writer.close();
   }
 
   #take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void {
-    const { module, owed } = event.data as ObjectEventData;
+    const data = event.data as ObjectEventData;
+    const { module, owner: sender, id } = data;
+    const owed = owedTo(data, receiver);
     const isFresh = memory === null && this.#fresh < this.#core.ports.bodiesMax;
-    if (isFresh) this.#fresh += event.body?.length ?? 0;
+    if (isFresh) this.#fresh += charactersOf(event);
     const lane = queue.lanes.add({
-      receiver,
-      module,
-      shard: event.shard,
-      seq: event.seq,
-      stream: event.stream,
+      ...{ receiver, module, sender, id, shard: event.shard, seq: event.seq, stream: event.stream },
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
       since: instantOf(memory?.since ?? event.at),
       loadedAt: this.#core.ports.clock.now(),
       behind: owed?.behind ?? null,
+      form: formOf(data, receiver),
+      asWhole: memory?.whole ?? false,
       event: isFresh ? event : null,
       isRedriven: memory?.redriven ?? event.type === 'object.resent',
       tries: memory?.tries ?? 0,
@@ -203,17 +200,27 @@ export class Deliveries {
   }
 
   #dispatch(): void {
-    while (!this.#closed && this.#flights.size < inFlightMax && this.#inFlightSize < this.#core.ports.bodiesMax) {
+    while (!this.#closed && !this.#inFlight.isFull) {
       const queue = this.queues.nextTurn();
       if (!queue) return;
-      const courier = this.queues.courier(queue.partnerId);
-      const slots = courier ? allowance(courier, inFlightMax - this.#flights.size) : 0;
-      const isFull = queue.lanes.busy >= slots || queue.lanes.busySize >= this.#core.ports.bodiesMax * ofPartnerShare;
-      const lane = isFull ? undefined : queue.lanes.take(slots);
-      if (!lane) continue;
+      const slots = this.#slots(queue);
+      const lane = queue.lanes.busy < slots ? queue.lanes.take(slots) : undefined;
+      if (!lane) {
+        if (queue.lanes.busy < this.#allowed(queue)) this.#inFlight.keepBack(queue);
+        continue;
+      }
       this.queues.giveTurn(queue.partnerId);
       if (!this.#waitsForSession(queue, lane)) this.#launch(queue, lane);
     }
+  }
+
+  #allowed(queue: Queue): number {
+    const courier = this.queues.courier(queue.partnerId);
+    return courier ? allowance(courier) : 0;
+  }
+
+  #slots(queue: Queue): number {
+    return this.#inFlight.slots(queue, this.#allowed(queue));
   }
 
   /** A CDR goes after the undelivered updates of its session, for a while. */
@@ -228,22 +235,19 @@ export class Deliveries {
   }
 
   #launch(queue: Queue, lane: Lane): void {
-    const size = lane.items[0]?.size ?? 0;
-    this.#inFlightSize += size;
-    const flight: Flight = { queue, landed: Promise.resolve() };
-    this.#flights.add(flight);
-    flight.landed = this.#fly(flight, lane, size);
+    const flight = this.#inFlight.begin(queue, lane.items[0]?.size ?? 0, lane);
+    flight.landed = this.#fly(flight, lane);
   }
 
-  async #fly(flight: Flight, lane: Lane, size: number): Promise<void> {
+  async #fly(flight: Flight, lane: Lane): Promise<void> {
     const { queue } = flight;
     try {
       await this.#deliver(queue, lane);
     } catch (error) {
       this.#failed(queue, lane, error);
     } finally {
-      this.#flights.delete(flight);
-      this.#inFlightSize -= size;
+      const keptBack = this.#inFlight.end(flight);
+      if (keptBack) this.queues.giveTurn(keptBack.partnerId);
       this.pump(queue.partnerId);
       this.intake.readOn(queue);
     }
@@ -273,7 +277,7 @@ export class Deliveries {
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
     const partner = state.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
-    if (!partner || isSuspendedSince(partner, item))
+    if (!partner || isSuspendedSince(partner, item.since))
       return this.#buryUnsent(queue, lane, item, 'auth_error', suspended);
     if (!endpoint) return this.#buryUnsent(queue, lane, item, 'not_found', 'no receiver endpoint');
     if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
@@ -282,11 +286,16 @@ export class Deliveries {
     const event = item.event ?? (await store.event(item.shard, item.seq));
     if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
     if (!this.queues.holds(queue)) return;
-    const outcome = await ports.client.call(callOf(this.#core, partner, endpoint.url, item.receiver, event));
+    const sent = await this.wholes.formFor(item, event);
+    if (!this.queues.holds(queue)) return;
+    if (!sent) return this.#buryUnsent(queue, lane, item, 'not_found', 'no whole object to send in place of a part');
+    const { owed, head } = sent;
+    if (head !== item) this.#inFlight.replace(queue, lane, head);
+    const outcome = await ports.client.call(callOf(this.#core, partner, endpoint.url, item.receiver, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     if (!this.queues.holds(queue)) return;
     queue.attemptMs += (outcome.durationMs - queue.attemptMs) / attemptsMeant;
-    this.#settle(queue, lane, item, outcome);
+    this.#settle(queue, lane, head, outcome);
     // After it, so that the success that closes a circuit is not also the first that widens it.
     signs.told(partnerStream(queue.partnerId), 'async', outcome, ports.clock.now());
   }
@@ -299,8 +308,11 @@ export class Deliveries {
     const { module, since } = item;
     const partner = this.#core.state.partnerOf(item.receiver);
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
-    const next = verdict(this.#rules, { module, outcome, attempts: tried.tries, since, at, random: ports.random() });
-    if (next.kind === 'retry' && partner && isSuspendedSince(partner, item)) {
+    if (isToHeal(item, outcome) && partner && !isSuspendedSince(partner, item.since))
+      return this.#heal(queue, lane, tried);
+    const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };
+    const next = verdict(this.#rules, { ...met, random: ports.random() });
+    if (next.kind === 'retry' && partner && isSuspendedSince(partner, item.since)) {
       this.#bury(queue, lane, tried, 'auth_error', suspended);
     } else if (next.kind === 'retry') {
       this.#remember(tried, 'PENDING', { due: instantText(next.dueAt), class: null, reason: null });
@@ -310,6 +322,7 @@ export class Deliveries {
     } else if (next.kind === 'delivered') {
       this.#remember(tried, 'DELIVERED', { due: null, class: 'delivered', reason: null });
       queue.delivered++;
+      this.wholes.arrived(item);
       ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
       this.#finish(queue, lane, item);
       const courier = this.queues.courier(queue.partnerId);
@@ -328,7 +341,18 @@ export class Deliveries {
   #bury(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {
     if (!this.queues.holds(queue)) return;
     this.#recordDead(queue, item, outcomeClass, reason);
+    this.wholes.missed(item);
     this.#finish(queue, lane, item);
+  }
+
+  /** The receiver does not have what it was sent a part of: it gets the whole, once, before anything else of the object. [D59] */
+  #heal(queue: Queue, lane: Lane, item: Item): void {
+    lane.dueAt = this.#core.ports.clock.now();
+    const healing = { ...item, asWhole: true };
+    this.#remember(healing, 'PENDING', { due: instantText(lane.dueAt), class: null, reason: null });
+    this.#letGo(item);
+    queue.lanes.hold(lane, { ...healing, event: null });
+    queue.lanes.release(lane);
   }
 
   #recordDead(queue: Queue, item: Item, outcomeClass: OutcomeClass, reason: string): void {
@@ -338,14 +362,7 @@ export class Deliveries {
     ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
     // That a partner was suspended stands in the log already; its rows say the rest.
     if (reason === suspended) return;
-    const delivery = deliveryId(item.receiver, item);
-    const data = { delivery, receiver: item.receiver, class: outcomeClass, reason };
-    recorder.note({
-      shardOf: item.receiver,
-      facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
-      trace: item.correlationId === null ? null : { correlationId: item.correlationId },
-      at: recorder.instant(),
-    });
+    noteDead(recorder, item, outcomeClass, reason);
   }
 
   #finish(queue: Queue, lane: Lane, item: Item): void {
@@ -357,20 +374,15 @@ export class Deliveries {
 
   /** The body of a fresh event is not kept any more. */
   #letGo(item: Item): void {
-    this.#fresh -= item.event?.body?.length ?? 0;
+    if (item.event) this.#fresh -= charactersOf(item.event);
   }
 
-  #remember(item: Item, state: DeliveryState, end: Pick<DeliveryMemory, 'due' | 'class' | 'reason'>): void {
-    const { receiver: dest, shard, seq, module, attempts, tries } = item;
+  #remember(item: Item, state: DeliveryState, end: Ending): void {
+    const { receiver: dest, shard, seq } = item;
     const progress = this.intake.progress(dest, shard);
     if (!progress) return;
-    const since = instantText(item.since);
-    const { due, class: ended, reason } = end;
-    const data: DeliveryMemory = item.isRedriven
-      ? { module, attempts, tries, since, due, class: ended, reason, redriven: true }
-      : { module, attempts, tries, since, due, class: ended, reason };
     progress.outstanding.delete(seq);
-    this.#writer.remember(progress, { dest, shard, seq, state, data });
+    this.#writer.remember(progress, { dest, shard, seq, state, data: memoryOf(item, end) });
   }
 
   #releaseAt(queue: Queue, lane: Lane, dueAt: number): void {
@@ -383,9 +395,3 @@ export class Deliveries {
 }
 
 const suspended = 'suspended';
-
-/** What was owed before a suspension is not sent, also when the partner has registered again. [D50] */
-function isSuspendedSince(partner: Partner, item: Item): boolean {
-  const { partnerToken, suspendedAt } = partner;
-  return partnerToken === null || (suspendedAt !== null && item.since < Date.parse(suspendedAt));
-}

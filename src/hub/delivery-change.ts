@@ -4,15 +4,10 @@
  */
 import type { Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import type { ObjectEventData } from '../domain/events.ts';
-import { applyToObject } from '../domain/fold.ts';
-import type { HubObject } from '../domain/object.ts';
 import type { PartyId } from '../domain/party.ts';
 import { placeOf } from './log-order.ts';
+import { foldedTo } from './object-history.ts';
 import type { DeliveryChange } from './operator.ts';
-
-const batch = 100;
-/** Changes of one object that are folded at most: one look must not keep the hub busy. */
-const eventsMax = 5_000;
 
 interface Reader {
   readonly receiver: PartyId;
@@ -22,21 +17,14 @@ interface Reader {
 
 /** Null when the log does not tell: its beginning is gone, or it is too long to be folded for one look. */
 export async function changeBy(store: Store, event: StoredEvent, reader: Reader): Promise<DeliveryChange | null> {
-  let object: HubObject | null = null;
   let before: DeliveryChange['before'] = null;
-  let after: Seq = 0;
-  for (let folded = 0; folded < eventsMax; folded += batch) {
-    for (const change of await store.history(event.shard, event.stream, after, batch)) {
-      const data = change.data as ObjectEventData;
-      object = applyToObject(object, data, change.body ?? '');
-      if (object === null && data.method !== 'DELETE') return null;
-      after = change.seq;
-      if (after === event.seq) return { before, after: object?.body ?? null };
-      if (change.to.includes(reader.receiver) && (await reader.isDelivered(after))) {
-        before = { seq: placeOf(change), at: change.at, body: object?.body ?? null };
-      }
+  for await (const { change, object } of foldedTo(store, event)) {
+    if (object === null && (change.data as ObjectEventData).method !== 'DELETE') return null;
+    const body = object?.body ?? null;
+    if (change.seq === event.seq) return { before, after: body };
+    if (change.to.includes(reader.receiver) && (await reader.isDelivered(change.seq))) {
+      before = { seq: placeOf(change), at: change.at, body };
     }
-    if (after === 0) return null;
   }
   return null;
 }

@@ -8,6 +8,7 @@ import { objectName } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
+import { awaits } from './delivery-state.ts';
 import { cursorSeq, Merge, type Positions, placeOf, readPlace, readPositions, writePositions } from './log-order.ts';
 import type { DeliveryFilter, DeliveryView, Page, PageRequest } from './operator.ts';
 import { openRows } from './outbox.ts';
@@ -97,7 +98,7 @@ export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelive
     for (const receiver of event.to) {
       if (filter.receiver && receiver !== filter.receiver) continue;
       // Without a row it may wait for its first attempt.
-      if (places && !open?.has(receiver) && !(await outbound.awaits(receiver, event))) continue;
+      if (places && !open?.has(receiver) && !(await awaits(core, outbound, receiver, event))) continue;
       const shown = await view(event, receiver);
       if (!filter.state || shown.state === filter.state) found.push(shown);
     }

@@ -2,8 +2,9 @@
  * The request that carries a delivery, made from the event that owes it. What is sent and what operators are shown is the same.
  */
 import type { StoredEvent } from '../../storage/contract.ts';
-import type { Outcome } from '../domain/errors.ts';
-import type { ObjectEventData } from '../domain/events.ts';
+import type { Outcome, OutcomeClass } from '../domain/errors.ts';
+import type { ObjectEventData, Owed } from '../domain/events.ts';
+import { objectName } from '../domain/object.ts';
 import { endpointOf, type Partner, type PartyId } from '../domain/party.ts';
 import { within } from './calls.ts';
 import type { Core } from './core.ts';
@@ -11,11 +12,15 @@ import { deliveryId } from './delivery-id.ts';
 import type { Item } from './lanes.ts';
 import type { DeliveryDetail } from './operator.ts';
 import type { OutboundCall } from './ports.ts';
+import type { Recorder } from './recorder.ts';
 import type { State } from './state.ts';
 
 /** `moduleUrl` may have a query of its own. */
-function requestOf(event: StoredEvent, moduleUrl: string): Pick<OutboundCall, 'method' | 'url' | 'body'> {
-  const { owed } = event.data as ObjectEventData;
+function requestOf(
+  event: StoredEvent,
+  owed: Owed | null,
+  moduleUrl: string,
+): Pick<OutboundCall, 'method' | 'url' | 'body'> {
   return {
     method: owed?.method ?? 'PUT',
     url: within(moduleUrl, owed?.path ?? '', owed?.query.slice(1)),
@@ -23,16 +28,16 @@ function requestOf(event: StoredEvent, moduleUrl: string): Pick<OutboundCall, 'm
   };
 }
 
-/** Bodies as bytes, of events that are owed to several: made once, for as long as the event is in memory. */
-const bytesOf = new WeakMap<StoredEvent, Buffer>();
+/** Bodies as bytes, of requests that are owed to several: made once, for as long as the event is in memory. */
+const bytesOf = new WeakMap<Owed, Buffer>();
 
 /** Undefined when nobody shares them. */
-function sharedBytes(event: StoredEvent, body: string): Buffer | undefined {
-  if (event.to.length < 2) return undefined;
-  let bytes = bytesOf.get(event);
+function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffer | undefined {
+  if (event.to.length < 2 || owed === null) return undefined;
+  let bytes = bytesOf.get(owed);
   if (!bytes) {
     bytes = Buffer.from(body);
-    bytesOf.set(event, bytes);
+    bytesOf.set(owed, bytes);
   }
   return bytes;
 }
@@ -44,13 +49,15 @@ export function callOf(
   moduleUrl: string,
   receiver: PartyId,
   event: StoredEvent,
+  owed: Owed | null,
 ): OutboundCall {
-  const { method, url, body } = requestOf(event, moduleUrl);
+  const { method, url, body } = requestOf(event, owed, moduleUrl);
   return {
     method,
     url,
+    endpoint: moduleUrl,
     body,
-    bytes: body === null ? undefined : sharedBytes(event, body),
+    bytes: body === null ? undefined : sharedBytes(event, owed, body),
     token: secrets.open(partner.partnerToken ?? ''),
     encoding: partner.settings.token_encoding,
     from: state.party((event.data as ObjectEventData).owner) ?? null,
@@ -60,6 +67,7 @@ export function callOf(
     timeoutMs: settings.deliveryTimeoutMs,
     emptyOk: partner.settings.empty_2xx_ok,
     resend: true,
+    isDelivery: true,
   };
 }
 
@@ -77,12 +85,31 @@ export function attemptLine(item: Item, { correlationId }: StoredEvent, outcome:
   };
 }
 
+/** What the log of events says of a dead letter. */
+export function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeClass, reason: string): void {
+  const delivery = deliveryId(item.receiver, item);
+  const { receiver, sender, module, id } = item;
+  const object = objectName({ owner: sender, id });
+  const data = { delivery, receiver, sender, module, object, class: outcomeClass, reason };
+  recorder.note({
+    shardOf: receiver,
+    facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
+    trace: item.correlationId === null ? null : { correlationId: item.correlationId },
+    at: recorder.instant(),
+  });
+}
+
 /** As it would go out now; without a URL where the receiver has no endpoint for it. */
-export function presentRequest(state: State, event: StoredEvent, receiver: PartyId): DeliveryDetail['request'] {
+export function presentRequest(
+  state: State,
+  event: StoredEvent,
+  owed: Owed | null,
+  receiver: PartyId,
+): DeliveryDetail['request'] {
   const { module, owner } = event.data as ObjectEventData;
   const partner = state.partnerOf(receiver);
   const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
-  const request = requestOf(event, endpoint?.url ?? '');
+  const request = requestOf(event, owed, endpoint?.url ?? '');
   return {
     ...request,
     url: endpoint ? request.url : null,

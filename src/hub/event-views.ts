@@ -2,13 +2,14 @@
  * The log as operators read it: forwards from wherever they have come to, or back from its end, with a filter.
  */
 import type { Store, StoredEvent } from '../../storage/contract.ts';
-import type { ObjectEventData } from '../domain/events.ts';
-import { objectName } from '../domain/object.ts';
+import type { ObjectEventData, Owed } from '../domain/events.ts';
+import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../domain/subject.ts';
+import type { EventFilter, EventVerbs, EventView } from './event-view.ts';
 import { Merge, placeOf, readPositions, writePositions } from './log-order.ts';
-import type { EventFilter, EventPage, EventRange, EventView } from './operator.ts';
 
-export function eventViews(store: Store): (filter: EventFilter, range: EventRange) => Promise<EventPage> {
+export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events'] {
   return async (filter, { order, after, cursor, limit }) => {
+    const fits = fitsOf(filter, rolesOf);
     const heads = await store.heads();
     const isForwards = order === 'oldest';
     const from = await readPositions(store, (isForwards ? cursor : null) ?? after);
@@ -16,12 +17,12 @@ export function eventViews(store: Store): (filter: EventFilter, range: EventRang
     const ranges = [...heads].map(([shard, head]) => {
       return { shard, after: from.get(shard) ?? 0, upTo: Math.min(head, upTo.get(shard) ?? 0) };
     });
-    const merge = new Merge(store, ranges, order, (event) => matches(event, filter));
+    const merge = new Merge(store, ranges, order, fits);
     const items: EventView[] = [];
     while (items.length < limit) {
       const event = await merge.next(limit - items.length);
       if (!event) break;
-      items.push(eventView(event));
+      items.push(eventView(event, rolesOf));
     }
     const rest = merge.rest();
     const reached = ranges.map(({ shard, after: bound, upTo: end }): [number, number] => {
@@ -38,28 +39,39 @@ export function eventViews(store: Store): (filter: EventFilter, range: EventRang
   };
 }
 
-function eventView(event: StoredEvent): EventView {
-  const { at, type, party, correlationId: correlation_id, data } = event;
-  const object = objectOf(event);
-  return { seq: placeOf(event), at, type, party, object, correlation_id, data: withoutSecrets(data) };
+function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
+  const { at, type, party, correlationId: correlation_id } = event;
+  const { about, parties, object, by } = subjectOf(event, rolesOf);
+  const data = shownOf(event);
+  return { seq: placeOf(event), at, type, about, parties, party, object, correlation_id, by, data };
 }
 
-function objectOf({ data }: StoredEvent): string | null {
-  const { owner, id } = data as Partial<ObjectEventData>;
-  return owner && id ? objectName({ owner, id }) : null;
-}
-
-/** Digests and sealed tokens are of no use to anyone who reads events. */
-function withoutSecrets(data: unknown): unknown {
+/** Digests and sealed tokens are of no use to anyone who reads events; bodies are shown with the delivery that carries them. */
+function shownOf({ type, data }: StoredEvent): unknown {
   if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken'));
+  const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken');
+  return Object.fromEntries(
+    shown.map(([key, value]) => [key, type.startsWith('object.') && requests.has(key) ? withoutBody(value) : value]),
+  );
 }
 
-function matches(event: StoredEvent, filter: EventFilter): boolean {
-  return (
-    (!filter.type || event.type === filter.type || event.type.startsWith(`${filter.type}.`)) &&
-    (!filter.party || event.party === filter.party) &&
-    (!filter.object || objectOf(event)?.toLowerCase() === filter.object.toLowerCase()) &&
-    (!filter.correlation_id || event.correlationId === filter.correlation_id)
-  );
+const requests: ReadonlySet<string> = new Set(['owed', 'whole'] satisfies (keyof ObjectEventData)[]);
+
+function withoutBody(request: Owed | null): unknown {
+  if (request === null) return null;
+  const { body: _body, ...rest } = request;
+  return rest;
+}
+
+function fitsOf(filter: EventFilter, rolesOf: RolesOf): (event: StoredEvent) => boolean {
+  const { type, correlation_id } = filter;
+  const wanted: SubjectFilter = {
+    party: filter.party?.toUpperCase(),
+    object: filter.object?.toLowerCase(),
+    about: filter.about?.toLowerCase(),
+  };
+  return (event) =>
+    (!type || event.type === type || event.type.startsWith(`${type}.`)) &&
+    (!correlation_id || event.correlationId === correlation_id) &&
+    concerns(event, wanted, rolesOf);
 }

@@ -96,6 +96,12 @@ export interface AuthorizeRequest {
   readonly body: string | null;
 }
 
+/** The party that a command's token names, if any: `uid` and the rest are the CPO's to read. */
+export interface TokenParty {
+  readonly country_code?: string | null | undefined;
+  readonly party_id?: string | null | undefined;
+}
+
 export interface CommandRequest {
   readonly command: CommandName;
   readonly to: HeaderParty | null;
@@ -104,17 +110,29 @@ export interface CommandRequest {
   readonly sessionId: string | null;
   readonly reservationId: string | null;
   readonly tokenUid: string | null;
+  /** Of START_SESSION and RESERVE_NOW. */
+  readonly tokenParty?: TokenParty | undefined;
   readonly authorizationReference: string | null;
   /** The body to forward, given the hub's callback URL: all but `response_url` byte for byte. */
   readonly bodyFor: (callbackUrl: string) => string;
 }
 
-/** `CommandResponse` as the CPO gave it, `timeout` in seconds filled in. */
+/** `AuthorizationInfo`: what the hub reads of it, and the text in which it passes. [D72] */
+export interface AuthorizeAnswer {
+  readonly allowed: string;
+  readonly text: string;
+}
+
+/** `CommandResponse`: what the hub reads of it, and the text in which it passes, with a `timeout`. [D28, D72] */
 export interface CommandAnswer {
   readonly result: string;
+  /** Seconds for which the hub waits for the result. */
   readonly timeout: number;
-  readonly message?: unknown;
+  readonly text: string;
 }
+
+/** Asked with the characters that are about to be read, when they are many; rejects with `unavailable` when there is no room. */
+export type Reserve = (characters: number) => Promise<void>;
 
 /** Verbs of partners, by OCPI. */
 export interface Hub {
@@ -123,6 +141,8 @@ export interface Hub {
   readonly party: HeaderParty;
 
   authenticate(token: string): Credential | null;
+  /** When it was last suspended, also when it has registered again since; null: never. */
+  suspendedAt(partner: PartyId): string | null;
   /** `read` gives the body, or refuses it. */
   register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
   rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
@@ -138,13 +158,14 @@ export interface Hub {
   read(
     caller: Caller,
     query: { module: ObjectModule; owner: PartyId | null; id: string; within: readonly string[]; tokenType?: string },
+    reserve: Reserve,
   ): Promise<string>;
   list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>>;
 
   /** CPO at the charger: asks the eMSP named by `to`; answers AuthorizationInfo. */
-  authorizeAtEmsp(caller: Caller, request: AuthorizeRequest): Promise<unknown>;
+  authorizeAtEmsp(caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer>;
   /** eMSP: asks the CPO with the same method and path. */
-  authorizeAtCpo(caller: Caller, request: AuthorizeRequest): Promise<unknown>;
+  authorizeAtCpo(caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer>;
 
   command(caller: Caller, request: CommandRequest): Promise<CommandAnswer>;
   /** The CPO's asynchronous result; `body` is a raw CommandResult, forwarded as it is. */

@@ -7,6 +7,7 @@
  * I4  While the shard of a receiver comes, what it is owed live waits in the log for what it was owed before.
  */
 import type { DeliveryRow, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import { charactersOf } from '../domain/events.ts';
 import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
 import { Lanes } from './lanes.ts';
@@ -24,10 +25,20 @@ export interface Queue {
   delivered: number;
   /** What one try takes of late, milliseconds. */
   attemptMs: number;
+  /** Turn of the event loop at which a quick call ended last. */
+  quickAt: number;
 }
 
 export function emptyQueue(partnerId: PartyId): Queue {
-  return { partnerId, lanes: new Lanes(), progress: [], dead: 0, delivered: 0, attemptMs: 0 };
+  return {
+    partnerId,
+    lanes: new Lanes(),
+    progress: [],
+    dead: 0,
+    delivered: 0,
+    attemptMs: 0,
+    quickAt: Number.NEGATIVE_INFINITY,
+  };
 }
 
 export interface Taker {
@@ -40,7 +51,7 @@ export interface Taker {
 /** Deliveries of one partner in memory; the rest stays in the log. */
 export const windowMax = 10_000;
 const readBatch = 500;
-/** Characters of bodies that one reading may bring into memory. */
+/** Characters of records that one reading may bring into memory. */
 const readSize = 4 * 1024 * 1024;
 const readAgainMs = 1_000;
 /** A floor that moved without anything being owed is written this often. */
@@ -51,7 +62,7 @@ const shardsAtOnce = 16;
 const ofShard = { limit: 200, size: 1024 * 1024 } as const;
 
 const isOpen = ({ after, upTo }: { readonly after: Seq; readonly upTo: Seq }) => after < upTo;
-const sizeOf = (events: readonly StoredEvent[]) => events.reduce((sum, { body }) => sum + (body?.length ?? 0), 0);
+const sizeOf = (events: readonly StoredEvent[]) => events.reduce((sum, event) => sum + charactersOf(event), 0);
 const progressKey = (receiver: PartyId, shard: Shard) => `${receiver}/${shard}`;
 
 export class Intake {
@@ -318,9 +329,10 @@ export class Intake {
       const events = await store.read({ shard, after, limit: readBatch, size: readSize, to });
       // It was put away meanwhile.
       if (!progress.behind) return;
-      for (const event of events) if (event.seq <= head && queue.lanes.size < windowMax) this.#offer(progress, event);
-      const isCut = events.length === readBatch || sizeOf(events) >= readSize;
-      if (queue.lanes.size >= windowMax || isCut) continue;
+      const due = events.filter(({ seq }) => seq <= head);
+      for (const event of due) if (queue.lanes.size < windowMax) this.#offer(progress, event);
+      // A reading may be cut before its limit: the end is where nothing comes any more.
+      if (due.length > 0) continue;
       progress.cursor = head;
       if (recorder.dispatchedTo(shard) > head) continue;
       progress.behind = false;

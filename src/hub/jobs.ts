@@ -41,7 +41,8 @@ const counters = {
 const writeEvery = 500;
 const fullMs = 1_000;
 
-export function jobRow(view: JobView): Put {
+/** `receiver` stands in the facts alone, so that they are found by it. */
+export function jobRow({ receiver: _, ...view }: JobView & { readonly receiver?: PartyId }): Put {
   return { kind: 'jobs', owner: '', id: view.id, shelf: 'jobs', upd: view.started_at, data: view, body: null };
 }
 
@@ -147,7 +148,13 @@ export class Jobs {
     const { recorder, isOurs } = this.#core;
     const [ongoing, isNew] = [view.state === 'RUNNING', view.matched === 0];
     const type = ongoing ? (isNew ? ('job.started' as const) : ('job.progressed' as const)) : ('job.ended' as const);
-    const facts = [{ stream: `job:${view.id}`, event: { type, data: { ...view } }, party: null }];
+    const facts = [
+      {
+        stream: `job:${view.id}`,
+        event: { type, data: { ...view, ...(shardOf && { receiver: shardOf }) } },
+        party: null,
+      },
+    ];
     // One that concerns a party that lives elsewhere is hub-wide work all the same.
     await recorder.record({
       shardOf: isOurs(shardOf) ? shardOf : '',

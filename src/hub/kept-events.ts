@@ -14,7 +14,7 @@ import type { OrphanRecord } from '../domain/orphan.ts';
 import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
 import { foundAgainBy } from './commands.ts';
 import { type Core, partnerPut } from './core.ts';
-import { foldCommand, foldObject, isChange, madeAgain } from './repair.ts';
+import { foldCommand, foldObject, madeAgain } from './repair.ts';
 import { routeKey } from './state.ts';
 
 /** What becomes of a stream: the events that stay, and the rows that go unless something newer wrote them. */
@@ -36,17 +36,20 @@ function asIs({ shard: _shard, ...event }: StoredEvent, rows: readonly RowKey[] 
   return { ...event, rows };
 }
 
-/** One event that makes the object as it stood then. */
-const object: Keeper = async (past) => {
-  const changes = past.filter(isChange);
-  const found = foldObject(changes);
-  const last = changes.at(-1);
-  if (!found) return last === undefined || last.type === 'object.deleted' ? nothing : whole(past);
+/**
+ * One event that makes the object as it stood then. No row may be older than the event that names it, and a resend that changes nothing
+ * writes none: the base takes the place of the last event that is not younger than the row.
+ */
+const object: Keeper = async (past, { store }) => {
+  const found = foldObject(past);
+  const last = lastOf(past);
+  if (!found) return last.type === 'object.deleted' ? nothing : whole(past);
   const { data, body } = baseOf(found);
-  const { seq, stream, at, party } = last ?? lastOf(past);
-  const rows = [{ kind: found.module, owner: found.owner, id: found.key }];
+  const key = { kind: found.module, owner: found.owner, id: found.key };
+  const row = await store.get(key);
+  const { seq, stream, at, party } = past.findLast((event) => row !== null && event.seq <= row.seq) ?? last;
   const base = { type: 'object.base', correlationId: null, to: [], data, body } as const;
-  return { keeps: [{ seq, stream, at, party, ...base, rows }], rows: [] };
+  return { keeps: [{ seq, stream, at, party, ...base, rows: [key] }], rows: [] };
 };
 
 /** Operators and credentials make few facts, and all count; of those that follow the weather the last of a kind says it all. */

@@ -7,9 +7,10 @@
  * L4  Memory is bounded by whoever adds: a lane that is empty is forgotten.
  */
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
-import type { Attempt } from '../domain/events.ts';
+import type { Attempt, Form } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
 import { Oldest } from './oldest.ts';
+import { Turns } from './turns.ts';
 
 export interface Item {
   readonly receiver: PartyId;
@@ -18,7 +19,10 @@ export interface Item {
   /** Event stream of the object. */
   readonly stream: string;
   readonly module: string;
-  /** Characters of its body. */
+  readonly sender: PartyId;
+  /** Of the object, as the event has it. */
+  readonly id: string;
+  /** Characters of the body that is sent. */
   readonly size: number;
   /** Start of the retry window, epoch ms: acceptance, or the last re-drive. */
   readonly since: number;
@@ -27,6 +31,9 @@ export interface Item {
   /** Stream whose undelivered updates go first, for a while. */
   readonly behind: string | null;
   readonly correlationId: string | null;
+  readonly form: Form;
+  /** It goes as a whole in place of a part. [D59] */
+  readonly asWhole: boolean;
   /** Kept while it is fresh and memory allows; read again from the log otherwise. */
   readonly event: StoredEvent | null;
   /** Put back or sent anew by an operator: such deliveries share a part of the partner's slots. */
@@ -50,19 +57,13 @@ export interface Lane {
 /** Re-driven deliveries get at most one in so many of a partner's slots, and of its turns while others wait. */
 const redriveShare = 4;
 
-/** Without the iterator that taking a set apart makes. */
-export function firstOf<T>(set: ReadonlySet<T>): T | undefined {
-  for (const first of set) return first;
-  return undefined;
-}
-
 const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
   /** In order of turn; those whose head was re-driven apart. */
-  readonly #ready = new Set<Lane>();
-  readonly #readyAgain = new Set<Lane>();
+  readonly #ready = new Turns<Lane>();
+  readonly #readyAgain = new Turns<Lane>();
   /** Lanes that wait for the lane of another object. */
   readonly #followers = new Map<string, Set<Lane>>();
   readonly #oldest = new Oldest();
@@ -85,7 +86,7 @@ export class Lanes {
 
   /** Since when the lane whose turn is next may go, epoch ms; null when none waits for its turn. */
   get readySince(): number | null {
-    return firstOf(this.#ready)?.dueAt ?? null;
+    return this.#ready.first?.dueAt ?? null;
   }
 
   /** Deliveries in flight. */
@@ -119,8 +120,8 @@ export class Lanes {
   /** The lane whose turn it is, now busy; undefined when none may go. `slots`: how many may be in flight. [L3] */
   take(slots: number): Lane | undefined {
     const shareMax = Math.max(1, Math.floor(slots / redriveShare));
-    const again = this.#busyAgain < shareMax ? firstOf(this.#readyAgain) : undefined;
-    const fresh = firstOf(this.#ready);
+    const again = this.#busyAgain < shareMax ? this.#readyAgain.first : undefined;
+    const fresh = this.#ready.first;
     const lane = this.#takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);
     if (!lane) return undefined;
     this.#takenSince = lane === again ? 0 : this.#takenSince + 1;
@@ -140,6 +141,12 @@ export class Lanes {
     this.#size--;
     if (lane.items.length === 0) this.#lanes.delete(lane.key);
     else this.#makeReady(lane);
+  }
+
+  /** The head of a busy lane goes in another form. */
+  replace(lane: Lane, head: Item): void {
+    this.#busySize += head.size - (lane.items[0]?.size ?? 0);
+    lane.items[0] = head;
   }
 
   /** The head of a busy lane stays, and waits. */

@@ -25,6 +25,7 @@ import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
 import { repairRows } from './repair.ts';
+import { type Resends, releaseDue } from './resends.ts';
 import type { Retention } from './retention.ts';
 import type { SenderLists } from './sender-lists.ts';
 
@@ -42,6 +43,7 @@ export interface Moved {
   readonly lists: SenderLists;
   readonly pulls: Pulls;
   readonly orphans: Orphans;
+  readonly resends: Resends;
   readonly probes: Probes;
   readonly retention: Retention;
   readonly jobs: Jobs;
@@ -91,7 +93,7 @@ export class Moves {
   /** Resolves when everything recorded of these shards is back. */
   async gain(shards: ReadonlySet<Shard>): Promise<void> {
     const { store, state, recorder, ports, shards: ours } = this.#core;
-    const { deliveries, actors, registration, commands, pulls, orphans, probes, follower } = this.#parts;
+    const { deliveries, actors, registration, commands, pulls, orphans, resends, probes, follower } = this.#parts;
     // The last that others recorded there. [V2]
     await follower?.caughtUp();
     for (const shard of shards) recorder.startAt(shard, recorder.dispatchedTo(shard));
@@ -105,9 +107,12 @@ export class Moves {
     // Where nobody lives nothing is recorded that waits for anything.
     const homes = new Set(partners.map(({ id }) => store.shardOf(id)));
     const open: string[] = [];
+    const releases: string[] = [];
     await atOnce(homes, duesAtOnce, async (shard) => {
-      for (const { key } of await store.due(shard))
+      for (const { key } of await store.due(shard)) {
         if (key.startsWith(commandDue)) open.push(key.slice(commandDue.length));
+        if (key.startsWith(releaseDue)) releases.push(key.slice(releaseDue.length));
+      }
     });
     await commands.recover(open, isWhole);
     if (isWhole && homes.size > 0) await pulls.recover(isTheirs);
@@ -120,6 +125,7 @@ export class Moves {
     }
     for (const { id } of partners) probes.watch(id);
     ours.stay(shards);
+    if (isWhole) resends.recover(releases);
     this.#keep();
     const counts = { shards: shards.size, partners: partners.length, commands: open.length };
     ports.log.info(counts, 'recovered');

@@ -5,8 +5,8 @@ import type { ListPage, Row } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import { type HubObject, type ObjectModule, objectKey, readWithin } from '../domain/object.ts';
 import type { PartyId } from '../domain/party.ts';
-import { type Core, ownersOf, readObject } from './core.ts';
-import type { Caller, Listed, ListRequest } from './hub.ts';
+import { type Core, objectsSize, ownersOf, readObject } from './core.ts';
+import type { Caller, Listed, ListRequest, Reserve } from './hub.ts';
 
 export interface ObjectQuery {
   readonly module: ObjectModule;
@@ -35,18 +35,22 @@ export function objects({ store, state }: Core) {
     return state.counterparts(caller.id, caller.party.role);
   }
 
-  async function read(caller: Caller, query: ObjectQuery): Promise<string> {
+  async function read(caller: Caller, query: ObjectQuery, reserve: Reserve): Promise<string> {
     const key = objectKey(query.module, query.id, query.tokenType ? { tokenType: query.tokenType } : {});
-    const found: string[] = [];
-    for (const owner of await candidates(caller, query)) {
+    const owners = await candidates(caller, query);
+    const size = await objectsSize(store, query.module, owners, key);
+    if (size > 0) await reserve(size);
+    let first: string | null = null;
+    let count = 0;
+    for (const owner of owners) {
       const object = await readObject(store, query.module, owner, key);
       const text = object && maySee(caller, object) ? readWithin(object.body, query.within) : null;
-      if (text !== null) found.push(text);
+      if (text === null) continue;
+      first ??= text;
+      count += 1;
     }
-    const [first] = found;
-    if (first === undefined) throw new HubError('notFound');
-    if (found.length > 1)
-      throw new HubError('invalid', { message: `ambiguous: ${found.length} owners use id ${query.id}` });
+    if (first === null) throw new HubError('notFound');
+    if (count > 1) throw new HubError('invalid', { message: `ambiguous: ${count} owners use id ${query.id}` });
     return first;
   }
 

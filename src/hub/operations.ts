@@ -5,7 +5,6 @@ import { HubError } from '../domain/errors.ts';
 import {
   defaultSettings,
   type Endpoint,
-  isRegistered,
   keyOf,
   type Partner,
   type PartnerEvent,
@@ -27,6 +26,7 @@ import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
+import type { Resends } from './resends.ts';
 import type { Retention } from './retention.ts';
 import { running, together } from './running.ts';
 import { orphanView, type ViewVerb } from './views.ts';
@@ -48,6 +48,7 @@ export interface OperationsParts {
   readonly probes: Probes;
   readonly pulls: Pulls;
   readonly orphans: Orphans;
+  readonly resends: Pick<Resends, 'releasePair'>;
   readonly retention: Pick<Retention, 'held'>;
   readonly elsewhere: Elsewhere;
   readonly version: string;
@@ -60,8 +61,8 @@ type PartnerAdded = Extract<PartnerEvent, { type: 'partner.added' }>['data'];
 type Made = Verbs & { recordAdded(data: PartnerAdded, trace: Trace): Promise<Partner> };
 
 export function operations(parts: OperationsParts): Made {
-  const { core, registration, actors, deliveries, probes, pulls, orphans, retention, elsewhere, version, ready } =
-    parts;
+  const { core, registration, actors, deliveries, probes, pulls, orphans, resends, retention, elsewhere } = parts;
+  const { version, ready } = parts;
   const { state, recorder, ports, store, supervisor } = core;
   const startedAt = ports.clock.now();
 
@@ -142,11 +143,6 @@ export function operations(parts: OperationsParts): Made {
 
   function issueInitialToken(id: string, trace: Trace): Promise<string> {
     return inTurn(id, async (partner) => {
-      if (isRegistered(partner)) {
-        throw new HubError('conflict', {
-          message: `${partner.id} is registered: suspend it before it registers again`,
-        });
-      }
       const initialToken = ports.secrets.newToken();
       const data = { initialTokenDigest: ports.secrets.digest(initialToken) };
       await registration.recordPartner(partner, { type: 'partner.initialTokenIssued', data }, trace);
@@ -163,28 +159,34 @@ export function operations(parts: OperationsParts): Made {
 
   function suspend(id: string, trace: Trace): Promise<PartyView> {
     return inTurn(id, async (partner) => {
-      if (partner.status !== 'SUSPENDED') await registration.suspend(partner, 'suspended by an operator', trace);
+      // Of one that is suspended already, an initial token that was issued since ends.
+      const isOver = partner.status === 'SUSPENDED' && partner.initialTokenDigest === null;
+      if (!isOver) await registration.suspend(partner, 'suspended by an operator', trace);
       return view(known(partner.id));
     });
   }
 
-  async function setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route> {
-    const route = { emsp: emsp.toUpperCase(), cpo: cpo.toUpperCase(), active };
-    for (const [id, role] of [
-      [route.emsp, 'EMSP'],
-      [route.cpo, 'CPO'],
-    ] as const) {
-      if (!state.party(id, role)) throw new HubError('notFound', { message: `no ${role} party ${id}` });
-    }
-    if (state.route(route.emsp, route.cpo)?.active === active) return route;
-    await recordRoute(route, false, trace);
-    return route;
+  async function setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace) {
+    const route = { ...knownPair(emsp, cpo), active };
+    if (state.route(route.emsp, route.cpo)?.active !== active) await recordRoute(route, false, trace);
+    return { ...route, released: active ? await resends.releasePair(route.emsp, route.cpo, trace) : 0 };
   }
 
   async function removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void> {
-    const route = state.route(emsp.toUpperCase(), cpo.toUpperCase());
-    if (!route) throw new HubError('notFound');
-    await recordRoute({ ...route, active: false }, true, trace);
+    const pair = knownPair(emsp, cpo);
+    if (state.route(pair.emsp, pair.cpo)) await recordRoute({ ...pair, active: false }, true, trace);
+  }
+
+  /** Refuses with `notFound`. */
+  function knownPair(emsp: PartyId, cpo: PartyId): Pick<Route, 'emsp' | 'cpo'> {
+    const pair = { emsp: emsp.toUpperCase(), cpo: cpo.toUpperCase() };
+    for (const [id, role] of [
+      [pair.emsp, 'EMSP'],
+      [pair.cpo, 'CPO'],
+    ] as const) {
+      if (!state.party(id, role)) throw new HubError('notFound', { message: `no ${role} party ${id}` });
+    }
+    return pair;
   }
 
   async function recordRoute(route: Route, removed: boolean, trace: Trace): Promise<void> {

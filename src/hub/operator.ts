@@ -8,9 +8,13 @@ import type { PulledModule } from '../domain/pull.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { BackupVerbs } from './backup-view.ts';
+import type { EventVerbs } from './event-view.ts';
 import type { OverviewVerbs } from './overview-view.ts';
 import type { HeaderParty } from './ports.ts';
 import type { WatchedActor, Watcher } from './watched.ts';
+
+/** For the doors, which may import no other file of the hub. */
+export type { EventFilter, EventPage, EventRange, EventView } from './event-view.ts';
 
 export type CircuitName = 'sync' | 'async';
 
@@ -184,39 +188,6 @@ export interface RouteExplanation {
   readonly conditions: readonly { readonly holds: boolean; readonly because: string }[];
 }
 
-export interface EventView {
-  readonly seq: number;
-  readonly at: string;
-  readonly type: string;
-  readonly party: PartyId | null;
-  readonly object: string | null;
-  readonly correlation_id: string | null;
-  readonly data: unknown;
-}
-
-export interface EventFilter {
-  readonly type?: string;
-  readonly party?: string;
-  readonly object?: string;
-  readonly correlation_id?: string;
-}
-
-export interface EventRange {
-  readonly order: 'oldest' | 'newest';
-  /** Behind which the range begins: a position, or the number of an event. */
-  readonly after: number | string;
-  /** `next_cursor` of the page before: with the oldest first in place of `after`, else the last that is looked at. */
-  readonly cursor: number | string | null;
-  readonly limit: number;
-}
-
-export interface EventPage extends Page<EventView> {
-  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. Text with several shards. */
-  readonly last_seq: number | string;
-  /** The first sequence that is still kept, of several shards the highest: what came before is older than HUB_EVENTS_KEEP_DAYS. */
-  readonly kept_from: number;
-}
-
 export interface CommandView {
   readonly id: string;
   readonly command: CommandName;
@@ -322,7 +293,7 @@ export interface Vitals {
 }
 
 /** Verbs of operators. Parties are named by the id of their partner. */
-export interface Operations extends OverviewVerbs, BackupVerbs {
+export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   addParty(
     roles: readonly PartyRole[],
     settings: Partial<PartnerSettings>,
@@ -346,7 +317,8 @@ export interface Operations extends OverviewVerbs, BackupVerbs {
   probe(id: string): Promise<{ status: 'reachable' | 'unreachable'; latency_ms: number; error?: string }>;
 
   routes(): Route[];
-  setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route>;
+  setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route & { released: number }>;
+  /** Resolves also when there is no such rule. [D77] */
   removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void>;
 
   /** Newest first. */
@@ -365,10 +337,10 @@ export interface Operations extends OverviewVerbs, BackupVerbs {
   /** The whole story of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
   trace(key: string): Promise<TraceView>;
   explain(from: PartyId, to: PartyId, module: string): RouteExplanation;
-  events(filter: EventFilter, range: EventRange): Promise<EventPage>;
   /** Newest first. */
   commands(page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;
+  /** Cases, open and resolved; watches in their grace are no cases yet, and come when that state is asked for. [D77] */
   orphans(state: string | null): Promise<OrphanView[]>;
   /** Asks the CPO of an open case again; what comes of it stands in its note. Refuses with `conflict` when it is not open. */
   pullOrphan(id: string, trace: Trace): Promise<OrphanView>;

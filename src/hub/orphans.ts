@@ -11,7 +11,7 @@ import type { ActorSpec } from '../../machines/supervisor.ts';
 import type { Put, Shard, StoredEvent } from '../../storage/contract.ts';
 import type { CommandRecord } from '../domain/command.ts';
 import { HubError } from '../domain/errors.ts';
-import type { ObjectEventData, OrphanEvent, OrphanKind } from '../domain/events.ts';
+import type { Actor, ObjectEventData, OrphanEvent, OrphanKind } from '../domain/events.ts';
 import type { HubObject } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import type { PartyId } from '../domain/party.ts';
@@ -105,7 +105,7 @@ export class Orphans {
   async pull(id: string, trace: Trace): Promise<OrphanRecord> {
     const { actor, record } = await this.#openCase(id);
     if (this.#asking.has(actor)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
-    this.#askCpo(actor, trace);
+    this.#askCpo(actor, trace, 'operator');
     return record;
   }
 
@@ -114,7 +114,7 @@ export class Orphans {
     const { actor, record } = await this.#openCase(id);
     return this.#core.recorder.inTurn(actor, async () => {
       if (this.#records.get(actor)?.id !== id) throw notOpen();
-      return (await this.#record(actor, { type: 'orphan.resolved', data: { note } }, trace)) ?? record;
+      return (await this.#record(actor, { type: 'orphan.resolved', data: { note, by: 'operator' } }, trace)) ?? record;
     });
   }
 
@@ -277,7 +277,7 @@ export class Orphans {
   async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
     for (const [actor, record] of this.#records) {
       if (record?.id !== id) continue;
-      // Whoever read that it is open may be faster than what follows from the commit: that comes first.
+      // A reader may see that it is open before what follows from the commit was done: that comes first.
       const present = await this.#core.recorder.inTurn(actor, async () => this.#records.get(actor));
       if (present?.id === id && present.state === 'OPEN') return { actor, record: present };
       throw notOpen();
@@ -286,21 +286,21 @@ export class Orphans {
     throw new HubError('notFound');
   }
 
-  #askCpo(actor: string, trace: Trace): void {
+  #askCpo(actor: string, trace: Trace, by: Actor = 'hub'): void {
     const record = this.#records.get(actor);
     if (!record || this.#asking.has(actor)) return;
     const { recorder, ports, timers } = this.#core;
     const asking = recorder
-      .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace))
+      .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace, by))
       .catch((error: unknown) => {
         ports.log.error({ err: error, actor }, 'could not pull the session of a case; trying again');
-        timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace));
+        timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace, by));
       })
       .finally(() => this.#asking.delete(actor));
     this.#asking.set(actor, asking);
   }
 
-  async #askInTurn(actor: string, trace: Trace): Promise<void> {
+  async #askInTurn(actor: string, trace: Trace, by: Actor): Promise<void> {
     const record = this.#records.get(actor);
     if (this.#closed || record?.state !== 'OPEN') return;
     const note = await this.#ask(record, trace);
@@ -310,7 +310,7 @@ export class Orphans {
     await this.#core.recorder.inTurn(actor, async () => {
       // What was pulled may have resolved it.
       if (this.#records.get(actor)?.id !== record.id) return;
-      await this.#record(actor, { type: 'orphan.pulled', data: { note } }, trace);
+      await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
     });
   }
 
@@ -364,7 +364,7 @@ export class Orphans {
     const record = applyToOrphan(before, event, at);
     const { id, cpo } = record ?? before ?? { id: '', cpo: '' };
     const put = record ? orphanRow(record) : ({ kind: 'orphans', owner: cpo, id, gone: true } as const);
-    const fact = { stream: streamOf(id), event, party: null };
+    const fact = { stream: streamOf(id), event: before ? named(event, before) : event, party: null };
     const seq = await recorder.record({ shardOf: cpo, facts: [fact], puts: [put], trace, at });
     const isOver = record === null || record.state === 'RESOLVED';
     if (isOver) this.#records.delete(actor);
@@ -373,6 +373,11 @@ export class Orphans {
     if (isOver) supervisor.stop(actor);
     return record;
   }
+}
+
+/** With the session and the parties that it is about, so that it can be understood alone. */
+function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): OrphanEvent {
+  return { ...event, data: { kind, session, cpo, emsp, ...event.data } } as OrphanEvent;
 }
 
 /** What may follow from an event. */

@@ -8,8 +8,10 @@
 import type { DeliveryQuery, DeliveryRow, Floor, Seq, Shard, Store } from '../../storage/contract.ts';
 import type { OutcomeClass } from '../domain/errors.ts';
 import type { Attempt } from '../domain/events.ts';
+import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
+import type { Item } from './lanes.ts';
 import type { Clock, Log } from './ports.ts';
 
 /** What a delivery's row remembers. */
@@ -28,6 +30,18 @@ export interface DeliveryMemory {
   readonly reason: string | null;
   /** Put back by an operator. */
   readonly redriven?: true;
+  /** It went as a whole in place of a part. [D59] */
+  readonly whole?: true;
+}
+
+/** Of an attempt: when the next is due, or how it all ended. */
+export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
+
+export function memoryOf(item: Item, { due, class: ended, reason }: Ending): DeliveryMemory {
+  const { module, attempts, tries, isRedriven, asWhole } = item;
+  const since = instantText(item.since);
+  const marks = { ...(isRedriven && { redriven: true as const }), ...(asWhole && { whole: true as const }) };
+  return { module, attempts, tries, since, due, class: ended, reason, ...marks };
 }
 
 /** How far one receiver has come in one shard's log. */

@@ -73,6 +73,6 @@ export interface OverviewView {
 export interface OverviewVerbs {
   /** Rows that have changed since a revision that it gave; all without one, or when it is of another start. */
   overview(after?: string): OverviewView;
-  /** How the registration of a partner went of late. Throws `notFound`. */
+  /** How the registration of a partner went since the hub started. Throws `notFound`. */
   handshake(id: string): HandshakeView;
 }

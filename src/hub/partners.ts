@@ -4,13 +4,15 @@
 import { courierMachine } from '../../machines/courier.ts';
 import {
   type CircuitName,
+  type PartnerContext,
   type PartnerMachineEvent,
   type PartnerRules,
   partnerMachine,
+  sampleMs,
 } from '../../machines/partner.ts';
 import type { ActorSpec, HeardEvent } from '../../machines/supervisor.ts';
 import type { StoredEvent } from '../../storage/contract.ts';
-import type { HubEvent } from '../domain/events.ts';
+import type { Actor, HubEvent } from '../domain/events.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import { type Core, heard } from './core.ts';
 import type { CircuitView } from './operator.ts';
@@ -48,6 +50,31 @@ function asHeard(event: StoredEvent): HeardEvent {
   if (event.type !== 'circuit.opened' && event.type !== 'circuit.closed') return plain;
   const { circuit } = event.data as { circuit: CircuitName };
   return { ...plain, type: `${circuit}.${event.type === 'circuit.opened' ? 'wasOpened' : 'wasClosed'}` };
+}
+
+/** Why a circuit changed, and who did it. */
+interface Why {
+  readonly reason: string;
+  readonly by: Actor;
+}
+
+const byOperator = (done: string): Why => ({ reason: `${done} by an operator`, by: 'operator' });
+const renewed: Why = { reason: 'the partner exchanged credentials', by: 'partner' };
+
+/** By the event that changed the circuit; every other event is the end of a call. [D80] */
+const acts: Readonly<Record<string, Why | undefined>> = {
+  'sync.operatorOpened': byOperator('opened'),
+  'async.operatorOpened': byOperator('opened'),
+  'sync.operatorClosed': byOperator('closed'),
+  'async.operatorClosed': byOperator('closed'),
+  'sync.renewed': renewed,
+  'async.renewed': renewed,
+};
+
+function failed({ failures, failed: of, calls }: PartnerContext[CircuitName], { failuresMax }: PartnerRules): Why {
+  const inRow = `${failures} ${failures === 1 ? 'failure' : 'failures'} in a row`;
+  const inSample = `${of} of ${calls} calls failed within ${sampleMs / 1000} s`;
+  return { reason: failures >= failuresMax ? inRow : inSample, by: 'hub' };
 }
 
 /** What the machines name and others do. */
@@ -106,7 +133,7 @@ export class PartnerActors {
     this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
     const at = this.#core.ports.clock.now();
     for (const { circuit, state } of this.circuits(partnerId)) {
-      if (state !== 'closed') this.tell(partnerId, { type: `${circuit}.operatorClosed`, at });
+      if (state !== 'closed') this.tell(partnerId, { type: `${circuit}.renewed`, at });
     }
   }
 
@@ -129,21 +156,22 @@ export class PartnerActors {
 
   #handedPartner(): typeof partnerMachine {
     const { supervisor, timers, ports } = this.#core;
-    const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, reason: string) =>
-      this.#note(partnerOf(actor), { type, data: { circuit, reason } });
+    const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, why: Why) =>
+      this.#note(partnerOf(actor), { type, data: { circuit, ...why } }, why.by === 'partner');
     return partnerMachine.provide({
       actions: {
-        circuitOpened: ({ context, self: { id: actor } }, { circuit, again }) => {
+        circuitOpened: ({ context, event, self: { id: actor } }, { circuit, again }) => {
           const until = context[circuit].until ?? ports.clock.now();
           timers.arm(timerOf(actor, circuit), until, (at) => supervisor.send(actor, { type: `${circuit}.due`, at }));
           this.#toCourier(actor, circuit, 'circuit.opened');
-          if (!again) note(actor, 'circuit.opened', circuit, `${context[circuit].failures} failures in a row`);
+          if (!again)
+            note(actor, 'circuit.opened', circuit, acts[event.type] ?? failed(context[circuit], context.rules));
         },
         circuitHalfOpened: ({ self }, { circuit }) => this.#toCourier(self.id, circuit, 'circuit.halfOpened'),
-        circuitClosed: ({ self: { id: actor } }, { circuit }) => {
+        circuitClosed: ({ event, self: { id: actor } }, { circuit }) => {
           timers.disarm(timerOf(actor, circuit));
           this.#toCourier(actor, circuit, 'circuit.closed');
-          note(actor, 'circuit.closed', circuit, 'calls succeed again');
+          note(actor, 'circuit.closed', circuit, acts[event.type] ?? { reason: 'calls succeed again', by: 'hub' });
         },
         recordOffline: ({ self }) => this.#hands.reachable(partnerOf(self.id), false),
         recordOnline: ({ self }) => this.#hands.reachable(partnerOf(self.id), true),
@@ -167,6 +195,8 @@ export class PartnerActors {
       input: { rules: this.#rules, at: ports.clock.now() },
       history: async () => (await store.history(store.shardOf(id), actor)).map(asHeard),
       restored: (snapshot) => {
+        // A courier that comes after its partner reads the circuit by itself.
+        if (!this.#core.supervisor.has(courierActor(id))) return;
         if (typeof snapshot.value.async !== 'string') this.#toCourier(actor, 'async', 'circuit.halfOpened');
         else if (snapshot.value.async === 'closed') this.#toCourier(actor, 'async', 'circuit.closed');
       },
@@ -195,11 +225,11 @@ export class PartnerActors {
     };
   }
 
-  #note(id: PartyId, event: HubEvent): void {
+  #note(id: PartyId, event: HubEvent, byPartner: boolean): void {
     const { recorder } = this.#core;
     recorder.note({
       shardOf: id,
-      facts: [{ stream: partnerStream(id), event, party: null }],
+      facts: [{ stream: partnerStream(id), event, party: byPartner ? id : null }],
       trace: null,
       at: recorder.instant(),
     });

@@ -23,6 +23,11 @@ export interface HeaderParty {
 export interface OutboundCall {
   readonly method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
   readonly url: string;
+  /**
+   * The partner's own URL that `url` lies at or below. The client remembers for it whether paths of one depth end with a slash; absent:
+   * it remembers nothing. [D55]
+   */
+  readonly endpoint?: string | undefined;
   /** The partner's token in the clear; it goes into the header and nowhere else. */
   readonly token: string;
   readonly encoding: TokenEncoding;
@@ -40,8 +45,12 @@ export interface OutboundCall {
   readonly emptyOk: boolean;
   /** May be sent again at once when a re-used connection was closed before any byte of the answer. Never for commands. */
   readonly resend: boolean;
+  /** A delivery, whose sender bounds how many are in flight: it goes over sockets of its own, so that no other call waits behind it. */
+  readonly isDelivery?: boolean;
   /** It stands on nothing that was written: whoever may not write now may still make it. */
   readonly unwritten?: boolean;
+  /** `data` of a success is one object: an array of one counts as that object, and the outcome keeps its text. [D56, D72] */
+  readonly oneObject?: boolean | undefined;
 }
 
 /** Whatever comes back becomes an Outcome: a call never throws. */
@@ -60,7 +69,7 @@ export interface PartnerVersions {
 }
 
 /** The list of a partner that is the sender of a module; `url` is its first page. */
-export type ListCall = Pick<OutboundCall, 'url' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId'>;
+export type ListCall = Pick<OutboundCall, 'url' | 'endpoint' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId'>;
 
 export type PartnerPage =
   | {
@@ -195,4 +204,8 @@ export interface HubPorts {
    * again from the log.
    */
   readonly bodiesMax: number;
+  /** Deliveries in flight to all partners together. */
+  readonly inFlightMax: number;
+  /** Turns of the event loop so far. */
+  readonly turn: () => number;
 }

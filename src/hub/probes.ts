@@ -56,7 +56,7 @@ export class Probes {
       throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });
     }
     const outcome = await ports.client.call({
-      ...{ method: 'GET', url: partner.url, from: null, to: null, body: null },
+      ...{ method: 'GET', url: partner.url, endpoint: partner.url, from: null, to: null, body: null },
       token: ports.secrets.open(partner.partnerToken),
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),

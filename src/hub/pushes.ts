@@ -20,7 +20,7 @@ import {
   sortableDate,
   streamOf,
 } from '../domain/object.ts';
-import { ownedAudience, owningEmsp } from '../domain/ownership.ts';
+import { isOwned, ownedAudience, owningEmsp } from '../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../domain/routing.ts';
 import { billedKey, billedPut, type Core, objectFromRow, objectPut, ownerPut, readObject } from './core.ts';
@@ -62,6 +62,7 @@ const foundById: ReadonlySet<string> = new Set(['locations', 'sessions', 'cdrs']
 
 /** Of a stored CDR these may be repaired as long as it was never forwarded. [D22] */
 const repairable = new Set(['cdr_token', 'last_updated']);
+const dated = new Set(['last_updated']);
 
 /** Characters of a stored object: what the largest push may bring, and as much again in fragments. [D38] */
 const bodyLengthMax = 8 * 1024 * 1024;
@@ -78,10 +79,9 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async () => {
       const before = await readObject(store, change.module, change.owner, key);
-      if (change.module === 'cdrs' && before && isDuplicateCdr(before, change)) {
-        return { result: 'duplicate', object: before };
-      }
-      return settle(caller, change, before, await decision(caller, change, before), stream);
+      const decided = await decision(caller, change, before);
+      if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
+      return settle(caller, change, before, decided, stream);
     });
   }
 
@@ -96,19 +96,18 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       if (row && before && row.seq > pulled.asOf && !isNewer(change, before)) {
         return { result: 'unchanged', object: before };
       }
-      if (change.module === 'cdrs' && before && isDuplicateCdr(before, change)) {
-        return { result: 'unchanged', object: before };
-      }
-      const decided = await decision(caller, change, before);
+      const found = await decision(caller, change, before);
+      const decided = byHub(pulled.forward ? found : withheld(found));
+      if (before && isDecidedCdr(before, change, decided)) return { result: 'unchanged', object: before };
       // The same text again is news only for those who were not sent it.
-      const isOwed = pulled.forward && before?.reason !== null && decided.to.length > 0;
+      const isOwed = before?.reason !== null && decided.to.length > 0;
       if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
-      return settle(caller, change, before, pulled.forward ? decided : withheld(decided), stream);
+      return settle(caller, change, before, decided, stream);
     });
   }
 
   async function decision(caller: Caller, change: ObjectChange, before: HubObject | null): Promise<Decision> {
-    const initiator = owned(change) ? await initiatorOf(core, change, before) : null;
+    const initiator = isOwned(change.module) ? await initiatorOf(core, change, before) : null;
     return decide(state, caller.party, change, before, initiator);
   }
 
@@ -119,7 +118,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     { data, to }: Decision,
     stream: string,
   ): Promise<Accepted> {
-    const after = applyToObject(before, data, change.body);
+    const after = applyToObject(before, data, change.body, to);
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
     refuseOvergrown(object);
@@ -168,6 +167,9 @@ const withheld = ({ data }: Decision): Decision => ({
   data: { ...data, owed: null, reason: data.reason ?? notForwarded },
 });
 
+/** Its owner has it, and the hub asked for it. */
+const byHub = ({ to, data }: Decision): Decision => ({ to, data: { ...data, by: 'hub' } });
+
 /** Whether a change is of a later `last_updated`; a DELETE has none. */
 function isNewer({ lastUpdated }: ObjectChange, before: HubObject): boolean {
   const [now, old] = [lastUpdated && sortableDate(lastUpdated), sortableDate(before.lastUpdated)];
@@ -199,11 +201,12 @@ function decide(
   const { module, method, owner: ownerId, within, lastUpdated } = change;
   const isFragment = change.method === 'PATCH';
   const isWhole = !isFragment && change.within.length === 0;
+  const kind = change.method === 'DELETE' ? 'end' : isWhole ? 'whole' : 'part';
   const facts = isWhole && change.method !== 'DELETE' ? change.facts : { ...before?.facts, ...change.facts };
-  const ownership = owned(change) ? owningEmsp(directory, change.owner, facts, initiator) : null;
+  const ownership = isOwned(change.module) ? owningEmsp(directory, change.owner, facts, initiator) : null;
   const audience = ownership
     ? ownedAudience(directory, before, ownership, isFragment)
-    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, isFragment);
+    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, kind);
   const data: ObjectEventData = {
     module,
     method,
@@ -213,14 +216,12 @@ function decide(
     lastUpdated,
     facts: change.facts,
     viewer: ownership?.viewer ?? null,
-    owed: audience.to.length > 0 ? owedRequest(owner, change, before, audience) : null,
+    ...owedRequests(owner, change, before, audience),
     reason: audience.reason,
     warnings: [...(change.warnings ?? []), ...warningsOf(before, change.lastUpdated)],
   };
   return { data, to: audience.to };
 }
-
-const owned = (change: ObjectChange) => change.module === 'sessions' || change.module === 'cdrs';
 
 /** Arrival decides, so an older object is stored all the same; support should see it. [D46] */
 function warningsOf(before: HubObject | null, lastUpdated: string | null): string[] {
@@ -228,30 +229,39 @@ function warningsOf(before: HubObject | null, lastUpdated: string | null): strin
   return old && now && now < old ? [`last_updated ${lastUpdated} is older than the stored ${before?.lastUpdated}`] : [];
 }
 
-/** CDRs are immutable: the same content again is a duplicate, other content is refused, a repair goes on. [D22] */
-function isDuplicateCdr(before: HubObject, change: ObjectChange): boolean {
-  if (before.body === change.body) return true;
+/**
+ * CDRs are immutable: the same content again, but for its date, is a duplicate, and other content is refused. Of one that was never
+ * forwarded a repair goes on, and so does a duplicate that is owed to somebody by now. [D22, D63]
+ */
+function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision): boolean {
+  if (change.module !== 'cdrs') return false;
+  const isKept = !before.forwarded;
+  if (before.body === change.body) return !isKept || to.length === 0;
   const [stored, came]: unknown[] = [JSON.parse(before.body), JSON.parse(change.body)];
-  if (sameJson(stored, came)) return true;
-  if (!before.forwarded && sameJson(stored, came, repairable)) return false;
+  if (sameJson(stored, came, dated)) return !isKept || to.length === 0;
+  if (isKept && sameJson(stored, came, repairable)) return false;
   throw new HubError('invalid', { message: 'CDR already exists' });
 }
 
-function owedRequest(owner: PartyRole, change: ObjectChange, before: HubObject | null, audience: Audience): Owed {
+/** The change as it came for those who have the object, and the whole as of this change for those who may never have had it. */
+function owedRequests(
+  owner: PartyRole,
+  change: ObjectChange,
+  before: HubObject | null,
+  { to, whole: toWhole }: Audience,
+): Pick<ObjectEventData, 'owed' | 'whole'> {
+  if (to.length === 0) return { owed: null };
   const id = before?.id ?? change.id;
   const session = change.module === 'cdrs' ? change.facts.sessionId : null;
-  if (audience.as === 'whole') {
-    return {
-      method: 'PUT',
-      ...address(owner, { ...change, id, within: [] }),
-      body: changedBody(before?.body ?? null, change) ?? '',
-    };
-  }
-  return {
+  const asItCame: Owed = {
     method: change.method,
     ...address(owner, { ...change, id }),
     ...(session && { behind: streamOf('sessions', change.owner, session.toLowerCase()) }),
   };
+  if (toWhole.length === 0) return { owed: asItCame };
+  const at = address(owner, { ...change, id, within: [] });
+  const whole: Owed = { method: 'PUT', ...at, body: changedBody(before?.body ?? null, change) ?? '' };
+  return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };
 }
 
 /** The request that carries a stored object as a whole. */

@@ -8,15 +8,15 @@ import { courierMachine } from '../../machines/courier.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
 import { emptyQueue, type Queue, windowMax } from './intake.ts';
-import { firstOf } from './lanes.ts';
 import { courierActor } from './partners.ts';
 import { lagOf, overdueOf, standingOf } from './standing.ts';
+import { Turns } from './turns.ts';
 
 export class Queues {
   readonly #core: Core;
   readonly #queues = new Map<PartyId, Queue>();
   /** Queues that may be able to send, in order of turn. */
-  readonly #turns = new Set<Queue>();
+  readonly #turns = new Turns<Queue>();
   readonly #calm = new Set<PartyId>();
 
   constructor(core: Core) {
@@ -46,7 +46,7 @@ export class Queues {
 
   /** Whose turn it is; its turn is over with that. */
   nextTurn(): Queue | undefined {
-    const queue = firstOf(this.#turns);
+    const queue = this.#turns.first;
     if (queue) this.#turns.delete(queue);
     return queue;
   }
@@ -58,7 +58,7 @@ export class Queues {
   /** [T2] */
   calm(isTheirs: (party: PartyId) => boolean): void {
     for (const { id } of this.#core.state.partners()) if (isTheirs(id)) this.#calm.add(id);
-    for (const queue of this.#turns) if (isTheirs(queue.partnerId)) this.#turns.delete(queue);
+    for (const queue of this.#queues.values()) if (isTheirs(queue.partnerId)) this.#turns.delete(queue);
   }
 
   /** Calmed ones send again. */
@@ -94,9 +94,11 @@ export class Queues {
   }
 
   /** How long deliveries wait for the hub itself, milliseconds. */
-  lagMs(): number {
+  lagMs(slotsOf: (queue: Queue) => number): number {
+    const { clock, turn } = this.#core.ports;
     const flowing = [...this.#queues.values()].filter(({ partnerId }) => !this.#calm.has(partnerId));
-    return lagOf(flowing, ({ partnerId }) => this.courier(partnerId), this.#core.ports.clock.now());
+    const courierOf = ({ partnerId }: Queue) => this.courier(partnerId);
+    return lagOf(flowing, { courierOf, slotsOf, turn: turn(), now: clock.now() });
   }
 
   /** Whether as much waits for the partner of a party as memory holds. */

@@ -47,6 +47,7 @@ export function readableStore(store: Store, homeOf: (party: string) => string): 
     history: (...of) => store.history(...of).catch(refuse),
     correlated: (...of) => store.correlated(...of).catch(refuse),
     get: (key) => store.get(key).catch(refuse),
+    size: (keys) => store.size(keys).catch(refuse),
     list: (query) => store.list(query).catch(refuse),
     scan: (...of) => refusing(store.scan(...of)),
     due: (shard) => store.due(shard).catch(refuse),

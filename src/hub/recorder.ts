@@ -7,7 +7,7 @@
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
  * R5  A shard is written from `startAt` until `endAt`. Before and afterwards its events are those that another hub recorded.
  */
-import type { Fence, Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Due, Fence, Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
@@ -18,7 +18,7 @@ import { type Clock, type Log, type Meter, noMeter } from './ports.ts';
 export interface Fact {
   readonly stream: string;
   readonly event: HubEvent;
-  /** Who caused it; null for the hub or its operators. */
+  /** The partner that it is recorded for; null when there is none. */
   readonly party: PartyId | null;
   readonly to?: readonly PartyId[];
   readonly body?: string | null;
@@ -29,7 +29,7 @@ export interface Recording {
   readonly shardOf: PartyId;
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
-  readonly due?: readonly { key: string; at: string | null }[];
+  readonly due?: readonly Due[];
   readonly trace: Pick<Trace, 'correlationId'> | null;
   /** RFC 3339, from `instant()`; the time of the facts. */
   readonly at: string;
@@ -236,6 +236,6 @@ export class Recorder {
   }
 }
 
-function rest(recording: Recording): { puts?: readonly Put[]; due?: readonly { key: string; at: string | null }[] } {
+function rest(recording: Recording): { puts?: readonly Put[]; due?: readonly Due[] } {
   return { ...(recording.puts && { puts: recording.puts }), ...(recording.due && { due: recording.due }) };
 }

@@ -1,6 +1,5 @@
 /**
- * Puts deliveries back into their lanes: one, or all that a filter finds; and sends a receiver the present objects anew.
- * [interface, Delivery rules 6; D53]
+ * Puts deliveries back into their lanes: one, or all that a filter finds. [interface, Delivery rules 6; D53]
  *
  * S1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
  * S2  What the receiver has, or is about to get, in a newer version is not sent over it, unless forced. Parts of a location that
@@ -9,28 +8,23 @@
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
-import type { ObjectEventData } from '../domain/events.ts';
-import { type HubObject, type ObjectModule, objectName, sortableDate, streamOf } from '../domain/object.ts';
+import { formOf, type ObjectEventData } from '../domain/events.ts';
+import { objectName, sortableDate } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { atHome } from './asked.ts';
-import { type Core, objectFromRow, readObject } from './core.ts';
+import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import { type DeliveryName, deliveryId, readDeliveryId } from './delivery-id.ts';
+import { standingOf } from './delivery-state.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import { between } from './log-order.ts';
 import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from './operator.ts';
 import { type DeliveryMemory, openRows } from './outbox.ts';
-import { owedWhole } from './pushes.ts';
 
 interface AgainOptions {
   readonly force: boolean;
   readonly job: string;
-  readonly trace: Trace;
-}
-
-interface ResendOptions extends Pick<HubObject, 'module' | 'owner' | 'key'> {
-  readonly receiver: PartyId;
   readonly trace: Trace;
 }
 
@@ -42,7 +36,6 @@ interface Candidate {
 
 const readBatch = 500;
 const sampleMax = 20;
-const resyncPerS = 500;
 
 export class Redrive {
   readonly #core: Core;
@@ -102,24 +95,6 @@ export class Redrive {
     return this.#jobs.start({ kind: 'redrive', shardOf: filter.receiver ?? '', ratePerS, steps: steps() }, trace);
   }
 
-  /** The present objects of a module that a partner's parties are entitled to, each as an event of its own. */
-  resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
-    const partner = this.#core.state.partner(partnerId.toUpperCase());
-    if (!partner) throw new HubError('notFound');
-    const resend = ({ module: of, owner, key }: HubObject, receiver: PartyId): Promise<StepResult> => {
-      const resent = { module: of, owner, key, receiver, trace };
-      return atHome(this.#core, owner, 'resend', resent, () => this.resend(resent));
-    };
-    const objects = this.#entitled.bind(this);
-    async function* steps() {
-      for (const party of partner?.roles ?? []) {
-        const receiver = keyOf(party);
-        for await (const object of objects(receiver, party.role, module)) yield () => resend(object, receiver);
-      }
-    }
-    return this.#jobs.start({ kind: 'resync', shardOf: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
-  }
-
   /** Where the receiver lives. */
   async #againAt(candidate: Candidate, force: boolean, job: string, trace: Trace): Promise<StepResult> {
     const { event, receiver } = candidate;
@@ -156,7 +131,9 @@ export class Redrive {
     if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
     const delivery = deliveryId(receiver, event);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
-    const fact = { type: 'delivery.redriven' as const, data: { delivery, receiver, job } };
+    const change = event.data as ObjectEventData;
+    const of = { delivery, receiver, sender: change.owner, module: change.module, object: objectName(change) };
+    const fact = { type: 'delivery.redriven' as const, data: { ...of, job } };
     const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
     await recorder.record({ shardOf: receiver, facts, trace: { correlationId }, at: recorder.instant() });
     const attempts = (row?.data as DeliveryMemory | undefined)?.attempts ?? [];
@@ -171,7 +148,12 @@ export class Redrive {
       if (!later.to.includes(receiver)) continue;
       const row = await this.#deliveries.row(receiver, later.shard, later.seq);
       const data = later.data as ObjectEventData;
-      if (row?.state !== 'DEAD' && touches(data, own) && isNewer(data.lastUpdated, own.lastUpdated)) return true;
+      if (
+        row?.state !== 'DEAD' &&
+        touches(reach(data, receiver), reach(own, receiver)) &&
+        isNewer(data.lastUpdated, own.lastUpdated)
+      )
+        return true;
     }
     return false;
   }
@@ -226,8 +208,7 @@ export class Redrive {
         if (after > last) return;
         for (const receiver of this.#receivers(event, routing)) {
           if (filter.receiver && receiver !== filter.receiver) continue;
-          const row = await this.#deliveries.row(receiver, shard, event.seq);
-          const now = row?.state ?? ((await this.#deliveries.awaits(receiver, event)) ? 'PENDING' : 'DELIVERED');
+          const { row, state: now } = await standingOf(this.#core, this.#deliveries, receiver, event);
           if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
         }
       }
@@ -242,59 +223,14 @@ export class Redrive {
       module === 'tokens' ? state.isRouted(owner, receiver) : state.isRouted(receiver, owner),
     );
   }
-
-  async *#entitled(receiver: PartyId, role: 'CPO' | 'EMSP', module: ObjectModule): AsyncIterable<HubObject> {
-    const { store, state } = this.#core;
-    const isOwned = module === 'sessions' || module === 'cdrs';
-    if ((role === 'CPO') !== (module === 'tokens')) return;
-    const shelves = isOwned ? [receiver] : state.counterparts(receiver, role);
-    for (let after: { upd: string; owner: string; id: string } | undefined; ; ) {
-      const { rows } = await store.list({
-        kind: module,
-        shelves,
-        offset: 0,
-        limit: readBatch,
-        ...(after && { after }),
-      });
-      for (const object of rows.map(objectFromRow)) {
-        // A session or CDR stands on its eMSP's shelf for good; it flows only as long as a rule lets it.
-        if (!isOwned || state.isRouted(receiver, object.owner)) yield object;
-      }
-      after = rows.at(-1);
-      if (rows.length < readBatch) return;
-    }
-  }
-
-  #isEntitled(receiver: PartyId, { module, owner, viewer, facts }: HubObject): boolean {
-    const { state } = this.#core;
-    if (module === 'tokens') return state.isRouted(owner, receiver);
-    const isTheirs = module === 'sessions' || module === 'cdrs' ? viewer === receiver : facts.publish !== false;
-    return isTheirs && state.isRouted(receiver, owner);
-  }
-
-  /** In turn with pushes of the same object, so that what is sent anew is never older than what was sent before. */
-  resend({ module, owner, key, receiver, trace }: ResendOptions): Promise<StepResult> {
-    const { recorder, state, store } = this.#core;
-    const stream = streamOf(module, owner, key);
-    return recorder.inTurn(stream, async () => {
-      const object = await readObject(store, module, owner, key);
-      const party = state.party(owner);
-      if (!state.isRegistered(receiver)) return 'unregistered';
-      // It may have been deleted, hidden, or become another's since the list was read.
-      if (!object || !party || !this.#isEntitled(receiver, object)) return 'stale';
-      const { id, lastUpdated, facts, viewer, body } = object;
-      const owed = owedWhole(party, object);
-      const plain = { module, method: owed.method, owner, id, within: [], lastUpdated, facts, viewer } as const;
-      const event = { type: 'object.resent' as const, data: { ...plain, owed, reason: null, warnings: [] } };
-      const fact = { stream, event, party: null, to: [receiver], body };
-      await recorder.record({ shardOf: owner, facts: [fact], trace, at: recorder.instant() });
-      return 'queued';
-    });
-  }
 }
 
+/** Which part of a location it sends to a receiver; empty for all of it. */
+const reach = (data: ObjectEventData, receiver: PartyId): readonly string[] =>
+  formOf(data, receiver) === 'whole' ? [] : data.within;
+
 /** Whether one change is of the whole or of a part of what the other is of. */
-function touches({ within: one }: ObjectEventData, { within: other }: ObjectEventData): boolean {
+function touches(one: readonly string[], other: readonly string[]): boolean {
   return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
 }
 

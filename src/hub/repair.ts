@@ -35,17 +35,14 @@ function fold<State>(
     .reduce<State | null>((state, event) => apply(state, event), null);
 }
 
-/** Facts of an object's stream that change it. */
-export const isChange = ({ type }: StoredEvent): boolean => type.startsWith('object.') && type !== 'object.resent';
-
 export function foldObject(events: readonly StoredEvent[]): HubObject | null {
-  return fold<HubObject>(events.filter(isChange), 'object.', (before, event) =>
-    applyToObject(before, event.data as ObjectEventData, event.body ?? ''),
+  return fold<HubObject>(events, 'object.', (before, event) =>
+    applyToObject(before, event.data as ObjectEventData, event.body ?? '', event.to),
   );
 }
 
 const object: Rebuild = async ({ kind, owner, id }, history) => {
-  const events = (await history(streamOf(kind as ObjectModule, owner, id))).filter(isChange);
+  const events = await history(streamOf(kind as ObjectModule, owner, id));
   const found = foldObject(events);
   if (found) return objectPut(found);
   return events.at(-1)?.type === 'object.deleted' ? { kind, owner, id, gone: true } : null;

@@ -65,8 +65,10 @@ export class SenderLists {
   read({ partner, module, query, trace }: ListOf): ListReading {
     const { ports, settings } = this.#core;
     const cpos = partner.roles.filter(({ role }) => role === 'CPO');
+    const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
     const pages = ports.lists.pages({
-      url: below(endpointOf(partner, module, 'SENDER')?.url ?? '', [], [query, `limit=${pageSize}`].join('&')),
+      endpoint,
+      url: below(endpoint, [], [query, `limit=${pageSize}`].join('&')),
       token: ports.secrets.open(partner.partnerToken ?? ''),
       encoding: partner.settings.token_encoding,
       from: { country_code: settings.countryCode, party_id: settings.partyId },

@@ -3,6 +3,7 @@
  */
 import type { SnapshotFrom } from 'xstate';
 import type { courierMachine } from '../../machines/courier.ts';
+import { quickTurns } from './in-flight.ts';
 import type { Queue } from './intake.ts';
 import type { Progress } from './outbox.ts';
 
@@ -36,15 +37,35 @@ export function overdueOf({ lanes, progress }: Queue, courier: Courier, before: 
   return oldestAt < before ? lanes.countDueBefore(before) : 0;
 }
 
+/** What tells whose reason it is that something waits. */
+export interface Sight {
+  readonly courierOf: (queue: Queue) => Courier;
+  /** How many a queue may have in flight now. */
+  readonly slotsOf: (queue: Queue) => number;
+  /** Turns of the event loop so far. */
+  readonly turn: number;
+  /** Epoch ms. */
+  readonly now: number;
+}
+
+/**
+ * Whether it is the hub that lanes wait for: a slot is free for them. Where none is, they wait for the partner, unless its answers are
+ * there as soon as the hub looks: then it is the hub that has no time to take them, and the slots would be free if it had.
+ */
+const waitsForHub = (queue: Queue, { slotsOf, turn }: Sight) =>
+  queue.lanes.busy < slotsOf(queue) || turn - queue.quickAt <= quickTurns;
+
 /**
  * How long deliveries wait that could go, milliseconds: the middle one of the receivers for whom any does, so that one receiver never
- * decides for all. Receivers who are slow, ill or kept back are their own reason and do not count.
+ * decides for all. Receivers that are slow, fail or are held back are their own reason and do not count, nor do those
+ * that have as much in flight as they may.
  */
-export function lagOf(queues: Iterable<Queue>, courierOf: (queue: Queue) => Courier, now: number): number {
+export function lagOf(queues: Iterable<Queue>, sight: Sight): number {
   const lags: number[] = [];
   for (const queue of queues) {
     const { readySince } = queue.lanes;
-    if (readySince !== null && queue.attemptMs < slowMs && flows(courierOf(queue))) lags.push(now - readySince);
+    if (readySince === null || queue.attemptMs >= slowMs || !flows(sight.courierOf(queue))) continue;
+    if (waitsForHub(queue, sight)) lags.push(sight.now - readySince);
   }
   lags.sort((a, b) => a - b);
   return Math.max(0, lags[(lags.length - 1) >> 1] ?? 0);

@@ -32,13 +32,16 @@ function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
   else links.delete(from);
 }
 
+/** What a token is; `former` still works unless its successor was used or its time is over. */
+type TokenKind = Credential['kind'] | 'former';
+
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
 
 export class State implements Directory {
   readonly hub: PartyId;
   readonly #partners = new Map<PartyId, Partner>();
   readonly #parties = new Map<PartyId, PartyEntry[]>();
-  readonly #tokens = new Map<string, { partnerId: PartyId; kind: Credential['kind'] }>();
+  readonly #tokens = new Map<string, { partnerId: PartyId; kind: TokenKind }>();
   readonly #routes = new Map<string, Route>();
   /** The other ends of active routes, by eMSP and by CPO: a party that is both has two sides. */
   readonly #cpos = new Map<PartyId, Ends>();
@@ -58,9 +61,10 @@ export class State implements Directory {
       this.#parties.set(keyOf(party), [...entries, { partnerId: partner.id, party }]);
     }
     for (const digest of partner.spentDigests) this.#tokens.set(digest, { partnerId: partner.id, kind: 'spent' });
-    const set = (digest: string | null, kind: Credential['kind']) =>
-      digest !== null && this.#tokens.set(digest, { partnerId: partner.id, kind });
+    const set = (digest: string | null | undefined, kind: TokenKind) =>
+      digest && this.#tokens.set(digest, { partnerId: partner.id, kind });
     set(partner.initialTokenDigest, 'initial');
+    set(partner.formerToken?.digest, 'former');
     set(partner.hubTokenDigest, 'hub');
   }
 
@@ -105,7 +109,7 @@ export class State implements Directory {
     return this.#parties.get(id)?.find((entry) => role === undefined || entry.party.role === role)?.party;
   }
 
-  tokenOwner(digest: string): { partner: Partner; kind: Credential['kind'] } | null {
+  tokenOwner(digest: string): { partner: Partner; kind: TokenKind } | null {
     const found = this.#tokens.get(digest);
     const partner = found && this.#partners.get(found.partnerId);
     return found && partner ? { partner, kind: found.kind } : null;
@@ -164,6 +168,9 @@ export class State implements Directory {
       if (rest.length > 0) this.#parties.set(keyOf(party), rest);
       else this.#parties.delete(keyOf(party));
     }
-    for (const digest of [partner.initialTokenDigest, partner.hubTokenDigest]) if (digest) this.#tokens.delete(digest);
+    const { initialTokenDigest, hubTokenDigest, formerToken, spentDigests } = partner;
+    for (const digest of [initialTokenDigest, hubTokenDigest, formerToken?.digest, ...spentDigests]) {
+      if (digest) this.#tokens.delete(digest);
+    }
   }
 }

@@ -96,7 +96,11 @@ function summaryOf(stored: StoredEvent): string {
     case 'object.base':
       return `${event.data.module} ${event.data.id} stood so; what had made it is older than what is kept`;
     case 'object.resent':
-      return `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
+      return event.data.by === 'hub'
+        ? `${event.data.module} ${event.data.id} was kept for ${stored.to.join(', ')}, and was sent when it registered`
+        : `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
+    case 'object.missed':
+      return `${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'} as a whole: the next change goes to it as a whole`;
     case 'command.requested':
       return `${event.data.emsp} asked for ${event.data.command} at ${event.data.cpo}`;
     case 'token.authorized':

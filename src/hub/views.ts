@@ -4,7 +4,7 @@
 import type { DeliveryRow, Row, StoredEvent } from '../../storage/contract.ts';
 import type { CommandRecord } from '../domain/command.ts';
 import { HubError } from '../domain/errors.ts';
-import type { ObjectEventData } from '../domain/events.ts';
+import { type ObjectEventData, owedTo } from '../domain/events.ts';
 import { objectName } from '../domain/object.ts';
 import type { OrphanRecord } from '../domain/orphan.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
@@ -15,6 +15,7 @@ import { changeBy } from './delivery-change.ts';
 import { deliveryId, readDeliveryId } from './delivery-id.ts';
 import { deliveryLists } from './delivery-lists.ts';
 import { presentRequest } from './delivery-request.ts';
+import { standingOf } from './delivery-state.ts';
 import { eventViews } from './event-views.ts';
 import { cursorSeq, placeOf } from './log-order.ts';
 import type {
@@ -30,8 +31,6 @@ import type {
   QuarantineView,
 } from './operator.ts';
 import { type DeliveryMemory, openRows } from './outbox.ts';
-
-type EventPlace = Pick<StoredEvent, 'shard' | 'seq'>;
 
 /** What operators read. */
 export type ViewVerb =
@@ -56,17 +55,17 @@ export function views(core: Core, outbound: Deliveries): Views {
   const { store } = core;
 
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
-    const row = await outbound.row(receiver, event.shard, event.seq);
+    const { row, state } = await standingOf(core, outbound, receiver, event);
     const data = event.data as ObjectEventData;
     const memory = row?.data as DeliveryMemory | undefined;
     return {
       id: deliveryId(receiver, event),
-      state: await stateOf(row, receiver, event),
+      state,
       receiver,
       sender: data.owner,
       module: data.module,
       object: objectName(data),
-      method: data.owed?.method ?? data.method,
+      method: memory?.whole ? 'PUT' : (owedTo(data, receiver)?.method ?? data.method),
       seq: placeOf(event),
       correlation_id: event.correlationId,
       accepted_at: event.at,
@@ -77,14 +76,6 @@ export function views(core: Core, outbound: Deliveries): Views {
     };
   }
 
-  async function stateOf(
-    row: DeliveryRow | null,
-    receiver: PartyId,
-    event: EventPlace,
-  ): Promise<DeliveryView['state']> {
-    return row?.state ?? ((await outbound.awaits(receiver, event)) ? 'PENDING' : 'DELIVERED');
-  }
-
   async function delivery(id: string): Promise<DeliveryDetail> {
     const { shard = 0, seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
     const event = seq ? await store.event(shard, seq) : null;
@@ -93,11 +84,11 @@ export function views(core: Core, outbound: Deliveries): Views {
     const change = await changeBy(store, event, {
       receiver,
       isDelivered: async (earlier) => {
-        const row = await outbound.row(receiver, shard, earlier);
-        return (await stateOf(row, receiver, { shard, seq: earlier })) === 'DELIVERED';
+        return (await standingOf(core, outbound, receiver, { shard, seq: earlier })).state === 'DELIVERED';
       },
     });
-    return { ...(await deliveryView(event, receiver)), request: presentRequest(core.state, event, receiver), change };
+    const request = presentRequest(core.state, event, await outbound.wholes.requestOf(event, receiver), receiver);
+    return { ...(await deliveryView(event, receiver)), request, change };
   }
 
   async function deadGroups(): Promise<DeadGroup[]> {
@@ -127,7 +118,7 @@ export function views(core: Core, outbound: Deliveries): Views {
     const found: OrphanView[] = [];
     for await (const row of store.scan('orphans')) {
       const view = orphanView(row.data as OrphanRecord);
-      if (state === null || view.state === state) found.push(view);
+      if (state === null ? view.state !== 'GRACE' : view.state === state) found.push(view);
     }
     return found;
   }
@@ -190,7 +181,7 @@ export function views(core: Core, outbound: Deliveries): Views {
       delivery,
       commands,
       command,
-      events: eventViews(store),
+      events: eventViews(store, (partner) => core.state.partner(partner)?.roles.map(keyOf) ?? []),
     },
     ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
   };

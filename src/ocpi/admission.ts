@@ -4,7 +4,11 @@
  *
  * A1  What was taken is counted until its work and its answer have both ended, also when the caller goes away meanwhile.
  * A2  Bytes count as they arrive, not as they are announced: to announce much costs the hub nothing and the others no room.
- * A3  Lists are read a few at a time, whoever asks for how many at once: a page is held in memory as a whole.
+ * A3  Lists and large objects are read a few at a time, however many are asked for at once, and partners take turns: what is read is
+ *     held in memory as a whole.
+ * A4  Nobody holds more than a quarter of the room: bodies, answers, and what is about to be read, whose room is taken before. One
+ *     request of a partner is always taken, however small the room. A tenth is kept for what a driver waits for, but for answers of up to
+ *     64 KiB, which are counted only once they are read.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
@@ -17,7 +21,9 @@ export interface AdmissionOptions {
   readonly felt: () => Felt;
   /** Bytes of bodies and answers that may be held in memory. */
   readonly bytesMax: number;
-  /** Told of each refusal. */
+  /** Characters that a page of a list may have; none is reserved when absent. */
+  readonly pageMax?: number;
+  /** Hears of each refusal. */
   readonly shed: (urgency: Urgency, signal: Signal) => void;
 }
 
@@ -25,8 +31,10 @@ export interface AdmissionOptions {
 export interface Pass {
   /** Milliseconds that it has to wait before its body is read. */
   readonly pauseMs: number;
-  /** More of its body is in memory. False: that is too much now, and what came of it is to be let go. */
+  /** More of its body is in memory. False: that is too much now, and what came of it is to be dropped. */
   hold(bytes: number): boolean;
+  /** Takes room for what is about to be read, until its answer has ended, and a turn, until its work has; rejects with `unavailable`. */
+  reserve(bytes: number): Promise<void>;
   /** Its answer is in memory until it was sent. */
   answer(bytes: number): void;
   /** Its answer has ended, or nobody waits for it. */
@@ -45,11 +53,15 @@ export interface Admission {
 const listsMax = 4;
 /** The rest of the room for bodies is kept for what a driver waits for. */
 const bodiesShare = 0.9;
+/** Of the room, for one partner. [A4] */
+const partnerShare = 0.25;
+const noRoomRetryS = 5;
 
-export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission {
+export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOptions): Admission {
   const scales = scalesFor(bytesMax);
   const requests = new Map<PartyId, number>();
-  const inTurn = turnstile(listsMax);
+  const bytesOf = new Map<PartyId, number>();
+  const turn = turnstile(listsMax);
   let total = 0;
   let held = 0;
   const loadOf = (partner: PartyId): Load => {
@@ -59,9 +71,7 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
   };
   const count = (partner: PartyId, more: number) => {
     total += more;
-    const now = (requests.get(partner) ?? 0) + more;
-    if (now === 0) requests.delete(partner);
-    else requests.set(partner, now);
+    add(requests, partner, more);
   };
   const refuse = (urgency: Urgency, signal: Signal, retryAfterS: number): HubError => {
     shed(urgency, signal);
@@ -75,11 +85,45 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
     let own = 0;
     let isClosed = false;
     let isWorking = false;
+    let reserved = 0;
+    let ownTurn: Promise<() => void> | null = null;
     let isCounted = true;
+    const keep = (bytes: number) => {
+      held += bytes;
+      own += bytes;
+      add(bytesOf, partner, bytes);
+    };
+    /** [A4] */
+    const isTooMuch = (bytes: number) => {
+      const share = urgency === 'driver' ? 1 : bodiesShare;
+      const ofPartner = bytesOf.get(partner) ?? 0;
+      return (
+        (held > own && held + bytes > bytesMax * share) ||
+        (ofPartner > own && ofPartner + bytes > bytesMax * partnerShare * share)
+      );
+    };
+    /** Many lists may have been taken before the first of their pages took its room. How long a page is shows when it was read. */
+    const readingPage = async <T>(run: () => T | Promise<T>): Promise<T> => {
+      const now = judge('list', loadOf(''), scales);
+      if (now.kind === 'shed') throw refuse('list', now.signal, now.retryAfterS);
+      const ofPartner = bytesOf.get(partner) ?? 0;
+      if (ofPartner > own && ofPartner + pageMax > bytesMax * partnerShare * bodiesShare)
+        throw refuse('list', 'bytes', noRoomRetryS);
+      add(bytesOf, partner, pageMax);
+      try {
+        return await run();
+      } finally {
+        add(bytesOf, partner, -pageMax);
+      }
+    };
+    /** One for all that a request reads. */
+    const takeTurn = async () => {
+      ownTurn ??= turn(partner);
+      await ownTurn;
+    };
     const leave = () => {
       if (!isClosed || isWorking) return;
-      held -= own;
-      own = 0;
+      keep(-own);
       // Work may begin for a caller that has gone, and ends a second time then.
       if (isCounted) count(partner, -1);
       isCounted = false;
@@ -87,17 +131,22 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
     return {
       pauseMs: verdict.pauseMs,
       hold(bytes) {
-        // A body is always taken when it is the only one, however small the room.
-        const isTooMuch = held > own && held + bytes > (urgency === 'driver' ? bytesMax : bytesMax * bodiesShare);
-        if (isTooMuch) shed(urgency, 'bytes');
-        const more = isTooMuch ? -own : bytes;
-        held += more;
-        own += more;
-        return !isTooMuch;
+        const isRefused = isTooMuch(bytes);
+        if (isRefused) shed(urgency, 'bytes');
+        keep(isRefused ? -own : bytes);
+        return !isRefused;
+      },
+      async reserve(bytes) {
+        if (isTooMuch(bytes)) throw refuse(urgency, 'bytes', noRoomRetryS);
+        reserved += bytes;
+        keep(bytes);
+        await takeTurn();
       },
       answer(bytes) {
-        held += bytes;
-        own += bytes;
+        // Nobody waits for it any more, and nothing would tell of its end. [A1]
+        if (isClosed) return;
+        // A part of what was read keeps the whole in memory.
+        keep(Math.max(0, bytes - reserved));
       },
       closed() {
         if (isClosed) return;
@@ -107,21 +156,15 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
       async work(run) {
         isWorking = true;
         try {
-          return await (urgency === 'list' ? inTurn(readWhileRoom(run)) : run());
+          if (urgency !== 'list') return await run();
+          await takeTurn();
+          return await readingPage(run);
         } finally {
           isWorking = false;
+          void ownTurn?.then((end) => end());
           leave();
         }
       },
-    };
-  }
-
-  /** Many lists may have been taken before the first of their pages took its room. */
-  function readWhileRoom<T>(run: () => T | Promise<T>): () => Promise<T> {
-    return async () => {
-      const verdict = judge('list', loadOf(''), scales);
-      if (verdict.kind === 'shed') throw refuse('list', verdict.signal, verdict.retryAfterS);
-      return run();
     };
   }
 
@@ -137,19 +180,42 @@ export function admission({ felt, bytesMax, shed }: AdmissionOptions): Admission
   return { take, shares };
 }
 
-/** Lets so many run at once; the others wait in order. */
-function turnstile(most: number) {
-  const waiting: (() => void)[] = [];
+/** Keeps no entry for a partner that has none left. */
+function add(counts: Map<PartyId, number>, partner: PartyId, more: number): void {
+  const now = (counts.get(partner) ?? 0) + more;
+  if (now === 0) counts.delete(partner);
+  else counts.set(partner, now);
+}
+
+/**
+ * Lets so many run at once, and half as many of one partner; the others wait, a partner's in order and the partners by turns. Gives what
+ * ends a turn.
+ */
+function turnstile(most: number): (partner: PartyId) => Promise<() => void> {
+  const waiting = new Map<PartyId, (() => void)[]>();
+  const runningOf = new Map<PartyId, number>();
   let running = 0;
-  return async <T>(run: () => Promise<T>): Promise<T> => {
-    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running++;
-    try {
-      return await run();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running--;
+  const isFree = (partner: PartyId) => running < most && (runningOf.get(partner) ?? 0) < most / 2;
+  const begin = (partner: PartyId, more: number) => {
+    running += more;
+    add(runningOf, partner, more);
+  };
+  const next = () => {
+    for (const [partner, [first, ...rest]] of waiting) {
+      if (!isFree(partner)) continue;
+      waiting.delete(partner);
+      if (rest.length > 0) waiting.set(partner, rest);
+      begin(partner, 1);
+      first?.();
+      return;
     }
+  };
+  return async (partner) => {
+    if (isFree(partner)) begin(partner, 1);
+    else await new Promise<void>((go) => waiting.set(partner, [...(waiting.get(partner) ?? []), go]));
+    return () => {
+      begin(partner, -1);
+      next();
+    };
   };
 }

@@ -120,7 +120,7 @@ function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'part
   return { ...caller, party, id: keyOf(party) };
 }
 
-async function readCdr(hub: Hub, { caller, params }: Exchange): Promise<Answer> {
+async function readCdr(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
   const owner = caller.party.role === 'CPO' ? caller.id : null;
-  return stored(await hub.read(caller, { module: 'cdrs', owner, id: params.id ?? '', within: [] }));
+  return stored(await hub.read(caller, { module: 'cdrs', owner, id: params.id ?? '', within: [] }, reserve));
 }

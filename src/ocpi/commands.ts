@@ -1,18 +1,19 @@
 /**
  * Commands of eMSPs, and the callbacks by which CPOs deliver the results. [interface, Commands; D26–D29]
  *
- * The CPO gets the body byte for byte, but for `response_url`, which becomes our callback. [D17, Commands 2]
+ * The CPO gets the body byte for byte, but for `response_url`, which becomes our callback. [D17, Commands 2] The eMSP gets the answer
+ * as the text it came in. [D72]
  */
 import { HubError } from '../domain/errors.ts';
 import { type CommandName, commandNames } from '../domain/events.ts';
-import { members, slice } from '../domain/json-text.ts';
+import { ambiguousName, members, slice } from '../domain/json-text.ts';
 import { replaceField } from '../domain/object.ts';
-import type { Hub } from '../hub/hub.ts';
+import type { Hub, TokenParty } from '../hub/hub.ts';
 import { commandToken } from '../transport/shapes.ts';
 import { type Checked, check, ciString, dateTime, httpUrl, identifier, may, must, object } from '../transport/types.ts';
 import { cpoElseInvalidToken, emsp } from './caller.ts';
 import { bodyOf, checkedBody } from './objects.ts';
-import { type Answer, data, done, type Exchange, type OcpiModule, version } from './route.ts';
+import { type Answer, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
 
 export const commands: OcpiModule = {
   identifier: 'commands',
@@ -40,7 +41,7 @@ export const commands: OcpiModule = {
 /** What the hub reads of any command. */
 interface CommandBody {
   readonly response_url: string;
-  readonly token?: { readonly uid: string };
+  readonly token?: TokenParty & { readonly uid: string };
   readonly location_id?: string;
   readonly session_id?: string;
   readonly reservation_id?: string;
@@ -84,7 +85,8 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const command = commandNames.find((name) => name === exchange.params.command);
   if (command === undefined) throw new HubError('unknownCommand');
   const { body, text } = checkedBody(exchange, bodies[command]);
-  const answer = await hub.command(exchange.caller, {
+  if (body.token) refuseAmbiguousParty(text);
+  const { text: answer } = await hub.command(exchange.caller, {
     command,
     to: exchange.to(),
     responseUrl: body.response_url,
@@ -92,10 +94,20 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
     sessionId: body.session_id ?? null,
     reservationId: body.reservation_id ?? null,
     tokenUid: body.token?.uid ?? null,
+    tokenParty: body.token,
     authorizationReference: body.authorization_reference ?? null,
     bodyFor: (callbackUrl) => replaceField(text, 'response_url', callbackUrl),
   });
-  return data(answer);
+  return stored(answer);
+}
+
+const partyFields: ReadonlySet<string> = new Set(['country_code', 'party_id']);
+
+/** The CPO has to read the same party in the token as the hub. [D65] */
+function refuseAmbiguousParty(text: string): void {
+  const span = members(text).get('token');
+  const name = span ? ambiguousName(slice(text, span), partyFields) : null;
+  if (name !== null) throw new HubError('invalid', { message: `token.${name}: expected once, in lower case` });
 }
 
 // Callbacks

@@ -32,6 +32,7 @@ export const credentials: OcpiModule = {
     {
       ...base,
       method: 'POST',
+      budget: 'exchanges',
       onboarding: 'begins',
       handle: async (hub, exchange) =>
         data(await hub.register(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
@@ -39,6 +40,7 @@ export const credentials: OcpiModule = {
     {
       ...base,
       method: 'PUT',
+      budget: 'exchanges',
       onboarding: 'changes',
       handle: async (hub, exchange) =>
         data(await hub.rotate(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),

@@ -5,6 +5,9 @@
  * H2  What Node or the router refuse by themselves is an envelope as well. [D2]
  * H3  Whatever protocol a client offers to change to, its request is answered; a WebSocket alone leaves HTTP.
  * H4  What the router cannot read leads nowhere below its door, so that the door says so in its own form. [D2]
+ * H5  The first two segments of a path lead to a door only as they are, never percent-encoded: what compares paths, here or in a
+ *     proxy in front, sees what the router sees.
+ * H6  Every response emits `close`, also one that still waits behind another when its connection ends.
  */
 import {
   createServer,
@@ -20,12 +23,15 @@ import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
+import { limitConnections, type RequestSeen } from './connections.ts';
 
 export interface HttpServerOptions {
   /** PEM texts; then the server speaks HTTPS. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /** In which a request, body included, must have arrived. */
   readonly requestTimeoutMs?: number;
+  /** Absent: as many as the system grants. */
+  readonly connectionsMax?: number;
 }
 
 /** Characters of one segment of a path. */
@@ -49,12 +55,37 @@ export function renewCertificate(server: Server, tls: { readonly cert: string; r
   if ('setSecureContext' in server) (server as TlsServer).setSecureContext({ ...tlsRules, ...tls });
 }
 
+/** How often failed accepts are logged at most. */
+const failuresEveryMs = 1000;
+
+/** A connection that the system cannot give, as when descriptors run out, is no reason to end. */
+export function logFailedAccepts(server: Server, log: { error(fields: object, message: string): void }): void {
+  let count = 0;
+  let isWaiting = false;
+  const say = (err: Error) => {
+    log.error({ err, count }, 'connections could not be accepted');
+    count = 0;
+    isWaiting = true;
+    setTimeout(() => {
+      isWaiting = false;
+      if (count > 0) say(err);
+    }, failuresEveryMs).unref();
+  };
+  server.on('error', (error) => {
+    count += 1;
+    if (!isWaiting) say(error);
+  });
+}
+
 const methods: ReadonlySet<string> = new Set(METHODS);
+
+/** Of the end of one response: rooms that count it, each once, and what Fastify itself adds. Above Node's 10 it is no leak. */
+const listenersMax = 24;
 
 /** How often connections that have become idle are closed while the server closes. */
 const idleSweepMs = 100;
 
-/** A server with the limits, for whoever answers its requests. */
+/** A server with the limits; `answer` answers its requests. */
 function limitedServer(options: HttpServerOptions, answer: RequestListener): Server {
   const limit = options.requestTimeoutMs ?? requestTimeoutMs;
   const serverOptions: ServerOptions = {
@@ -67,15 +98,48 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     requireHostHeader: false,
     IncomingMessage: Incoming,
   };
-  const listener: RequestListener = (request, response) =>
-    isRequest(request) ? answer(request, response) : refuseWhole(response);
+  const seen: RequestSeen[] = [];
+  const listener: RequestListener = (request, response) => {
+    response.setMaxListeners(listenersMax);
+    endWithConnection(request.socket, response);
+    for (const tell of seen) tell(request, response);
+    if (isRequest(request)) answer(request, response);
+    else refuseWhole(response);
+  };
   const server = options.tls
-    ? createTlsServer({ ...serverOptions, ...tlsRules, ...options.tls }, listener)
+    ? createTlsServer({ ...serverOptions, ...tlsRules, handshakeTimeout: limit, ...options.tls }, listener)
     : createServer(serverOptions, listener);
+  if (options.connectionsMax !== undefined) seen.push(limitConnections(server as Server, options.connectionsMax));
   server.setTimeout(silenceMaxMs);
   // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [H2]
   server.on('checkExpectation', listener);
   return server as Server;
+}
+
+/** Responses that have not closed, by connection. */
+const openOn = new WeakMap<Socket, Set<ServerResponse>>();
+
+/** Node closes with a connection only the response that is being sent on it, and none that a pipelined request still has to get. [H6] */
+function endWithConnection(socket: Socket, response: ServerResponse): void {
+  let open = openOn.get(socket);
+  if (open === undefined) {
+    const its = new Set<ServerResponse>();
+    open = its;
+    openOn.set(socket, its);
+    // By the next turn Node has closed those that it knows of.
+    socket.once('close', () => setImmediate(closeAll, its));
+  }
+  // A front may already have it.
+  if (open.has(response)) return;
+  const its = open.add(response);
+  response.once('close', () => its.delete(response));
+}
+
+function closeAll(open: ReadonlySet<ServerResponse>): void {
+  for (const response of open) {
+    response.destroy();
+    response.emit('close');
+  }
 }
 
 /** What stands in front of an app that does not listen itself: the same limits, and the same refusals. */
@@ -137,15 +201,21 @@ function routableUrl(sent: string): string {
   const url = pathFrom(sent);
   const end = url.search(/[?#]/);
   const path = end === -1 ? url : url.slice(0, end);
-  const door = /^\/(?:ocpi|admin\/v1)(?=\/|$)/.exec(path)?.[0];
-  if (!isRoutable(path)) return `${door ?? ''}/unroutable`;
+  const door = doorOf(path);
+  if (!isRoutable(path)) return `${door ?? doorOf(decoded(path)) ?? ''}/unroutable`;
   return door === '/ocpi' && path.endsWith('/') ? path.slice(0, -1) + url.slice(path.length) : url;
 }
 
-/** Whether the router can take it apart: otherwise it would answer by itself, in a form of its own. [H4] */
+const doorOf = (path: string) => /^\/(?:ocpi|admin\/v1)(?=\/|$)/.exec(path)?.[0];
+
+/** As far as it is ASCII: it says in which door's form a refusal is. */
+const decoded = (path: string) => path.replaceAll(/%[2-7][0-9a-f]/gi, decodeURIComponent);
+
+/** Whether the router can take it apart: otherwise it would answer by itself, in a form of its own. [H4, H5] */
 function isRoutable(path: string): boolean {
   if (path.length > segmentLengthMax && path.split('/').some(({ length }) => length > segmentLengthMax)) return false;
   if (!path.includes('%')) return true;
+  if (/^\/[^/]*(?:\/[^/]*)?%/.test(path)) return false;
   try {
     decodeURIComponent(path);
     return true;

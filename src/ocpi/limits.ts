@@ -1,6 +1,6 @@
 /**
- * Rate limits per party and minute. [D35] A window begins with the first request after the last window ended and grants
- * exactly its number, so "200 per minute" holds to the request.
+ * Rate limits per party and minute, of exchanges of credentials per partner. [D35] A window begins with the first request after the
+ * last window ended and grants exactly its number, so "200 per minute" holds to the request.
  *
  * Memory is bounded by parties × budgets: only authenticated parties have windows, and ended ones are swept out.
  */
@@ -8,12 +8,13 @@ import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 
 /** Each list endpoint has a budget of its own. */
-export type Budget = `list:${string}` | 'commands' | 'other';
+export type Budget = `list:${string}` | 'commands' | 'exchanges' | 'other';
 
 /** Requests per minute and party. */
 export interface Rates {
   readonly listsPerMin: number;
   readonly commandsPerMin: number;
+  readonly exchangesPerMin: number;
   readonly otherPerMin: number;
 }
 
@@ -57,6 +58,7 @@ export function rateLimiter(rates: Rates, now: () => number): RateLimiter {
 
 function granted(rates: Rates, budget: Budget): number {
   if (budget === 'commands') return rates.commandsPerMin;
+  if (budget === 'exchanges') return rates.exchangesPerMin;
   return budget === 'other' ? rates.otherPerMin : rates.listsPerMin;
 }
 

@@ -236,10 +236,10 @@ async function readByRole(hub: Hub, exchange: Exchange): Promise<Answer> {
 
 async function read(
   hub: Hub,
-  { caller }: Exchange,
+  { caller, reserve }: Exchange,
   owner: PartyId | null,
   segments: readonly (string | undefined)[],
 ): Promise<Answer> {
   const [id = '', ...within] = segments.filter((segment) => segment !== undefined);
-  return stored(await hub.read(caller, { module: 'locations', owner, id, within }));
+  return stored(await hub.read(caller, { module: 'locations', owner, id, within }, reserve));
 }

@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import type { ObjectFacts } from '../domain/object.ts';
 import type { InterfaceRole } from '../domain/party.ts';
-import type { Caller, Credential, Hub, Listed } from '../hub/hub.ts';
+import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
 import type { RoutingParty } from '../transport/headers.ts';
 import type { JsonBody } from '../transport/json-body.ts';
@@ -67,6 +67,8 @@ export interface Exchange {
   /** `OCPI-to-*`; null when absent, or when it names the hub or the caller itself. [D5] Refuses with `invalid`. */
   readonly to: () => RoutingParty | null;
   readonly pages: PageLimits;
+  /** Makes room before something large is read. */
+  readonly reserve: Reserve;
 }
 
 export interface Answer {
@@ -85,7 +87,10 @@ export function done(http = 200, headers: Record<string, string> = {}): Answer {
 
 /** Success with stored text as data, byte for byte. */
 export function stored(text: string): Answer {
-  return { http: 200, ocpi: success, headers: {}, body: dataText(text) };
+  const made = dataText(text);
+  if (typeof made === 'string') return { http: 200, ocpi: success, headers: {}, body: made };
+  const body = Readable.from(made.pieces, { objectMode: false });
+  return { http: 200, ocpi: success, headers: { 'Content-Length': String(made.bytes) }, body, size: text.length };
 }
 
 /** Success with a value of ours as data. */

@@ -18,6 +18,7 @@ import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../
 import { readJson } from '../transport/json-body.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
+import { trust } from '../transport/trusted.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, receiverNamed } from './caller.ts';
@@ -29,6 +30,7 @@ import { type Rates, rateLimiter } from './limits.ts';
 import { locations } from './locations.ts';
 import { refuseAmbiguous } from './objects.ts';
 import type { Urgency } from './overload.ts';
+import { paceKeeper } from './pace.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
 import { sessions } from './sessions.ts';
 import { tariffs } from './tariffs.ts';
@@ -48,6 +50,8 @@ export interface OcpiServerOptions {
   readonly admission: Admission;
   /** Epoch ms, for the rate limits. */
   readonly now: () => number;
+  /** Whether nobody is served now, whatever is asked for. */
+  readonly isShut?: () => boolean;
 }
 
 const modules: readonly OcpiModule[] = [
@@ -115,15 +119,20 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 }
 
 /** What every request passes before its body is read, and the line it leaves behind. [S2, S4] */
-function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now, admission }: OcpiServerOptions): void {
+function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
+  const { log, rates, now, admission, isShut = () => false } = options;
   const limiter = rateLimiter(rates, now);
+  const pace = paceKeeper((partner) => hub.suspendedAt(partner));
+  app.addHook('onClose', async () => pace.close());
 
   const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
     const passage = passageOf(request, reply);
+    if (isShut()) throw new HubError('unavailable', { retryAfterS: shutRetryS });
     const route = request.routeOptions.config.ocpi;
     const credential = authenticate(hub, request.headers.authorization);
     passage.credential = credential;
     admit(credential, route?.onboarding);
+    trust(request.raw.socket);
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
     passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace: passage.trace });
@@ -131,7 +140,9 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now, admissi
     const pass = admission.take(credential.partner.id, urgencyOf(route));
     passage.pass = pass;
     reply.raw.on('close', pass.closed);
-    limiter.spend(passage.caller.id, route.budget);
+    pace.watch(reply.raw, credential.partner.id);
+    // An exchange is the whole partner's, whichever of its parties asks.
+    limiter.spend(route.budget === 'exchanges' ? credential.partner.id : passage.caller.id, route.budget);
     return pass;
   };
 
@@ -160,6 +171,9 @@ function passRequests(app: FastifyInstance, hub: Hub, { log, rates, now, admissi
     done();
   });
 }
+
+/** Somebody has to mend what is wrong. */
+const shutRetryS = 60;
 
 function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {
   if (isAwaited) return 'driver';
@@ -233,6 +247,7 @@ function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Excha
     body: bytes ? readJson(bytes) : null,
     to: () => receiverNamed(hub, caller, request.headers),
     pages,
+    reserve: async (characters) => request.ocpi?.pass?.reserve(characters),
   };
 }
 

@@ -109,7 +109,7 @@ function changedFacts(session: AnySession): ObjectFacts {
   };
 }
 
-async function readSession(hub: Hub, { caller, params }: Exchange): Promise<Answer> {
+async function readSession(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
   const owner = keyOf(pathParty(params));
-  return stored(await hub.read(caller, { module: 'sessions', owner, id: params.id ?? '', within: [] }));
+  return stored(await hub.read(caller, { module: 'sessions', owner, id: params.id ?? '', within: [] }, reserve));
 }

@@ -52,7 +52,7 @@ async function deleteTariff(hub: Hub, { caller, params }: Exchange): Promise<Ans
   return done();
 }
 
-async function readTariff(hub: Hub, { caller, params }: Exchange): Promise<Answer> {
+async function readTariff(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
   const owner = keyOf(pathParty(params));
-  return stored(await hub.read(caller, { module: 'tariffs', owner, id: params.id ?? '', within: [] }));
+  return stored(await hub.read(caller, { module: 'tariffs', owner, id: params.id ?? '', within: [] }, reserve));
 }

@@ -9,7 +9,7 @@ import { token } from '../transport/shapes.ts';
 import { type Checked, check, ciString, fragment, list, may, object, should } from '../transport/types.ts';
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from './caller.ts';
 import { accept, answerList, checkedBody, pathId, sameIds } from './objects.ts';
-import { type Answer, data, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
+import { type Answer, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
 
 const tokenFragment = fragment(token);
 
@@ -75,7 +75,7 @@ async function readToken(hub: Hub, exchange: Exchange): Promise<Answer> {
   const { caller, params } = exchange;
   const owner = keyOf(pathParty(params));
   const query = { module: 'tokens', owner, id: params.uid ?? '', within: [], tokenType: typeOf(exchange) } as const;
-  return stored(await hub.read(caller, query));
+  return stored(await hub.read(caller, query, exchange.reserve));
 }
 
 async function authorizeAtEmsp(hub: Hub, exchange: Exchange): Promise<Answer> {
@@ -83,11 +83,11 @@ async function authorizeAtEmsp(hub: Hub, exchange: Exchange): Promise<Answer> {
   if (request.to === null) {
     throw new HubError('invalid', { message: 'OCPI-to-party-id: expected the eMSP that owns the token' });
   }
-  return data(await hub.authorizeAtEmsp(exchange.caller, request));
+  return stored((await hub.authorizeAtEmsp(exchange.caller, request)).text);
 }
 
 async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
-  return data(await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject)));
+  return stored((await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject))).text);
 }
 
 /** The body is optional; present, it is checked and forwarded as it came. */

@@ -2,8 +2,9 @@
  * The hub's way out: one OCPI request to a partner, and whatever comes back as an Outcome. [delivery]
  *
  * C1  A call never throws, and ends within its `timeoutMs`.
- * C2  Sockets are bounded per partner address, kept alive between calls, and opened only to addresses that the egress guard allows.
- * C3  TLS is always verified; a redirect is never followed.
+ * C2  Sockets are kept alive between calls, and opened only to addresses that the egress guard allows. Deliveries have sockets of their
+ *     own, as many as are in flight, which their sender bounds; for all other calls they are bounded per partner address.
+ * C3  TLS is always verified; no redirect is followed but one to the same URL with or without a slash at its end (`slash.ts`).
  * C4  A token appears in the request's own header and nowhere else: neither in a message nor in an excerpt.
  */
 import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
@@ -13,10 +14,13 @@ import { writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
 import { type Connector, Exchange, Line, type Sent } from './exchange.ts';
 import { type Answer, type Met, outcomeOf } from './outcome.ts';
+import { followingSlashes } from './slash.ts';
 import { targetOf } from './target.ts';
 
 export interface PartnerClientOptions {
   readonly egress: Egress;
+  /** Says which program and version calls: firewalls of web applications refuse requests that do not. [D57] */
+  readonly userAgent?: string;
   /** Limit for a connection with its TLS handshake, milliseconds. */
   readonly connectMs?: number;
   /**
@@ -24,8 +28,10 @@ export interface PartnerClientOptions {
    * partner may use the whole time, because to cut it off leaves its fate unknown. [interface, Commands 2]
    */
   readonly headMs?: number;
-  /** Sockets to one origin at most; more calls wait for one, within their own time. */
+  /** Sockets to one origin at most, those of deliveries aside; more calls wait for one, within their own time. */
   readonly connectionsMax?: number;
+  /** While more sockets of deliveries than this are open, none is kept after its answer. Default: all are. */
+  readonly keptMax?: number;
   /** Milliseconds for which an idle socket is kept when the partner does not say. */
   readonly keepAliveMs?: number;
   /** Bytes of an answer at most. */
@@ -42,9 +48,11 @@ export interface PartnerClientOptions {
 }
 
 const defaults = {
+  userAgent: 'ocpi-hub',
   connectMs: 3_000,
   headMs: 10_000,
   connectionsMax: 64,
+  keptMax: Number.POSITIVE_INFINITY,
   // Under the 5 s after which Node's own servers close an idle socket; longer only when the partner says so.
   keepAliveMs: 4_000,
   answerMax: 1024 * 1024,
@@ -69,12 +77,26 @@ export interface Client extends PartnerClient {
 /** The client of one hub. `close` lets what is in flight end, for a while, and frees every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = { ...defaults, ...options };
-  const kept = agentOf(settings);
-  const fresh = agentOf(settings);
+  const { connectionsMax, keptMax } = settings;
+  const connect = guardedConnector(settings);
+  const kept = agentOf(settings, connect, connectionsMax);
+  let deliverySockets = 0;
+  const counted: Connector = (target, callback) =>
+    connect(target, (...result) => {
+      if (result[1]) {
+        deliverySockets++;
+        result[1].once('close', () => deliverySockets--);
+      }
+      callback(...result);
+    });
+  const deliveries = agentOf(settings, counted, null);
+  // Each call comes here once at most, and its socket is not kept.
+  const fresh = agentOf(settings, connect, null);
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
   let closing = false;
   const heldBack = new Set<() => void>();
+  const meet = followingSlashes(meetOnce);
 
   async function call(call: OutboundCall): Promise<Outcome> {
     const startedAt = performance.now();
@@ -101,18 +123,20 @@ export function partnerClient(options: PartnerClientOptions): Client {
     return outcomeOf(met, call, performance.now() - startedAt, Date.now());
   }
 
-  function meet(call: OutboundCall): Promise<Met> | Met {
+  function meetOnce(call: OutboundCall): Promise<Met> | Met {
     const { timeoutMs } = call;
     const isAllowed = !closing && settings.mayCall(call);
-    const sent = isAllowed ? requestOf(call, settings.egress) : new errors.ClientClosedError();
+    const sent = isAllowed ? requestOf(call, settings) : new errors.ClientClosedError();
     if (sent instanceof Error) {
       const failed: Met = { kind: 'failed', status: null, error: sent };
       return isAllowed || closing || !call.resend ? failed : heldFor(timeoutMs).then(() => failed);
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
     const limits = { timeoutMs, headMs, answerMax: settings.answerMax };
+    const agent = call.isDelivery ? deliveries : kept;
+    if (call.isDelivery && deliverySockets > keptMax) sent.reset = true;
     return new Promise((settle) => {
-      kept.dispatch(sent, new Exchange(sent, limits, call.resend ? fresh : null, settle));
+      agent.dispatch(sent, new Exchange(sent, limits, call.resend ? fresh : null, settle));
     });
   }
 
@@ -138,17 +162,17 @@ export function partnerClient(options: PartnerClientOptions): Client {
       });
     }
     // Whatever is still in flight ends now, as `unavailable`.
-    await Promise.all([kept.destroy(), fresh.destroy()]);
+    await Promise.all([kept, deliveries, fresh].map((agent) => agent.destroy()));
   }
 
   return { call, read, close };
 }
 
-function agentOf(settings: typeof defaults & PartnerClientOptions): Agent {
-  const connect = guardedConnector(settings);
+/** `connections`: to one origin at most; null: as many as are asked for. */
+function agentOf({ keepAliveMs }: { keepAliveMs: number }, connect: Connector, connections: number | null): Agent {
   return new Agent({
-    connections: settings.connectionsMax,
-    keepAliveTimeout: settings.keepAliveMs,
+    connections,
+    keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: 60_000,
     // The exchange keeps time itself.
     headersTimeout: 0,
@@ -175,12 +199,17 @@ function guardedConnector(settings: typeof defaults & PartnerClientOptions): Con
   };
 }
 
-function requestOf(call: OutboundCall, egress: Egress): Sent | Error {
+function requestOf(
+  call: OutboundCall,
+  { egress, userAgent }: { readonly egress: Egress; readonly userAgent: string },
+): Sent | Error {
   const target = targetOf(call.url);
   const refusal = target === null ? `${call.url.slice(0, 200)} is not a URL` : egress.urlRefusal(target.url);
   if (target === null || refusal !== null) return new EgressRefused(refusal ?? '');
   const headers = writeHeaders(call);
+  headers['User-Agent'] = userAgent;
   headers.Accept = 'application/json';
+  headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const method: Dispatcher.HttpMethod = call.method;
   return { origin: target.url.origin, path: target.path, method, headers, body: call.bytes ?? call.body };

@@ -5,12 +5,13 @@
  *
  * X1  It ends exactly once, and nothing is thrown.
  * X2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
- * X3  It holds at most `answerMax` bytes; what is larger loses its socket.
+ * X3  It holds at most `answerMax` bytes, counted before and after decoding; what is larger loses its socket.
  * X4  It is sent a second time only when the first went over a re-used connection that was closed before any byte of the
  *     answer, and then over a fresh one.
  */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher, util } from 'undici';
+import { decoded } from './content.ts';
 import type { Answer, Met } from './outcome.ts';
 
 export interface Sent extends Dispatcher.DispatchOptions {
@@ -61,18 +62,16 @@ function textOf(bytes: Buffer): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-/** What an answer says of its length; NaN when it says nothing. */
-function announced(rawHeaders: readonly Buffer[]): number {
+/** A header of the answer, by its name in lower case; null when it has none. */
+function headerOf(rawHeaders: readonly Buffer[], wanted: string): string | null {
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
-    if (name?.length === lengthHeader.length && name.toString('latin1').toLowerCase() === lengthHeader) {
-      return Number(rawHeaders[at + 1]?.toString('latin1'));
+    if (name?.length === wanted.length && name.toString('latin1').toLowerCase() === wanted) {
+      return rawHeaders[at + 1]?.toString('latin1') ?? null;
     }
   }
-  return Number.NaN;
+  return null;
 }
-
-const lengthHeader = 'content-length';
 
 /** An answer whose headers are read when somebody asks for them: of a success nobody does. */
 class Whole implements Answer {
@@ -136,7 +135,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return true;
     this.#status = status;
     this.#rawHeaders = rawHeaders;
-    if (announced(rawHeaders) > this.#limits.answerMax) this.#cutShort('tooLarge');
+    if (Number(headerOf(rawHeaders, 'content-length')) > this.#limits.answerMax) this.#cutShort('tooLarge');
     return true;
   }
 
@@ -149,7 +148,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onComplete(): void {
     const [first] = this.#chunks;
-    const bytes = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
+    const sent = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
+    const encoding = headerOf(this.#rawHeaders, 'content-encoding');
+    const bytes = encoding === null ? sent : decoded(sent, encoding, this.#limits.answerMax);
+    if (bytes === null) return this.#end({ kind: 'tooLarge', status: this.#status, error: null });
     this.#end(new Whole(this.#status ?? 0, this.#rawHeaders, textOf(bytes)));
   }
 

@@ -4,7 +4,7 @@
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import type { OutboundCall } from '../hub/ports.ts';
-import { readEnvelope } from '../transport/envelope.ts';
+import { readEnvelope, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 
 /** An answer that came whole. */
@@ -27,7 +27,8 @@ export interface NoAnswer {
 
 export type Met = Answer | NoAnswer;
 
-type Verdict = Pick<Outcome, 'class' | 'message'> & Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'retryAfterMs'>>;
+type Verdict = Pick<Outcome, 'class' | 'message'> &
+  Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'dataText' | 'retryAfterMs'>>;
 
 const retryAfterMaxMs = 15 * 60_000;
 const excerptMax = 512;
@@ -43,7 +44,7 @@ const statusClasses: Readonly<Record<number, OutcomeClass>> = {
   429: 'throttled',
 };
 
-/** Classes of everything but 2xx, by the hundred. A redirect is never followed: it would carry a token to who knows where. */
+/** Classes of everything but 2xx, by the hundred. A redirect that arrives here is one that the client does not follow. */
 const hundredClasses: Readonly<Record<number, OutcomeClass>> = {
   3: 'invalid_response',
   4: 'client_error',
@@ -183,17 +184,26 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
       ? { class: 'delivered', message: `The partner answered HTTP ${met.status} without a body` }
       : { class: 'invalid_response', message: `The partner answered HTTP ${met.status} without an envelope` };
   }
-  if (!read.ok)
-    return { class: 'invalid_response', message: `The partner answered HTTP ${met.status}, but its ${read.reason}` };
+  if (!read.ok) {
+    const encoding = encodingNote(header(met.headers['content-encoding']));
+    const message = `The partner answered HTTP ${met.status}, but its ${read.reason}${encoding}`;
+    return { class: 'invalid_response', message };
+  }
   const { statusCode, data } = read.envelope;
   const ocpiClass = ocpiClasses[Math.floor(statusCode / 1000)] ?? 'invalid_response';
   return {
     class: ocpiClass,
     ocpiStatus: statusCode,
-    data,
+    ...(call.oneObject && ocpiClass === 'delivered'
+      ? { data: soleObject(data), dataText: soleObjectText(met.text, data) }
+      : { data }),
     message: `The partner answered HTTP ${met.status}${saying(statusCode, told)}`,
   };
 }
+
+/** Names an encoding that the hub did not ask for and may be why an answer cannot be read. */
+const encodingNote = (encoding: string | null) =>
+  encoding === null || /^(identity)?$/i.test(encoding) ? '' : ` (Content-Encoding: ${encoding.slice(0, 40)})`;
 
 const saying = (statusCode: number, told: string) => `, OCPI ${statusCode}${told === '' ? '' : `: ${told}`}`;
 
@@ -243,7 +253,7 @@ function ofStatus(status: number, retryAfter: string | null, now: number): Verdi
   const throttled = known === 'throttled' || (status === 503 && waitMs !== undefined);
   const message =
     hundredClasses[Math.floor(status / 100)] === 'invalid_response'
-      ? `The partner answered with a redirect (HTTP ${status}), which is never followed`
+      ? `The partner answered with a redirect (HTTP ${status}), which the hub does not follow`
       : `The partner answered HTTP ${status}`;
   return {
     class: throttled ? 'throttled' : known,

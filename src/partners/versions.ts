@@ -1,11 +1,12 @@
 /**
  * What a partner offers: its versions list or, when the credentials name it directly, its version details. Either is recognised
- * by its shape. [D13]
+ * by its shape. [D13] Details in an array of one are read as the details. [D56]
  */
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';
 import type { PartnerClient, PartnerVersions } from '../hub/ports.ts';
+import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
 
 export interface PartnerVersionsSettings {
@@ -28,6 +29,7 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
     const outcome = await client.call({
       method: 'GET',
       url,
+      endpoint: url,
       token: partner.token,
       encoding: partner.encoding,
       from: null,
@@ -45,9 +47,10 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
 
   async function discover(partner: Asked): Promise<Endpoint[]> {
     const told = await fetchData(partner, partner.url, 'versions');
-    if (!Array.isArray(told)) return readDetails(told, endpointsMax);
+    const sole = soleObject(told);
+    if (!Array.isArray(told) || (isFields(sole) && 'endpoints' in sole)) return readDetails(sole, endpointsMax);
     const details = await fetchData(partner, detailsUrl(told), `version details of ${version}`);
-    return readDetails(details, endpointsMax);
+    return readDetails(soleObject(details), endpointsMax);
   }
 
   return { discover };

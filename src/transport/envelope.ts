@@ -19,18 +19,34 @@ export function doneText(): string {
   return `{${tail()}`;
 }
 
-/** A success around JSON text. */
-export function dataText(text: string): string {
-  return `{"data":${text},${tail()}`;
+/** A success around JSON text: one text, or for a large one its pieces, with their length in bytes. */
+export function dataText(text: string): string | { readonly pieces: Iterable<string>; readonly bytes: number } {
+  const [head, end] = ['{"data":', `,${tail()}`];
+  if (text.length <= pieceChars) return head + text + end;
+  return { pieces: inPieces([head, text, end]), bytes: Buffer.byteLength(text) + head.length + end.length };
 }
 
-/** Characters of stored text up to which a list's envelope is made in one piece. */
-const pieceChars = 256 * 1024;
+/** Texts that are long are cut, never between the halves of a character. */
+function* inPieces(texts: Iterable<string>): Generator<string, void, undefined> {
+  for (const text of texts) {
+    for (let at = 0; at < text.length; ) {
+      let end = Math.min(text.length, at + pieceChars);
+      if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end -= 1;
+      yield text.slice(at, end);
+      at = end;
+    }
+  }
+}
+
+const isHighSurrogate = (unit: number) => (unit & 0xfc00) === 0xd800;
+
+/** Characters that are sent at once: a larger answer goes in pieces of about so many, the next when the last was taken. */
+const pieceChars = 64 * 1024;
 
 /** A success around a list of JSON texts: one text, or for a large page its pieces, to be sent one after the other. */
 export function listText(texts: readonly string[]): string | Iterable<string> {
   const chars = texts.reduce((sum, text) => sum + text.length, 0);
-  return chars > pieceChars ? listPieces(texts) : `{"data":[${texts.join(',')}],${tail()}`;
+  return chars > pieceChars ? inPieces(listPieces(texts)) : `{"data":[${texts.join(',')}],${tail()}`;
 }
 
 function* listPieces(texts: readonly string[]): Generator<string, void, undefined> {
@@ -84,6 +100,20 @@ export function readEnvelope(text: string): EnvelopeRead {
     ok: true,
     envelope: { statusCode, statusMessage: typeof statusMessage === 'string' ? statusMessage : null, data },
   };
+}
+
+/** What `data` is where one object is expected: an array of exactly one object is that object. [D56] */
+export function soleObject(data: unknown): unknown {
+  const [only] = Array.isArray(data) && data.length === 1 ? data : [];
+  return typeof only === 'object' && only !== null && !Array.isArray(only) ? only : data;
+}
+
+/** The text of `soleObject(data)` in an envelope that `readEnvelope` took; undefined when it has no `data`. [V2, D72] */
+export function soleObjectText(text: string, data: unknown): string | undefined {
+  const span = members(text).get('data');
+  if (!span) return undefined;
+  const [only] = soleObject(data) === data ? [span] : items(text, span);
+  return only && slice(text, only);
 }
 
 /** Texts of the items in `data` of an envelope that `readEnvelope` took; empty when `data` is not an array. [V2] */

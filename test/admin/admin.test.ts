@@ -9,7 +9,12 @@ import type { Route } from '../../src/domain/routing.ts';
 import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/operator.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 
-const tokens = { admin: 'admin-of-the-tests', viewer: 'viewer-of-the-tests', wrong: 'admin-of-the-test', none: null };
+const tokens = {
+  admin: 'admin-token-of-the-tests',
+  viewer: 'viewer-token-of-the-tests',
+  wrong: 'admin-token-of-the-test',
+  none: null,
+};
 
 interface Asked {
   readonly token?: string | null;

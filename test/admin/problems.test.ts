@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { adminServer } from '../../src/admin/server.ts';
 import { HubError } from '../../src/domain/errors.ts';
 import type { Hub } from '../../src/hub/hub.ts';
-import type { Operations } from '../../src/hub/operator.ts';
+import type { HubStatus, Operations } from '../../src/hub/operator.ts';
 
 async function refusing(
   t: Test,
@@ -72,11 +72,18 @@ t.test('a request leaves one line in the log, without its token', async (t) => {
 });
 
 t.test('readyz is 503 while the hub is not ready, and says why; healthz is not', async (t) => {
-  const store = { state: 'failed', reason: 'disk full' };
-  const ask = await refusing(t, { status: () => ({ ready: false, store }) as ReturnType<Operations['status']> });
-  const answer = await ask('/readyz');
-  t.equal(answer.status, 503);
-  t.match(answer.headers.get('retry-after'), /^\d+$/);
-  t.match(await answer.json(), { status: 'not ready', store: 'failed', reason: 'disk full' });
-  t.equal((await ask('/healthz')).status, 200);
+  const cases: [HubStatus['store'], string][] = [
+    [{ state: 'open', reason: null }, 'recovering'],
+    [{ state: 'failed', reason: 'disk full' }, 'store failed: disk full'],
+    [{ state: 'quarantined', reason: 'the log has lost event 26' }, 'store quarantined: the log has lost event 26'],
+    [{ state: 'closed', reason: 'closed' }, 'store closed'],
+  ];
+  for (const [store, reason] of cases) {
+    const ask = await refusing(t, { status: () => ({ ready: false, store }) as HubStatus });
+    const answer = await ask('/readyz');
+    t.equal(answer.status, 503);
+    t.match(answer.headers.get('retry-after'), /^\d+$/);
+    t.strictSame(await answer.json(), { status: 'not ready', store: store.state, reason });
+    t.equal((await ask('/healthz')).status, 200);
+  }
 });

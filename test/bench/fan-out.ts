@@ -17,7 +17,7 @@ import { arrival } from './systems.ts';
 import { type Column, inTurns, rowsOf, shareOfCore } from './turns.ts';
 
 export const fanOutReceivers = 200;
-/** In flight to each, the hub's default. */
+/** In flight to each. */
 const inFlight = 8;
 /** Connections of the CPO. */
 const connections = 8;

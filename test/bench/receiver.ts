@@ -3,6 +3,7 @@
  * counts. Plain sockets, so that receiving is never what is measured.
  *
  * R1  What arrives twice counts once, and is told apart.
+ * R2  Only what carries a stamp waits for its answer, when answers are to take time.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -26,6 +27,9 @@ export interface Arrivals {
   readonly p95Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
+  /** Requests that carried a stamp and had no answer yet: most at a time, and the mean over all that arrived. */
+  readonly inFlightMost: number;
+  readonly inFlightMean: number;
 }
 
 const at = '2026-01-02T03:04:05Z';
@@ -76,10 +80,14 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
   let arrived = 0;
   let repeated = 0;
   let lastAt = 0;
+  let answerMs = 0;
+  let inFlight = 0;
+  let inFlightMost = 0;
+  let inFlightSum = 0;
   const reset = () => {
     seen = Array.from({ length: partners }, () => new Seen());
     latencies = [];
-    [arrived, repeated, lastAt] = [0, 0, 0];
+    [arrived, repeated, lastAt, inFlightMost, inFlightSum] = [0, 0, 0, 0, 0];
   };
   reset();
 
@@ -95,11 +103,22 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
     lastAt = microseconds();
     arrived++;
     latencies.push(lastAt - readDigits(body, instantAt, instantMark.length));
+    inFlightMost = Math.max(inFlightMost, inFlight);
+    inFlightSum += inFlight;
+  }
+
+  /** [R2] */
+  function later(write: () => void): void {
+    setTimeout(() => {
+      inFlight--;
+      write();
+    }, answerMs);
   }
 
   function answer(partner: number, url: string, path: string, body: Buffer): Buffer {
     if (path.includes('/authorize')) return allowed;
     if (body.length > 0) {
+      if (answerMs > 0) inFlight++;
       note(partner, body);
       return done;
     }
@@ -117,7 +136,11 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
   async function listen(partner: number): Promise<string> {
     let url = '';
     const server = createServer({ noDelay: true }, (socket) =>
-      serve(socket, (path, body) => answer(partner, url, path, body)),
+      serve(socket, (path, body) => {
+        const bytes = answer(partner, url, path, body);
+        if (answerMs > 0 && bytes === done) later(() => socket.write(bytes));
+        else socket.write(bytes);
+      }),
     );
     servers.push(server);
     server.listen(0, '127.0.0.1');
@@ -128,7 +151,22 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
 
   function arrivals(): Arrivals {
     const ms = (share: number) => rounded(quantile(latencies, share) / 1000, 3);
-    return { arrived, repeated, lastAt, p50Ms: ms(0.5), p95Ms: ms(0.95), p99Ms: ms(0.99), maxMs: ms(1) };
+    return {
+      arrived,
+      repeated,
+      lastAt,
+      p50Ms: ms(0.5),
+      p95Ms: ms(0.95),
+      p99Ms: ms(0.99),
+      maxMs: ms(1),
+      inFlightMost,
+      inFlightMean: inFlightSum / arrived,
+    };
+  }
+
+  /** From now on an answer takes so long. */
+  function answerAfter({ ms }: { ms: number }): void {
+    answerMs = ms;
   }
 
   /** Takes no connections any more. */
@@ -138,11 +176,11 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
 
   const urls = await Promise.all(Array.from({ length: partners }, (_, partner) => listen(partner)));
   const ready: ReceiverReady = { urls };
-  return { ready, verbs: { reset, arrivals, arrived: () => arrived, close } };
+  return { ready, verbs: { reset, arrivals, arrived: () => arrived, answerAfter, close } };
 }
 
 /** Requests of one connection, answered in order. */
-function serve(socket: Socket, answer: (path: string, body: Buffer) => Buffer): void {
+function serve(socket: Socket, answer: (path: string, body: Buffer) => void): void {
   let pending: Buffer | null = null;
   socket.on('data', (chunk) => {
     let bytes = pending ? Buffer.concat([pending, chunk]) : chunk;
@@ -154,7 +192,7 @@ function serve(socket: Socket, answer: (path: string, body: Buffer) => Buffer): 
       const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0);
       const end = headEnd + 4 + length;
       if (bytes.length < end) break;
-      socket.write(answer(head.split(' ', 2)[1] ?? '', bytes.subarray(headEnd + 4, end)));
+      answer(head.split(' ', 2)[1] ?? '', bytes.subarray(headEnd + 4, end));
       bytes = bytes.subarray(end);
     }
     pending = bytes.length > 0 ? bytes : null;

@@ -17,6 +17,7 @@ import { canPin } from './processes.ts';
 import { push } from './push.ts';
 import { restart } from './restart.ts';
 import { scaling } from './scaling.ts';
+import { slowReceiver } from './slow-receiver.ts';
 import type { Spread } from './statistics.ts';
 
 /** Rows of a table: what was measured with its unit, and its value; of several rounds the median with both ends. */
@@ -38,6 +39,7 @@ export interface Bench {
 const benches: readonly Bench[] = [
   push,
   latency,
+  slowReceiver,
   authorize,
   fanOut,
   pages,

@@ -32,8 +32,8 @@ export const inFlight = 64;
 export async function hubSystem(
   receiver: string,
   nodeFlags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) },
 ): Promise<PushSystem & { readonly adminToken: string }> {
-  const env = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) };
   const { hub, end } = await scene(env, nodeFlags);
   const authorization = await register(hub, { role: 'CPO', partyId: 'CPO', url: receiver });
   await register(hub, { role: 'EMSP', partyId: 'EMS', url: receiver });
@@ -98,7 +98,7 @@ export interface Round {
   readonly othersShare: number;
   readonly answers: Pick<LoadOutcome, 'p50Ms' | 'p95Ms' | 'p99Ms'>;
   /** From when it was due to its arrival at the receiver. */
-  readonly arrivals: Pick<Arrivals, 'p50Ms' | 'p95Ms' | 'p99Ms' | 'maxMs'>;
+  readonly arrivals: Arrivals;
 }
 
 /** Objects that take turns in a round. */

@@ -3,10 +3,11 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
+import { admin, eventually } from '../support/plain-partner.ts';
 
 const command = resolve('dist/bin/ocpi-hub.js');
 
@@ -17,8 +18,9 @@ interface Served {
   readonly ended: Promise<unknown[]>;
 }
 
-function serve(t: Test, env: Record<string, string>): Served {
-  const child = spawn(process.execPath, [command, 'serve'], { env: { PATH: process.env.PATH, HUB_PORT: '0', ...env } });
+function serve(t: Test, env: Record<string, string>, before: readonly string[] = []): Served {
+  const [program, ...args] = [...before, process.execPath, command, 'serve'] as const;
+  const child = spawn(program ?? '', args, { env: { PATH: process.env.PATH, HUB_PORT: '0', ...env } });
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
@@ -56,6 +58,27 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   });
 }
 
+t.test('serve has 64 threads for name look-ups and files, or as many as the operator says', async (t) => {
+  const threadsWith = async (env: Record<string, string>) => {
+    // The test runner has every child load modules before its own; by then the pool would be in use.
+    const asUsers = ['env', '-u', 'NODE_OPTIONS'];
+    const served = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_LOG_LEVEL: 'silent', ...env }, asUsers);
+    await listening(served);
+    const { length } = readdirSync(`/proc/${served.child.pid}/task`);
+    served.child.kill('SIGKILL');
+    await served.ended;
+    return length;
+  };
+  const [asUsual, few, emptied] = [
+    await threadsWith({}),
+    await threadsWith({ UV_THREADPOOL_SIZE: '5' }),
+    await threadsWith({ UV_THREADPOOL_SIZE: '' }),
+  ];
+  t.ok(asUsual >= 64, `${asUsual} threads`);
+  t.ok(few < 64, `${few} threads when the operator wants 5`);
+  t.ok(emptied >= 64, `${emptied} threads with an empty setting, which is none`);
+});
+
 t.test('serve ends with 1 and one clear line when its port is taken', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
@@ -74,4 +97,37 @@ t.test('serve ends with 1 and one clear line when another hub holds the data dir
   t.strictSame(await ended, [1, null]);
   t.equal(output.stdout, '');
   t.match(output.stderr, /^ocpi-hub: .+\n$/);
+});
+
+t.test('a token of operators that is easy to guess stops the start with 2 and one clear line', async (t) => {
+  const { output, ended } = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_ADMIN_TOKEN: 'a' });
+  t.strictSame(await ended, [2, null]);
+  t.match(output.stderr, /^ocpi-hub: HUB_ADMIN_TOKEN \(--admin-token\) is not usable: expected 24 to 256 [^\n]+\n$/);
+});
+
+t.test("every file of the hub and of its backups is its user's alone, whatever the umask was", async (t) => {
+  const dataDir = dataDirOf(t);
+  const directory = join(t.testdirName, 'backup');
+  const served = serve(t, { HUB_DATA_DIR: dataDir }, ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh']);
+  const url = await listening(served);
+  const hub = { url, adminToken: readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() };
+  const { id } = await admin(hub, 'POST', '/backup', { directory });
+  await eventually('it is made', async () => (await admin(hub, 'GET', `/backups/${String(id)}`)).state === 'DONE');
+  served.child.kill('SIGTERM');
+  t.strictSame(await served.ended, [0, null]);
+  for (const root of [dataDir, directory]) {
+    const names = ['', ...(readdirSync(root, { recursive: true }) as string[])];
+    t.ok(names.length > 5, `${names.length} files`);
+    const open = names.filter((name) => (statSync(join(root, name)).mode & 0o077) !== 0);
+    t.strictSame(open, [], `open to others in ${root}`);
+  }
+});
+
+t.test('the log says at the start which private networks are open to partners', async (t) => {
+  const open = serve(t, { HUB_DATA_DIR: dataDirOf(t) });
+  await listening(open);
+  t.match(open.output.stderr, 'private networks that URLs of partners may lead to: 127.0.0.0/8, ::1/128');
+  const proxied = serve(t, { HUB_DATA_DIR: join(t.testdirName, 'proxied'), HUB_PUBLIC_URL: 'https://hub.example' });
+  await listening(proxied);
+  t.match(proxied.output.stderr, 'private networks that URLs of partners may lead to: none');
 });

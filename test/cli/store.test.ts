@@ -138,7 +138,7 @@ t.test('POST /backup refuses what cannot be, at once and in a sentence; its end 
   const hub = await startChildHub({
     dataDir: data,
     port: await freePort(),
-    env: { HUB_VIEWER_TOKEN: 'viewer-token-0123456789' },
+    env: { HUB_VIEWER_TOKEN: 'viewer-token-of-the-store' },
   });
   t.teardown(() => hub.kill());
   for (const [directory, why] of [
@@ -152,7 +152,7 @@ t.test('POST /backup refuses what cannot be, at once and in a sentence; its end 
   }
   t.strictSame(await itemsOf(hub, '/events?type=backup'), []);
   await t.rejects(
-    admin({ ...hub, adminToken: 'viewer-token-0123456789' }, 'POST', '/backup', { directory: join(place, 'b') }),
+    admin({ ...hub, adminToken: 'viewer-token-of-the-store' }, 'POST', '/backup', { directory: join(place, 'b') }),
     {
       message: /403/,
     },

@@ -206,6 +206,45 @@ t.test('one delivery is put back by its id; replay puts back what had arrived', 
   await eventually('it arrives again', () => at.emsp.received.length === 3);
 });
 
+t.test('a re-drive to a partner that is suspended says what it skipped, and so do the jobs', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['U1', 'U2']);
+  await admin(at.hub, 'POST', '/parties/NL-EMS/suspend', {});
+  const skipping = await at.run('redrive --receiver NL-EMS --yes');
+  t.equal(skipping.code, 0);
+  t.match(
+    skipping.out,
+    /^0 put back by job .*\n2 skipped: the receiver is not registered, so nothing can be sent to it$/m,
+  );
+  t.match((await at.run('jobs')).out, /redrive +DONE +0 +2 /);
+  const { id } = JSON.parse((await at.run('jobs list --json')).out).items[0] as { id: string };
+  t.match((await at.run(`jobs show ${id}`)).out, /skipped +0 stale, 0 on their way, 2 .*not registered/);
+});
+
+t.test(
+  'events say who acted and what about; a route may be removed twice, and a misspelt one is refused [D77, D80]',
+  async (t) => {
+    const at = await stage(t);
+    await admin(at.hub, 'POST', '/parties/NL-EMS/circuits/async', { state: 'open' });
+    await eventually('it is recorded', async () => {
+      const { items } = await admin(at.hub, 'GET', '/events?type=circuit');
+      return (items as object[]).length === 1;
+    });
+    t.match(
+      (await at.run('events --party nl-ems --type circuit')).out,
+      /circuit\.opened +operator +partner:NL-EMS opened by an operator async/,
+    );
+    t.match((await at.run('events --about partner:DE-ABC --json')).out, /"type":\s*"partner\.registered"/);
+    for (let time = 0; time < 2; time++) {
+      const { code, out } = await at.run('routes remove DE-ABC NL-CPO');
+      t.strictSame([code, out], [0, 'no rule joins DE-ABC and NL-CPO any more\n']);
+    }
+    const misspelt = await at.run('routes remove DE-ABD NL-CPO');
+    t.equal(misspelt.code, 1);
+    t.match(misspelt.err, /no EMSP party DE-ABD/);
+  },
+);
+
 t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['C1', 'C2', 'C3', 'C4', 'C5']);

@@ -24,16 +24,16 @@ t.test('lists over the parties of all shards', { skip }, async (t) => {
     const nodes = await startNodes(t, server, 'lists', { count: 1, more: shared });
     await untilOwned(nodes.all[0] as Node, 256);
     const { cpos, emsps } = await partners(t, nodes);
-    const following = follow(nodes, '--type object --follow --after 0');
+    const following = follow(nodes, '--type object.put --follow --after 0');
     const pushed = await pushBy(cpos, 12);
-    const events = await pages<EventView>(nodes, '/events?type=object&order=newest&limit=5');
+    const events = await pages<EventView>(nodes, '/events?type=object.put&order=newest&limit=5');
     t.strictSame(
       events.map(({ object }) => object),
       [...pushed].reverse(),
     );
-    const oldest = await pages<EventView>(nodes, '/events?type=object&limit=5');
+    const oldest = await pages<EventView>(nodes, '/events?type=object.put&limit=5');
     t.strictSame([...oldest].reverse(), events, 'the same the other way round');
-    t.strictSame(await stream(nodes, '/events?type=object'), oldest, 'and as a stream');
+    t.strictSame(await stream(nodes, '/events?type=object.put'), oldest, 'and as a stream');
     t.ok(new Set(events.map(({ seq }) => Math.floor(seq / 2 ** 44))).size > 1, 'of several shards');
 
     const settled = async () => {

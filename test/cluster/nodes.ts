@@ -22,7 +22,7 @@ export const leaseS = isAsked ? 3 : 8;
 /** Of scenarios that take minutes together. */
 export const unlessAsked = skip || (isAsked ? false : 'takes long: npm run test:cluster');
 
-export const adminToken = 'cluster-admin-token';
+export const adminToken = 'admin-token-of-the-cluster';
 export const clusterSecret = 'a secret of the nodes alone, 123456'.replaceAll(' ', '-');
 
 export interface Node {

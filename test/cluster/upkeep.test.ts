@@ -139,7 +139,9 @@ t.test('upkeep', { skip }, async (t) => {
     t.equal(problem.status, 503);
     t.match(problem.headers.get('content-type'), 'application/problem+json');
     t.equal((await ask('/healthz')).status, 200);
-    t.equal((await ask('/readyz')).status, 503);
+    const ready = await ask('/readyz');
+    t.equal(ready.status, 503);
+    t.match(await ready.json(), { role: 'standby', reason: 'no owner that is ready can be reached' });
     t.equal(
       (await ask('/admin/v1/cluster', { authorization: `Bearer ${adminToken}` })).status,
       200,

@@ -322,13 +322,19 @@ async function stop({ emsp }: Pick<Watched, 'emsp'>, id: string): Promise<void> 
   if (statusOf(answer) !== done) throw new Error(answer.text);
 }
 
+/** Cases, and the watches that are no cases yet. [D77] */
+const watchedOf = async (hub: Watched['hub']) => [
+  ...(await itemsOf(hub, '/orphans')),
+  ...(await itemsOf(hub, '/orphans?state=GRACE')),
+];
+
 async function states(hub: Watched['hub']): Promise<string[]> {
-  const cases = await itemsOf(hub, '/orphans');
+  const cases = await watchedOf(hub);
   return cases.map(({ session, state }) => `${session} ${state}`).sort();
 }
 
 const casesOf = async (hub: Watched['hub']) =>
-  (await itemsOf(hub, '/orphans')).map(({ id, state, opened_at }) => ({ id, state, opened_at }));
+  (await watchedOf(hub)).map(({ id, state, opened_at }) => ({ id, state, opened_at }));
 
 /** Time jumps; what it sets off is recorded a moment later, in order, so a mark that is recorded after it ends the wait. */
 async function pass(scene: Watched, ms: number): Promise<void> {

@@ -15,7 +15,7 @@ const publicUrl = 'https://hub.example.test/roaming';
 const pageDefault = 7;
 const pageMax = 20;
 const env = {
-  ...{ HUB_PUBLIC_URL: publicUrl, HUB_RATE_LISTS_PER_MIN: '1000000' },
+  ...{ HUB_PUBLIC_URL: publicUrl, HUB_EGRESS_ALLOW: 'loopback', HUB_RATE_LISTS_PER_MIN: '1000000' },
   ...{ HUB_PAGE_DEFAULT: String(pageDefault), HUB_PAGE_MAX: String(pageMax) },
 };
 const hub = await hubFor(t, env, { clock });

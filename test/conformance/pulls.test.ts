@@ -195,6 +195,11 @@ t.test('a full tariff pull replaces the catalogue, an incremental one deletes no
     () => emsp.received.filter(({ method }) => method === 'DELETE').length === 2,
   );
   t.same(await ids(), ['T2']);
+  for (const type of ['object.put', 'object.deleted']) {
+    const facts = await itemsOf(hub, `/events?object=NL-CPO/T1&type=${type}`);
+    t.match(facts, [{ party: 'NL-CPO', by: 'hub' }], `${type} of a pull is an act of the hub`);
+  }
+  t.match(await itemsOf(hub, '/events?object=NL-CPO/OLD'), [{ by: 'partner' }, { by: 'hub' }], 'pushed, then deleted');
   served.texts.locations = [];
   t.match(await pull(hub, 'locations', { full: true }), { state: 'DONE', deleted: 0 });
   t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1'], 'locations are never deleted');
@@ -250,11 +255,13 @@ t.test('one pull runs per partner and module; its progress shows while it runs',
 });
 
 t.test('what cannot be pulled is refused, and nothing of a pull reaches a circuit', async (t) => {
-  const { hub, served } = await listed(t, { env: { HUB_CIRCUIT_FAILURES: '1', HUB_VIEWER_TOKEN: 'viewer' } });
+  const { hub, served } = await listed(t, {
+    env: { HUB_CIRCUIT_FAILURES: '1', HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' },
+  });
   t.match(await refusal(hub, '/parties/NL-XXX/pull/locations'), /404/);
   t.match(await refusal(hub, '/parties/NL-EMS/pull/locations'), /409 .*no CPO/);
   t.match(await refusal(hub, '/parties/NL-CPO/pull/locations', { fully: true }), /422/);
-  t.match(await refusal({ ...hub, adminToken: 'viewer' }, '/parties/NL-CPO/pull/locations'), /403/);
+  t.match(await refusal({ ...hub, adminToken: 'viewer-token-of-the-test' }, '/parties/NL-CPO/pull/locations'), /403/);
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'BE', partyId: 'CPO', modules: [] });
   t.match(await refusal(hub, '/parties/BE-CPO/pull/tariffs'), /409 .*no tariffs endpoint/);
   served.instead = () => ({ status: 503, text: '' });

@@ -494,8 +494,11 @@ t.test(
       const [token = ''] = issued;
       const { json } = await ocpi(hub, 'PUT', '/2.2.1/credentials', { token, body });
       issued.unshift((json.data as { token: string }).token);
+      const statuses: number[] = [];
+      // The new one first: with its first use the former one ends.
+      for (const each of issued) statuses.push(await statusWith(each));
       t.same(
-        await Promise.all(issued.map(statusWith)),
+        statuses,
         issued.map((_, age) => (age === 0 ? 200 : 401)),
         `after rotation ${rotation + 1}`,
       );

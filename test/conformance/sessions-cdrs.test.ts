@@ -516,7 +516,7 @@ t.test('a stored CDR never changes: other content is 2001, other methods 405 [in
     cdrBody('FIXED', { total_energy: 99 }),
     cdrBody('fixed'),
     cdrBody('FIXED', names('NL', 'EM2')),
-    cdrBody('FIXED', { last_updated: instant(50) }),
+    cdrBody('FIXED', { last_updated: instant(50), total_energy: 8 }),
     cdrBody('FIXED', { remark: 'added' }),
   ];
   const heard = [emsp, second].map(({ received }) => received.length);

@@ -81,7 +81,7 @@ t.test('Stately’s relay and receiver understand the stream, and XState its mac
   t.ok(seen.states.get(id)?.can({ type: 'async.due' }), 'what may come next is read from the machine that was sent');
   const courier = seen.states.get('courier:NL-EMS');
   t.ok(courier?.matches({ circuit: 'backingOff' }));
-  t.equal(createActor(courierMachine, { input: { slotsMax: 8 } }).getSnapshot().context.slots, courier?.context.slots);
+  t.equal(createActor(courierMachine, { input: { slotsMax: 64 } }).getSnapshot().context.slots, courier?.context.slots);
 });
 
 t.test(

@@ -8,7 +8,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { browserProtocols, inspect, knock, path } from './inspected.ts';
 
-const viewerToken = 'viewer/of=the+hub';
+const viewerToken = 'viewer/token=of+the/inspector';
 
 /** An event that no machine survives: reading its instant throws. */
 const poison = {

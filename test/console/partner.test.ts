@@ -117,6 +117,13 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   t.match((await partyOf(hub, 'NL-EMS')).circuits, [{ circuit: 'sync', state: 'open' }, { state: 'closed' }]);
   await press('Close sync');
   await lit(page, 'sync.closed').waitFor();
+  // What the log has of it stands among the last transitions when the page is opened anew. [D80]
+  await page.reload();
+  const transitions = page.getByRole('region', { name: 'Last transitions' });
+  const rowOf = (event: string) => transitions.getByRole('row').filter({ hasText: event });
+  await rowOf('circuit.opened').getByText('sync: opened by an operator').waitFor();
+  await rowOf('circuit.closed').getByText('sync: closed by an operator').waitFor();
+  await rowOf('partner.changed').first().getByText('by an operator').waitFor();
 });
 
 browserTest(
@@ -126,7 +133,6 @@ browserTest(
     const emsp = await emspFor(t, hub);
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
     const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
-    t.equal(await page.getByRole('button', { name: 'New initial token' }).count(), 0, 'none while it is registered');
     await press('Suspend');
     await press('Keep it');
     t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
@@ -147,6 +153,24 @@ browserTest(
     t.equal(await page.getByText(token).count(), 0, 'it is shown no more');
     await emsp.register(token);
     await lit(page, 'connection.connected').waitFor();
+  },
+);
+
+browserTest(
+  'a registered partner is given an initial token, and goes on until it has used it [D73]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const emsp = await emspFor(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+    const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+    await press('New initial token');
+    await page.getByText('goes on as it is until it has registered with it').waitFor();
+    await press('Issue a new token');
+    await page.getByRole('button', { name: 'Copy initial token' }).waitFor();
+    const token = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
+    t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
+    await emsp.register(token);
+    t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
   },
 );
 

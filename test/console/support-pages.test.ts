@@ -2,6 +2,8 @@
  * Commands, orphan cases and routing in a real browser, on a hub with partners in every state.
  */
 import t from 'tap';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { type Scene, scene } from './scene.ts';
@@ -62,6 +64,28 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   await row.getByText('the driver called: all is well').waitFor();
   const { items } = (await admin(hub, 'GET', '/orphans?state=RESOLVED')) as { items: { session: string }[] };
   t.match(items, [{ session: 'NL-CPO/S-LOST' }]);
+});
+
+browserTest('a session in its grace is shown among the cases, and apart from them [D77]', async (t, browser) => {
+  const hub = await hubFor(t);
+  const accepted = { body: { result: 'ACCEPTED', timeout: 600 } };
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: ({ method }) => (method === 'POST' ? accepted : { body: [] }),
+  });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/result`, session_id: 'S1' });
+  await eventually('it is watched', async () => {
+    const { items } = await admin(hub, 'GET', '/orphans?state=GRACE');
+    return (items as object[]).length === 1;
+  });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
+  const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S1' });
+  await row.getByText('GRACE').waitFor();
+  await page.getByLabel('State').selectOption('OPEN');
+  await page.getByText('No case').waitFor();
+  t.equal(await row.count(), 0);
+  await page.getByLabel('State').selectOption('GRACE');
+  await row.getByText('GRACE').waitFor();
 });
 
 browserTest('routing rules are added, switched, explained and removed', async (t, browser) => {

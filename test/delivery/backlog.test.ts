@@ -35,7 +35,11 @@ t.test(
   `${objects * updates} updates for a receiver that is down arrive in order and once, over three restarts`,
   async (t) => {
     const dir = directoryFor(t);
-    const env = { HUB_PORT: String(await freePort()), HUB_RATE_OTHER_PER_MIN: '1000000000' };
+    const env = {
+      HUB_PORT: String(await freePort()),
+      HUB_RATE_OTHER_PER_MIN: '1000000000',
+      HUB_DELIVERY_CONCURRENCY: '8',
+    };
     const clock = new DayClock('2026-01-02T03:00:00Z');
     let hub = await hubFor(t, env, { clock }, dir);
     let isDown = true;

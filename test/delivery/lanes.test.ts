@@ -3,6 +3,7 @@
  * matters; sockets and disk are real. [D39, D50]
  */
 import t from 'tap';
+import { judge, scalesFor } from '../../src/ocpi/overload.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -13,8 +14,8 @@ import { DayClock } from '../support/simulated-clock.ts';
 import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, lull } from './watched.ts';
 
 const start = '2026-01-02T03:00:00Z';
-/** No circuit opens and no wait varies. */
-const plain = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000' };
+/** No circuit opens, no wait varies, and a window is soon full. */
+const plain = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000', HUB_DELIVERY_CONCURRENCY: '8' };
 
 async function putSession(cpo: PlainPartner, id: string, fields: object = {}): Promise<void> {
   const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields));
@@ -180,47 +181,49 @@ t.test('a CDR that was tried and failed keeps its due time when its session is d
   t.equal((await cdr())?.due_at, due);
 });
 
-t.test('no more than 8 are in flight to one partner', async (t) => {
-  const hub = await hubFor(t, plain);
+t.test('64 are in flight to one partner by default, and no more', async (t) => {
+  const hub = await hubFor(t, { HUB_RETRY_JITTER: '0' });
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
-  for (let n = 1; n <= 30; n++) await putSession(cpo, `S${n}`);
-  for (let n = 0; n < 22; n++) {
-    await eventually('eight are in flight', () => holding.held.length === 8);
+  for (let n = 1; n <= 80; n++) await putSession(cpo, `S${n}`);
+  for (let n = 0; n < 16; n++) {
+    await eventually('its window is full', () => holding.held.length === 64);
     holding.releaseOne();
   }
-  await eventually('the last eight', () => emsp.received.length === 30);
+  await eventually('the last ones', () => emsp.received.length === 80);
   await lull(hub);
   holding.releaseAll();
   await quiet(hub);
-  t.equal(holding.most, 8);
+  t.equal(holding.most, 64);
 });
 
-t.test('of 256 in flight together those that hang leave room for the others', async (t) => {
-  const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '60' });
-  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+t.test('as many are in flight to one partner as the setting says', async (t) => {
+  const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '100' });
   const holding = new Holding();
-  const emsps: PlainPartner[] = [];
-  for (let n = 1; n <= 5; n++) {
-    const emsp = { role: 'EMSP', countryCode: 'NL', partyId: `E0${n}`, answer: holding.answer } as const;
-    emsps.push(await partnerFor(t, hub, emsp));
-    await admin(hub, 'PUT', `/routes/NL-E0${n}/NL-CPO`, { active: true });
-  }
-  for (let n = 1; n <= 60; n++) await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
-  // Each may have a sixteenth of what is free, and more than one only as long as that is more.
-  await eventually('as many as may be are in flight', () => holding.held.length >= 5 * 12);
+  const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 110; n++) await putSession(cpo, `S${n}`);
+  await eventually('its window is full', () => holding.held.length === 100);
   await lull(hub);
-  t.ok(holding.held.length < 256 * 0.5, `${holding.held.length} hang`);
-  const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'E99' });
-  await admin(hub, 'PUT', '/routes/NL-E99/NL-CPO', { active: true });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LATE', locationBody('LATE'));
-  await eventually('one that comes late is served', () => late.received.length === 1);
   holding.releaseAll();
   await quiet(hub);
-  t.same(
-    emsps.map(({ received }) => received.length),
-    [61, 61, 61, 61, 61],
-  );
+  t.equal(holding.most, 100);
+});
+
+t.test('a partner whose window is full is no reason to take less from others', async (t) => {
+  const clock = new DayClock(start);
+  const hub = await hubFor(t, plain, { clock });
+  const holding = new Holding();
+  const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
+  for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`);
+  await eventually('its window is full', () => holding.held.length === 8);
+  clock.increment(10_000);
+  await lull(hub);
+  const forwardingMs = hub.created.forwardingLagMs();
+  t.equal(forwardingMs, 0, 'what waits for it does so for ten seconds, and the hub does not lag');
+  const load = { requests: 0, ofPartner: 0, bytes: 0, heap: 0, loopDelayMs: 0, forwardingMs };
+  t.same(judge('push', load, scalesFor(1)), { kind: 'take', pauseMs: 0 });
+  holding.releaseAll();
+  await quiet(hub);
 });
 
 t.test('partners take turns: the backlog of one delays no other', async (t) => {
@@ -364,7 +367,8 @@ t.test('what expired while nothing could be sent is dead without an attempt', as
 
 t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 8', async (t) => {
   const clock = new DayClock(start);
-  const hub = await hubFor(t, { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '36000' }, { clock });
+  const eight = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '36000', HUB_DELIVERY_CONCURRENCY: '8' };
+  const hub = await hubFor(t, eight, { clock });
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   for (let n = 1; n <= 40; n++) await putSession(cpo, `S${n}`);

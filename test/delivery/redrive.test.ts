@@ -348,7 +348,7 @@ t.test('a resync sends the present objects that a receiver is entitled to, of ea
 });
 
 t.test('re-driven deliveries take a quarter of the slots at most, and leave the rest to what is new', async (t) => {
-  const hub = await hubFor(t);
+  const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '8' });
   const holding = new Holding();
   holding.open = { status: 404 };
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
@@ -369,7 +369,7 @@ t.test('re-driven deliveries take a quarter of the slots at most, and leave the 
 });
 
 t.test('a resync takes a quarter of the slots at most too', async (t) => {
-  const hub = await hubFor(t);
+  const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '8' });
   const holding = new Holding();
   holding.open = {};
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
-import type { ObjectEventData } from '../../src/domain/events.ts';
+import { charactersOf, type ObjectEventData } from '../../src/domain/events.ts';
 import { applyToObject } from '../../src/domain/fold.ts';
 import type { HubObject, ObjectModule, PushMethod } from '../../src/domain/object.ts';
 
@@ -211,4 +211,14 @@ t.test('what stands beside the body is folded with it [D12, D18, D23, O4]', asyn
     'an EVSE leaves the facts and moves the date',
   );
   t.equal(apply(published, push('locations', 'DELETE', {})), null, 'a DELETE leaves nothing');
+});
+
+t.test('the characters of an event are those of every body that it carries [D59]', async (t) => {
+  const whole = { method: 'PUT', path: '', query: '', body: '{"id": 1}' } as const;
+  const { data } = push('locations', 'PATCH', {});
+  t.equal(charactersOf({ body: null, data: {} }), 0);
+  t.equal(charactersOf({ body: '{}', data: null }), 2);
+  t.equal(charactersOf({ body: '{}', data }), 2);
+  t.equal(charactersOf({ body: '{}', data: { ...data, owed: whole } }), 2 + 9);
+  t.equal(charactersOf({ body: '{}', data: { ...data, owed, whole: { ...whole, to: [] } } }), 2 + 9);
 });

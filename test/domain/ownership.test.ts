@@ -53,13 +53,18 @@ t.test(
       ...{ viewer, forwarded, reason },
     });
     const ems = { viewer: 'NL-EMS' };
-    const toEms = (as: 'change' | 'whole') => ({ to: ['NL-EMS'], as, reason: null });
-    const nobody = (reason: string) => ({ to: [], as: 'change', reason });
+    const toEms = (as: 'change' | 'whole') => ({
+      to: ['NL-EMS'],
+      whole: as === 'whole' ? ['NL-EMS'] : [],
+      reason: null,
+    });
+    const nobody = (reason: string) => ({ to: [], whole: [], reason });
     const table: [string, Parameters<typeof ownedAudience>[1], Parameters<typeof ownedAudience>[2], boolean, object][] =
       [
         ['first push', null, ems, false, toEms('change')],
         ['next push', had('NL-EMS'), ems, false, toEms('change')],
         ['fragment of what it has', had('NL-EMS'), ems, true, toEms('change')],
+        ['a fragment of what never reached it', { ...had('NL-EMS'), sent: [] }, ems, true, toEms('whole')],
         ['repaired by a fragment', had(null, false), ems, true, toEms('whole')],
         ['repaired by a push', had(null, false), ems, false, toEms('change')],
         ['a fragment that names another', had('NL-TWO'), ems, true, toEms('whole')],

@@ -32,6 +32,13 @@ const exchange = (
     partnerToken: `sealed ${hubTokenDigest}`,
   },
 });
+/** A rotation that `formerDigest` asked for. */
+const rotatedBy = (formerDigest: string, hubTokenDigest: string): PartnerEvent => {
+  const event = exchange('rotated', hubTokenDigest);
+  if (event.type !== 'partner.rotated') throw new Error(event.type);
+  return { ...event, data: { ...event.data, formerDigest, formerUntil: 'tomorrow' } };
+};
+const confirmed: PartnerEvent = { type: 'partner.tokenConfirmed', data: {} };
 const added: PartnerEvent = {
   type: 'partner.added',
   data: { id: 'NL-CPO', roles, settings: defaultSettings, initialTokenDigest: 'i1' },
@@ -87,6 +94,30 @@ t.test('tokens and status follow the facts of a life; what was valid once is rem
     t.equal(isRegistered(partner), hub !== null, `${title}: registered`);
     t.equal(partner.partnerToken, hub && `sealed ${hub}`, `${title}: the token of the partner`);
   }
+});
+
+t.test('the token that asked for a rotation stays until the next one is confirmed [D73]', async (t) => {
+  const [registered, rotated] = [exchange('registered', 'h1'), rotatedBy('h1', 'h2')];
+  type Row = [PartnerEvent[], initial: string | null, former: string | null, hub: string | null, spent: string[]];
+  const table: Row[] = [
+    [[registered, rotated], null, 'h1', 'h2', ['i1']],
+    [[registered, rotated, confirmed], null, null, 'h2', ['h1', 'i1']],
+    // The answer was lost, and it asks again with the token that it has.
+    [[registered, rotated, rotatedBy('h1', 'h3')], null, 'h1', 'h3', ['h2', 'i1']],
+    [[registered, rotated, rotatedBy('h2', 'h3')], null, 'h2', 'h3', ['h1', 'i1']],
+    [[registered, rotated, suspended], null, null, null, ['h1', 'h2', 'i1']],
+    [[registered, rotated, offline], null, 'h1', 'h2', ['i1']],
+    [[registered, issued('i2')], 'i2', null, 'h1', ['i1']],
+    [[registered, issued('i2'), rotated], 'i2', 'h1', 'h2', ['i1']],
+    [[registered, issued('i2'), rotated, exchange('registered', 'h3')], null, null, 'h3', ['h1', 'h2', 'i1', 'i2']],
+  ];
+  for (const [facts, initial, former, hub, spent] of table) {
+    const title = facts.map(({ type }) => type).join(' → ');
+    const { initialTokenDigest, formerToken, hubTokenDigest, spentDigests } = folded(...facts);
+    t.strictSame([initialTokenDigest, formerToken?.digest ?? null, hubTokenDigest], [initial, former, hub], title);
+    t.strictSame([...spentDigests].sort(), spent, `${title}: spent`);
+  }
+  t.strictSame(folded(registered, rotated).formerToken, { digest: 'h1', until: 'tomorrow' });
 });
 
 t.test('an endpoint set by the operator wins over a discovered one and survives a rotation [D13]', async (t) => {

@@ -18,7 +18,7 @@ t.test(
       'change' | 'whole' | 'unpublished',
     ][] = [
       // before → after, as PUT, as PATCH
-      ['new and public', null, open, 'change', 'change'],
+      ['new and public', null, open, 'change', 'whole'],
       ['new and private', null, closed, 'unpublished', 'unpublished'],
       ['stays public', open, open, 'change', 'change'],
       ['stays private', closed, closed, 'unpublished', 'unpublished'],
@@ -32,9 +32,12 @@ t.test(
         [true, asPatch],
       ] as const) {
         const after = { module: 'locations', owner: 'NL-CPO', facts } as const;
-        const found = catalogueAudience(directory(), before && { facts: before }, after, isFragment);
+        const had = before && { facts: before, forwarded: true, sent: everyone };
+        const found = catalogueAudience(directory(), had, after, isFragment ? 'part' : 'whole');
         const expected =
-          as === 'unpublished' ? { to: [], as: 'change', reason: as } : { to: everyone, as, reason: null };
+          as === 'unpublished'
+            ? { to: [], whole: [], reason: as }
+            : { to: everyone, whole: as === 'whole' ? everyone : [], reason: null };
         t.strictSame(found, expected, `${title}, ${isFragment ? 'PATCH' : 'PUT'}`);
       }
     }
@@ -56,9 +59,9 @@ t.test(
       ['locations', 'NL-LON', []],
     ];
     for (const [module, owner, to] of table) {
-      const expected = { to, as: 'change', reason: to.length > 0 ? null : 'no routing rule' };
+      const expected = { to, whole: [], reason: to.length > 0 ? null : 'no routing rule' };
       t.strictSame(
-        catalogueAudience(directory(), null, { module, owner, facts: {} }, false),
+        catalogueAudience(directory(), null, { module, owner, facts: {} }, 'whole'),
         expected,
         `${module} of ${owner}`,
       );
@@ -70,15 +73,46 @@ t.test(
   'nobody is reached when a rule ends or its receivers leave [interface, What the service does 2; D50]',
   async (t) => {
     const state = directory();
-    const audience = () => catalogueAudience(state, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, false);
+    const audience = () => catalogueAudience(state, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, 'whole');
     state.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-CPO', active: false });
     t.strictSame(audience().to, ['NL-TOP', 'NL-TWO']);
     state.applyRoute({ emsp: 'NL-TOP', cpo: 'NL-CPO', active: true }, true);
     state.applyRoute({ emsp: 'NL-TWO', cpo: 'NL-CPO', active: true }, true);
     t.strictSame(
       audience(),
-      { to: [], as: 'change', reason: 'no routing rule' },
+      { to: [], whole: [], reason: 'no routing rule' },
       'rules to unregistered ones are no audience',
     );
   },
 );
+
+t.test(
+  'a part goes whole to those who were never sent the object, and a DELETE to those who were [D59, D62, D82]',
+  async (t) => {
+    const after = { module: 'tariffs', owner: 'NL-CPO', facts: {} } as const;
+    const of = (before: { sent?: string[]; forwarded: boolean } | null, change: 'whole' | 'part' | 'end') =>
+      catalogueAudience(directory(), before && { facts: {}, ...before }, after, change);
+    const all = { to: everyone, reason: null };
+    const [first = ''] = everyone;
+    t.strictSame(of({ forwarded: true, sent: [first] }, 'part'), { ...all, whole: everyone.slice(1) });
+    t.strictSame(of({ forwarded: true, sent: [first] }, 'whole'), { ...all, whole: [] });
+    t.strictSame(of({ forwarded: true }, 'part'), { ...all, whole: [] }, 'of an earlier version: who gets it has it');
+    t.strictSame(of({ forwarded: false }, 'part'), { ...all, whole: everyone });
+    const sent = ['NL-EX', 'NL-FAR', ...everyone];
+    const registered = sent.filter((id) => directory().isRegistered(id)).sort();
+    t.strictSame(of({ forwarded: true, sent }, 'end'), { to: registered, whole: [], reason: null });
+  },
+);
+
+t.test('a location that goes private goes to those who were sent it, and to nobody else [D21]', async (t) => {
+  const after = { module: 'locations', owner: 'NL-CPO', facts: { publish: false } } as const;
+  const of = (sent: string[], change: 'whole' | 'part') =>
+    catalogueAudience(directory(), { facts: { publish: true }, forwarded: true, sent }, after, change);
+  for (const change of ['whole', 'part'] as const) {
+    t.strictSame(of(['NL-EX', 'NL-TWO'], change), { to: ['NL-TWO'], whole: [], reason: null });
+    t.strictSame(of(['NL-EX'], change), { to: [], whole: [], reason: 'unpublished' });
+  }
+  const alone = { ...after, owner: 'NL-LON' };
+  const before = { facts: { publish: true }, forwarded: false };
+  t.equal(catalogueAudience(directory(), before, alone, 'part').reason, 'no routing rule');
+});

@@ -2,7 +2,7 @@
  * The long form of the fault tests: `npm run campaign -- --kills 5000 --only kills`. Each part has a line that tells how far it is,
  * and at its end its figures, lost first. Exit 1 when anything was found.
  */
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { summary } from './part.ts';
 import { type Planned, parts } from './parts.ts';
 
@@ -17,18 +17,24 @@ const program = new Command('campaign').option(
 );
 for (const [name, count] of Object.entries(defaults))
   program.addOption(new Option(`--${name} <count>`).default(String(count)));
-program.addOption(new Option('--only <name>', 'one part').choices(parts.map(({ part }) => part.name)));
-const options = program.parse().opts<Record<string, string | undefined>>();
+program.option('--only <name>', 'one part, or all parts whose names begin so', named);
+const options = program.parse().opts<Record<string, string | undefined> & { only?: readonly Planned[] }>();
 
-for (const { part, option, share } of parts) {
+for (const { part, option, share } of options.only ?? parts) {
   const count = Math.round(Number(options[option]) * share);
-  if (options.only !== undefined && options.only !== part.name) continue;
   const seed = Number(options.seed);
   const reason = part.unable?.() ?? null;
   if (reason !== null) {
     console.log(`${part.name}: not run: ${reason}`);
     process.exitCode = 1;
   } else if (count > 0) await run(part, seed, count);
+}
+
+function named(text: string): readonly Planned[] {
+  const whole = parts.filter(({ part }) => part.name === text);
+  const found = whole.length > 0 ? whole : parts.filter(({ part }) => part.name.startsWith(text));
+  if (found.length > 0) return found;
+  throw new InvalidArgumentError(`expected one of: ${parts.map(({ part }) => part.name).join(', ')}`);
 }
 
 async function run(part: Planned['part'], seed: number, count: number): Promise<void> {

@@ -24,7 +24,7 @@ const runs: readonly { readonly commits: number; readonly characters: number; re
 ];
 
 /** Told to the process by a moment of the trace. */
-interface Told {
+export interface Told {
   /** Sequence → number of the commit. */
   readonly commits: Map<number, string>;
 }
@@ -57,22 +57,22 @@ async function oneRun(
   try {
     // A store of an age: its first life is not traced.
     mkdirSync(store);
-    await work(store, 150, characters, null);
+    await work([child, store, '150', `${characters}`], null);
     const before = join(directory, 'before');
     cpSync(store, before, { recursive: true });
-    const steps = await work(store, commits, characters, trace);
+    const steps = await work([child, store, `${commits}`, `${characters}`], trace);
     const moments = momentsOf(random, steps, new Disk(store, before), wanted);
     const disk = new Disk(store, before);
     const told: Told = { commits: new Map() };
     const findings: string[] = [];
     for (const [at, step] of steps.entries()) {
       tell(disk, step);
-      if (step.call?.line.startsWith('write(1<')) listen(told, step.call.texts[0]);
+      listen(told, step);
       if (!moments.has(at)) continue;
       rmSync(target, { recursive: true, force: true });
       const lost = disk.cut(target, random);
-      const problem = await look(target, told, characters).catch((error: unknown) => `not opened: ${error}`);
-      if (problem !== null) findings.push(`${name}, cut at step ${at}: ${problem} [${lost.join('; ')}]`);
+      const problem = await look(target, told, characters);
+      if (problem !== null) findings.push(`${name}, cut at step ${at}: ${problem.said} [${lost.join('; ')}]`);
     }
     const done = moments.size;
     const lost = findings.length;
@@ -104,9 +104,9 @@ function momentsOf(random: Random, steps: readonly Step[], disk: Disk, wanted: n
   return moments;
 }
 
-/** Lets the child work; gives what it asked of the system when a trace is wanted. */
-async function work(store: string, commits: number, characters: number, trace: string | null): Promise<Step[]> {
-  const run = [process.execPath, ...process.execArgv, child, store, `${commits}`, `${characters}`];
+/** Lets a child work; gives what it asked of the system when a trace is wanted. */
+export async function work(child: readonly string[], trace: string | null): Promise<Step[]> {
+  const run = [process.execPath, ...process.execArgv, ...child];
   const [program = '', ...args] = trace === null ? run : traced(trace, run);
   const working = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   working.stdout.resume();
@@ -115,39 +115,60 @@ async function work(store: string, commits: number, characters: number, trace: s
   return trace === null ? [] : readTrace(trace);
 }
 
-function listen(told: Told, text: Buffer | undefined): void {
-  const [, seq, number] = /^c (\d+) (\d+)\n$/.exec(text?.toString('latin1') ?? '') ?? [];
+/** Hears what the process says with a step. */
+export function listen(told: Told, { call }: Step): void {
+  if (!call?.line.startsWith('write(1<')) return;
+  const [, seq, number] = /^c (\d+) (\d+)\n$/.exec(call.texts[0]?.toString('latin1') ?? '') ?? [];
   if (number !== undefined) told.commits.set(Number(seq), number);
 }
 
-/** What is wrong with a store after a cut, in a sentence. */
-async function look(directory: string, { commits }: Told, characters: number): Promise<string | null> {
-  const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+export interface Problem {
+  readonly what: 'quarantined' | 'forgotten' | 'other';
+  readonly said: string;
+}
+
+/** What is wrong with a store after a cut; null when nothing is. */
+export async function look(directory: string, told: Told, characters: number): Promise<Problem | null> {
   try {
-    const { state, reason, damagedRows } = store.health();
-    if (state !== 'open') return `${state}: ${reason}`;
-    if (damagedRows.length > 0) return `damaged rows: ${damagedRows.map(({ id }) => id)}`;
-    const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
-    const hole = events.findIndex(({ seq }, index) => seq !== index + 1);
-    if (hole !== -1) return `a hole at ${hole + 1}`;
-    const wrong = events.find(({ stream, body }) => body !== bodyOf(stream, characters));
-    if (wrong) return `event ${wrong.seq} is not what was written`;
-    const lost = [...commits].find(([seq, number]) => events[seq - 1]?.stream !== number);
-    if (lost) return `commit ${lost[1]} was acknowledged as ${lost[0]}; the log ends at ${events.length}`;
-    return await forgotten(store);
-  } finally {
-    await store.close();
+    const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+    try {
+      const { state, reason } = store.health();
+      if (state !== 'open') return { what: 'quarantined', said: `${state}: ${reason}` };
+      const lost = await lostOf(store, told, characters);
+      if (lost !== null) return { what: 'other', said: lost };
+      const owed = await forgotten(store);
+      return owed === null ? null : { what: 'forgotten', said: owed };
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    return { what: 'other', said: `not opened: ${error}` };
   }
 }
 
-/** A floor stands only where everything at or below it has its row. */
+/** What was acknowledged and is not there as it was, behind the horizon. */
+async function lostOf(store: Store, { commits }: Told, characters: number): Promise<string | null> {
+  const { damagedRows } = store.health();
+  if (damagedRows.length > 0) return `damaged rows: ${damagedRows.map(({ id }) => id)}`;
+  const horizon = store.horizon(0);
+  const events = await store.read({ shard: 0, after: horizon, limit: 1_000_000 });
+  const hole = events.findIndex(({ seq }, index) => seq !== horizon + index + 1);
+  if (hole !== -1) return `a hole at ${horizon + hole + 1}`;
+  const wrong = events.find(({ stream, body }) => body !== bodyOf(stream, characters));
+  if (wrong) return `event ${wrong.seq} is not what was written`;
+  const lost = [...commits].find(([seq, number]) => seq > horizon && events[seq - horizon - 1]?.stream !== number);
+  return lost ? `commit ${lost[1]} was acknowledged as ${lost[0]}; the log ends at ${store.head(0)}` : null;
+}
+
+/** A floor stands only where everything between the horizon and it has its row. */
 async function forgotten(store: Store): Promise<string | null> {
   const floor = (await store.floors()).find(({ dest }) => dest === receiver)?.seq ?? 0;
   if (floor > store.head(0)) return `the floor ${floor} is above the head ${store.head(0)}`;
   const rows = await store.deliveries({ dest: receiver, shard: 0, rows: 'open', limit: 1_000_000 });
   const present = new Set(rows.map(({ seq }) => seq));
-  for (let seq = 1; seq <= floor; seq += 1) {
-    if (!present.has(seq)) return `the floor is ${floor}, and the delivery of ${seq} is forgotten`;
-  }
-  return null;
+  const missing: number[] = [];
+  for (let seq = store.horizon(0) + 1; seq <= floor; seq += 1) if (!present.has(seq)) missing.push(seq);
+  return missing.length === 0
+    ? null
+    : `the floor is ${floor}, and these deliveries are forgotten: ${missing.join(' ')}`;
 }

@@ -97,6 +97,12 @@ export class Disk {
     return [...this.#directories.values()].reduce((sum, { namings, synced }) => sum + namings.length - synced, 0);
   }
 
+  /** Files that are there, as a process sees them, with whether a power cut now may take something of what they hold. */
+  *files(): Iterable<{ readonly path: string; readonly isAtRisk: boolean; readonly isSynced: boolean }> {
+    for (const [path, { changes, synced }] of this.#files)
+      yield { path, isAtRisk: synced < changes.length, isSynced: synced > 0 };
+  }
+
   /** Writes what a power cut now may have left into an empty directory. Says what was lost of which file. */
   cut(target: string, random: Random): string[] {
     const said: string[] = [];

@@ -6,6 +6,7 @@ import { cuts } from './cuts.ts';
 import { fullDisk } from './full-disk.ts';
 import { hubCuts } from './hub-cuts.ts';
 import { kills, sendKills } from './kills.ts';
+import { logChanges } from './log-changes.ts';
 import type { Part } from './part.ts';
 import { commitKills } from './points.ts';
 import { rot } from './rot.ts';
@@ -24,7 +25,8 @@ export const parts: readonly Planned[] = [
   { part: sendKills, option: 'kills', share: 0.25 },
   { part: commitKills, option: 'kills', share: 0.25 },
   { part: upkeepKills, option: 'kills', share: 0.25 },
-  { part: cuts, option: 'cuts', share: 0.95 },
+  { part: cuts, option: 'cuts', share: 0.9 },
+  { part: logChanges, option: 'cuts', share: 0.05 },
   { part: hubCuts, option: 'cuts', share: 0.05 },
   { part: storeRot, option: 'corruptions', share: 0.9 },
   { part: rot, option: 'corruptions', share: 0.1 },

@@ -100,7 +100,10 @@ async function ocpiCallers(t: Test, hub: RunningHub): Promise<Caller<OcpiCaller>
   await fill(cpo, emsp);
   const { initial, partner: spent } = await spentInitial(t, hub);
   const replaced = spent.hubToken;
-  await spent.call('PUT', '/2.2.1/credentials', credentialsOf(spent, 'SPT'));
+  const { json } = await spent.call('PUT', '/2.2.1/credentials', credentialsOf(spent, 'SPT'));
+  spent.hubToken = (json.data as { token: string }).token;
+  // With the first use of the new token the former one ends.
+  await spent.call('GET', '/2.2.1/credentials');
   await left.call('DELETE', '/2.2.1/credentials');
   await admin(hub, 'POST', '/parties/NL-SUS/suspend');
   const own = token(cpo.hubToken);

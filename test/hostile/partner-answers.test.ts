@@ -76,7 +76,8 @@ const behaviours: Readonly<Record<string, Behaviour>> = {
   'NUL in a field': sayAndGo('HTTP/1.1 200 OK\r\nX-A: a\u0000b\r\nContent-Length: 2\r\n\r\n{}'),
   'an upgrade': sayAndGo('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello'),
   'a gzip bomb': say(gzipped(gzipSync(Buffer.alloc(50_000_000, ' ')))),
-  'gzip of a good answer': say(gzipped(gzipSync(Buffer.from(envelope(1000, { data: [] }))))),
+  'gzip of noise': say(gzipped(gzipSync(Buffer.from('\u0000<html>')))),
+  'half of a gzip': say(gzipped(gzipSync(Buffer.from(envelope(1000, { data: [] }))).subarray(0, 30))),
   'another type': json('<html></html>', { 'content-type': 'text/html' }),
   'UTF-16': json(Buffer.from(envelope(1000), 'utf16le').toString('latin1')),
   'invalid UTF-8': say(

@@ -24,6 +24,7 @@ const heapMaxMb = 256;
 const generous = {
   HUB_RATE_LISTS_PER_MIN: '100000000',
   HUB_RATE_COMMANDS_PER_MIN: '100000000',
+  HUB_RATE_EXCHANGES_PER_MIN: '100000000',
   HUB_RATE_OTHER_PER_MIN: '100000000',
   NODE_OPTIONS: `--max-old-space-size=${heapMaxMb}`,
 };

@@ -41,7 +41,7 @@ async function scene(t: Test): Promise<Scene> {
   counted.health = () => store.health();
   counted.heads = () => store.heads();
   counted.horizon = (shard) => store.horizon(shard);
-  const views = eventViews(counted);
+  const views = eventViews(counted, () => []);
   return {
     list: (range, type) => {
       return views(type ? { type } : {}, { order: 'oldest', after: 0, cursor: null, limit: 1000, ...range });

@@ -5,9 +5,12 @@ import t from 'tap';
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine } from '../../machines/courier.ts';
 import { emptyQueue, type Queue } from '../../src/hub/intake.ts';
+import type { Item } from '../../src/hub/lanes.ts';
 import { lagOf } from '../../src/hub/standing.ts';
 
 const now = 1_000_000;
+
+const turn = 5_000;
 
 function courier(...events: CourierEvent[]) {
   let [snapshot] = initialTransition(courierMachine, { slotsMax: 8 });
@@ -15,21 +18,27 @@ function courier(...events: CourierEvent[]) {
   return snapshot;
 }
 
+const item: Item = {
+  ...{ receiver: 'A', shard: 0, seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10 },
+  ...{ sender: 'NL-CPO', id: '1' },
+  ...{ since: now, loadedAt: now, behind: null, correlationId: null, event: null },
+  ...{ form: 'whole', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
+};
+
 /** Of a receiver whose oldest delivery may go since so many milliseconds. */
 function queue(id: string, sinceMs: number | null, attemptMs = 5): Queue {
   const made = emptyQueue(id);
   made.attemptMs = attemptMs;
-  if (sinceMs !== null)
-    made.lanes.add({
-      ...{ receiver: id, shard: 0, seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10 },
-      ...{ since: now - sinceMs, loadedAt: now - sinceMs, behind: null, correlationId: null, event: null },
-      ...{ isRedriven: false, tries: 0, attempts: [] },
-    });
+  if (sinceMs !== null) made.lanes.add({ ...item, since: now - sinceMs, loadedAt: now - sinceMs });
   return made;
 }
 
-const lag = (queues: Queue[], couriers: Record<string, ReturnType<typeof courier>> = {}) =>
-  lagOf(queues, ({ partnerId }) => couriers[partnerId] ?? courier(), now);
+const lag = (queues: Queue[], couriers: Record<string, ReturnType<typeof courier>> = {}, slots = 8) =>
+  lagOf(queues, {
+    courierOf: ({ partnerId }) => couriers[partnerId] ?? courier(),
+    slotsOf: () => slots,
+    ...{ turn, now },
+  });
 
 t.test('the middle one of the receivers for whom something could go', async (t) => {
   t.equal(lag([]), 0);
@@ -50,4 +59,27 @@ t.test('a receiver that is slow, ill or kept back is its own reason', async (t) 
   t.equal(lag([queue('A', 90_000)], { A: courier({ type: 'circuit.opened' }) }), 0, 'its circuit is open');
   t.equal(lag([queue('A', 90_000)], { A: courier({ type: 'circuit.opened' }, { type: 'circuit.halfOpened' }) }), 0);
   t.equal(lag([queue('A', 90_000)], { A: courier({ type: 'pause' }) }), 0, 'paused');
+});
+
+t.test('a receiver whose window is full is its own reason, and decides for nobody else', async (t) => {
+  const full = queue('A', 90_000);
+  t.equal(lag([full], {}, 1), 90_000, 'a slot is free');
+  t.equal(lag([full], {}, 0), 0, 'none is');
+  const half = queue('B', 400);
+  full.lanes.add({ ...item, stream: 'sessions/NL-CPO/2' });
+  full.lanes.take(8);
+  t.equal(lag([full], {}, 1), 0, 'what it may have is in flight');
+  t.equal(lag([full, half], {}, 1), 400, 'the other one has a free slot');
+});
+
+t.test('a full window counts while answers are there as soon as the hub looks', async (t) => {
+  const full = queue('A', 700);
+  for (const [quickAt, expected] of [
+    [turn, 700],
+    [turn - 2, 700],
+    [turn - 3, 0],
+  ] as const) {
+    full.quickAt = quickAt;
+    t.equal(lag([full], {}, 0), expected, `${turn - quickAt} turns ago`);
+  }
 });

@@ -1,5 +1,6 @@
-/** What is kept in memory of routes. */
+/** What is kept in memory of routes and tokens. */
 import t from 'tap';
+import { applyToPartner, defaultSettings, type Partner } from '../../src/domain/party.ts';
 import { State } from '../../src/hub/state.ts';
 
 const hub = { countryCode: 'NL', partyId: 'HUB' };
@@ -27,4 +28,21 @@ t.test('the other ends of active routes stand in order, whatever came and went',
   t.strictSame(ends(), [['NL-EM1', 'NL-EM2', 'NL-EM3', 'NL-EM4'], ['NL-CPO']]);
   t.strictSame(given[0], ['NL-EM1', 'NL-EM2', 'NL-EM3'], 'what was given out stays as it was');
   t.strictSame(state.counterparts('NL-CPO', 'EMSP'), [], 'a party that is both has two sides');
+});
+
+t.test('a spent token that left the record of its partner is forgotten', async (t) => {
+  const state = new State(hub);
+  const at = '2026-01-01T00:00:00Z';
+  const role = { role: 'CPO', country_code: 'NL', party_id: 'CPO' } as const;
+  const added = { id: 'NL-CPO', roles: [role], settings: defaultSettings, initialTokenDigest: 'digest-0' };
+  let partner: Partner = applyToPartner(null, { type: 'partner.added', data: added }, at);
+  state.applyPartner(partner);
+  for (let n = 1; n <= 120; n++) {
+    const data = { initialTokenDigest: `digest-${n}` };
+    partner = applyToPartner(partner, { type: 'partner.initialTokenIssued', data }, at);
+    state.applyPartner(partner);
+  }
+  const kindOf = (n: number) => state.tokenOwner(`digest-${n}`)?.kind ?? null;
+  t.strictSame([kindOf(0), kindOf(19)], [null, null], 'the oldest');
+  t.strictSame([kindOf(20), kindOf(119), kindOf(120)], ['spent', 'spent', 'initial'], 'what is in the record');
 });

@@ -58,6 +58,19 @@ t.test(
   },
 );
 
+t.test(
+  'partner: a circuit that an operator opens counts no failure, and new credentials close one [D80]',
+  async (t) => {
+    const opened = partner({ type: 'sync.operatorOpened', at: 1 });
+    t.equal(opened.value.sync, 'open');
+    t.match(opened.context.sync, { failures: 0, failed: 0, calls: 0, until: 1001 });
+    const renewed = partner(failed(1), failed(2), failed(3), { type: 'sync.renewed', at: 4 });
+    t.equal(renewed.value.sync, 'closed');
+    t.match(renewed.context.sync, { failures: 0, until: null });
+    t.same(renewed.effects.at(-1), ['circuitClosed']);
+  },
+);
+
 t.test('partner: a circuit opens at half of at least ten calls within 30 s [P2]', async (t) => {
   const alternating = (count: number, stepMs: number) =>
     Array.from({ length: count }, (_, i) => (i % 2 === 0 ? reached(i * stepMs) : failed(i * stepMs)));

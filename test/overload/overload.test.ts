@@ -140,7 +140,7 @@ t.test('bytes count as they arrive; a body for which there is no room is let go,
   const lone = take('NL-CPO', 'push');
   t.equal(lone.hold(4 * mebibyte), true, 'a location may be larger than all the room');
   lone.closed();
-  const [one, two] = [take('NL-CPO', 'push'), take('NL-CPO', 'push')];
+  const [one, two] = [take('NL-CPO', 'push'), take('NL-TWO', 'push')];
   t.equal(one.hold(mebibyte / 2), true);
   t.equal(two.hold(mebibyte / 4), true);
   t.equal(two.hold(mebibyte / 4), false);
@@ -150,12 +150,12 @@ t.test('bytes count as they arrive; a body for which there is no room is let go,
   t.equal(take('NL-EMS', 'driver').hold(mebibyte / 20), true, 'the last of the room is for drivers');
 });
 
-t.test('lists are read four at a time, in order, also when one fails (A3)', async (t) => {
+t.test('lists are read four at a time, two of a partner, in order, also when one fails (A3)', async (t) => {
   const { take } = counted();
   const running: number[] = [];
   const ends: (() => void)[] = [];
   const all = Array.from({ length: 9 }, (_, number) =>
-    take('NL-EMS', 'list')
+    take(number < 2 ? 'NL-ONE' : number < 7 ? 'NL-EMS' : 'NL-TWO', 'list')
       .work(async () => {
         running.push(number);
         await new Promise<void>((resolve) => ends.push(resolve));
@@ -169,11 +169,77 @@ t.test('lists are read four at a time, in order, also when one fails (A3)', asyn
   t.strictSame(running, [0, 1, 2, 3]);
   ends[1]?.();
   await turn();
-  t.strictSame(running, [0, 1, 2, 3, 4]);
+  t.strictSame(running, [0, 1, 2, 3, 7], "the next turn is another partner's, in whatever order they came");
   while (ends.length < all.length || running.length < all.length) {
     for (const end of ends) end();
     await turn();
   }
   for (const end of ends) end();
   t.strictSame(await Promise.all(all), [0, 'failed', 2, 3, 4, 5, 6, 7, 8]);
+});
+
+t.test('an answer that nobody waits for any more keeps no room (A1)', async (t) => {
+  const { take, shares } = counted();
+  const gone = take('NL-CPO', 'push');
+  gone.closed();
+  await gone.work(async () => {});
+  gone.answer(mebibyte);
+  t.equal(shares().bytes, 0);
+});
+
+t.test('a partner has a quarter of the room, and one request always; the others notice nothing (A4)', async (t) => {
+  const { take, shares, shed } = counted(10 * mebibyte);
+  const reading = (partner: string, bytes: number) => {
+    const pass = take(partner, 'push');
+    return pass.work(() => pass.reserve(bytes)).then(() => pass);
+  };
+  const first = await reading('NL-EMS', 2 * mebibyte);
+  t.equal(shares().bytes, 0.2, 'room is taken before anything is read');
+  await t.rejects(reading('NL-EMS', mebibyte), { code: 'unavailable' }, 'what was refused keeps no room');
+  const refused: unknown = await reading('NL-EMS', mebibyte).catch((error: unknown) => error);
+  t.ok(refused instanceof HubError && (refused.detail.retryAfterS ?? 0) >= 1, 'it says when to come again');
+  t.equal(take('NL-EMS', 'push').hold(mebibyte), false, 'nor may its bodies have it');
+  t.equal(take('NL-EMS', 'driver').hold(mebibyte / 2), true, 'its drivers may have the rest of its quarter');
+  t.equal(take('NL-EMS', 'driver').hold(mebibyte / 10), false, 'and no more');
+  t.ok(await reading('NL-CPO', 4 * mebibyte), 'another partner is served, also what is larger than its quarter');
+  t.ok(shed.every((one) => one.endsWith(' bytes')));
+  first.answer(2 * mebibyte);
+  t.equal(shares().bytes, 0.65, 'what is sent is what was read');
+  first.closed();
+  t.ok(await reading('NL-EMS', mebibyte), 'its room is its own again when its answer has ended');
+});
+
+t.test('a request that reads several objects at once takes one turn, and gives it back (A3)', async (t) => {
+  const { take } = counted();
+  for (let round = 0; round < 3; round++) {
+    const pass = take('NL-EMS', 'push');
+    await pass.work(() => Promise.all([pass.reserve(1), pass.reserve(1)]));
+    pass.closed();
+  }
+  const settled: string[] = [];
+  void take('NL-EMS', 'list').work(() => settled.push('read'));
+  await new Promise((resolve) => setImmediate(resolve));
+  t.strictSame(settled, ['read'], 'turns are free');
+});
+
+t.test('pages of a list that are being read count for their partner (A4)', async (t) => {
+  const ends: (() => void)[] = [];
+  const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+  const { take, shares } = admission({ felt, bytesMax: 10 * mebibyte, pageMax: mebibyte, shed: () => {} });
+  const page = async (partner: string) => {
+    const pass = take(partner, 'list');
+    await pass.work(() => new Promise<void>((resolve) => ends.push(resolve)));
+    return pass;
+  };
+  const unread = take('NL-EMS', 'list');
+  unread.answer(1.2 * mebibyte);
+  const one = page('NL-EMS');
+  await t.rejects(page('NL-EMS'), { code: 'unavailable' }, 'with an answer that is not taken there is room for one');
+  const other = page('NL-TWO');
+  await new Promise((resolve) => setImmediate(resolve));
+  for (const end of ends) end();
+  t.ok(await Promise.all([one, other]));
+  t.equal(shares().bytes, 0.12, 'read, a page counts what it is');
+  unread.answer(0.1 * mebibyte);
+  await t.rejects(page('NL-EMS'), { code: 'unavailable' }, 'a tenth of the quarter is kept for drivers');
 });

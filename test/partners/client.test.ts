@@ -229,6 +229,54 @@ t.test('A call that waits for a free connection keeps its own limit, and is not 
   t.equal(partner.sockets.length, 1, 'one connection for all');
 });
 
+t.test(
+  'Deliveries have sockets of their own: no other call to the same address waits behind those that hang',
+  async (t) => {
+    const held: Socket[] = [];
+    const partner = await partnerOf(t, (socket, request) => {
+      if (/correlation-id: awaited/i.test(request)) socket.write(http(200, ok));
+      else held.push(socket);
+    });
+    const client = clientOf(t, { connectionsMax: 1 });
+    const deliveries = Array.from({ length: 100 }, () =>
+      client.call(callOf(partner.url, { isDelivery: true, timeoutMs: 60_000 })),
+    );
+    while (held.length < 100) await new Promise((resolve) => setTimeout(resolve, 5));
+    const awaited = await client.call(callOf(partner.url, { correlationId: 'awaited', resend: false }));
+    t.equal(awaited.class, 'delivered');
+    for (const socket of held) socket.write(http(200, ok));
+    t.ok((await Promise.all(deliveries)).every((outcome) => outcome.class === 'delivered'));
+  },
+);
+
+t.test('Sockets of deliveries beyond those that may be kept close after their answer', async (t) => {
+  const held: Socket[] = [];
+  const partner = await partnerOf(t, (socket) => void held.push(socket));
+  const client = clientOf(t, { keptMax: 2, keepAliveMs: 60_000 });
+  const send = () => client.call(callOf(partner.url, { isDelivery: true, timeoutMs: 60_000 }));
+  const arrived = async (count: number) => {
+    while (held.length < count) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  const round = async () => {
+    const calls = Array.from({ length: 5 }, send);
+    await arrived(5);
+    for (const socket of held.splice(0)) socket.write(http(200, ok));
+    await Promise.all(calls);
+  };
+  await round();
+  t.notMatch(partner.requests.join(), /connection: close/i, 'none was open yet when they were sent');
+  await round();
+  t.ok(
+    partner.requests.slice(5).every((request) => /connection: close/i.test(request)),
+    'five are open when the next five are sent',
+  );
+  const open = () => partner.sockets.filter((socket) => !socket.destroyed).length;
+  while (open() > 5) await new Promise((resolve) => setTimeout(resolve, 5));
+  await round();
+  while (open() > 5) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.pass('however many follow, no more are kept');
+});
+
 t.test('Retry-After becomes milliseconds, in both forms, at most 15 minutes', async (t) => {
   const table: readonly [string, string, (ms: number | undefined) => boolean][] = [
     ['429', '7', (ms) => ms === 7_000],

@@ -36,6 +36,9 @@ t.test(
     const answer = await ocpi(again, 'GET', path, { token: cpo.hubToken });
     t.match([answer.status, answer.json.status_code], [503, 3000]);
     t.ok(answer.headers['retry-after'], 'it says when to come again');
+    // `fetch` would send the path as it is, too.
+    const encoded = await fetch(`${again.url}/%6fcpi${path}`, { headers: { authorization: `Token ${cpo.hubToken}` } });
+    t.match([encoded.status, await encoded.json()], [503, { status_code: 3000 }], 'whatever the path is written like');
   },
 );
 

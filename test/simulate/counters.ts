@@ -31,6 +31,7 @@ export const sometimesNames = [
   'deliveries of a suspended partner ended',
   'a lane was held while another moved',
   'a CDR waited for its session',
+  'a whole object went in place of a part',
   'a circuit opened',
   'a half-open trial failed',
   'a half-open trial succeeded',

@@ -8,13 +8,14 @@
  * Q6  A CDR waits for the undelivered updates of its session, ten seconds at most.
  * Q7  What is owed is in the log until it has ended; nothing goes from the log before its time.
  * Q8  Nothing is sent to where the receiver has no endpoint, and only what could not be sent for that ends for it.
+ * Q9  The first that a receiver gets of an object is a whole.
  * Q5  No attempt while the circuit is open, one while it is half-open; never more than the partner may have in flight.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
 import { demand, type Fact, type Facts } from './facts.ts';
 import { keyOf, type MemoryDisk } from './memory-disk.ts';
-import { changed, type Json } from './reference.ts';
+import { changed, type Json, same } from './reference.ts';
 
 export interface Owed {
   readonly fact: Fact;
@@ -28,6 +29,8 @@ export interface Owed {
   isTaken: boolean;
   /** Its receiver has taken it, and no crash since made the hub send it again. */
   isSeen: boolean;
+  /** Its receiver said of what was to be deleted that it is not there, which need not be true. */
+  isAbsent: boolean;
   row: DeliveryRow['state'] | null;
   redriven: number;
   isForced: boolean;
@@ -127,29 +130,64 @@ export class DeliveryRules {
     const isPatch = fact.data.method === 'PATCH';
     const key = `${receiver} ${fact.stream}`;
     const where = () => `${fact.seq}-${receiver} ${fact.stream} ${method}`;
+    const within = fact.data.within as string[];
+    const isAsPushed = isPatch ? method === 'PATCH' : body === fact.body;
+    const isWhole = method !== 'PATCH' && (!isAsPushed || within.length === 0);
     if (fact.data.method === 'DELETE') demand(method === 'DELETE', 'a delivery carries what was pushed', where);
-    else if (!isPatch || method === 'PATCH') demand(body === fact.body, 'a delivery carries what was pushed', where);
-    else demand(method === 'PUT' && same(JSON.parse(body), fact.after), 'a delivery carries the whole object', where);
+    else if (isAsPushed) demand(body === fact.body, 'a delivery carries what was pushed', where);
+    else {
+      demand(isPatch || within.length > 0, 'a delivery carries what was pushed', where);
+      demand(method === 'PUT' && this.#isWhole(owed, JSON.parse(body)), 'a delivery carries the whole object', where);
+      this.#facts.around.hit('a whole object went in place of a part');
+    }
+    if (!isWhole && method !== 'DELETE') this.#judgeFirst(owed, copies.has(key), where);
     if (owed.redriven === 0 && !owed.isSeen) {
       demand(fact.seq > lane.seenTo, 'each object arrives in the order of the log', where);
       lane.seenTo = fact.seq;
     }
     owed.isTaken = owed.isSeen = true;
     if (method === 'DELETE') copies.set(key, null);
-    else if (method !== 'PATCH' && (fact.data.within as string[]).length === 0)
-      copies.set(key, JSON.parse(body) as Json);
+    else if (isWhole) copies.set(key, JSON.parse(body) as Json);
     else {
-      const change = { ...fact.data, method, body, within: method === 'PUT' && isPatch ? [] : fact.data.within };
+      const change = { ...fact.data, method, body };
       const next = changed(copies.get(key) ?? null, change as unknown as Parameters<typeof changed>[1]);
       if (next) copies.set(key, next);
     }
+  }
+
+  /** A session goes as of the change; everything else, and what was put back, may go as it stands now. */
+  #isWhole({ fact, redriven }: Owed, body: unknown): boolean {
+    const isAsOf = fact.data.module === 'sessions' && redriven === 0;
+    const later = isAsOf ? [] : this.#laterOf(fact);
+    return [fact, ...later].some(({ after }) => same(body, after));
+  }
+
+  #laterOf({ stream, seq: from }: Fact): Fact[] {
+    return this.#facts.log.filter(({ stream: of, seq }) => of === stream && seq > from);
+  }
+
+  /** There was no whole of it for its receiver at some time since: it was deleted, or not public. */
+  #wasHidden({ fact }: Owed): boolean {
+    return [fact, ...this.#laterOf(fact)].some(
+      ({ type, after }) => type === 'object.deleted' || after?.publish === false,
+    );
+  }
+
+  /** The first of an object is a whole, but after one that is dead, of which the next life of the hub may know nothing. [Q9] */
+  #judgeFirst({ lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
+    const hasMissed = lane.owed.some(
+      (owed) => owed.row === 'DEAD' || owed.redriven > 0 || owed.isGone || isFinal(owed.last),
+    );
+    demand(isHeld || redriven > 0 || hasMissed, 'the first that a receiver gets of an object is a whole', where);
   }
 
   ends({ owed, company }: Flight, outcome: Outcome): void {
     owed.lane.inFlight--;
     this.#inFlight.set(company, (this.#inFlight.get(company) ?? 1) - 1);
     owed.last = outcome;
-    if (outcome.class === 'delivered') [owed.isDelivered, owed.wasDelivered] = [true, true];
+    const isGone = owed.fact.data.method === 'DELETE' && [404, 410].includes(outcome.httpStatus ?? 0);
+    if (outcome.class === 'delivered' || isGone) [owed.isDelivered, owed.wasDelivered] = [true, true];
+    if (isGone) owed.isAbsent = owed.isTaken = true;
   }
 
   settled(rows: readonly DeliveryRow[], floors: readonly Floor[]): void {
@@ -236,7 +274,7 @@ export class DeliveryRules {
       const [receiver = '', stream = ''] = key.split(' ');
       const last = lane.owed.at(-1)?.fact;
       const ofStream = this.#facts.log.filter((fact) => fact.stream === stream && fact.type.startsWith('object.'));
-      const isWhole = lane.owed.every(({ row, redriven }) => row !== 'DEAD' && redriven === 0);
+      const isWhole = lane.owed.every(({ row, redriven, isAbsent }) => row !== 'DEAD' && redriven === 0 && !isAbsent);
       if (last && isWhole && ofStream.every(({ to }) => to.includes(receiver))) yield { receiver, stream, last };
     }
   }
@@ -246,7 +284,17 @@ export class DeliveryRules {
     const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0 };
     this.#lanes.set(key, lane);
     const owed: Owed = {
-      ...{ fact, receiver, lane, isDelivered: false, wasDelivered: false, isTaken: false, isSeen: false, row: null },
+      ...{
+        fact,
+        receiver,
+        lane,
+        isDelivered: false,
+        wasDelivered: false,
+        isTaken: false,
+        isSeen: false,
+        isAbsent: false,
+        row: null,
+      },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
       ...{ ahead: this.#ahead(fact, receiver), life: this.#life },
     };
@@ -275,7 +323,9 @@ export class DeliveryRules {
   #find(correlationId: string, receiver: string, stream: string): Owed {
     const facts = (this.#facts.byCorrelation.get(correlationId) ?? []).filter((fact) => fact.stream === stream);
     const candidates = facts.flatMap(({ seq }) => this.owed.get(`${seq}-${receiver}`) ?? []);
-    const owed = candidates.find(({ isDelivered, row }) => !isDelivered && row !== 'DEAD') ?? candidates[0];
+    // One resync may send an object twice; what was put back stands behind the rest of its lane.
+    const open = candidates.filter(({ isDelivered, row }) => !isDelivered && row !== 'DEAD');
+    const owed = open.find(({ redriven }) => redriven === 0) ?? open[0] ?? candidates[0];
     demand(owed !== undefined, 'nobody gets what it is not owed', () => `${receiver} ${stream} ${correlationId}`);
     return owed as Owed;
   }
@@ -355,7 +405,7 @@ export class DeliveryRules {
 
   #mayHaveEndedUnsent(owed: Owed): boolean {
     const isOver = this.#facts.around.now() > owed.since + this.#windowOf(owed) / 2;
-    return isOver || this.#wasSuspended(owed) || this.#lacked(owed);
+    return isOver || this.#wasSuspended(owed) || this.#lacked(owed) || this.#wasHidden(owed);
   }
 
   #judgeRow(owed: Owed, { state, data }: DeliveryRow): void {
@@ -370,6 +420,8 @@ export class DeliveryRules {
       hit(isSuspended ? 'deliveries of a suspended partner ended' : 'a receiver had no endpoint for what it was owed');
       const wasMet = isSuspended ? this.#wasSuspended(owed) : this.#lacked(owed);
       demand(wasMet, 'a dead letter has a reason that was met', name);
+    } else if (reason?.startsWith('no whole object')) {
+      demand(this.#wasHidden(owed), 'a dead letter has a reason that was met', name);
     } else if (ended === 'expired') {
       hit('a retry window expired');
       // The last attempt is the one after which the next would come too late: at most one step of the schedule before the end.
@@ -388,13 +440,4 @@ const moduleOf = ({ fact }: Owed): string => String(fact.data.module);
 function overlaps(a: Fact, b: Fact): boolean {
   const [one, other] = [a.data.within as string[], b.data.within as string[]];
   return one.every((id, index) => other[index] === undefined || other[index] === id);
-}
-
-export function same(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
-  const [left, right] = [Object.entries(a), b as Json];
-  return (
-    left.length === Object.keys(right).length && left.every(([key, value]) => key in right && same(value, right[key]))
-  );
 }

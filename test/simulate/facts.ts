@@ -15,6 +15,7 @@ import {
   emptyDirectory,
   type Json,
   type Moment,
+  same,
   startKey,
   viewerOf,
 } from './reference.ts';
@@ -96,6 +97,8 @@ export class Facts {
   /** Facts of partners and routes that are written, and the hub has not heard so. */
   readonly #unheard = new Set<number>();
 
+  /** Stream → to whom anything of the object was owed. */
+  readonly #sentTo = new Map<string, Set<string>>();
   /** Commands by their streams, as they were requested. */
   readonly #commands = new Map<string, Json>();
   /** For how long an accepted START_SESSION counts. */
@@ -144,6 +147,9 @@ export class Facts {
     const { seq, type, stream, to, correlationId, body } = event;
     demand(seq === this.log.length + 1, 'sequences are dense', () => `${seq} after ${this.log.length}`);
     const after = objectEvents.has(type) || type === 'object.resent' ? this.#object(event, data) : null;
+    if (type === 'object.missed') this.#missed(stream, data);
+    if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
+    if (type === 'object.deleted') this.#sentTo.delete(stream);
     const fact = { seq, type, stream, to, at: Date.parse(event.at), correlationId, body, data, after };
     this.log.push(fact);
     if (/^(partner|route)\./.test(type)) {
@@ -157,6 +163,14 @@ export class Facts {
     }
     this.#direct(fact);
     return fact;
+  }
+
+  #sent(stream: string, to: readonly string[]): void {
+    this.#sentTo.set(stream, new Set([...(this.#sentTo.get(stream) ?? []), ...to]));
+  }
+
+  #missed(stream: string, { sent }: Json): void {
+    this.#sentTo.set(stream, new Set(sent as string[]));
   }
 
   /** What the directory is after a fact. */
@@ -235,6 +249,8 @@ export class Facts {
       demand(before !== null, 'what is sent anew is stored', where);
       const isEntitled = (receiver: string) => this.#isEntitledAnew(request, event, change, before, receiver);
       demand(to.every(isEntitled), 'nobody is owed what it is not entitled to', () => `${to} by ${where()}`);
+      demand(same(JSON.parse(body ?? 'null'), before), 'what is sent anew is what is stored', where);
+      if (change.module === 'sessions' || change.module === 'cdrs') this.#becomes(stream, to[0] ?? null);
       return before;
     }
     if (request?.change) {
@@ -276,9 +292,12 @@ export class Facts {
     after: Json,
   ): string[][] {
     const owned = { ...change, stream: event.stream };
-    return [...this.#decisions(request, event)].map(([directory, moment]) =>
-      audienceOf(directory, this.emsps, owned, before, after, moment),
-    );
+    const had = this.#sentTo.get(event.stream) ?? new Set();
+    const sent = change.method === 'DELETE' ? [...had] : [];
+    return [...this.#decisions(request, event)].map(([directory, moment]) => {
+      const audience = audienceOf(directory, this.emsps, owned, before, after, moment, had);
+      return [...new Set([...audience, ...sent.filter((party) => directory.registered.has(party))])];
+    });
   }
 
   /** What is sent anew goes to whose it is, whoever it named since; catalogues to everybody who is routed. */
@@ -293,12 +312,11 @@ export class Facts {
     const { module, owner } = change;
     if (module !== 'sessions' && module !== 'cdrs')
       return this.#audiences(request, event, change, stored, stored ?? {}).some((one) => one.includes(receiver));
-    return this.directories
-      .slice(request?.from ?? 0)
-      .some(
-        ({ viewers, routes, registered }) =>
-          viewers.get(stream) === receiver && routes.has(`${receiver}/${owner}`) && registered.has(receiver),
-      );
+    return this.directories.slice(request?.from ?? 0).some((directory) => {
+      const { viewers, routes, registered } = directory;
+      const theirs = viewers.get(stream) ?? this.#named(directory, { ...change, stream }, stored ?? {});
+      return theirs === receiver && routes.has(`${receiver}/${owner}`) && registered.has(receiver);
+    });
   }
 
   /** Whose it is, as the hub decided, follows from the specification. */
@@ -316,11 +334,20 @@ export class Facts {
       () => `${stream} to ${viewer}, not ${[...new Set(expected)].join(' or ')}`,
     );
     this.#noticeStarted(owned, after, viewer);
+    this.#becomes(stream, viewer);
+  }
+
+  #becomes(stream: string, viewer: string | null): void {
     const viewers = new Map(this.directory.viewers);
     if (viewer === (viewers.get(stream) ?? null)) return;
     if (viewer === null) viewers.delete(stream);
     else viewers.set(stream, viewer);
     this.#change({ viewers });
+  }
+
+  /** Whose it is by its `cdr_token` alone. */
+  #named(directory: Directory, owned: ObjectChange & { stream: string }, object: Json): string | null {
+    return viewerOf({ ...directory, compatible: new Map() }, this.emsps, owned, object, { at: 0, compatibilityMs: 0 });
   }
 
   #noticeStarted(owned: ObjectChange & { stream: string }, after: Json, viewer: string | null): void {

@@ -6,11 +6,11 @@ import type { HubSettings } from '../../src/hub/ports.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
 import { CommandRules } from './command-rules.ts';
 import type { Sometimes } from './counters.ts';
-import { DeliveryRules, same } from './delivery-rules.ts';
+import { DeliveryRules } from './delivery-rules.ts';
 import { demand, Facts, type Request, type Surroundings } from './facts.ts';
 import type { DiskEvent, MemoryDisk } from './memory-disk.ts';
 import { OrphanRules } from './orphan-rules.ts';
-import type { Json } from './reference.ts';
+import { type Json, same } from './reference.ts';
 import type { SimulatedPartner } from './simulated-partner.ts';
 
 /** Events that show that a rare path was taken. */

@@ -27,6 +27,7 @@ import {
   type StoredEvent,
   type StoreHealth,
   StoreUnavailable,
+  smallBody,
   type Trim,
 } from '../../storage/contract.ts';
 import { checkedCommit, checkName, textOf } from './memory-checks.ts';
@@ -192,8 +193,9 @@ export class MemoryStore implements Store {
     for (let seq = from; seq <= this.#disk.head && found.length < limit && room > 0; seq++) {
       const event = this.#disk.events.get(seq);
       if (!event || (to !== undefined && !event.to.includes(to))) continue;
-      found.push(parsed(event));
-      room -= event.body?.length ?? 0;
+      const one = parsed(event);
+      found.push(one);
+      room -= (one.body?.length ?? 0) + (JSON.stringify(one.data)?.length ?? 0);
     }
     return found;
   }
@@ -257,6 +259,13 @@ export class MemoryStore implements Store {
     if (this.#disk.damaged.has(keyOf(kind, owner, id))) throw new Damaged(keyOf(kind, owner, id));
     const row = this.#disk.rows.get(kind)?.get(keyOf(owner, id));
     return row ? parsed(row) : null;
+  }
+
+  async size(keys: readonly RowKey[]): Promise<number> {
+    const lengths = keys.map(
+      ({ kind, owner, id }) => this.#disk.rows.get(kind)?.get(keyOf(owner, id))?.body?.length ?? 0,
+    );
+    return lengths.filter((length) => length > smallBody).reduce((sum, length) => sum + length, 0);
   }
 
   async list(query: ListQuery): Promise<ListPage> {

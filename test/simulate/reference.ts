@@ -142,6 +142,7 @@ export function audienceOf(
   before: Json | null,
   after: Json,
   moment: Moment,
+  sent: ReadonlySet<string> = new Set(),
 ): string[] {
   const { module, owner } = owned;
   const isOwed = (party: string) => directory.registered.has(party);
@@ -154,6 +155,17 @@ export function audienceOf(
   return [...directory.routes].flatMap((route) => {
     const [emsp = '', cpo = ''] = route.split('/');
     const [own, other] = module === 'tokens' ? [emsp, cpo] : [cpo, emsp];
-    return own === owner && isOwed(other) ? [other] : [];
+    // Who was not sent it is not told that it goes private. [D21]
+    const isTold = after.publish !== false || sent.has(other);
+    return own === owner && isOwed(other) && isTold ? [other] : [];
   });
+}
+
+export function same(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  const [left, right] = [Object.entries(a), b as Json];
+  return (
+    left.length === Object.keys(right).length && left.every(([key, value]) => key in right && same(value, right[key]))
+  );
 }

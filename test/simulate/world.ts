@@ -355,6 +355,8 @@ export class World {
       },
       meter: noMeter,
       bodiesMax: 1 << 20,
+      inFlightMax: 256,
+      turn: () => 0,
     };
   }
 

@@ -274,6 +274,8 @@ t.test('a CPO and an eMSP that know the specification alone walk the whole sessi
       const former = partner.hubToken();
       await partner.rotate();
       t.not(partner.hubToken(), former, 'a new token');
+      const used = await partner.callWith(partner.hubToken(), 'GET', ['hubclientinfo', 'SENDER']);
+      t.equal(used.http, 200, 'the new one is used');
       t.equal((await partner.callWith(former, 'GET', ['hubclientinfo', 'SENDER'])).http, 401, 'the former one is void');
     }
     await push(t, 'PUT', 'tariffs', '/AFTER', tariff('AFTER'));

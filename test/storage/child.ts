@@ -97,6 +97,19 @@ const ROLES: Record<string, () => Promise<void>> = {
     }
   },
 
+  /** Closes while settles wait to be written. */
+  async close() {
+    const store = await open();
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 20; i += 1) await append(store);
+    const settles = Array.from({ length: 20 }, (_, i) => {
+      const settled = { dest: 'A', shard: 0, seq: i + 1 };
+      return store.settle(fence, [{ ...settled, state: 'DELIVERED', data: null }], [settled]);
+    });
+    await Promise.all([...settles, store.close()]);
+  },
+
   /** The bare engine, without sync. */
   async unsynced() {
     const db = new Level<string, string>(directory);

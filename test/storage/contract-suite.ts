@@ -12,6 +12,7 @@ import {
   type ListQuery,
   type Store,
   StoreUnavailable,
+  smallBody,
 } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
 import { AT, append, collect, event, gone, row } from './support.ts';
@@ -42,6 +43,40 @@ export function storeSuite(t: Test, open: Opener): void {
       });
     });
   };
+
+  promise('a reading of the log is bounded by what its records hold, in their data, too', async (t, store) => {
+    for (const text of ['a', 'b', 'c'])
+      await append(store, { events: [event({ data: text.repeat(1_000), body: '{}' })] });
+    const read = async (size: number) =>
+      (await store.read({ shard: 0, after: 0, limit: 10, size })).map(({ seq }) => seq);
+    t.strictSame(await read(1), [1], 'one always');
+    t.strictSame(await read(1_500), [1, 2]);
+    t.strictSame(await read(1_000_000), [1, 2, 3]);
+  });
+
+  promise('how large rows are is known without reading them, and after reopening', async (t, store, again) => {
+    const keys = ['1', '2', '3', '4'].map((id) => row(id));
+    const isSized = async (one: Store, id: string, least: number) => {
+      const size = await one.size([row(id)]);
+      t.ok(size >= least && size < least + 1000, `${id}: ${size} for ${least}`);
+    };
+    const text = (length: number) => JSON.stringify('é'.repeat(length - 2));
+    const puts = [row('1', { body: text(100_000) }), row('2', { body: text(200_000), shelf: null })];
+    await append(store, { events: [event()], puts: [...puts, row('3', { body: text(smallBody) })] });
+    const exam = async (one: Store) => {
+      await isSized(one, '1', 100_000);
+      await isSized(one, '2', 200_000);
+      t.ok((await one.size([row('3')])) <= smallBody + 1000, 'of a small one nobody needs to know');
+      t.equal(await one.size([row('4')]), 0, 'one that is not there has none');
+      t.equal(await one.size([]), 0);
+      t.ok((await one.size(keys)) >= 300_000, 'of several together');
+    };
+    await exam(store);
+    const second = await again();
+    await exam(second);
+    await append(second, { idem: 'next', puts: [row('1', { body: text(10) }), gone('2')] });
+    t.strictSame([await second.size([row('1')]), await second.size([row('2')])], [0, 0], 'as they are now');
+  });
 
   promise('[S1] events, rows and due times of a commit are there after reopening', async (t, store, again) => {
     const stored = event({

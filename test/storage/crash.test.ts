@@ -1,12 +1,16 @@
 /** Killed processes, lost power, and two processes at once. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
 import t from 'tap';
 import type { Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { tell } from '../faults/cuts.ts';
+import { Disk } from '../faults/disk.ts';
+import { readTrace, traced, whyNotTraced } from '../faults/trace.ts';
 import { directoryFor } from '../support/directory.ts';
 import { append, collect, event, row } from './support.ts';
 
@@ -153,6 +157,29 @@ t.test('[S1] an acknowledgement comes after a completed sync of the log', async 
     synced = 0;
   }
   t.equal(acknowledged, 20);
+});
+
+t.test('[S6] a store that says that its end was clean has every settle on the disk', async (t) => {
+  const reason = whyNotTraced();
+  if (reason !== null) return void t.plan(0, reason);
+  const root = directoryFor(t);
+  const [directory, trace, empty] = [join(root, 'store'), join(root, 'trace'), join(root, 'empty')];
+  for (const made of [directory, empty]) mkdirSync(made);
+  const [program = '', ...args] = traced(trace, [process.execPath, ...process.execArgv, CHILD, 'close', directory]);
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  child.stdout.resume();
+  t.strictSame(await once(child, 'close'), [0, null]);
+  const disk = new Disk(directory, empty);
+  for (const step of readTrace(trace)) tell(disk, step);
+  const logs = [...disk.files()].filter(({ path }) => path.endsWith('.log'));
+  t.equal(logs.length, 1);
+  t.strictSame(
+    logs.filter(({ isAtRisk }) => isAtRisk),
+    [],
+  );
+  const store = await open(directory);
+  t.teardown(() => store.close());
+  t.equal((await store.deliveries({ dest: 'A', shard: 0, rows: 'DELIVERED', limit: 100 })).length, 20);
 });
 
 t.test('a second process is told that the store is in use, and does no harm', async (t) => {

@@ -1,13 +1,15 @@
 /** Openings that did not end, and what the log may have lost before them. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
 import t from 'tap';
-import type { Store } from '../../storage/contract.ts';
+import type { Fence, Store } from '../../storage/contract.ts';
+import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { OpeningFile } from '../../storage/opening.ts';
-import { backupStore, verifyStore } from '../../storage/restore.ts';
+import { backupStore, restoreBackup, verifyStore } from '../../storage/restore.ts';
+import { MarkFile } from '../../storage/side-files.ts';
 import { directoryFor } from '../support/directory.ts';
 import { breakAssertion, breakOrder, flip, noise } from './spoil.ts';
 import { append, event, row } from './support.ts';
@@ -150,6 +152,35 @@ for (const [when, look] of Object.entries(before)) {
   );
 }
 
+t.test(
+  'a backup of a store that has lost something of its log is made good when it is restored and opened [S6]',
+  async (t) => {
+    const root = directoryFor(t);
+    const [dataDir, backup, target] = [join(root, 'data'), join(root, 'backup'), join(root, 'restored')];
+    await withoutItsRow(join(dataDir, 'store'));
+    await backupStore(join(dataDir, 'store'), backup);
+    await restoreBackup(backup, target, { replace: false, now: new Date() });
+    const store = await open(target);
+    t.teardown(() => store.close());
+    t.strictSame(await store.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+  },
+);
+
+t.test('what is restored is its owner’s alone, whatever the backup was', async (t) => {
+  const root = directoryFor(t);
+  const [live, backup, target] = [join(root, 'live', 'store'), join(root, 'backup'), join(root, 'restored')];
+  await filled(live);
+  await backupStore(live, backup);
+  const paths = (directory: string) => [
+    directory,
+    ...readdirSync(directory, { recursive: true }).map((name) => join(directory, String(name))),
+  ];
+  for (const path of paths(backup)) chmodSync(path, statSync(path).isDirectory() ? 0o755 : 0o644);
+  await restoreBackup(backup, target, { replace: false, now: new Date() });
+  const open = paths(target).filter((path) => (statSync(path).mode & 0o077) !== 0);
+  t.strictSame(open, []);
+});
+
 t.test('where nothing was lost no floor moves, not even below what has no row', async (t) => {
   const directory = directoryFor(t);
   const store = await open(directory);
@@ -161,4 +192,80 @@ t.test('where nothing was lost no floor moves, not even below what has no row', 
   const again = await open(directory);
   t.teardown(() => again.close());
   t.strictSame(await again.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+});
+
+/** Owed to A: 1 to 6, all settled: 4 waits for another attempt, and 2 is owed to nobody. */
+async function settled(store: Store, fence: Fence): Promise<void> {
+  for (let i = 1; i <= 6; i += 1) {
+    await append(store, { events: [event({ to: i === 2 ? [] : ['A'] })] });
+    if (i === 2) continue;
+    const row = { dest: 'A', shard: 0, seq: i, state: i === 4 ? 'PENDING' : 'DELIVERED', data: null } as const;
+    await store.settle(fence, [row], [row]);
+  }
+}
+
+/** A store as a power cut may leave it: rows of a closed log are gone, and the floor of the next log stands. */
+async function without(key: string, directory: string): Promise<void> {
+  const db = new Level(join(directory, 'db'));
+  await db.open();
+  await db.del(key);
+  await db.close();
+}
+
+const losses: readonly (readonly [what: string, key: string, floor: number])[] = [
+  ['waited for another attempt', keys.openKey('A', 0, 4), 3],
+  ['was delivered', keys.deliveredKey('A', 0, 5), 4],
+];
+
+for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
+  [...loss, true] as const,
+  [...loss, false] as const,
+])) {
+  const mark = isMarked ? '' : ', without its mark';
+  t.test(`after an unclean end what ${what} and has no row is owed again${mark} [S6]`, async (t) => {
+    const root = directoryFor(t);
+    const [live, dataDir] = [join(root, 'live'), join(root, 'data')];
+    const directory = join(dataDir, 'store');
+    const store = await open(live);
+    t.teardown(() => store.close());
+    const fence = store.held(0);
+    if (fence === null) throw new Error('no fence');
+    await settled(store, fence);
+    cpSync(live, directory, { recursive: true });
+    await without(key, directory);
+    if (!isMarked) rmSync(join(directory, 'mark'));
+    t.match((await verifyStore(dataDir)).repairs, [`the floor of A goes back to ${floor}`], 'a look says so');
+    const cut = await open(directory);
+    t.strictSame(await cut.floors(), [{ dest: 'A', shard: 0, seq: floor }]);
+    await cut.close();
+    t.strictSame((await verifyStore(dataDir)).repairs, [], 'and then it is mended');
+  });
+}
+
+t.test('after an unclean end that took nothing no floor moves', async (t) => {
+  const root = directoryFor(t);
+  const store = await open(join(root, 'live'));
+  t.teardown(() => store.close());
+  const fence = store.held(0);
+  if (fence === null) throw new Error('no fence');
+  await settled(store, fence);
+  cpSync(join(root, 'live'), join(root, 'copy'), { recursive: true });
+  const again = await open(join(root, 'copy'));
+  t.teardown(() => again.close());
+  t.strictSame(await again.floors(), [{ dest: 'A', shard: 0, seq: 6 }]);
+});
+
+t.test('the mark says that an end was clean, until the store is opened again [F8]', async (t) => {
+  const directory = directoryFor(t);
+  const isClean = async (): Promise<boolean | undefined> => {
+    const mark = await new MarkFile(join(directory, 'mark')).read();
+    return mark === null || mark === 'damaged' ? undefined : mark.clean;
+  };
+  for (const round of [1, 2]) {
+    const store = await open(directory);
+    t.equal(await isClean(), false, `open ${round}`);
+    await append(store);
+    await store.close();
+    t.equal(await isClean(), true, `closed ${round}`);
+  }
 });

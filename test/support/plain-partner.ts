@@ -18,7 +18,7 @@ export interface Reply {
   readonly status?: number;
   readonly body?: unknown;
   /** Sent as it is, instead of an envelope around `body`. */
-  readonly text?: string;
+  readonly text?: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
   /** No answer: the connection is cut. */
   readonly isCut?: true;
@@ -43,7 +43,7 @@ export interface PlainPartnerOptions {
   /** Parties that it holds besides the first. [D16] */
   readonly others?: readonly PartnerParty[];
   /** Answers requests for versions and version details in its own way; as usual when it gives nothing. */
-  readonly discovery?: (received: Received) => Reply | undefined;
+  readonly discovery?: (received: Received) => Reply | undefined | Promise<Reply | undefined>;
 }
 
 export interface PlainPartner {
@@ -60,8 +60,8 @@ export interface PlainPartner {
   /** The hub's token for it, after `register`. */
   hubToken: string;
   register(hub: { url: string; adminToken: string }, settings?: object): Promise<void>;
-  /** The credentials exchange alone, with a new initial token. */
-  registerAgain(initialToken: string): Promise<void>;
+  /** The credentials exchange alone, with a new initial token; `hub` when it never registered there. */
+  registerAgain(initialToken: string, hub?: { url: string }): Promise<void>;
   /** One OCPI call to the hub; throws when the connection fails. */
   call(method: string, path: string, body?: string | object, headers?: Record<string, string>): Promise<Answer>;
   close(): Promise<void>;
@@ -122,7 +122,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     };
     if (path === '/ocpi/versions' || path === '/ocpi/2.2.1') {
       asked.push(call);
-      const told = options.discovery?.(call);
+      const told = await options.discovery?.(call);
       if (told) return told;
     }
     if (path === '/ocpi/versions') return { body: [{ version: '2.2.1', url: `${url}/ocpi/2.2.1` }] };
@@ -155,7 +155,8 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
       const added = await admin(hub, 'POST', '/parties', { roles, ...settings });
       await partner.registerAgain(String(added.initial_token));
     },
-    async registerAgain(initialToken) {
+    async registerAgain(initialToken, hub) {
+      if (hub) hubUrl = hub.url;
       partner.initialToken = initialToken;
       partner.hubToken = initialToken;
       const body = { token: ownToken, url: `${url}/ocpi/versions`, roles };

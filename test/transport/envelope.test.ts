@@ -26,7 +26,7 @@ t.test('every envelope has a status and a timestamp [D2]', async (t) => {
 
 t.test('stored text enters an envelope byte for byte [D17]', async (t) => {
   const text = '{"kwh": 1.500, "name":"\\u00e9"}';
-  t.ok(dataText(text).includes(text));
+  t.ok(String(dataText(text)).includes(text));
   const list = listText([text, '{}']);
   t.type(list, 'string');
   t.ok(String(list).startsWith(`{"data":[${text},{}],`));
@@ -47,6 +47,17 @@ t.test('a large list comes in pieces that make one envelope', async (t) => {
     JSON.parse(all.join('')).data,
     texts.map((text) => JSON.parse(text)),
   );
+});
+
+t.test('a large object comes in pieces that make one envelope, with their length in bytes', async (t) => {
+  const text = JSON.stringify({ fill: `x${'\u{1f50c}'.repeat(100_000)}` });
+  const made = dataText(text);
+  if (typeof made === 'string') throw new Error('in one piece');
+  const all = [...made.pieces];
+  t.ok(all.every((piece) => piece.length <= 64 * 1024));
+  const bytes = Buffer.concat(all.map((piece) => Buffer.from(piece)));
+  t.equal(bytes.length, made.bytes, 'no character is cut in two');
+  t.ok(bytes.toString().startsWith(`{"data":${text},"status_code":1000,`));
 });
 
 t.test("a partner's answer is read, or the reason why it cannot be", async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap';
 import { HubError } from '../../src/domain/errors.ts';
 import { type Budget, rateLimiter } from '../../src/ocpi/limits.ts';
 
-const rates = { listsPerMin: 3, commandsPerMin: 2, otherPerMin: 5 };
+const rates = { listsPerMin: 3, commandsPerMin: 2, exchangesPerMin: 1, otherPerMin: 5 };
 
 function setUp() {
   let now = 1_000_000;
@@ -28,6 +28,7 @@ t.test('a minute grants exactly its number, per party and per list endpoint [D35
   t.equal(granted('NL-EMS', 'list:locations', 10), 3);
   t.equal(granted('NL-EMS', 'list:sessions', 10), 3);
   t.equal(granted('NL-EMS', 'commands', 10), 2);
+  t.equal(granted('NL-EMS', 'exchanges', 10), 1);
   t.equal(granted('NL-EMS', 'other', 10), 5);
   t.equal(granted('DE-EMS', 'list:locations', 10), 3);
 });

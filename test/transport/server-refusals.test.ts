@@ -39,6 +39,7 @@ const credentials: Record<string, Omit<Credential, 'token'>> = {
 
 const hub = {
   publicUrl: 'https://hub.example',
+  suspendedAt: () => null,
   authenticate: (token: string) => {
     const credential = credentials[token];
     return credential ? { ...credential, token } : null;
@@ -65,7 +66,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000)
     ocpiServer(hub, {
       log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
       pages: { pageDefault: 100, pageMax: 1000 },
-      rates: { listsPerMin: 2, commandsPerMin: 2, otherPerMin: 6000 },
+      rates: { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 },
       admission: roomy,
       now: () => 0,
     }),
@@ -206,6 +207,21 @@ t.test('an unknown path is 404 in an envelope [D2]', async (t) => {
   t.equal((await call('GET', '/ocpi/versions/?x=1', { token })).http, 200);
 });
 
+t.test('percent-encoding leads to no door: the first two segments count as they are sent', async (t) => {
+  const { call } = await startServer(t);
+  const token = 'cpo-token';
+  const notFound = { http: 404, envelope: { status_code: 2000, status_message: 'Not found' } };
+  for (const path of ['/%6fcpi/versions', '/ocpi/%76ersions', '/ocpi/%32.2.1', '/ocpi%2fversions', '/%6Fcpi/%zz']) {
+    t.match(await call('GET', path, { token }), notFound, path);
+    t.match(await call('GET', path), invalidToken, `${path} without a token`);
+  }
+  t.equal((await call('GET', '/ocpi/versions?x=%6f', { token })).http, 200, 'a query may be encoded');
+  t.not(
+    (await call('GET', '/ocpi/2.2.1/tokens/NL/EMS/%55', { token: 'emsp-token' })).envelope.status_message,
+    'Not found',
+  );
+});
+
 t.test('the ids of a request are echoed, on refusals too, and minted when absent [D14]', async (t) => {
   const { call } = await startServer(t);
   const headers = { 'X-Request-ID': 'req-1', 'X-Correlation-ID': 'corr-1' };
@@ -233,7 +249,7 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
     throw new HubError('unavailable', { retryAfterS: 3 });
   });
   const log = { info: () => {}, error: () => {} };
-  const rates = { listsPerMin: 1, commandsPerMin: 1, otherPerMin: 1 };
+  const rates = { listsPerMin: 1, commandsPerMin: 1, exchangesPerMin: 1, otherPerMin: 1 };
   await app.register(
     ocpiServer(hub, { log, pages: { pageDefault: 1, pageMax: 1 }, rates, admission: roomy, now: () => 0 }),
   );

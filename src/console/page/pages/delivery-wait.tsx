@@ -21,9 +21,14 @@ function reasonOf({ receiver, due_at, attempts }: DeliveryView, party: PartyView
   const circuit = party?.circuits.find(({ circuit }) => circuit === 'async');
   if (party?.settings.paused) return `It waits: an operator has paused deliveries to ${receiver}. `;
   if (circuit?.state === 'open') {
+    const { failures } = circuit;
+    const why =
+      failures > 0
+        ? `${receiver} failed ${count(failures)} times in a row, so its circuit is open`
+        : `the circuit of ${receiver} is open`;
     return (
       <>
-        It waits: {receiver} failed {count(circuit.failures)} times in a row, so its circuit is open
+        It waits: {why}
         {circuit.until !== null && (
           <>
             ; it is tried again <Until instantMs={Date.parse(circuit.until)} />

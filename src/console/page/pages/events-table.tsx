@@ -9,7 +9,7 @@ import { pathWith } from '../data/api.ts';
 import { Table } from '../parts/fields.tsx';
 import { Instant } from '../parts/time.tsx';
 
-const columns = ['Event', 'At', 'Type', 'Party', 'About', 'Request'];
+const columns = ['Event', 'At', 'Type', 'By', 'About', 'Request'];
 
 /** An event never changes, so neither does its row. */
 const rows = new WeakMap<EventView, VNode>();
@@ -35,7 +35,7 @@ export function EventTable({ events, isOldestFirst }: { events: readonly EventVi
 
 function EventRow({ event }: { event: EventView }) {
   const [isOpen, setOpen] = useState(false);
-  const { seq, at, type, party, object, correlation_id } = event;
+  const { seq, at, type, by, party, object, correlation_id } = event;
   return (
     <>
       <tr data-row>
@@ -56,7 +56,7 @@ function EventRow({ event }: { event: EventView }) {
         <td>
           <span class="chip">{type}</span>
         </td>
-        <td class="mono">{party ?? <span class="quiet">–</span>}</td>
+        <td class="mono">{by === 'partner' && party !== null ? party : <span class="quiet">{by}</span>}</td>
         <td class="about">
           {object === null ? (
             about(event)
@@ -86,8 +86,8 @@ function EventRow({ event }: { event: EventView }) {
 }
 
 const telling = [
-  ...['command', 'result', 'delivery', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state'],
-  ...['from', 'to', 'allowed', 'note', 'id'],
+  ...['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state'],
+  ...['from', 'to', 'allowed', 'note'],
 ];
 
 const wordsOf = ({ data }: EventView) => (data ?? {}) as Readonly<Record<string, unknown>>;
@@ -97,9 +97,11 @@ function keyOf(event: EventView): string {
   return typeof module === 'string' ? `${module}/${event.object}` : (event.object ?? '');
 }
 
-/** The object, or what else its data says in short. */
+/** What it is about, and what its data says of that in short. */
 function about(event: EventView): string {
   const words = wordsOf(event);
-  if (event.object !== null) return [words.method, words.module, event.object].filter(Boolean).join(' ');
-  return telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : [])).join(' · ');
+  if (event.type.startsWith('object.')) return [words.method, words.module, event.object].filter(Boolean).join(' ');
+  return [event.about, ...telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []))].join(
+    ' · ',
+  );
 }

@@ -16,7 +16,7 @@ const names = ['type', 'party', 'object', 'correlation_id', 'first'] as const;
 type Values = Readonly<Record<(typeof names)[number], string>>;
 
 const types = [
-  ...['object', 'object.put', 'object.patched', 'object.deleted', 'object.resent'],
+  ...['object', 'object.put', 'object.patched', 'object.deleted', 'object.resent', 'object.missed'],
   ...['delivery', 'delivery.dead', 'delivery.redriven', 'token.authorized'],
   ...[
     'command',
@@ -163,7 +163,9 @@ function Found({ tail, isOldestFirst, isFiltered }: FoundProps) {
         <Empty
           title={isFiltered ? 'No event fits this filter' : 'Nothing has happened yet'}
           hint={
-            isFiltered ? 'What fits stands here as soon as it happens.' : 'The first one comes with the first partner.'
+            isFiltered
+              ? 'Events that fit are shown here as they happen.'
+              : 'The first one comes with the first partner.'
           }
         />
       )}

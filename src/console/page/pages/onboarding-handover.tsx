@@ -38,13 +38,18 @@ export function Handover({ party, token: told }: HandoverProps) {
           {data && <Copied label="first call to try" text={`curl -H '${header}' ${data.versions_url}`} />}
         </>
       )}
-      {token === null && isExpected && <Issue party={party} onIssued={setIssued} />}
-      {token === null && !isExpected && <p>It is connected: its initial token is spent.</p>}
+      {token === null && <Issue party={party} isExpected={isExpected} onIssued={setIssued} />}
     </div>
   );
 }
 
-function Issue({ party, onIssued }: { party: PartyView; onIssued: (token: string) => void }) {
+interface IssueProps {
+  readonly party: PartyView;
+  readonly isExpected: boolean;
+  readonly onIssued: (token: string) => void;
+}
+
+function Issue({ party, isExpected, onIssued }: IssueProps) {
   const { isRunning, run } = useAction(async () => {
     const { initial_token } = await call<{ initial_token: string }>('POST', `/parties/${party.id}/initial-token`);
     onIssued(initial_token);
@@ -52,13 +57,19 @@ function Issue({ party, onIssued }: { party: PartyView; onIssued: (token: string
   });
   return (
     <>
-      <p>Its initial token was shown when it was added and cannot be shown again.</p>
+      <p>
+        {isExpected
+          ? 'Its initial token was shown when it was added and cannot be shown again.'
+          : 'It is connected: its initial token is spent.'}
+      </p>
       {mayAct.value && (
         <div class="row">
           <button type="button" disabled={isRunning} onClick={() => run()}>
             Issue a new one
           </button>
-          <span class="quiet">The one before stops working.</span>
+          <span class="quiet">
+            {isExpected ? 'The one before stops working.' : 'It goes on as it is until it has registered with it.'}
+          </span>
         </div>
       )}
     </>

@@ -7,7 +7,7 @@ import type { OrphanView } from '../../../hub/operator.ts';
 import { useAction } from '../data/action.ts';
 import type { Watch } from '../data/actors.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
-import { useQuery } from '../data/query.ts';
+import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -17,6 +17,7 @@ import { Asked, Empty } from '../parts/states.tsx';
 import { Instant, Since, Until } from '../parts/time.tsx';
 
 const shownMax = 200;
+const everyMs = 5_000;
 const kinds: Readonly<Record<string, string>> = {
   stop_without_complete: 'stopped, never COMPLETED',
   complete_without_cdr: 'COMPLETED, no CDR',
@@ -31,7 +32,7 @@ const hints: Readonly<Record<string, string>> = {
 export function Orphans() {
   const watch = useWatch({ kinds: ['orphan-stop', 'orphan-cdr'] });
   const [{ state }, change] = useFilters(['state']);
-  const query = useQuery<Page<OrphanView>>(pathWith('/orphans', { state, limit: shownMax }), 5_000);
+  const query = useCases(state);
   useReload(watch, query.reload);
 
   return (
@@ -65,6 +66,25 @@ export function Orphans() {
       </Asked>
     </>
   );
+}
+
+/** Without a state all cases, and behind them the watches, which are no cases yet. */
+function useCases(state: string): Queried<Page<OrphanView>> {
+  const cases = useQuery<Page<OrphanView>>(pathWith('/orphans', { state, limit: shownMax }), everyMs);
+  const path = state === '' ? pathWith('/orphans', { state: 'GRACE', limit: shownMax }) : null;
+  const watches = useQuery<Page<OrphanView>>(path, everyMs);
+  const [reloadCases, reloadWatches] = [cases.reload, watches.reload];
+  const reload = useCallback(() => {
+    reloadCases();
+    reloadWatches();
+  }, [reloadCases, reloadWatches]);
+  if (path === null || !cases.data) return cases;
+  const { items, next_cursor } = cases.data;
+  const data = {
+    items: [...items, ...(watches.data?.items ?? [])],
+    next_cursor: next_cursor ?? watches.data?.next_cursor ?? null,
+  };
+  return { data, error: cases.error ?? watches.error, isLoading: cases.isLoading, reload };
 }
 
 interface CaseListProps {

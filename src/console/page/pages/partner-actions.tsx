@@ -47,18 +47,16 @@ export function PartnerActions({ party, reload }: ActionsProps) {
       <button type="button" disabled={pause.isRunning} onClick={() => pause.run(!settings.paused)}>
         {settings.paused ? 'Resume deliveries' : 'Pause deliveries'}
       </button>
-      {!isRegistered && (
-        <button type="button" onClick={() => setAsking('token')}>
-          New initial token
-        </button>
-      )}
+      <button type="button" onClick={() => setAsking('token')}>
+        New initial token
+      </button>
       {status !== 'SUSPENDED' && (
         <button type="button" class="danger" onClick={() => setAsking('suspend')}>
           Suspend
         </button>
       )}
       {asking === 'suspend' && <Suspend party={party} reload={reload} onClose={() => setAsking(null)} />}
-      {asking === 'token' && <NewToken party={party} onClose={() => setAsking(null)} />}
+      {asking === 'token' && <NewToken party={party} isRegistered={isRegistered} onClose={() => setAsking(null)} />}
     </div>
   );
 }
@@ -91,7 +89,13 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
   );
 }
 
-function NewToken({ party: { id }, onClose }: { party: PartyView; onClose: () => void }) {
+interface NewTokenProps {
+  readonly party: PartyView;
+  readonly isRegistered: boolean;
+  readonly onClose: () => void;
+}
+
+function NewToken({ party: { id }, isRegistered, onClose }: NewTokenProps) {
   const [token, setToken] = useState<string | null>(null);
   const { isRunning, run } = useAction(async () => {
     const { initial_token } = await call<{ initial_token: string }>('POST', `/parties/${id}/initial-token`);
@@ -103,7 +107,10 @@ function NewToken({ party: { id }, onClose }: { party: PartyView; onClose: () =>
       <div class="stack">
         {token === null ? (
           <>
-            <p>A new token takes the place of the one before, which stops working at once. It is shown once.</p>
+            <p>
+              A new initial token takes the place of the one before, which stops working at once. It is shown once.
+              {isRegistered ? ` ${id} goes on as it is until it has registered with it; its hub token then ends.` : ''}
+            </p>
             <div class="row">
               <button type="button" class="main" disabled={isRunning} onClick={() => run()}>
                 Issue a new token

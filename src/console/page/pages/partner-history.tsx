@@ -1,5 +1,5 @@
 /**
- * What happened to a partner of late: transitions as they are seen, and below them what the log recorded before.
+ * What happened to a partner lately: transitions as they are seen, and below them what the log recorded before.
  */
 import { Link } from 'wouter-preact';
 import type { EventView } from '../../../hub/operator.ts';
@@ -35,7 +35,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
         <Link href={`/events?party=${id}`}>Events</Link>
       </header>
       {lines.length === 0 ? (
-        <Empty title="Nothing happened of late" hint="What happens from now on is shown here as it happens." />
+        <Empty title="No recent transitions" hint="What happens from now on is shown here as it happens." />
       ) : (
         <Table caption="Last transitions" columns={['Time', 'Event', 'From → to']}>
           {lines.map((line) => (
@@ -65,12 +65,13 @@ function lineOf(kind: string, { at: instant, event, from, to }: Transition, numb
   return { key, at: new Date(instant).toISOString(), event: event ?? '', from: only(before), to: only(after) };
 }
 
-/** Recorded facts of the connection, newest first, as they stood when the page was opened. */
+/** Recorded facts of the connection and the circuits, newest first, as they stood when the page was opened. */
 function useRecorded(id: string): Line[] {
-  const path = pathWith('/events', { party: id, type: 'partner', order: 'newest', limit: shownMax });
+  const path = pathWith('/events', { about: `partner:${id}`, order: 'newest', limit: shownMax });
   const { data } = useQuery<Page<EventView>>(path);
-  return (data?.items ?? []).map(({ seq, at: instant, type, data: of }) => {
-    const reason = (of as { reason?: string } | null)?.reason ?? '';
-    return { key: `event ${seq}`, at: instant, event: type, from: '', to: reason };
+  return (data?.items ?? []).map(({ seq, at: instant, type, by, data: of }) => {
+    const { circuit, reason } = of as { circuit?: string; reason?: string };
+    const to = [circuit, reason ?? (by === 'operator' && 'by an operator')].filter(Boolean).join(': ');
+    return { key: `event ${seq}`, at: instant, event: type, from: '', to };
   });
 }

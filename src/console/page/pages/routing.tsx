@@ -13,6 +13,10 @@ import { Choice, Table, TextFilter, useFilters } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import '../style/routing.css';
 
+interface Released {
+  readonly released: number;
+}
+
 interface Rule {
   readonly emsp: string;
   readonly cpo: string;
@@ -116,15 +120,20 @@ function Rules({ items, onDone, onExplain }: RulesProps) {
   );
 }
 
+const fromNowOn = (emsp: string, cpo: string) => `${emsp} gets what ${cpo} sends from now on.`;
+
+const keptWords = (released: number) =>
+  released === 0 ? 'No session or CDR was kept for it.' : `Kept sessions and CDRs that are on their way: ${released}.`;
+
 function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 'items'>) {
   const { emsp, cpo, active } = rule;
   const [isRemoving, setRemoving] = useState(false);
   const path = `/routes/${emsp}/${cpo}`;
   const toggle = useAction(
     useCallback(async () => {
-      await call<Rule>('PUT', path, { active: !active });
+      const { released } = await call<Rule & Released>('PUT', path, { active: !active });
       onDone();
-      return active ? `${emsp} gets nothing of ${cpo} any more.` : `${emsp} gets what ${cpo} sends from now on.`;
+      return active ? `${emsp} gets nothing of ${cpo} any more.` : `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
     }, [path, active, emsp, cpo, onDone]),
   );
   const remove = useAction(
@@ -180,9 +189,10 @@ function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
   const add = useAction(
     useCallback(
       async (emsp: string, cpo: string) => {
-        await call<Rule>('PUT', `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`, { active: true });
+        const path = `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`;
+        const { released } = await call<Rule & Released>('PUT', path, { active: true });
         onDone();
-        return `${emsp} gets what ${cpo} sends from now on. What is stored already it gets by a pull or a resync.`;
+        return `${fromNowOn(emsp, cpo)} ${keptWords(released)} Locations and tariffs it gets by a pull or a resync.`;
       },
       [onDone],
     ),

@@ -1,0 +1,118 @@
+/**
+ * Partners whose server knows a path only with a slash at its end, or only without, and redirects from the other form. [D55]
+ *
+ * T1  A call is sent as it was given, unless its endpoint is known to want the other form.
+ * T2  Followed is a 307 or 308 to the same origin, query and path but for the slash at its end: once, with the same method, body and
+ *     token, within the call's time. Servers write escapes anew, so decoded paths are compared, in which an encoded slash stays different.
+ *     What is sent is the path of the call with the slash or without it, never the redirect's.
+ * T3  The form that met a 2xx is remembered per endpoint and depth below it, because servers route by depth. Memory is all it takes: after
+ *     a restart each costs one round trip more, once.
+ * T4  A remembered form that nobody serves any more costs no delivery: after a 404 that is not OCPI's, a call that may be sent again is
+ *     sent as it was given. One that may not ends with the 404, and the form is forgotten, so the next one learns it anew.
+ */
+import type { OutboundCall } from '../hub/ports.ts';
+import { readEnvelope } from '../transport/envelope.ts';
+import type { Answer, Met } from './outcome.ts';
+
+type Meet = (call: OutboundCall) => Promise<Met> | Met;
+
+/** Endpoints of all partners, at a few depths each; beyond it all are forgotten and learned again. */
+const knownMax = 10_000;
+
+/** Meets each call in the form that its endpoint wants. One per client. */
+export function followingSlashes(meet: Meet): Meet {
+  /** Whether paths end with a slash, by `placeOf`. */
+  const known = new Map<string, boolean>();
+
+  function inKnownForm(call: OutboundCall): OutboundCall {
+    const place = known.size > 0 ? placeOf(call) : null;
+    const wantsSlash = place === null ? undefined : known.get(place);
+    if (wantsSlash === undefined) return call;
+    const url = inForm(call.url, wantsSlash);
+    return url === call.url ? call : { ...call, url };
+  }
+
+  async function again(call: OutboundCall, url: string, startedAt: number): Promise<Met> {
+    const timeoutMs = call.timeoutMs - (performance.now() - startedAt);
+    if (timeoutMs <= 0) return { kind: 'timeout', status: null, error: null };
+    const met = await meet({ ...call, url, timeoutMs });
+    const place = placeOf(call);
+    if (isServed(met) && place !== null) {
+      if (known.size >= knownMax) known.clear();
+      known.set(place, pathOf(url).endsWith('/'));
+    }
+    return met;
+  }
+
+  async function settled(call: OutboundCall, sent: OutboundCall, first: Promise<Met> | Met): Promise<Met> {
+    const startedAt = performance.now();
+    const met = await first;
+    if (met.kind !== 'answer') return met;
+    const other = otherForm(sent.url, met);
+    if (other !== null) return again(call, other, startedAt);
+    if (sent === call || met.status !== 404 || readEnvelope(met.text).ok) return met;
+    if (!call.resend) {
+      const place = placeOf(call);
+      if (place !== null) known.delete(place);
+      return met;
+    }
+    const asGiven = await again(call, call.url, startedAt);
+    return isServed(asGiven) ? asGiven : met;
+  }
+
+  return (call) => {
+    const sent = inKnownForm(call);
+    return settled(call, sent, meet(sent));
+  };
+}
+
+const isServed = (met: Met): boolean => met.kind === 'answer' && met.status >= 200 && met.status < 300;
+
+/** The same URL with or without the slash, when that is all that a redirect asks for; else null. */
+function otherForm(url: string, { status, headers }: Answer): string | null {
+  const to = status === 307 || status === 308 ? headers.location : undefined;
+  if (typeof to !== 'string' || !URL.canParse(to, url)) return null;
+  const [own, next] = [new URL(url), new URL(to, url)];
+  if (next.origin !== own.origin || next.search !== own.search) return null;
+  const [asked, wanted] = [decodedPath(own.pathname), decodedPath(next.pathname)];
+  if (wanted === `${asked}/`) return `${own.origin}${own.pathname}/${own.search}`;
+  return asked === `${wanted}/` ? `${own.origin}${own.pathname.slice(0, -1)}${own.search}` : null;
+}
+
+/** A path with its escapes decoded, but for those of `/` and `%`, so paths whose segments differ stay different. */
+function decodedPath(path: string): string {
+  return path.replaceAll(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+    try {
+      return decodeURIComponent(escapes).replaceAll(/[%/]/g, encodeURIComponent);
+    } catch {
+      return escapes;
+    }
+  });
+}
+
+/** Without query and fragment. */
+const pathOf = (url: string): string => url.slice(0, endOfPath(url));
+
+function endOfPath(url: string): number {
+  const end = url.search(/[?#]/);
+  return end < 0 ? url.length : end;
+}
+
+function bare(path: string): string {
+  let end = path.length;
+  while (path[end - 1] === '/') end--;
+  return path.slice(0, end);
+}
+
+function inForm(url: string, wantsSlash: boolean): string {
+  const end = endOfPath(url);
+  return `${bare(url.slice(0, end))}${wantsSlash ? '/' : ''}${url.slice(end)}`;
+}
+
+/** An endpoint and how deep below it the URL lies; null where nothing is remembered. */
+function placeOf({ endpoint, url }: OutboundCall): string | null {
+  if (endpoint === undefined) return null;
+  const [base, path] = [bare(pathOf(endpoint)), bare(pathOf(url))];
+  if (path !== base && !path.startsWith(`${base}/`)) return null;
+  return `${path.slice(base.length).split('/').length} ${base}`;
+}

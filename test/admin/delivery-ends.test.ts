@@ -1,0 +1,107 @@
+/**
+ * A delivery that ends while it is listed: a list by state never shows it in a state that it never had.
+ */
+import t from 'tap';
+import type { RunningHub } from '../../src/main.ts';
+import type { DeliveryRow } from '../../storage/contract.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+
+const refused = { status: 404, text: '{"status_code":2003}' };
+
+/** Something that happens once, and tells that it did. */
+function gate(): { readonly open: () => void; readonly opened: Promise<void> } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { open: () => open(), opened };
+}
+
+/** The eMSP refuses the one session that it is owed, once it may answer. */
+async function aboutToDie(t: Parameters<typeof hubFor>[0]) {
+  const hub = await hubFor(t);
+  const answer = gate();
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer.opened.then(() => refused) });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await eventually('the eMSP is asked', () => emsp.received.length === 1);
+  const [pending] = await itemsOf(hub, '/deliveries');
+  t.match(pending, { state: 'PENDING', receiver: 'NL-EMS' });
+  const id = String(pending?.id);
+  return { hub, answer, id, stateNow: async () => (await admin(hub, 'GET', `/deliveries/${id}`)).state };
+}
+
+/** Does something when the row of a delivery was looked up once and found missing, before the caller has the answer. */
+function afterLooking({ created }: RunningHub, work: () => Promise<void>): () => boolean {
+  const { store } = created.core;
+  const look = store.delivery;
+  let isDone = false;
+  store.delivery = async (...of): Promise<DeliveryRow | null> => {
+    const row = await look.call(store, ...of);
+    if (row === null && !isDone) {
+      isDone = true;
+      await work();
+    }
+    return row;
+  };
+  return () => isDone;
+}
+
+for (const query of ['?state=DELIVERED', '?state=DELIVERED&receiver=NL-EMS&limit=1']) {
+  t.test(`/deliveries${query} lists nothing that its receiver refuses at that moment`, async (t) => {
+    const { hub, answer, stateNow } = await aboutToDie(t);
+    const hasEnded = afterLooking(hub, async () => {
+      answer.open();
+      await eventually('it is dead', async () => (await stateNow()) === 'DEAD');
+    });
+    t.strictSame((await admin(hub, 'GET', `/deliveries${query}`)).items, []);
+    t.ok(hasEnded(), 'it ended between the looks');
+    t.match(await itemsOf(hub, '/deliveries?state=DEAD'), [{ state: 'DEAD' }]);
+  });
+}
+
+t.test(
+  'a delivery that dies while it is shown is shown as dead, and a replay of what was delivered omits it',
+  async (t) => {
+    const { hub, answer, id, stateNow } = await aboutToDie(t);
+    const hasEnded = afterLooking(hub, async () => {
+      answer.open();
+      await eventually('it is dead', async () => (await stateNow()) === 'DEAD');
+    });
+    const plan = await admin(hub, 'POST', '/redrive', { filter: { state: 'DELIVERED' }, dry_run: true });
+    t.match(plan, { matched: 0 });
+    t.ok(hasEnded());
+    t.match(await admin(hub, 'GET', `/deliveries/${id}`), { state: 'DEAD' });
+  },
+);
+
+t.test('to a peer a delivery is pending until its end can be read in the store', async (t) => {
+  const { hub, answer } = await aboutToDie(t);
+  const { created } = hub;
+  const { store } = created.core;
+  const written = gate();
+  const settle = store.settle;
+  const held: string[] = [];
+  store.settle = async (fence, rows, floors) => {
+    if (rows.length > 0) {
+      held.push(...rows.map(({ state }) => state));
+      await written.opened;
+    }
+    return settle.call(store, fence, rows, floors);
+  };
+  const [delivery] = await itemsOf(hub, '/deliveries');
+  const asked = { shard: 0, seq: Number(delivery?.seq), receiver: 'NL-EMS' };
+  t.match(await created.answer('isPending', asked), { value: true }, 'it is on its way');
+  answer.open();
+  await eventually('its end is to be written', () => held.includes('DEAD'));
+  t.equal(await store.delivery('NL-EMS', 0, asked.seq), null, 'and cannot be read yet');
+  t.match(await created.answer('isPending', asked), { value: true });
+  written.open();
+  await eventually('it can be read', async () => (await store.delivery('NL-EMS', 0, asked.seq))?.state === 'DEAD');
+  await eventually('then it is not pending', async () => {
+    const { value } = (await created.answer('isPending', asked)) as { value: boolean };
+    return !value;
+  });
+});

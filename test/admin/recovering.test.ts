@@ -1,0 +1,104 @@
+/**
+ * What a hub answers between listening and having back everything that is recorded: pages, health and metrics at once, the rest 503 in
+ * the form of its door. The hub of these tests listens and begins to recover only on command.
+ */
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { assemble } from '../../src/assembly.ts';
+import { loadConfig } from '../../src/config.ts';
+import { createLog } from '../../src/log.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { directoryFor } from '../support/directory.ts';
+
+const adminToken = 'admin-token-of-a-hub-that-recovers';
+
+async function listening(t: Test) {
+  const dataDir = directoryFor(t);
+  const env = { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_ADMIN_TOKEN: adminToken };
+  const config = loadConfig({ env, flags: {} });
+  const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'recovering' });
+  t.teardown(() => store.close());
+  const hub = await assemble(store, config, {
+    ...{ log: createLog(config.logLevel), random: Math.random, metrics: createMetrics('0'), publicUrl: () => url },
+    clock: {
+      now: () => Date.now(),
+      setTimeout: (fn, timeoutMs) => setTimeout(fn, timeoutMs),
+      clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout),
+    },
+  });
+  t.teardown(() => hub.close(0));
+  const url: string = await hub.app.listen({ host: '127.0.0.1', port: 0 });
+  const authorization = `Bearer ${adminToken}`;
+  const ask = (path: string, init: RequestInit = {}) =>
+    fetch(url + path, { redirect: 'manual', headers: { authorization }, ...init });
+  const recover = async () => {
+    await hub.created.begin();
+    await hub.gain(new Set(Object.keys(store.health().heads).map(Number)));
+  };
+  return { ask, recover };
+}
+
+t.test('a hub that recovers answers pages, health and metrics at once', async (t) => {
+  const { ask } = await listening(t);
+  for (const path of ['/console/', '/console/parties/NL-CPO', '/admin/docs']) {
+    const page = await ask(path);
+    t.equal(page.status, 200, path);
+    t.match(page.headers.get('content-type'), /^text\/html/);
+    t.match(await page.text(), /<html/);
+  }
+  const root = await ask('/');
+  t.equal(root.status, 302);
+  t.equal(root.headers.get('location'), '/console/', 'the address of the hub leads to the console');
+  t.equal((await ask('/', { method: 'HEAD' })).status, 302);
+  t.equal((await ask('/healthz')).status, 200);
+  const metrics = await ask('/metrics');
+  t.equal(metrics.status, 200);
+  t.match(await metrics.text(), /^ocpi_hub_ready 0$/m);
+});
+
+t.test(
+  'a hub that recovers refuses what needs the log with 503 in the form of the door, and says when to come again',
+  async (t) => {
+    const { ask, recover } = await listening(t);
+    const form = async (path: string, init?: RequestInit) => {
+      const answer = await ask(path, init);
+      t.equal(answer.status, 503, path);
+      t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/, `${path} has Retry-After`);
+      return { type: answer.headers.get('content-type'), body: (await answer.json()) as object };
+    };
+    for (const path of ['/admin/v1/status', '/admin/v1/openapi.json', '/admin/v1/nothing', '/admin/v1']) {
+      const { type, body } = await form(path);
+      t.match(type, /^application\/problem\+json/);
+      t.match(body, { status: 503, title: 'Unavailable', detail: /recovering/, instance: path });
+    }
+    for (const path of ['/ocpi/versions', '/ocpi/nothing', '/ocpi/']) {
+      const { type, body } = await form(path);
+      t.match(type, /^application\/json/);
+      t.match(body, { status_code: 3000, status_message: 'Temporarily unavailable', timestamp: /Z$/ });
+    }
+    await form('/ocpi/2.2.1/sessions/NL/CPO/S1', { method: 'PUT', body: '{}' });
+    t.match((await form('/readyz')).body, { status: 'not ready', store: 'open', reason: 'recovering' });
+
+    await recover();
+    t.match(await (await ask('/readyz')).json(), { status: 'ready' });
+    t.equal((await ask('/admin/v1/status')).status, 200);
+    t.equal((await ask('/ocpi/versions')).status, 401, 'the door asks for the token of a partner');
+  },
+);
+
+t.test('what no door knows is a problem, whether the hub recovers or not', async (t) => {
+  const { ask, recover } = await listening(t);
+  const look = async () => {
+    for (const path of ['/nothing', '/admin', '/%zz']) {
+      const answer = await ask(path);
+      t.equal(answer.status, 404, path);
+      t.match(answer.headers.get('content-type'), /^application\/problem\+json/);
+      t.match(await answer.json(), { status: 404, title: 'Not found', type: 'urn:ocpi-hub:problem:not-found' });
+    }
+  };
+  await look();
+  await recover();
+  await look();
+  t.equal((await ask('/')).headers.get('location'), '/console/');
+});

@@ -1,0 +1,123 @@
+/**
+ * The hub as it is started by hand: by `npm start` and `npm run demo`, and on a terminal. Scripts that go before them are left out: they
+ * would build what other tests run.
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { builtHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { eventually } from '../support/plain-partner.ts';
+
+interface Run {
+  readonly child: ChildProcess;
+  readonly output: { text: string };
+  readonly dataDir: string;
+  /** Exit code and signal, once nobody writes to its output any more. */
+  readonly ended: Promise<unknown[]>;
+}
+
+/** In a process group of its own, which ends with the test. */
+function run(t: Test, [program = '', ...args]: readonly string[], env: Record<string, string> = {}): Run {
+  const directory = directoryFor(t);
+  const dataDir = join(directory, 'data');
+  const own = { HOME: directory, npm_config_update_notifier: 'false', TERM: 'dumb', HUB_PORT: '0' };
+  const child = spawn(program, args, {
+    env: { PATH: process.env.PATH, ...own, HUB_DATA_DIR: dataDir, ...env },
+    detached: true,
+  });
+  t.teardown(() => killGroup(child));
+  const output = { text: '' };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output.text += text));
+  }
+  return { child, output, dataDir, ended: once(child, 'close') };
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+async function printed({ child, output }: Run, text: RegExp): Promise<void> {
+  await eventually(`it prints ${text}`, () => {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended: ${output.text}`);
+    return text.test(output.text);
+  });
+}
+
+const npm = (...words: string[]) => ['npm', ...words, '--ignore-scripts'];
+/** On a terminal of its own; its exit code is the command's. */
+const onTerminal = (command: readonly string[]) => ['script', '-qefc', `exec ${command.join(' ')}`, '/dev/null'];
+const ctrlC = '\u0003';
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  t.test(`npm start passes ${signal} on: the hub closes its store, and npm ends with 0 after it`, async (t) => {
+    const started = run(t, npm('start'));
+    await printed(started, /^ocpi-hub listening on /m);
+    started.child.kill(signal);
+    // What it left behind would hold its output.
+    if (!t.strictSame(await once(started.child, 'exit'), [0, null])) return;
+    await started.ended;
+    t.match(started.output.text, /"state":"closed"/, 'the hub is gone, and its store was closed');
+    const verified = spawnSync(process.execPath, [...builtHub.slice(1, 2), 'store', 'verify', started.dataDir]);
+    t.equal(verified.status, 0, verified.stderr.toString());
+  });
+}
+
+t.test('npm run demo passes SIGTERM on: hub and partners end, and npm with 0 after them', async (t) => {
+  const started = run(t, npm('run', 'demo'));
+  await printed(started, /the hub is at/);
+  started.child.kill('SIGTERM');
+  if (t.strictSame(await once(started.child, 'exit'), [0, null])) await started.ended;
+});
+
+t.test(
+  'on a terminal serve says where the console is and where the admin token, and Ctrl-C ends it with 0',
+  async (t) => {
+    for (const [env, token] of [
+      [{}, /^ {2}admin token {2}in \/.*\/data\/admin-token$/m],
+      [
+        { HUB_ADMIN_TOKEN: 'a-token-that-nobody-guesses-0123456789' },
+        /^ {2}admin token {2}the one in HUB_ADMIN_TOKEN$/m,
+      ],
+    ] as const) {
+      const started = run(t, onTerminal(builtHub), env);
+      await printed(started, /admin token [^\n]*\n/);
+      const said = started.output.text.replaceAll('\r', '');
+      const [, url] = /^ocpi-hub listening on (\S+)$/m.exec(said) ?? [];
+      t.match(said, `\n  console      ${url}/console/\n`);
+      t.match(said, token);
+      t.notMatch(said, 'nobody-guesses', 'the token itself stays unsaid');
+      started.child.stdin?.write(ctrlC);
+      t.strictSame(await started.ended, [0, null]);
+    }
+  },
+);
+
+t.test('the console of a hub that listens on all addresses is shown at one that a browser can open', async (t) => {
+  for (const [host, shown] of [
+    ['0.0.0.0', '127.0.0.1'],
+    ['::', '[::1]'],
+  ] as const) {
+    const started = run(t, onTerminal(builtHub), { HUB_HOST: host });
+    await printed(started, /admin token [^\n]*\n/);
+    const said = started.output.text.replaceAll('\r', '');
+    const [, port] = /^ocpi-hub listening on http:\S+:(\d+)$/m.exec(said) ?? [];
+    t.match(said, `\n  console      http://${shown}:${port}/console/\n`);
+    started.child.stdin?.write(ctrlC);
+    t.strictSame(await started.ended, [0, null]);
+  }
+});
+
+t.test('Ctrl-C at npm start, which reaches the hub twice, is one request to stop', async (t) => {
+  const started = run(t, onTerminal(npm('start')));
+  await printed(started, /admin token [^\n]*\n/);
+  started.child.stdin?.write(ctrlC);
+  t.strictSame(await started.ended, [0, null]);
+  t.match(started.output.text, 'the store changed its state', 'the store was closed');
+});

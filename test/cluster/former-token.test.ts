@@ -1,0 +1,48 @@
+/** A rotation on several nodes: both tokens are known on every node, and the end of the former one, too, whichever node dies meanwhile. */
+import t from 'tap';
+import { partnerFor } from '../support/hub-in-process.ts';
+import { ocpi } from '../support/ocpi-call.ts';
+import { eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { type Node, skip, startNodes } from './nodes.ts';
+import { partiesOn, shared, untilShared } from './shares.ts';
+
+const credentials = '/2.2.1/credentials';
+
+t.test('both tokens of a rotation are found on every node until the new one is used [D73]', { skip }, async (t) => {
+  const server = await startPostgres(t);
+  const nodes = await startNodes(t, server, 'former', { env: { HUB_PROBE_INTERVAL_S: '1000000' }, more: shared });
+  await untilShared(nodes);
+  const [, dying] = nodes.all as [Node, Node];
+  const next = await partiesOn(server, 'former', dying);
+  const rotated = async () => {
+    const partner = await partnerFor(t, nodes, { countryCode: 'NL', role: 'CPO', partyId: next() });
+    const { json } = await ocpi(nodes, 'PUT', credentials, {
+      token: partner.hubToken,
+      body: {
+        ...{ token: partner.token, url: `${partner.url}/ocpi/versions` },
+        roles: [{ role: 'CPO', country_code: 'NL', party_id: partner.id.slice(3) }],
+      },
+    });
+    return { partner, token: (json.data as { token: string }).token };
+  };
+  const statuses = (token: string, at: readonly Node[] = nodes.all) =>
+    Promise.all(at.map(async (node) => (await ocpi(node, 'GET', credentials, { token })).status));
+  const formerOf = ({ partner }: { partner: PlainPartner }) => partner.hubToken;
+
+  const [used, unused] = [await rotated(), await rotated()];
+  t.strictSame(await statuses(formerOf(used)), [200, 200], 'the former one, at either node');
+  t.strictSame(await statuses(used.token), [200, 200], 'the new one');
+  t.strictSame(await statuses(formerOf(used)), [401, 401], 'the former one, after the new one was used');
+  await eventually('the first use is recorded', async () => {
+    const found = await server.query("select 1 from former.events where type = 'partner.tokenConfirmed'");
+    return found.length > 0;
+  });
+  await dying.hub.kill();
+  const left = nodes.all.filter((node) => node !== dying);
+  await eventually('the other node has its parties', async () => (await statuses(used.token, left))[0] === 200);
+  t.strictSame(await statuses(formerOf(used), left), [401], 'what ended has ended');
+  t.strictSame(await statuses(formerOf(unused), left), [200], 'what was not used goes on');
+  t.strictSame(await statuses(unused.token, left), [200]);
+  t.strictSame(await statuses(formerOf(unused), left), [401]);
+});

@@ -1,0 +1,304 @@
+/**
+ * Sessions and CDRs that were kept because nobody was owed them, and what releases them: a rule, the first registration of their eMSP, the
+ * same CDR again, a resync. [D63, D83]
+ */
+import t from 'tap';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
+import { startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { arrivals, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
+import { deliveriesOf, type HubAddress } from './watched.ts';
+
+const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
+const ofEmsp = (partyId: string) => ({
+  cdr_token: { country_code: 'NL', party_id: partyId, uid: 'CARD1', type: 'RFID', contract_id: 'C1' },
+});
+const setRule = (hub: HubAddress, emsp: string, active = true, cpo = 'NL-CPO') =>
+  admin(hub, 'PUT', `/routes/${emsp}/${cpo}`, { active });
+const keptOf = async (hub: HubAddress) =>
+  (await itemsOf(hub, '/stored-not-forwarded')).map(({ object, reason }) => `${object}: ${reason}`).sort();
+async function putSession(cpo: PlainPartner, id: string, fields: object = {}): Promise<void> {
+  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields));
+  if (json.status_code !== 1000) throw new Error(text);
+}
+
+async function resync(hub: HubAddress, id: string, module: string): Promise<Record<string, unknown>> {
+  const { id: job } = await admin(hub, 'POST', `/parties/${id}/resync`, { module });
+  let shown = await admin(hub, 'GET', `/redrives/${job}`);
+  await eventually('the resync ended', async () => {
+    shown = await admin(hub, 'GET', `/redrives/${job}`);
+    return shown.state !== 'RUNNING';
+  });
+  return shown;
+}
+
+t.test(
+  'a rule releases what was kept for its pair, oldest first, as whole objects, and says how many [D63, D83]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    const [late, other] = await Promise.all(
+      ['LAT', 'OTH'].map((partyId) => partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId })),
+    );
+    if (!late || !other) throw new Error('two eMSPs are needed');
+    await putSession(cpo, 'S2', { ...ofEmsp('LAT'), last_updated: at(2) });
+    await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { ...ofEmsp('LAT'), session_id: 'S1', last_updated: at(5) }));
+    await putSession(cpo, 'S1', { ...ofEmsp('LAT'), last_updated: at(1) });
+    await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 9, last_updated: at(3) });
+    await putSession(cpo, 'S3', { ...ofEmsp('OTH'), last_updated: at(1) });
+    await putSession(cpo, 'S4', { cdr_token: null });
+    const off = await setRule(hub, 'NL-LAT', false);
+    t.match(off, { active: false, released: 0 }, 'a rule that lets nothing pass releases nothing');
+    const came = await arrivals(hub, late, async () => {
+      t.same(await setRule(hub, 'NL-LAT'), { emsp: 'NL-LAT', cpo: 'NL-CPO', active: true, released: 3 });
+    });
+    t.same(came.map(({ method, path }) => `${method} ${path.split('/2.2.1')[1]}`).sort(), [
+      'POST /cdrs',
+      'PUT /sessions/NL/CPO/S1',
+      'PUT /sessions/NL/CPO/S2',
+    ]);
+    const bodyOf = (end: string) => JSON.parse(came.find(({ path }) => path.endsWith(end))?.body ?? '{}') as object;
+    t.match(bodyOf('/S1'), { id: 'S1', kwh: 9, status: 'ACTIVE' }, 'the whole as it stands now');
+    const places = came.map(({ path }) => path.split('/').at(-1));
+    t.ok(places.indexOf('cdrs') > places.indexOf('S1'), 'the CDR came behind its session');
+    const resent = (await itemsOf(hub, '/events?type=object.resent')).map(({ object }) => object);
+    t.same(resent.sort(), ['NL-CPO/C1', 'NL-CPO/S1', 'NL-CPO/S2']);
+    const bySeq = (await deliveriesOf(hub, '?receiver=NL-LAT')).sort((a, b) => a.seq - b.seq);
+    t.same(
+      bySeq.map(({ object }) => object),
+      ['NL-CPO/S2', 'NL-CPO/S1', 'NL-CPO/C1'],
+      'sessions oldest first, then CDRs',
+    );
+    t.same(await keptOf(hub), ['NL-CPO/S3: not routed', 'NL-CPO/S4: cdr_token missing'], 'no other pair');
+    t.same(other.received, []);
+    t.same(idsOf(await late.call('GET', '/2.2.1/sessions?date_from=2026-01-01T00:00:00Z')), ['S2', 'S1']);
+    const patch = '{"kwh": 10.0, "last_updated": "2026-01-02T04:30:00Z"}';
+    const [after] = await arrivals(hub, late, () => cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', patch));
+    t.match(after, { method: 'PATCH', body: patch }, 'later changes go as they come');
+    const again = await arrivals(hub, late, async () => t.match(await setRule(hub, 'NL-LAT'), { released: 0 }));
+    t.same(again, [], 'nothing twice');
+  },
+);
+
+t.test('many kept objects are released page by page, in order, while the hub answers [D63]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
+  const ids = Array.from({ length: 330 }, (_, n) => `S${String(n).padStart(4, '0')}`);
+  for (let from = 0; from < ids.length; from += 30) {
+    await Promise.all(ids.slice(from, from + 30).map((id) => putSession(cpo, id, ofEmsp('LAT'))));
+  }
+  t.match(await setRule(hub, 'NL-LAT'), { released: ids.length });
+  await quiet(hub);
+  const order = (await deliveriesOf(hub, '?receiver=NL-LAT')).sort((a, b) => a.seq - b.seq);
+  t.same(
+    order.map(({ object }) => object),
+    ids.map((id) => `NL-CPO/${id}`),
+  );
+  t.equal(new Set(late.received.map(({ path }) => path)).size, ids.length);
+  t.same(await keptOf(hub), []);
+});
+
+t.test(
+  'the first registration of an eMSP releases what was kept for it; a second one does not, its rule does [D63, D51]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
+    t.teardown(() => emsp.close());
+    await putSession(cpo, 'BEFORE', ofEmsp('NEW'));
+    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'New' } }];
+    const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
+    t.match(await setRule(hub, 'NL-NEW'), { released: 0 }, 'nobody is there yet');
+    await putSession(cpo, 'S1', ofEmsp('NEW'));
+    await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', ofEmsp('NEW')));
+    await emsp.registerAgain(String(initial_token), hub);
+    await eventually('all of it has come', () => emsp.received.length >= 3);
+    await quiet(hub);
+    t.same(emsp.received.map(({ method, path }) => `${method} ${path.split('/').at(-1)}`).sort(), [
+      'POST cdrs',
+      'PUT BEFORE',
+      'PUT S1',
+    ]);
+    t.match(await itemsOf(hub, '/events?type=release.ended&party=NL-NEW'), [{ data: { released: 3 } }]);
+    await admin(hub, 'POST', '/parties/NL-NEW/suspend');
+    await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C2', ofEmsp('NEW')));
+    const { initial_token: next } = await admin(hub, 'POST', '/parties/NL-NEW/initial-token');
+    const second = await arrivals(hub, emsp, () => emsp.registerAgain(String(next)));
+    t.same(second, [], 'registering again sends nothing by itself');
+    const third = await arrivals(hub, emsp, async () => t.match(await setRule(hub, 'NL-NEW'), { released: 1 }));
+    t.match(third, [{ method: 'POST', body: JSON.stringify(cdrBody('C2', ofEmsp('NEW'))) }]);
+  },
+);
+
+t.test('a release that a kill cuts off goes on at the next start [D63]', async (t) => {
+  const dataDir = directoryFor(t);
+  const port = await freePort();
+  let hub = await startChildHub({ dataDir, port });
+  t.teardown(() => hub.kill());
+  const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  t.teardown(() => Promise.all([cpo.close(), emsp.close()]));
+  await cpo.register(hub);
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'New' } }];
+  const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
+  await setRule(hub, 'NL-EMS');
+  const ids = Array.from({ length: 450 }, (_, n) => `S${n}`);
+  for (let from = 0; from < ids.length; from += 30) {
+    await Promise.all(ids.slice(from, from + 30).map((id) => putSession(cpo, id)));
+  }
+  await emsp.registerAgain(String(initial_token), hub);
+  await hub.kill();
+  hub = await startChildHub({ dataDir, port });
+  await eventually('all of it has come', () => new Set(emsp.received.map(({ path }) => path)).size === ids.length);
+  await quiet(hub);
+  t.match(await itemsOf(hub, '/events?type=release.ended'), [{ data: { partner: 'NL-EMS' } }]);
+  const before = emsp.received.length;
+  t.equal(await hub.stop(), 0);
+  hub = await startChildHub({ dataDir, port });
+  await quiet(hub);
+  t.equal(emsp.received.length, before, 'what has ended is not released again');
+});
+
+t.test(
+  'the same CDR but for last_updated is a duplicate; of one that was never forwarded it is decided anew [D63]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    const post = (id: string, fields: object) => cpo.call('POST', '/2.2.1/cdrs', cdrBody(id, fields));
+    const sent = await arrivals(hub, emsp, async () => {
+      t.equal(statusOf(await post('C1', { last_updated: at(1) })), '201/1000');
+      const again = await post('C1', { last_updated: at(2) });
+      t.equal(statusOf(again), '200/1000');
+      t.equal(again.headers.get('location'), `${hub.url}/ocpi/2.2.1/cdrs/C1`);
+      t.equal(statusOf(await post('C1', { last_updated: at(3), total_energy: 99 })), '200/2001');
+    });
+    t.equal(sent.length, 1);
+    await setRule(hub, 'NL-EMS', false);
+    t.equal(statusOf(await post('C2', {})), '200/1000');
+    t.equal(statusOf(await post('C2', {})), '200/1000', 'still owed to nobody');
+    t.same(await keptOf(hub), ['NL-CPO/C2: not routed']);
+    t.equal(statusOf(await post('C3', ofEmsp('ZZZ'))), '200/1000');
+    const late = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'ZZZ' });
+    t.teardown(() => late.close());
+    await late.register(hub);
+    await setRule(hub, 'NL-ZZZ');
+    await quiet(hub);
+    t.equal(late.received.length, 1, 'it names a pair that is joined now');
+    await setRule(hub, 'NL-EMS');
+    await quiet(hub);
+    t.same(
+      emsp.received.map(({ method }) => method),
+      ['POST', 'POST'],
+    );
+  },
+);
+
+t.test(
+  'a duplicate of a CDR that a suspension kept goes out, and a resync sends what was kept, too [D63, D83]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+    for (const id of ['C1', 'C2']) await cpo.call('POST', '/2.2.1/cdrs', cdrBody(id, { last_updated: at(1) }));
+    await putSession(cpo, 'S1');
+    const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+    await emsp.registerAgain(String(initial_token));
+    const body = JSON.stringify(cdrBody('C1', { last_updated: at(2) }));
+    const came = await arrivals(hub, emsp, async () => {
+      t.equal(statusOf(await cpo.call('POST', '/2.2.1/cdrs', body)), '200/1000');
+    });
+    t.match(came, [{ method: 'POST', body }]);
+    const again = await arrivals(hub, emsp, () => cpo.call('POST', '/2.2.1/cdrs', body));
+    t.same(again, [], 'once forwarded it is a duplicate');
+    for (const [module, queued] of [
+      ['cdrs', 2],
+      ['sessions', 1],
+    ] as const) {
+      const resent = await arrivals(hub, emsp, async () => {
+        t.match(await resync(hub, 'NL-EMS', module), { state: 'DONE', queued });
+      });
+      t.equal(resent.length, queued, module);
+    }
+    const patch = '{"kwh": 2, "last_updated": "2026-01-02T05:00:00Z"}';
+    const [next] = await arrivals(hub, emsp, () => cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', patch));
+    t.match(next, { method: 'PATCH', body: patch }, 'the row knows that it was sent');
+    const [dead] = await deliveriesOf(hub, '?module=cdrs');
+    const redriven = await arrivals(hub, emsp, () =>
+      admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`, { force: true }),
+    );
+    t.equal(redriven.length, 1, 'a re-drive sends it again');
+  },
+);
+
+t.test('a release ends when its receiver is suspended [D63, D50]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
+  for (const id of ['S1', 'S2']) await putSession(cpo, id, ofEmsp('LAT'));
+  const { recorder, state } = hub.created.core;
+  let open = () => {};
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  // Somebody pushes one of the objects: the release waits for its turn.
+  const turn = recorder.inTurn('sessions/NL-CPO/s1', () => gate);
+  const set = setRule(hub, 'NL-LAT');
+  await eventually('the rule is set', () => state.isRouted('NL-LAT', 'NL-CPO'));
+  await admin(hub, 'GET', '/status');
+  await admin(hub, 'POST', '/parties/NL-LAT/suspend');
+  open();
+  await turn;
+  t.match(await set, { released: 0 });
+  t.same(await itemsOf(hub, '/events?type=object.resent'), []);
+  t.same(late.received, []);
+  t.equal((await keptOf(hub)).length, 2, 'both are kept');
+});
+
+t.test('a rule that is set again releases what was stored while its eMSP was not registered [D63]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
+  t.teardown(() => emsp.close());
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'New' } }];
+  const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
+  await setRule(hub, 'NL-NEW');
+  await putSession(cpo, 'S1', ofEmsp('NEW'));
+  await setRule(hub, 'NL-NEW', false);
+  await emsp.registerAgain(String(initial_token), hub);
+  await quiet(hub);
+  t.same(emsp.received, [], 'no rule joins them');
+  const came = await arrivals(hub, emsp, async () => t.match(await setRule(hub, 'NL-NEW'), { released: 1 }));
+  t.match(came, [{ method: 'PUT' }]);
+  t.match(await itemsOf(hub, '/events?type=object.resent'), [{ object: 'NL-CPO/S1', by: 'operator' }]);
+});
+
+t.test(
+  "a rule that is set while its eMSP registers releases what was kept, as the hub's own doing [D63]",
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    await putSession(cpo, 'S1', ofEmsp('NEW'));
+    const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
+    t.teardown(() => emsp.close());
+    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'New' } }];
+    const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
+    const { recorder } = hub.created.core;
+    const record = recorder.record.bind(recorder);
+    recorder.record = async (recording) => {
+      const isExchange = recording.facts.some(({ event }) => event.type === 'partner.registered');
+      if (isExchange) t.match(await setRule(hub, 'NL-NEW'), { released: 0 }, 'nobody is there yet');
+      return record(recording);
+    };
+    await emsp.registerAgain(String(initial_token), hub);
+    await eventually('it has come', () => emsp.received.length === 1);
+    t.match(await itemsOf(hub, '/events?type=object.resent'), [
+      { object: 'NL-CPO/S1', by: 'hub', parties: ['NL-CPO', 'NL-NEW'] },
+    ]);
+    const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FS1')) as unknown as { steps: { summary: string }[] };
+    t.match(steps.at(-1)?.summary, /was kept for NL-NEW, and was sent when it registered/);
+  },
+);

@@ -1,0 +1,374 @@
+/**
+ * A change that is less than the object is for those who have it: others get the whole, and a refused one is healed once. [D59, D82]
+ */
+import t, { type Test } from 'tap';
+import { Wholes } from '../../src/hub/wholes.ts';
+import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { arrivals, itemsOf, quiet } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { type DeliveryItem, deliveriesOf, type HubAddress } from './watched.ts';
+
+const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
+const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
+const shown = ({ method, path: url }: Received) => `${method} ${url.split('/ocpi/2.2.1')[1]}`;
+const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<string, unknown>;
+const notFound: Reply = { status: 404 };
+const unknown: Reply = { text: '{"status_code":2003,"timestamp":"2026-01-01T00:00:00Z"}' };
+
+async function push(cpo: PlainPartner, method: string, url: string, body?: string | object): Promise<void> {
+  const { json: answer, text } = await cpo.call(method, url, body);
+  if (answer.status_code !== 1000) throw new Error(text);
+}
+
+const detail = (hub: HubAddress, { id }: Pick<DeliveryItem, 'id'>) => admin(hub, 'GET', `/deliveries/${id}`);
+
+async function late(t: Test, hub: HubAddress, partyId = 'LAT', role: 'EMSP' | 'CPO' = 'EMSP') {
+  const partner = await partnerFor(t, hub, { role, countryCode: 'NL', partyId });
+  const [emsp, cpo] = role === 'EMSP' ? [partner.id, 'NL-CPO'] : ['NL-EMS', partner.id];
+  await admin(hub, 'PUT', `/routes/${emsp}/${cpo}`, { active: true });
+  return partner;
+}
+
+t.test('one event goes as it came to who has the object, and whole to who was never sent it [D59, D17]', async (t) => {
+  const dataDir = directoryFor(t);
+  const hub = await hubFor(t, {}, {}, dataDir);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await quiet(hub);
+  const newcomer = await late(t, hub);
+  t.equal((await newcomer.call('GET', '/2.2.1/locations')).status, 200, 'what it pulls does not count');
+  const patch = '{ "name": "Neu", "x": 1.0, "last_updated": "2026-01-02T04:01:00Z" }';
+  emsp.received.length = 0;
+  await push(cpo, 'PATCH', path('locations', 'L1'), patch);
+  await push(cpo, 'PATCH', `${path('locations', 'L1')}/EVSE1`, { status: 'CHARGING', last_updated: at(2) });
+  await quiet(hub);
+  t.same(emsp.received.map(shown), ['PATCH /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
+  t.equal(emsp.received[0]?.body, patch, 'the bytes that came');
+  t.same(newcomer.received.map(shown), ['PUT /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
+  const [first] = newcomer.received;
+  t.match(first && json(first), { id: 'L1', name: 'Neu', x: 1, evses: [{ status: 'AVAILABLE' }] }, 'as of that change');
+  const [whole] = (await deliveriesOf(hub, '?receiver=NL-LAT')).reverse();
+  const [part] = (await deliveriesOf(hub, '?receiver=NL-EMS')).reverse().slice(1);
+  t.same([whole?.seq, whole?.method, part?.method], [part?.seq, 'PUT', 'PATCH'], 'one event, two forms');
+  t.match(await detail(hub, { id: whole?.id ?? '' }), { request: { method: 'PUT', body: first?.body } });
+  t.match(await detail(hub, { id: part?.id ?? '' }), { request: { method: 'PATCH', body: patch } });
+  const [told] = await itemsOf(hub, `/events?type=object.patched&after=${(part?.seq ?? 0) - 1}`);
+  t.match(told?.data, { owed: { method: 'PATCH' }, whole: { method: 'PUT', to: ['NL-LAT'] } });
+  t.notMatch(JSON.stringify(told), /Plein|EVSE1|AVAILABLE/, 'the list of events shows no bodies');
+  await hub.close();
+  const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
+  const came = await arrivals(again, newcomer, () =>
+    push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Nieuw', last_updated: at(3) }),
+  );
+  t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1'], 'a restart forgets nothing');
+});
+
+t.test('an EVSE or connector under a location that was never sent goes as the whole location [D59]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  for (const id of ['L1', 'L2', 'L3']) await push(cpo, 'PUT', path('locations', id), locationBody(id));
+  await quiet(hub);
+  const newcomer = await late(t, hub);
+  const connector = { id: '1', standard: 'CHADEMO', last_updated: at(1) };
+  await push(cpo, 'PUT', `${path('locations', 'L1')}/EVSE2`, {
+    uid: 'EVSE2',
+    status: 'AVAILABLE',
+    last_updated: at(1),
+  });
+  await push(cpo, 'PUT', `${path('locations', 'L2')}/EVSE1/1`, connector);
+  await push(cpo, 'PATCH', `${path('locations', 'L3')}/EVSE1/1`, { standard: 'CHADEMO', last_updated: at(1) });
+  await quiet(hub);
+  t.same(
+    newcomer.received.map(shown).sort(),
+    ['L1', 'L2', 'L3'].map((id) => `PUT /locations/NL/CPO/${id}`),
+  );
+  const bodies = Object.fromEntries(newcomer.received.map((call) => [shown(call).slice(-2), json(call)]));
+  t.match(bodies, {
+    L1: { evses: [{ uid: 'EVSE1' }, { uid: 'EVSE2' }] },
+    L2: { evses: [{ connectors: [{ standard: 'CHADEMO' }] }] },
+    L3: { evses: [{ connectors: [{ standard: 'CHADEMO', max_voltage: 230 }] }] },
+  });
+});
+
+t.test('a token that a CPO was never sent goes whole, too [D59]', async (t) => {
+  const hub = await hubFor(t);
+  const { emsp } = await routedPair(t, hub);
+  await push(emsp, 'PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', tokenBody('CARD1'));
+  await quiet(hub);
+  const newcomer = await late(t, hub, 'NEW', 'CPO');
+  await push(emsp, 'PATCH', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', { valid: false, last_updated: at(1) });
+  await quiet(hub);
+  t.same(newcomer.received.map(shown), ['PUT /tokens/NL/EMS/CARD1?type=RFID']);
+  t.match(newcomer.received.map(json), [{ uid: 'CARD1', valid: false }]);
+});
+
+for (const [what, refusal] of [
+  ['404', notFound],
+  ['405', { status: 405 }],
+  ['OCPI 2003', unknown],
+] as const) {
+  t.test(
+    `a PATCH answered ${what} is followed by one PUT of the whole as of it, before anything else [D59]`,
+    async (t) => {
+      const hub = await hubFor(t);
+      let isLost = true;
+      const { cpo, emsp } = await routedPair(t, hub, {
+        emsp: ({ method }) => {
+          if (method === 'PUT') isLost = false;
+          return method === 'PATCH' && isLost ? refusal : {};
+        },
+      });
+      const periods = (n: number) => [{ start_date_time: at(n), dimensions: [{ type: 'ENERGY', volume: n }] }];
+      await push(cpo, 'PUT', path('sessions', 'S1'), sessionBody('S1', { charging_periods: periods(1) }));
+      await quiet(hub);
+      isLost = true;
+      await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+      for (const n of [2, 3])
+        await push(cpo, 'PATCH', path('sessions', 'S1'), { kwh: n, charging_periods: periods(n), last_updated: at(n) });
+      const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+      t.same(
+        came.map(({ method }) => method),
+        ['PATCH', 'PUT', 'PATCH'],
+      );
+      t.match(came.map(json), [
+        { kwh: 2 },
+        { id: 'S1', kwh: 2, charging_periods: [...periods(1), ...periods(2)] },
+        { kwh: 3 },
+      ]);
+      t.equal((json(came[1] as Received).charging_periods as unknown[]).length, 2, 'nothing of what is behind it');
+      const [, healed] = await deliveriesOf(hub);
+      t.match(healed, { state: 'DELIVERED', method: 'PUT', attempts: [{}, { class: 'delivered' }] });
+      t.match(await detail(hub, { id: healed?.id ?? '' }), { request: { method: 'PUT', body: came[1]?.body } });
+    },
+  );
+}
+
+t.test(
+  'a refused whole ends as dead, and a PATCH refused for another reason is not followed by anything [D59]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let answer: Reply = {};
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+    await push(cpo, 'PUT', path('sessions', 'S1'), sessionBody('S1'));
+    await quiet(hub);
+    answer = notFound;
+    const came = await arrivals(hub, emsp, () =>
+      push(cpo, 'PATCH', path('sessions', 'S1'), { kwh: 2, last_updated: at(1) }),
+    );
+    t.same(
+      came.map(({ method }) => method),
+      ['PATCH', 'PUT'],
+    );
+    t.match(await deliveriesOf(hub, '?state=DEAD'), [{ attempts: [{ class: 'not_found' }, { class: 'not_found' }] }]);
+    answer = { status: 400 };
+    const refused = await arrivals(hub, emsp, () =>
+      push(cpo, 'PATCH', path('sessions', 'S1'), { kwh: 3, last_updated: at(2) }),
+    );
+    t.same(
+      refused.map(({ method }) => method),
+      ['PATCH'],
+    );
+  },
+);
+
+for (const [module, id, body, fields] of [
+  ['locations', 'L1', locationBody('L1'), { name: 'Neu' }],
+  ['sessions', 'S1', sessionBody('S1'), { kwh: 9 }],
+] as const) {
+  t.test(
+    `${module}: a whole that never arrived is made up for by the next change, also behind it in the lane [D82]`,
+    async (t) => {
+      const dataDir = directoryFor(t);
+      let hub = await hubFor(t, {}, {}, dataDir);
+      let answer: Reply = { status: 400 };
+      const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'PUT' ? answer : {}) });
+      await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+      await push(cpo, 'PUT', path(module, id), body);
+      await push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(1) });
+      const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+      t.same(
+        came.map(({ method }) => method),
+        ['PUT', 'PUT'],
+        'the PATCH behind it goes as the whole',
+      );
+      t.match(came.map(json)[1], { id, ...fields });
+      await hub.close();
+      hub = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
+      const next = await arrivals(hub, emsp, () =>
+        push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(2) }),
+      );
+      t.same(
+        next.map(({ method }) => method),
+        ['PUT'],
+        'also after a restart',
+      );
+      answer = {};
+      const healed = await arrivals(hub, emsp, () =>
+        push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(3) }),
+      );
+      t.same(
+        healed.map(({ method }) => method),
+        ['PUT'],
+      );
+      const after = await arrivals(hub, emsp, () =>
+        push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(4) }),
+      );
+      t.same(
+        after.map(({ method }) => method),
+        ['PATCH'],
+        'once it has the object, changes go as they come',
+      );
+    },
+  );
+}
+
+t.test(
+  'who was delivered a whole gets changes as they come, also after a later whole that it refused [D82, D17]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let answer: Reply = {};
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+    await quiet(hub);
+    answer = { status: 400 };
+    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
+    await quiet(hub);
+    answer = {};
+    const came = await arrivals(hub, emsp, () =>
+      push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
+    );
+    t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1']);
+  },
+);
+
+t.test('a DELETE answered 404 or 410 is done, and goes to all that were sent the tariff [D59, D62, D82]', async (t) => {
+  const hub = await hubFor(t);
+  let status = 404;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'DELETE' ? { status } : {}) });
+  const other = await late(t, hub, 'OTH');
+  for (const id of ['T1', 'T2', 'T3']) await push(cpo, 'PUT', path('tariffs', id), tariffBody(id));
+  await quiet(hub);
+  await push(cpo, 'DELETE', path('tariffs', 'T1'));
+  await quiet(hub);
+  status = 410;
+  await admin(hub, 'DELETE', '/routes/NL-OTH/NL-CPO');
+  await push(cpo, 'DELETE', path('tariffs', 'T2'));
+  await quiet(hub);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), []);
+  t.same(other.received.map(shown).slice(-1), ['DELETE /tariffs/NL/CPO/T2'], 'though no rule joins them any more');
+  status = 400;
+  await push(cpo, 'DELETE', path('tariffs', 'T3'));
+  await quiet(hub);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ method: 'DELETE', receiver: 'NL-EMS' }]);
+  t.equal(emsp.received.filter(({ method }) => method === 'DELETE').length, 3, 'each once');
+});
+
+t.test(
+  'a refused part of a location is followed by the whole as it stands now, and by what is queued [D59]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let isLost = false;
+    const { cpo, emsp } = await routedPair(t, hub, {
+      emsp: ({ method }) => {
+        if (method === 'PUT') isLost = false;
+        return isLost ? { status: 405 } : {};
+      },
+    });
+    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+    await quiet(hub);
+    isLost = true;
+    await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+    for (const n of [1, 2]) await push(cpo, 'PATCH', path('locations', 'L1'), { x: n, last_updated: at(n) });
+    const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+    t.same(
+      came.map((call) => [call.method, json(call).x]),
+      [
+        ['PATCH', 1],
+        ['PUT', 2],
+        ['PATCH', 2],
+      ],
+    );
+  },
+);
+
+t.test('that another receiver missed an object does not make up for a whole that died [D82]', async (t) => {
+  const hub = await hubFor(t);
+  let isRefused = true;
+  const refusing = ({ method }: Pick<Received, 'method'>): Reply =>
+    method === 'PUT' && isRefused ? { status: 400 } : {};
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: refusing });
+  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH', answer: refusing });
+  await admin(hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  const missed = () => itemsOf(hub, '/events?type=object.missed&party=NL-OTH');
+  await eventually('the other one has missed it', async () => (await missed()).length === 1);
+  t.match(await missed(), [{ data: { receiver: 'NL-OTH', sent: ['NL-EMS'] } }]);
+  const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FL1')) as unknown as { steps: { summary: string }[] };
+  t.match(steps.at(-1)?.summary, /never reached NL-OTH/);
+  await push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
+  const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+  t.same(
+    came.map(({ method }) => method),
+    ['PUT', 'PUT'],
+    'the PATCH behind the refused whole goes as the whole',
+  );
+  isRefused = false;
+  t.match(await itemsOf(hub, '/events?type=object.missed&party=NL-CPO'), [{}, {}], 'its owner finds both');
+});
+
+t.test('a location goes private for those who were sent it, and never as a whole [D21, D59]', async (t) => {
+  const hub = await hubFor(t);
+  let answer: Reply = {};
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await quiet(hub);
+  const newcomer = await late(t, hub);
+  answer = notFound;
+  const came = await arrivals(hub, emsp, () =>
+    push(cpo, 'PATCH', path('locations', 'L1'), { publish: false, last_updated: at(1) }),
+  );
+  t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1'], 'once, and no whole of what is private now');
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ receiver: 'NL-EMS', attempts: [{ class: 'not_found' }] }]);
+  t.same(newcomer.received, [], 'who never had it is not told');
+});
+
+t.test('every whole that died is noted, however many die at once [D82]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const { core } = hub.created;
+  const names = Array.from({ length: 20 }, (_, n) => `L${n}`);
+  for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
+  await quiet(hub);
+  const wholes = new Wholes(core, {
+    row: async (dest, shard, seq) => ({ dest, shard, seq, state: 'DEAD', data: null }),
+    isPending: () => false,
+  });
+  t.teardown(() => wholes.close());
+  const [first] = await itemsOf(hub, '/events?type=object.put');
+  const died = (seq: number, stream: string) => {
+    const of = {
+      receiver: 'NL-EMS',
+      shard: 0,
+      seq,
+      stream,
+      module: 'locations',
+      sender: 'NL-CPO',
+      id: stream,
+      size: 0,
+    };
+    const when = { since: 0, loadedAt: 0, behind: null, correlationId: null, event: null };
+    wholes.missed({ ...of, ...when, form: 'whole', asWhole: false, isRedriven: false, tries: 1, attempts: [] });
+  };
+  for (const [n, name] of names.entries()) died(Number(first?.seq) + n, `locations/NL-CPO/${name.toLowerCase()}`);
+  for (let n = 0; n < 10_000; n++) died(1, `locations/NL-CPO/other${n}`);
+  const missed = async () => (await itemsOf(hub, '/events?type=object.missed')).map(({ object }) => object);
+  await eventually('all of them are in the log', async () => (await missed()).length === names.length);
+  t.same(
+    await missed(),
+    names.map((name) => `NL-CPO/${name}`),
+    'in order',
+  );
+});

@@ -1,0 +1,113 @@
+/**
+ * How much of what all partners together may have in flight one of them gets. [I1, I2]
+ */
+import t from 'tap';
+import { type Flight, InFlight } from '../../src/hub/in-flight.ts';
+import { emptyQueue, type Queue } from '../../src/hub/intake.ts';
+import { descriptorsOf, inFlightMax } from '../../src/pressure.ts';
+
+const at = { since: 0, loadedAt: 0, behind: null, correlationId: null, event: null } as const;
+let made = 0;
+
+/** Begins as many calls as a queue may have; what they are. */
+function fill(room: InFlight, queue: Queue, allowed: number, size = 10): Flight[] {
+  const begun: Flight[] = [];
+  while (!room.isFull && queue.lanes.busy < room.slots(queue, allowed)) {
+    const stream = `sessions/NL-CPO/${++made}`;
+    const item = { receiver: queue.partnerId, shard: 0, seq: made, stream, module: 'sessions', size };
+    queue.lanes.add({
+      ...item,
+      ...at,
+      sender: 'NL-CPO',
+      id: '1',
+      form: 'whole',
+      asWhole: false,
+      isRedriven: false,
+      tries: 0,
+      attempts: [],
+    });
+    queue.lanes.take(allowed);
+    begun.push(room.begin(queue, size));
+  }
+  return begun;
+}
+
+const roomOf = (inFlightMax: number, bodiesMax = 1 << 20, turn = () => 0) =>
+  new InFlight({ inFlightMax, bodiesMax, turn });
+
+t.test('one partner alone has as many as it may, where there is room', async (t) => {
+  t.equal(fill(roomOf(256), emptyQueue('A'), 64).length, 64);
+  t.equal(fill(roomOf(4096), emptyQueue('A'), 256).length, 256);
+  t.equal(fill(roomOf(256), emptyQueue('A'), 0).length, 0, 'what its courier forbids stays forbidden');
+});
+
+t.test('many that hang, one after the other, leave room for those that do not [I2]', async (t) => {
+  for (const [partners, max] of [
+    [10, 1024],
+    [100, 1024],
+    [500, 1024],
+    [2000, 4096],
+  ] as const) {
+    const room = roomOf(max);
+    const hanging = Array.from({ length: partners }, (_, n) => fill(room, emptyQueue(`P${n}`), 64).length);
+    const sum = hanging.reduce((all, one) => all + one, 0);
+    t.ok(Math.min(...hanging) >= 1, `${partners} of ${max}: one always`);
+    t.ok(sum < max, `${partners} that hang have ${sum} of ${max}`);
+    t.ok(fill(room, emptyQueue('WELL'), 64).length >= 1, 'and one that is well has its turn');
+  }
+});
+
+t.test('bodies are bounded in the same way, one body always [I1, I2]', async (t) => {
+  const room = roomOf(4096, 30_000);
+  const large = emptyQueue('LARGE');
+  const begun = fill(room, large, 64, 1_000);
+  t.equal(begun.length, 9, 'a quarter of the room, as much as it leaves of half, and one more');
+  t.equal(fill(room, emptyQueue('HUGE'), 64, 15_000).length, 1);
+  t.equal(fill(room, emptyQueue('SMALL'), 64, 10).length, 64, 'small ones find room beside them');
+  for (const flight of begun) room.end(flight);
+  t.notOk(room.isFull);
+});
+
+t.test('what is used up is free again when calls end, and those that end at once are noticed', async (t) => {
+  let turn = 10;
+  const room = roomOf(4, 1 << 20, () => turn);
+  const queues = ['A', 'B', 'C', 'D'].map(emptyQueue);
+  const begun = queues.flatMap((queue) => [room.begin(queue, 10)]);
+  t.ok(room.isFull);
+  const [first, second] = begun;
+  turn += 2;
+  if (first) room.end(first);
+  t.notOk(room.isFull);
+  turn += 1;
+  if (second) room.end(second);
+  t.same(queues.map(({ quickAt }) => quickAt).slice(0, 2), [12, Number.NEGATIVE_INFINITY]);
+});
+
+t.test('a whole that goes in place of a part counts with its own size, until it ends [I1]', async (t) => {
+  const room = roomOf(4096, 30_000);
+  const queue = emptyQueue('HEALED');
+  const lane = queue.lanes.add({
+    ...{ receiver: 'HEALED', shard: 0, seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
+    ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
+  });
+  queue.lanes.take(64);
+  const flight = room.begin(queue, 10, lane);
+  const [item] = lane.items;
+  if (!item) throw new Error('a lane has a head');
+  room.replace(queue, lane, { ...item, asWhole: true, size: 30_000 });
+  t.ok(room.isFull);
+  t.equal(queue.lanes.busySize, 30_000);
+  queue.lanes.hold(lane, lane.items[0]);
+  room.end(flight);
+  t.notOk(room.isFull);
+  t.equal(queue.lanes.busySize, 0);
+  t.equal(room.slots(queue, 64), 64, 'and nothing of it is left');
+});
+
+t.test('the descriptors that a process may have are read as the system tells them', async (t) => {
+  const line = (soft: string) =>
+    `Max processes             1000   1000   processes\nMax open files            ${soft}   4096   files`;
+  t.equal(descriptorsOf(line('1024')), 1024);
+  t.equal(descriptorsOf(line('unlimited')), Number.POSITIVE_INFINITY);
+  t.ok(inFlightMax >= 64, `${inFlightMax} here`);
+});

@@ -1,0 +1,166 @@
+/**
+ * Which connections a server ends when it has room for few: real sockets, plain and with TLS.
+ */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import t, { type Test } from 'tap';
+import { admission } from '../../src/ocpi/admission.ts';
+import { createHttpServer } from '../../src/ocpi/http-server.ts';
+import { trust } from '../../src/transport/trusted.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { testCert, testKey } from '../support/tls.ts';
+
+const ask = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;
+const get = (path: string) => ask(path, 'Authorization: Token good\r\n');
+
+async function scene(t: Test, tls: { cert: string; key: string } | null) {
+  const app = createHttpServer({ connectionsMax: 8, ...(tls && { tls }) });
+  const held: (() => void)[] = [];
+  app.addHook('onRequest', async ({ raw }) => {
+    if (raw.headers.authorization !== undefined) trust(raw.socket);
+  });
+  app.get('/quick', async () => 'quick');
+  app.get('/open', (_request, reply) => void held.push(() => reply.send('open')));
+  app.get('/closed', async (_request, reply) => reply.code(401).send('closed'));
+  app.get('/held', (_request, reply) => void held.push(() => reply.send('held')));
+  app.server.on('upgrade', (_request, socket: Socket) => {
+    socket
+      .on('error', () => socket.destroy())
+      .on('end', () => socket.destroy())
+      .resume();
+    socket.write('HTTP/1.1 101 Switching Protocols\r\n\r\n');
+  });
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.address() as { port: number };
+  const sockets: Socket[] = [];
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    return app.close();
+  });
+  const open = async (sent = '', answer = /\r\n\r\n/) => {
+    const socket = tls
+      ? connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false })
+      : connect({ host: '127.0.0.1', port });
+    sockets.push(socket.on('error', () => socket.destroy()));
+    await Promise.race([once(socket, tls ? 'secureConnect' : 'connect'), once(socket, 'close')]);
+    if (sent === '') return socket;
+    let came = '';
+    socket.setEncoding('latin1').on('data', (text: string) => {
+      came += text;
+    });
+    socket.write(sent);
+    await eventually('it is answered', () => answer.test(came) || socket.destroyed);
+    return socket;
+  };
+  const upgrade = 'GET / HTTP/1.1\r\nHost: hub\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n';
+  const wait = async (sent = get('/held')) => {
+    const before = held.length;
+    const socket = await open();
+    socket.write(sent);
+    await eventually('it is under way', () => held.length > before);
+    return socket;
+  };
+  const answerAll = () => {
+    for (const one of held.splice(0)) one();
+  };
+  return { open, wait, upgraded: () => open(upgrade), answerAll };
+}
+
+const ended = (socket: Socket) => eventually('it was ended', () => socket.destroyed || socket.readableEnded);
+
+for (const tls of [null, { cert: testCert, key: testKey }]) {
+  t.test(
+    `where room is short, those end that nobody uses, strangers first (N2)${tls ? ', with TLS' : ''}`,
+    async (t) => {
+      const { open, wait, upgraded } = await scene(t, tls);
+      const watched = await upgraded();
+      const busy = await wait();
+      const used = await open(get('/quick'));
+      const usedLater = await open(get('/quick'));
+      const refused = await open(get('/closed'));
+      const silent = await open();
+      for (const socket of [refused, silent]) socket.resume();
+      used.resume();
+      await open(get('/quick'));
+      await ended(refused);
+      t.notOk(silent.destroyed, 'of strangers the one that has been there for longest goes first');
+      await open(get('/quick'));
+      await ended(silent);
+      await open(get('/quick'));
+      await ended(used);
+      t.notOk(usedLater.destroyed, 'of the others the one that has been idle for longest');
+      for (let n = 0; n < 20; n++) await open(get('/quick'));
+      t.notOk(busy.destroyed, 'one that waits for its answer stays');
+      t.notOk(watched.destroyed, 'and one that has left HTTP');
+    },
+  );
+}
+
+t.test(
+  'where the last place is taken and none is idle, the oldest ends that never had a good token (N3)',
+  async (t) => {
+    const { open, wait, upgraded, answerAll } = await scene(t, null);
+    const busy = await wait();
+    const watched = await upgraded();
+    const strangers = [];
+    for (let n = 0; n < 12; n++) strangers.push((await wait(ask('/open'))).resume());
+    const later = await wait();
+    await ended(strangers[0] as Socket);
+    t.notOk(strangers.at(-1)?.destroyed, 'the last one stays');
+    t.strictSame([busy, watched, later].filter(({ destroyed }) => destroyed).length, 0, 'those with a token stay');
+    answerAll();
+    t.notOk((await open(get('/quick'))).destroyed);
+  },
+);
+
+t.test('there are never more connections than there is room for, and what is under way stays (N1)', async (t) => {
+  const { open, wait, answerAll } = await scene(t, null);
+  const busy = [];
+  for (let n = 0; n < 8; n++) busy.push(await wait());
+  await ended((await open()).resume());
+  t.strictSame(busy.filter(({ destroyed }) => destroyed).length, 0);
+  answerAll();
+  await eventually('one of them is idle', async () => !(await open(get('/quick'))).destroyed);
+});
+
+for (const tls of [null, { cert: testCert, key: testKey }]) {
+  t.test(`requests that wait behind another end with their connection${tls ? ', with TLS' : ''}`, async (t) => {
+    const app = createHttpServer(tls ? { tls } : {});
+    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+    const { take, shares } = admission({ felt, bytesMax: 1000, shed: () => {} });
+    const begun: string[] = [];
+    const ended: string[] = [];
+    app.get<{ Params: { name: string } }>('/held/:name', ({ params: { name } }, { raw }) => {
+      const pass = take('NL-CPO', 'push');
+      pass.hold(10);
+      begun.push(name);
+      raw.on('close', () => {
+        pass.closed();
+        ended.push(name);
+      });
+      if (name === 'said') raw.end('an answer that waits for its turn');
+    });
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    t.teardown(() => app.close());
+    const { port } = app.server.address() as { port: number };
+    const cut = async () => {
+      const before = begun.length;
+      const socket = tls
+        ? connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false })
+        : connect({ host: '127.0.0.1', port });
+      await once(
+        socket.on('error', () => {}),
+        tls ? 'secureConnect' : 'connect',
+      );
+      socket.write(['first', 'second', 'said'].map((name) => get(`/held/${name}`)).join(''));
+      await eventually('all are under way', () => begun.length === before + 3);
+      socket.destroy();
+    };
+    await cut();
+    await cut();
+    await eventually('all have ended', () => ended.length >= 6);
+    t.strictSame(ended.toSorted(), ['first', 'first', 'said', 'said', 'second', 'second'], 'each once');
+    t.strictSame([shares().requests, shares().ofPartner, shares().bytes], [0, 0, 0], 'nothing is counted any more');
+  });
+}
