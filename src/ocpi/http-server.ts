@@ -121,18 +121,20 @@ const openOn = new WeakMap<Socket, Set<ServerResponse>>();
 
 /** Node closes with a connection only the response that is being sent on it, and none that a pipelined request still has to get. [H6] */
 function endWithConnection(socket: Socket, response: ServerResponse): void {
-  let open = openOn.get(socket);
-  if (open === undefined) {
-    const its = new Set<ServerResponse>();
-    open = its;
-    openOn.set(socket, its);
-    // By the next turn Node has closed those that it knows of.
-    socket.once('close', () => setImmediate(closeAll, its));
-  }
+  const open = openOn.get(socket) ?? watchEnd(socket);
   // A front may already have it.
   if (open.has(response)) return;
-  const its = open.add(response);
-  response.once('close', () => its.delete(response));
+  open.add(response);
+  response.once('close', () => open.delete(response));
+}
+
+/** Stands by itself: a closure made where a response is at hand would keep it, with all it holds, for as long as its connection lasts. */
+function watchEnd(socket: Socket): Set<ServerResponse> {
+  const open = new Set<ServerResponse>();
+  openOn.set(socket, open);
+  // By the next turn Node has closed those that it knows of.
+  socket.once('close', () => setImmediate(closeAll, open));
+  return open;
 }
 
 function closeAll(open: ReadonlySet<ServerResponse>): void {
