@@ -13,7 +13,6 @@ import { gate } from './admin/tokens.ts';
 import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
-import { HubError } from './domain/errors.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import type { Peers } from './hub/peers.ts';
 import type { Clock } from './hub/ports.ts';
@@ -41,8 +40,11 @@ import { version } from './version.ts';
 
 /** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
 const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
-/** Doors to what is recorded. */
-const recorded = /^\/(ocpi|admin\/v1)(?:[/?#]|$)/;
+/** The operators' door to what is recorded. */
+const recorded = /^\/admin\/v1(?:[/?#]|$)/;
+const recoveringRetryS = 1;
+/** Somebody has to mend what is wrong. */
+const quarantinedRetryS = 60;
 
 /** What outlives a hub, or stands outside of it. */
 export interface Surroundings {
@@ -118,11 +120,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     answerProblems(app, log);
     refuseUnknownPaths(app);
     app.addHook('onRequest', ({ url }, _reply, done) => {
-      const door = ready ? undefined : recorded.exec(url)?.[1];
-      if (door === 'ocpi') return done(new HubError('unavailable', { retryAfterS: 1 }));
-      if (door !== undefined)
-        return done(new Problem(503, 'the hub is recovering', { headers: { 'retry-after': '1' } }));
-      done();
+      if (ready || !recorded.test(url)) return done();
+      done(new Problem(503, 'the hub is recovering', { headers: { 'retry-after': String(recoveringRetryS) } }));
     });
     app.addHook('onResponse', ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }, done) => {
       const ocpiStatus = ocpi?.ocpiStatus ?? null;
@@ -142,7 +141,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         now: () => clock.now(),
         admission: taken,
         // Of any object or party the newest state may be among what was lost: partners get no answer that may be wrong.
-        isShut: () => storeState === 'quarantined',
+        shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
       }),
     );
     const tokens = { adminToken, viewerToken: config.viewerToken, log };

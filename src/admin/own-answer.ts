@@ -2,9 +2,8 @@
  * Answers that a node gives by itself while no hub runs on it, to whoever may read the admin API.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { trust } from '../transport/trusted.ts';
 import { Problem, problemOf } from './problem.ts';
-import { type AdminTokens, gate } from './tokens.ts';
+import { type AdminTokens, admitReader, gate } from './tokens.ts';
 
 interface Text {
   readonly contentType: string;
@@ -19,8 +18,7 @@ export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () 
   const answers = Object.entries(texts).map(([path, text]) => {
     const answer = async (request: IncomingMessage, response: ServerResponse) => {
       try {
-        allow(request.headers.authorization, 'viewer');
-        trust(request.socket);
+        admitReader(allow, request);
         if (request.method !== 'GET' && request.method !== 'HEAD') {
           throw new Problem(405, `${request.method} is not a method of ${path}`, { headers: { allow: 'GET, HEAD' } });
         }

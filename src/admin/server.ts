@@ -10,7 +10,6 @@ import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/hub.ts';
 import type { Operations } from '../hub/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
-import { trust } from '../transport/trusted.ts';
 import { backups } from './backups.ts';
 import { type ClusterView, cluster } from './cluster.ts';
 import { commands } from './commands.ts';
@@ -28,7 +27,7 @@ import type { AdminRole, AdminRoute } from './route.ts';
 import { routes } from './routes.ts';
 import { health, status } from './status.ts';
 import { storedNotForwarded } from './stored-not-forwarded.ts';
-import { type AdminTokens, type Gate, gate } from './tokens.ts';
+import { type AdminTokens, admitReader, type Gate, gate } from './tokens.ts';
 import { trace } from './trace.ts';
 
 const nouns = [
@@ -66,6 +65,7 @@ export interface AdminOptions extends AdminTokens {
 /** Registers `/admin/v1`, `/admin/docs`, `/healthz`, `/readyz` and `/metrics`; no prefix needed. */
 export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync {
   return async (app) => {
+    answerProblems(app, options.log);
     await app.register(health(hub.operations));
     const table = adminRoutes(hub.operations, options.cluster);
     // Nobody needs a token for it, so it is worked out once; where the hub is reached is known only when it is asked for.
@@ -81,16 +81,12 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
 }
 
 /** `/metrics`, for whoever may read the admin API. */
-async function measures(scope: FastifyInstance, { metrics, log, ...tokens }: AdminOptions): Promise<void> {
+async function measures(scope: FastifyInstance, { metrics, ...tokens }: AdminOptions): Promise<void> {
   if (!metrics) return;
   const allow = gate(tokens);
-  answerProblems(scope, log);
   scope.get('/metrics', {
     exposeHeadRoute: true,
-    onRequest: async ({ headers, raw }) => {
-      allow(headers.authorization, 'viewer');
-      trust(raw.socket);
-    },
+    onRequest: async ({ raw }) => admitReader(allow, raw),
     handler: async (_request, reply) => {
       const { contentType, text } = await metrics();
       return reply.type(contentType).send(text);
@@ -105,7 +101,6 @@ async function serve(
   options: AdminOptions,
 ): Promise<void> {
   acceptJsonAlone(admin);
-  answerProblems(admin, options.log);
   admin.addHook('onRequest', async (request, reply) => {
     const { requestId, correlationId } = traceOf(request);
     reply.headers({ [requestIdHeader]: requestId, [correlationIdHeader]: correlationId });
@@ -121,10 +116,7 @@ async function serve(
 
 /** Everything that needs a token, what is not there included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
-  guarded.addHook('onRequest', async ({ headers, raw }) => {
-    allow(headers.authorization, 'viewer');
-    trust(raw.socket);
-  });
+  guarded.addHook('onRequest', async ({ raw }) => admitReader(allow, raw));
   for (const route of table) {
     guarded.route({
       method: route.method,

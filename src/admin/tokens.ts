@@ -2,6 +2,8 @@
  * Who may call the admin API: bearer of the admin token (all of it) or of the viewer token (reading alone).
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { trust } from '../transport/trusted.ts';
 import { Problem } from './problem.ts';
 import type { AdminRole } from './route.ts';
 
@@ -13,6 +15,12 @@ export interface AdminTokens {
 
 /** The role of the header's bearer. */
 export type Gate = (authorization: string | undefined, least: AdminRole) => AdminRole;
+
+/** Lets whoever may read pass, and their connection count as one of ours; throws as the gate does. */
+export function admitReader(allow: Gate, { headers, socket }: IncomingMessage): void {
+  allow(headers.authorization, 'viewer');
+  trust(socket);
+}
 
 /** Throws a 401 or 403 `Problem` unless the header's bearer has at least the role. */
 export function gate({ adminToken, viewerToken }: AdminTokens): Gate {

@@ -4,6 +4,7 @@
  * 1 failed, 2 wrong usage.
  */
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { keyOf } from '../domain/party.ts';
 import type { Location } from '../sandbox/bodies.ts';
 import { type Cpo, startCpo } from '../sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../sandbox/emsp.ts';
@@ -65,7 +66,7 @@ async function run(flags: PartnerFlags): Promise<number> {
     }
     if (partner.role === 'EMSP' && flags.startSession) {
       const { id } = partner;
-      narrator.step(`It starts a session at ${nameOf(flags.startSession)}`);
+      narrator.step(`It starts a session at ${keyOf(flags.startSession)}`);
       const session = await Promise.race([startSession(partner, flags.startSession), stopAsked]);
       if (session) narrator.line(`${id} charges in session ${narrator.paint('cyan', session)}`);
     }
@@ -99,9 +100,9 @@ const arrivalMs = 60_000;
 
 /** At the first location of the CPO that is there or comes; `NL-CPO/{id}` once energy flows. */
 async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
-  const owner = nameOf(cpo);
+  const owner = keyOf(cpo);
   const { items } = await emsp.pull('locations');
-  const isTheirs = (location: Location) => nameOf(location) === owner;
+  const isTheirs = (location: Location) => keyOf(location) === owner;
   const pulled = (items as Location[]).find(isTheirs);
   // What comes after the list was read is pushed.
   const pushed = () => emsp.copies.of('locations').find((copy) => copy.owner === owner)?.state;
@@ -115,8 +116,6 @@ async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
   const { id } = await emsp.until(`an active session of ${owner}`, active, arrivalMs);
   return `${owner}/${id}`;
 }
-
-const nameOf = ({ country_code, party_id }: PartyName) => `${country_code}-${party_id}`.toUpperCase();
 
 function party(text: string): PartyName {
   const [, country_code, party_id] = /^([A-Za-z]{2})-([A-Za-z0-9]{1,3})$/.exec(text) ?? [];

@@ -12,7 +12,7 @@ import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
-import { trust } from '../transport/trusted.ts';
+import { isTrusted, trust } from '../transport/trusted.ts';
 import { hopHeader, peersPath, type Target } from './hop.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 import { type Trunk, type TrunkLog, Trunks } from './trunk.ts';
@@ -50,7 +50,8 @@ const unlooked: ReadonlySet<number> = new Set([401, 404, 502, 503]);
 
 /** A peer's door took the token of a request. */
 function heardFrom(request: http.IncomingMessage, status: number): void {
-  if (!unlooked.has(status) && !isOpen.test(pathOf(request))) trust(request.socket);
+  if (isTrusted(request.socket) || unlooked.has(status)) return;
+  if (!isOpen.test(pathOf(request))) trust(request.socket);
 }
 
 type End = (how: 'answered' | 'failed', error?: Error) => void;

@@ -34,9 +34,11 @@ export interface Audience {
 
 export const nobody = (reason: string): Audience => ({ to: [], whole: [], reason });
 
-/** Whether a receiver was owed the whole of an object, and did not miss it. */
-function wasSent(before: Pick<HubObject, 'sent' | 'forwarded'> | null, receiver: PartyId): boolean {
-  return before?.sent ? before.sent.includes(receiver) : before?.forwarded === true;
+/** Tells whether a receiver was owed the whole of an object, and did not miss it. */
+function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver: PartyId) => boolean {
+  if (!before?.sent) return () => before?.forwarded === true;
+  const sent = new Set(before.sent);
+  return (receiver) => sent.has(receiver);
 }
 
 /**
@@ -54,11 +56,13 @@ export function catalogueAudience(
   // Going private is itself sent to those who have the public copy, and to nobody else; after that nothing is. [D21]
   if (!isPublic && !wasPublic) return nobody('unpublished');
   const counterparts = after.module === 'tokens' ? directory.cposOf(after.owner) : directory.emspsOf(after.owner);
-  const routed = isPublic ? counterparts : counterparts.filter((id) => wasSent(before, id));
+  const routed = isPublic ? counterparts : counterparts.filter(sentTo(before));
   const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isRegistered(id)) : [];
   const to = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
   if (to.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
   if (change !== 'part') return { to, whole: [], reason: null };
   const appears = before !== null && !wasPublic && isPublic;
-  return { to, whole: appears ? to : to.filter((id) => !wasSent(before, id)), reason: null };
+  if (appears) return { to, whole: to, reason: null };
+  const wasSent = sentTo(before);
+  return { to, whole: to.filter((id) => !wasSent(id)), reason: null };
 }

@@ -5,8 +5,10 @@ import type { Supervisor } from '../../machines/supervisor.ts';
 import type { Put, Row, RowKey, Store, StoredEvent } from '../../storage/contract.ts';
 import type { HubObject, ObjectModule } from '../domain/object.ts';
 import { sortableDate } from '../domain/object.ts';
+import { isOwned } from '../domain/ownership.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
+import type { Trace } from '../domain/trace.ts';
 import type { Peers } from './peers.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import type { Recorder } from './recorder.ts';
@@ -45,11 +47,16 @@ export function routePut(route: Route): Put {
   return { kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo), ...listed, data: route };
 }
 
+/** Of what nobody asked for. */
+export function newTrace({ ports: { secrets } }: Pick<Core, 'ports'>): Trace {
+  return { requestId: secrets.newId(), correlationId: secrets.newId() };
+}
+
 /** What of an object stands beside its body. */
 type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key'>;
 
 function shelfOf(object: HubObject): string | null {
-  if (object.module === 'sessions' || object.module === 'cdrs') return object.viewer ?? unownedShelf;
+  if (isOwned(object.module)) return object.viewer ?? unownedShelf;
   return object.facts.publish === false ? null : object.owner;
 }
 

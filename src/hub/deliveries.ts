@@ -203,10 +203,13 @@ export class Deliveries {
     while (!this.#closed && !this.#inFlight.isFull) {
       const queue = this.queues.nextTurn();
       if (!queue) return;
-      const slots = this.#slots(queue);
-      const lane = queue.lanes.busy < slots ? queue.lanes.take(slots) : undefined;
+      const { lanes } = queue;
+      const allowed = this.#allowed(queue);
+      const slots = this.#inFlight.slots(queue, allowed);
+      const lane = lanes.busy < slots ? lanes.take(slots) : undefined;
       if (!lane) {
-        if (queue.lanes.busy < this.#allowed(queue)) this.#inFlight.keepBack(queue);
+        // Something waits, and its courier allows it: only the common room keeps it back.
+        if (slots < allowed && lanes.busy < allowed && lanes.busy < lanes.size) this.#inFlight.keepBack(queue);
         continue;
       }
       this.queues.giveTurn(queue.partnerId);
@@ -235,14 +238,14 @@ export class Deliveries {
   }
 
   #launch(queue: Queue, lane: Lane): void {
-    const flight = this.#inFlight.begin(queue, lane.items[0]?.size ?? 0, lane);
+    const flight = this.#inFlight.begin(queue, lane.items[0]?.size ?? 0);
     flight.landed = this.#fly(flight, lane);
   }
 
   async #fly(flight: Flight, lane: Lane): Promise<void> {
     const { queue } = flight;
     try {
-      await this.#deliver(queue, lane);
+      await this.#deliver(flight, lane);
     } catch (error) {
       this.#failed(queue, lane, error);
     } finally {
@@ -271,7 +274,8 @@ export class Deliveries {
     }
   }
 
-  async #deliver(queue: Queue, lane: Lane): Promise<void> {
+  async #deliver(flight: Flight, lane: Lane): Promise<void> {
+    const { queue } = flight;
     const { store, state, ports, signs } = this.#core;
     const [item] = lane.items;
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
@@ -290,7 +294,7 @@ export class Deliveries {
     if (!this.queues.holds(queue)) return;
     if (!sent) return this.#buryUnsent(queue, lane, item, 'not_found', 'no whole object to send in place of a part');
     const { owed, head } = sent;
-    if (head !== item) this.#inFlight.replace(queue, lane, head);
+    if (head !== item) this.#inFlight.replace(flight, lane, head);
     const outcome = await ports.client.call(callOf(this.#core, partner, endpoint.url, item.receiver, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     if (!this.queues.holds(queue)) return;

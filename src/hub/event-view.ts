@@ -35,7 +35,7 @@ export interface EventRange {
   readonly order: 'oldest' | 'newest';
   /** Behind which the range begins: a position, or the number of an event. */
   readonly after: number | string;
-  /** `next_cursor` of the page before: with the oldest first in place of `after`, else the last that is looked at. */
+  /** `next_cursor` of the page before. Oldest first: the page begins behind it, and `after` is ignored. Newest first: the page begins before it. */
   readonly cursor: number | string | null;
   readonly limit: number;
 }

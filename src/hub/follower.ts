@@ -6,10 +6,10 @@
  * W3  A receiver that came into being, or came here, while a reading was under way is not passed over: such a reading is made again.
  */
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
-import { charactersOf } from '../domain/events.ts';
 import { keyOf, type Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import { type Core, routePut } from './core.ts';
+import { readTo } from './intake.ts';
 import type { Peers } from './peers.ts';
 
 const pollMs = 20;
@@ -95,9 +95,8 @@ export class Follower {
   }
 
   #take(shard: Shard, events: readonly StoredEvent[], upTo: Seq): void {
-    const size = events.reduce((sum, event) => sum + charactersOf(event), 0);
-    const isCut = events.length >= readBatch || size >= readSize;
-    this.#core.recorder.followed(shard, events, isCut ? (events.at(-1)?.seq ?? upTo) : upTo);
+    const end = readTo(events, { limit: readBatch, size: readSize }, upTo);
+    this.#core.recorder.followed(shard, events, end);
   }
 
   /** Receivers that live here; another list when there are others. */

@@ -30,8 +30,6 @@ export class InFlight {
   readonly #room: Room;
   /** Not by lane: its next flight may start before the end of this one has been seen. */
   readonly #flights = new Set<Flight>();
-  /** The last of each lane. */
-  readonly #ofLane = new WeakMap<Lane, Flight>();
   readonly #calls = new Map<Queue, number>();
   readonly #keptBack = new Turns<Queue>();
   #size = 0;
@@ -56,21 +54,18 @@ export class InFlight {
   }
 
   /** `size`: characters of its body. The caller says in `landed` when it has ended. */
-  begin(queue: Queue, size: number, lane?: Lane): Flight {
+  begin(queue: Queue, size: number): Flight {
     const calls = this.#calls.get(queue) ?? 0;
     this.#calls.set(queue, calls + 1);
     const flight = { queue, size, isFirst: calls === 0, turn: this.#room.turn(), landed: Promise.resolve() };
     this.#flights.add(flight);
-    if (lane) this.#ofLane.set(lane, flight);
     this.#count(flight, 1);
     return flight;
   }
 
-  /** The head of a lane that is in flight goes in another form, of another size. */
-  replace({ lanes }: Queue, lane: Lane, head: Item): void {
-    lanes.replace(lane, head);
-    const flight = this.#ofLane.get(lane);
-    if (!flight) return;
+  /** The head of its lane goes in another form, of another size. */
+  replace(flight: Flight, lane: Lane, head: Item): void {
+    flight.queue.lanes.replace(lane, head);
     this.#count(flight, -1);
     flight.size = head.size;
     this.#count(flight, 1);

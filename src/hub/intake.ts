@@ -41,6 +41,17 @@ export function emptyQueue(partnerId: PartyId): Queue {
   };
 }
 
+/** How far a reading of one shard has come that may have been cut. */
+export function readTo(
+  events: readonly StoredEvent[],
+  most: { readonly limit: number; readonly size: number },
+  upTo: Seq,
+): Seq {
+  const size = events.reduce((sum, event) => sum + charactersOf(event), 0);
+  const isCut = events.length >= most.limit || size >= most.size;
+  return isCut ? (events.at(-1)?.seq ?? upTo) : upTo;
+}
+
 export interface Taker {
   /** The queue of the partner that holds a party; undefined when there is no such partner. */
   queueOf(receiver: PartyId): Queue | undefined;
@@ -62,7 +73,6 @@ const shardsAtOnce = 16;
 const ofShard = { limit: 200, size: 1024 * 1024 } as const;
 
 const isOpen = ({ after, upTo }: { readonly after: Seq; readonly upTo: Seq }) => after < upTo;
-const sizeOf = (events: readonly StoredEvent[]) => events.reduce((sum, event) => sum + charactersOf(event), 0);
 const progressKey = (receiver: PartyId, shard: Shard) => `${receiver}/${shard}`;
 
 export class Intake {
@@ -193,8 +203,7 @@ export class Intake {
       for (const event of events) await this.#offerAgain(event, placeOf, known);
       for (const range of now) {
         const own = events.filter(({ shard }) => shard === range.shard);
-        const isCut = own.length >= ofShard.limit || sizeOf(own) >= ofShard.size;
-        range.after = isCut ? (own.at(-1)?.seq ?? range.upTo) : range.upTo;
+        range.after = readTo(own, ofShard, range.upTo);
       }
     }
     // From here on in one turn of the event loop, so that nothing lies between what was read and what comes live.

@@ -57,7 +57,7 @@ export interface Lane {
 /** Re-driven deliveries get at most one in so many of a partner's slots, and of its turns while others wait. */
 const redriveShare = 4;
 
-const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
+export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();

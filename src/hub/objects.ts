@@ -4,6 +4,7 @@
 import type { ListPage, Row } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import { type HubObject, type ObjectModule, objectKey, readWithin } from '../domain/object.ts';
+import { isOwned } from '../domain/ownership.ts';
 import type { PartyId } from '../domain/party.ts';
 import { type Core, objectsSize, ownersOf, readObject } from './core.ts';
 import type { Caller, Listed, ListRequest, Reserve } from './hub.ts';
@@ -21,7 +22,7 @@ export function objects({ store, state }: Core) {
   /** Whether a counterpart may see it: owned objects by `cdr_token`, catalogue objects by routing and `publish`. */
   function maySee(caller: Caller, object: HubObject): boolean {
     if (object.owner === caller.id) return true;
-    if (object.module === 'sessions' || object.module === 'cdrs') return object.viewer === caller.id;
+    if (isOwned(object.module)) return object.viewer === caller.id;
     const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, object.owner] : [object.owner, caller.id];
     return object.facts.publish !== false && state.isRouted(emsp, cpo);
   }
@@ -55,8 +56,7 @@ export function objects({ store, state }: Core) {
   }
 
   async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
-    const isOwned = module === 'sessions' || module === 'cdrs';
-    const shelves = isOwned ? [caller.id] : state.counterparts(caller.id, caller.party.role);
+    const shelves = isOwned(module) ? [caller.id] : state.counterparts(caller.id, caller.party.role);
     const page = await store.list({ kind: module, shelves, ...request, bodiesOnly: true });
     return listed(page, (row) => row.body ?? '');
   }

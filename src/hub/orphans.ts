@@ -14,11 +14,12 @@ import { HubError } from '../domain/errors.ts';
 import type { Actor, ObjectEventData, OrphanEvent, OrphanKind } from '../domain/events.ts';
 import type { HubObject } from '../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
+import { isOwned } from '../domain/ownership.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { atHome } from './asked.ts';
 import { atOnce } from './at-once.ts';
-import { billedKey, type Core, heard, readObject, rowData } from './core.ts';
+import { billedKey, type Core, heard, newTrace, readObject, rowData } from './core.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
 const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
@@ -57,7 +58,7 @@ export class Orphans {
       actions: {
         arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
         recordOpened: ({ self }) => this.#open(self.id),
-        askCpo: ({ self }) => this.#askCpo(self.id, this.#newTrace()),
+        askCpo: ({ self }) => this.#askCpo(self.id, newTrace(this.#core)),
       },
     });
   }
@@ -143,7 +144,7 @@ export class Orphans {
     await atOnce(shards, tailsAtOnce, (shard) => this.#catchUp(shard));
     for (const [actor, record] of this.#records) {
       const isUnasked = record?.state === 'OPEN' && record.pulledAt === null;
-      if (isUnasked && shards.has(store.shardOf(record.cpo))) this.#askCpo(actor, this.#newTrace());
+      if (isUnasked && shards.has(store.shardOf(record.cpo))) this.#askCpo(actor, newTrace(this.#core));
     }
   }
 
@@ -190,8 +191,7 @@ export class Orphans {
       }
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
-      const object =
-        module === 'sessions' || module === 'cdrs' ? await readObject(store, module, owner, id.toLowerCase()) : null;
+      const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
       if (object?.module === 'sessions') this.sessionStored(null, object, trace);
       if (object?.module === 'cdrs') this.cdrStored(object, trace);
     }
@@ -312,11 +312,6 @@ export class Orphans {
       if (this.#records.get(actor)?.id !== record.id) return;
       await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
     });
-  }
-
-  #newTrace(): Trace {
-    const { newId } = this.#core.ports.secrets;
-    return { requestId: newId(), correlationId: newId() };
   }
 
   #watchUntil(actor: string, due: number | null): void {

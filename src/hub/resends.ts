@@ -17,7 +17,7 @@ import { isOwned, owningEmsp } from '../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { atHome } from './asked.ts';
-import { type Core, objectFromRow, objectPut, readObject, unownedShelf } from './core.ts';
+import { type Core, newTrace, objectFromRow, objectPut, readObject, unownedShelf } from './core.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import type { JobView } from './operator.ts';
 import { owedWhole } from './pushes.ts';
@@ -141,8 +141,7 @@ export class Resends {
 
   /** Goes on with the releases of first registrations that were cut off. */
   recover(partnerIds: Iterable<PartyId>): void {
-    const { secrets } = this.#core.ports;
-    for (const id of partnerIds) this.registered(id, { requestId: secrets.newId(), correlationId: secrets.newId() });
+    for (const id of partnerIds) this.registered(id, newTrace(this.#core));
   }
 
   async close(): Promise<void> {

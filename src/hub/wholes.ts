@@ -19,7 +19,7 @@ import { isOwned } from '../domain/ownership.ts';
 import type { PartyId } from '../domain/party.ts';
 import { atHome } from './asked.ts';
 import { type Core, objectFromRow, objectPut, readObject } from './core.ts';
-import type { Item } from './lanes.ts';
+import { type Item, laneKey } from './lanes.ts';
 import { changesOf, foldedTo } from './object-history.ts';
 import type { DeliveryMemory } from './outbox.ts';
 import { owedWhole } from './pushes.ts';
@@ -105,19 +105,21 @@ export class Wholes {
 
   /** A delivery arrived. */
   arrived(item: Item): void {
-    if (!isWhole(item)) return;
-    this.#missing.delete(laneOf(item));
-    this.#unnoted.delete(laneOf(item));
+    if (!isWhole(item) || this.#missing.size + this.#unnoted.size === 0) return;
+    const lane = laneOf(item);
+    this.#missing.delete(lane);
+    this.#unnoted.delete(lane);
   }
 
   /** A delivery ended as dead. [W2] */
   missed(item: Item): void {
     if (!isWhole(item) || item.module === 'cdrs') return;
-    this.#missing.set(laneOf(item), Number.MAX_SAFE_INTEGER);
+    const lane = laneOf(item);
+    this.#missing.set(lane, Number.MAX_SAFE_INTEGER);
     const [first] = this.#missing.keys();
     if (this.#missing.size > missingMax && first !== undefined) this.#missing.delete(first);
     const { receiver, shard, seq, stream } = item;
-    this.#unnoted.set(laneOf(item), { receiver, shard, seq, stream });
+    this.#unnoted.set(lane, { receiver, shard, seq, stream });
     this.#noting ??= this.#noteAll();
   }
 
@@ -204,7 +206,7 @@ export class Wholes {
 }
 
 const isWhole = ({ form, asWhole }: Item): boolean => form === 'whole' || asWhole;
-const laneOf = ({ receiver, stream }: Place): string => `${receiver} ${stream}`;
+const laneOf = ({ receiver, stream }: Place): string => laneKey(receiver, stream);
 
 /** A fragment that changes nothing. */
 const nothing = '{}';

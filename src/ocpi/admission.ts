@@ -78,9 +78,14 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
     return new HubError('unavailable', { retryAfterS });
   };
 
-  function take(partner: PartyId, urgency: Urgency): Pass {
+  const judged = (urgency: Urgency, partner: PartyId) => {
     const verdict = judge(urgency, loadOf(partner), scales);
     if (verdict.kind === 'shed') throw refuse(urgency, verdict.signal, verdict.retryAfterS);
+    return verdict;
+  };
+
+  function take(partner: PartyId, urgency: Urgency): Pass {
+    const { pauseMs } = judged(urgency, partner);
     count(partner, 1);
     let own = 0;
     let isClosed = false;
@@ -93,22 +98,17 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
       own += bytes;
       add(bytesOf, partner, bytes);
     };
+    const share = urgency === 'driver' ? 1 : bodiesShare;
     /** [A4] */
-    const isTooMuch = (bytes: number) => {
-      const share = urgency === 'driver' ? 1 : bodiesShare;
+    const isTooMuchOfPartner = (bytes: number) => {
       const ofPartner = bytesOf.get(partner) ?? 0;
-      return (
-        (held > own && held + bytes > bytesMax * share) ||
-        (ofPartner > own && ofPartner + bytes > bytesMax * partnerShare * share)
-      );
+      return ofPartner > own && ofPartner + bytes > bytesMax * partnerShare * share;
     };
+    const isTooMuch = (bytes: number) => (held > own && held + bytes > bytesMax * share) || isTooMuchOfPartner(bytes);
     /** Many lists may have been taken before the first of their pages took its room. How long a page is shows when it was read. */
     const readingPage = async <T>(run: () => T | Promise<T>): Promise<T> => {
-      const now = judge('list', loadOf(''), scales);
-      if (now.kind === 'shed') throw refuse('list', now.signal, now.retryAfterS);
-      const ofPartner = bytesOf.get(partner) ?? 0;
-      if (ofPartner > own && ofPartner + pageMax > bytesMax * partnerShare * bodiesShare)
-        throw refuse('list', 'bytes', noRoomRetryS);
+      judged('list', '');
+      if (isTooMuchOfPartner(pageMax)) throw refuse('list', 'bytes', noRoomRetryS);
       add(bytesOf, partner, pageMax);
       try {
         return await run();
@@ -129,7 +129,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
       isCounted = false;
     };
     return {
-      pauseMs: verdict.pauseMs,
+      pauseMs,
       hold(bytes) {
         const isRefused = isTooMuch(bytes);
         if (isRefused) shed(urgency, 'bytes');

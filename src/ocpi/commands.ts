@@ -6,13 +6,13 @@
  */
 import { HubError } from '../domain/errors.ts';
 import { type CommandName, commandNames } from '../domain/events.ts';
-import { ambiguousName, members, slice } from '../domain/json-text.ts';
+import { members, slice } from '../domain/json-text.ts';
 import { replaceField } from '../domain/object.ts';
 import type { Hub, TokenParty } from '../hub/hub.ts';
 import { commandToken } from '../transport/shapes.ts';
 import { type Checked, check, ciString, dateTime, httpUrl, identifier, may, must, object } from '../transport/types.ts';
 import { cpoElseInvalidToken, emsp } from './caller.ts';
-import { bodyOf, checkedBody } from './objects.ts';
+import { bodyOf, checkedBody, refuseAmbiguous } from './objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from './route.ts';
 
 export const commands: OcpiModule = {
@@ -106,8 +106,7 @@ const partyFields: ReadonlySet<string> = new Set(['country_code', 'party_id']);
 /** The CPO has to read the same party in the token as the hub. [D65] */
 function refuseAmbiguousParty(text: string): void {
   const span = members(text).get('token');
-  const name = span ? ambiguousName(slice(text, span), partyFields) : null;
-  if (name !== null) throw new HubError('invalid', { message: `token.${name}: expected once, in lower case` });
+  if (span) refuseAmbiguous(slice(text, span), partyFields, 'token.');
 }
 
 // Callbacks

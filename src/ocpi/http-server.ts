@@ -98,18 +98,18 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     requireHostHeader: false,
     IncomingMessage: Incoming,
   };
-  const seen: RequestSeen[] = [];
+  let seen: RequestSeen = () => {};
   const listener: RequestListener = (request, response) => {
     response.setMaxListeners(listenersMax);
     endWithConnection(request.socket, response);
-    for (const tell of seen) tell(request, response);
+    seen(request, response);
     if (isRequest(request)) answer(request, response);
     else refuseWhole(response);
   };
   const server = options.tls
     ? createTlsServer({ ...serverOptions, ...tlsRules, handshakeTimeout: limit, ...options.tls }, listener)
     : createServer(serverOptions, listener);
-  if (options.connectionsMax !== undefined) seen.push(limitConnections(server as Server, options.connectionsMax));
+  if (options.connectionsMax !== undefined) seen = limitConnections(server as Server, options.connectionsMax);
   server.setTimeout(silenceMaxMs);
   // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [H2]
   server.on('checkExpectation', listener);

@@ -37,11 +37,12 @@ const decisive: ReadonlySet<string> = new Set([
 
 /**
  * A text passes through as it came [D17], so whoever gets it must read in it what the hub read: a second `response_url` would
- * send a CPO's result, with the CPO's token, past the hub, a second `party_id` make one CPO's tariff another's.
+ * send a CPO's result, with the CPO's token, past the hub, a second `party_id` make one CPO's tariff another's. `within`: what
+ * stands before a name in the message.
  */
-export function refuseAmbiguous(text: string): void {
-  const name = ambiguousName(text, decisive);
-  if (name !== null) throw new HubError('invalid', { message: `${name}: expected once, in lower case` });
+export function refuseAmbiguous(text: string, names: ReadonlySet<string> = decisive, within = ''): void {
+  const name = ambiguousName(text, names);
+  if (name !== null) throw new HubError('invalid', { message: `${within}${name}: expected once, in lower case` });
 }
 
 export function bodyOf({ body }: Pick<Exchange, 'body'>): JsonBody {

@@ -50,8 +50,8 @@ export interface OcpiServerOptions {
   readonly admission: Admission;
   /** Epoch ms, for the rate limits. */
   readonly now: () => number;
-  /** Whether nobody is served now, whatever is asked for. */
-  readonly isShut?: () => boolean;
+  /** Seconds after which to come again while nobody is served, whatever is asked for; null: all are. */
+  readonly shutForS?: () => number | null;
 }
 
 const modules: readonly OcpiModule[] = [
@@ -120,14 +120,15 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 
 /** What every request passes before its body is read, and the line it leaves behind. [S2, S4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
-  const { log, rates, now, admission, isShut = () => false } = options;
+  const { log, rates, now, admission, shutForS = () => null } = options;
   const limiter = rateLimiter(rates, now);
   const pace = paceKeeper((partner) => hub.suspendedAt(partner));
   app.addHook('onClose', async () => pace.close());
 
   const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
     const passage = passageOf(request, reply);
-    if (isShut()) throw new HubError('unavailable', { retryAfterS: shutRetryS });
+    const retryAfterS = shutForS();
+    if (retryAfterS !== null) throw new HubError('unavailable', { retryAfterS });
     const route = request.routeOptions.config.ocpi;
     const credential = authenticate(hub, request.headers.authorization);
     passage.credential = credential;
@@ -171,9 +172,6 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     done();
   });
 }
-
-/** Somebody has to mend what is wrong. */
-const shutRetryS = 60;
 
 function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {
   if (isAwaited) return 'driver';

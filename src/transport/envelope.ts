@@ -53,11 +53,12 @@ function* listPieces(texts: readonly string[]): Generator<string, void, undefine
   let piece = '{"data":[';
   let glue = '';
   for (const text of texts) {
+    if (piece.length + text.length >= pieceChars) {
+      yield piece;
+      piece = '';
+    }
     piece += glue + text;
     glue = ',';
-    if (piece.length < pieceChars) continue;
-    yield piece;
-    piece = '';
   }
   yield `${piece}],${tail()}`;
 }

@@ -91,10 +91,10 @@ t.test('a whole that goes in place of a part counts with its own size, until it 
     ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
   });
   queue.lanes.take(64);
-  const flight = room.begin(queue, 10, lane);
+  const flight = room.begin(queue, 10);
   const [item] = lane.items;
   if (!item) throw new Error('a lane has a head');
-  room.replace(queue, lane, { ...item, asWhole: true, size: 30_000 });
+  room.replace(flight, lane, { ...item, asWhole: true, size: 30_000 });
   t.ok(room.isFull);
   t.equal(queue.lanes.busySize, 30_000);
   queue.lanes.hold(lane, lane.items[0]);
