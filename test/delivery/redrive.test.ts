@@ -8,10 +8,10 @@ import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../su
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { callsTo, quiet } from '../support/observed.ts';
+import { callsTo, ended as endedAt, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
-import { deliveriesOf, Holding, type HubAddress, idOf, kwhOf, lull } from './watched.ts';
+import { at, deliveriesOf, Holding, type HubAddress, idOf, kwhOf, lull, putSession } from './watched.ts';
 
 interface Job {
   readonly id: string;
@@ -20,13 +20,6 @@ interface Job {
   readonly queued: number;
   readonly skipped_stale: number;
   readonly skipped_pending: number;
-}
-
-const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
-
-async function putSession(cpo: PlainPartner, id: string, fields: object = {}, headers = {}): Promise<void> {
-  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields), headers);
-  if (json.status_code !== 1000) throw new Error(text);
 }
 
 /** Status and body of an admin call that may be refused. */
@@ -42,14 +35,8 @@ async function asked(hub: HubAddress, path: string, body: object = {}) {
 const redrive = async (hub: HubAddress, request: object) =>
   (await admin(hub, 'POST', '/redrive', request)) as unknown as Job;
 
-async function ended(hub: HubAddress, { id }: Pick<Job, 'id'>): Promise<Job> {
-  let job = (await admin(hub, 'GET', `/redrives/${id}`)) as unknown as Job;
-  await eventually('the job ended', async () => {
-    job = (await admin(hub, 'GET', `/redrives/${id}`)) as unknown as Job;
-    return job.state !== 'RUNNING';
-  });
-  return job;
-}
+const ended = async (hub: HubAddress, { id }: Pick<Job, 'id'>) =>
+  (await endedAt(hub, `/redrives/${id}`)) as unknown as Job;
 
 t.test(
   'a re-driven delivery keeps its id and correlation id, has a new request id, and goes where the partner is now',
@@ -167,7 +154,7 @@ t.test('a newer version that has arrived since is not overwritten, unless forced
   t.match(forced, { matched: 1, queued: 1 });
   await quiet(hub);
   t.equal(emsp.received.map(kwhOf).at(-1), 1);
-  t.match(await deliveriesOf(hub, '?state=DEAD'), []);
+  t.same(await deliveriesOf(hub, '?state=DEAD'), []);
 });
 
 t.test('a filter chooses by receiver, module, object, time and sequence', async (t) => {

@@ -1,8 +1,9 @@
 /**
  * What tests of deliveries look at: a receiver that holds its answers until it is told, and deliveries as operators see them.
  */
+import { sessionBody } from '../support/bodies.ts';
 import { itemsOf } from '../support/observed.ts';
-import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 
 export interface HubAddress {
   readonly url: string;
@@ -21,6 +22,15 @@ export interface DeliveryItem {
   readonly due_at: string | null;
   readonly reason: string | null;
   readonly attempts: readonly { readonly at: string; readonly class: string }[];
+}
+
+/** An instant of the tests' day, so many minutes after 04:00. */
+export const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
+
+/** Throws unless the hub takes it. */
+export async function putSession(cpo: PlainPartner, id: string, fields: object = {}, headers = {}): Promise<void> {
+  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields), headers);
+  if (json.status_code !== 1000) throw new Error(text);
 }
 
 /** Deliveries that match, newest first. */

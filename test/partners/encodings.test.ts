@@ -9,8 +9,8 @@ import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { cdrBody, locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { quiet, statusOf } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { ended, quiet, statusOf } from '../support/observed.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { envelope, stranger } from './stranger.ts';
 
 const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
@@ -55,11 +55,7 @@ async function callsOfAllKinds(
   const path = new URL(response_url).pathname.slice('/ocpi'.length);
   t.equal(statusOf(await cpo.call('POST', path, { result: 'ACCEPTED' })), '200/1000', 'its result');
   const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
-  let pull: Record<string, unknown> = {};
-  await eventually('the pull ended', async () => {
-    pull = await admin(hub, 'GET', `/pulls/${String(id)}`);
-    return pull.state !== 'RUNNING';
-  });
+  const pull = await ended(hub, `/pulls/${String(id)}`);
   t.equal(pull.state, 'DONE', `a pull ${String(pull.error)}`);
   t.equal((await hub.created.hub.operations.probe('NL-CPO')).status, 'reachable', 'a probe');
   return [...cpo.asked, ...emsp.asked, ...cpo.received, ...emsp.received];

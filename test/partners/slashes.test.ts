@@ -11,7 +11,7 @@ import { egressGuard } from '../../src/partners/egress.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { lines, quiet, statusOf } from '../support/observed.ts';
+import { arrivals, ended, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { envelope, http, stranger } from './stranger.ts';
@@ -48,14 +48,6 @@ async function slashedPair(t: Test, hub: RunningHub): Promise<{ cpo: PlainPartne
   return { cpo, emsp };
 }
 
-/** What a partner gets while `work` runs and until nothing is owed any more. */
-async function gets(hub: RunningHub, partner: PlainPartner, work: () => Promise<unknown>): Promise<Received[]> {
-  const before = partner.received.length;
-  await work();
-  await quiet(hub);
-  return partner.received.slice(before);
-}
-
 const toParty = (partyId: string) => ({ 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': partyId });
 
 t.test(
@@ -71,12 +63,8 @@ t.test(
     await quiet(hub);
     const pull = async () => {
       const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
-      let found: Record<string, unknown> = {};
-      await eventually('the pull ended', async () => {
-        found = await admin(hub, 'GET', `/pulls/${String(id)}`);
-        return found.state !== 'RUNNING';
-      });
-      t.equal(found.state, 'DONE', String(found.error));
+      const { state, error } = await ended(hub, `/pulls/${String(id)}`);
+      t.equal(state, 'DONE', String(error));
     };
     const cdr = (id: string) => () => cpo.call('POST', '/2.2.1/cdrs', cdrBody(id));
     const session = (id: string) => () => cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
@@ -94,7 +82,7 @@ t.test(
       ['a pull', cpo, pull, pull],
     ];
     for (const [name, partner, first, next] of rows) {
-      const learning = await gets(hub, partner, first);
+      const learning = await arrivals(hub, partner, first);
       t.equal(learning.length, 2, `${name}: ${lines(learning).join(', ')}`);
       const [given, followed] = learning;
       const [path = '', query] = given?.path.split('?') ?? [];
@@ -105,16 +93,15 @@ t.test(
       for (const header of ['authorization', 'x-request-id', 'ocpi-to-party-id', 'content-type']) {
         t.equal(followed?.headers[header], given?.headers[header], `${name}: the same ${header}`);
       }
-      const known = await gets(hub, partner, next);
+      const known = await arrivals(hub, partner, next);
       t.equal(known.length, 1, `${name}, again: ${lines(known).join(', ')}`);
       t.match(known[0]?.path, /\/(\?|$)/, `${name}, again: the form that worked`);
     }
-    t.equal((await admin(hub, 'GET', '/deliveries?state=DEAD')).next_cursor ?? null, null);
-    t.same((await admin(hub, 'GET', '/deliveries?state=DEAD')).items, [], 'no delivery died');
+    t.same(await itemsOf(hub, '/deliveries?state=DEAD'), [], 'no delivery died');
 
     const callback = JSON.parse(cpo.received.find(({ body }) => body.includes('response_url'))?.body ?? '{}');
     const path = new URL(String(callback.response_url)).pathname.slice('/ocpi'.length);
-    const results = await gets(hub, emsp, async () =>
+    const results = await arrivals(hub, emsp, async () =>
       t.equal(statusOf(await cpo.call('POST', path, { result: 'ACCEPTED' })), '200/1000', 'the result is relayed'),
     );
     t.same(
@@ -133,12 +120,12 @@ t.test('a restart forgets the form that worked, which costs one more request, on
   const directory = directoryFor(t);
   const hub = await hubFor(t, {}, {}, directory);
   const { cpo, emsp } = await slashedPair(t, hub);
-  await gets(hub, emsp, () => cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1')));
+  await arrivals(hub, emsp, () => cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1')));
   await hub.close();
   const again = await hubFor(t, {}, {}, directory);
   const post = (id: string) => () => ocpi(again, 'POST', '/2.2.1/cdrs', { token: cpo.hubToken, body: cdrBody(id) });
-  t.same(lines(await gets(again, emsp, post('C2'))), ['POST /ocpi/2.2.1/cdrs', 'POST /ocpi/2.2.1/cdrs/']);
-  t.same(lines(await gets(again, emsp, post('C3'))), ['POST /ocpi/2.2.1/cdrs/']);
+  t.same(lines(await arrivals(again, emsp, post('C2'))), ['POST /ocpi/2.2.1/cdrs', 'POST /ocpi/2.2.1/cdrs/']);
+  t.same(lines(await arrivals(again, emsp, post('C3'))), ['POST /ocpi/2.2.1/cdrs/']);
 });
 
 t.test('a URL is used as it was given, with its slash and its query [D55]', async (t) => {
@@ -165,7 +152,7 @@ t.test('a URL is used as it was given, with its slash and its query [D55]', asyn
     ['tokens', 'SENDER', '/own/tokens//?key=2'],
   ]);
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  const toEmsp = await gets(hub, emsp, async () => {
+  const toEmsp = await arrivals(hub, emsp, async () => {
     await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
     await quiet(hub);
     await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
@@ -177,12 +164,14 @@ t.test('a URL is used as it was given, with its slash and its query [D55]', asyn
     'PUT /own/sessions/NL/CPO/S1',
     'POST /own/tokens/CARD1/authorize?key=2&type=RFID',
   ]);
-  const toCpo = await gets(hub, cpo, async () => {
+  const toCpo = await arrivals(hub, cpo, async () => {
     await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
     await eventually('the list was read', () => cpo.received.length > 0);
     await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { session_id: 'S1', response_url: `${emsp.url}/r/` });
   });
-  t.match(lines(toCpo), [/^GET \/own\/locations\/\?key=3&.*limit=/, 'POST /own/commands/STOP_SESSION']);
+  const [pulled, ...commanded] = lines(toCpo);
+  t.match(pulled, /^GET \/own\/locations\/\?key=3&.*limit=/);
+  t.strictSame(commanded, ['POST /own/commands/STOP_SESSION']);
 });
 
 // The client alone

@@ -542,7 +542,7 @@ export function storeSuite(t: Test, open: Opener): void {
   promise('close finishes what waits; afterwards everything is refused, in words', async (t, store, again) => {
     const fence = store.held(0);
     if (fence === null) throw new Error('no fence');
-    t.match(store.health(), { state: 'open', reason: null, heads: { 0: 0 }, damagedRows: [] });
+    t.match(store.health(), { state: 'open', reason: null, heads: { 0: 0 }, damagedRows: { length: 0 } });
     const heard: string[] = [];
     store.onHealth(({ state }) => heard.push(state));
     const waiting = Array.from({ length: 20 }, () => append(store, {}));

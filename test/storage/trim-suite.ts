@@ -62,7 +62,7 @@ export function trimSuite(t: Test, open: Opener): void {
     };
     await look(store);
     const second = await again();
-    t.match(second.health(), { state: 'open', reason: null, damagedRows: [] });
+    t.match(second.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
     await look(second);
     t.equal((await append(second)).first, 7, 'the sequence goes on');
     await trim(second, 7);
@@ -219,7 +219,7 @@ export function backupSuite(t: Test, open: Opener, { ownDirectory = true } = {})
     t.ok(steps.has('copying'));
     const copy = await open(`${origin}/one`);
     t.teardown(() => copy.close());
-    t.match(copy.health(), { state: 'open', damagedRows: [] });
+    t.match(copy.health(), { state: 'open', damagedRows: { length: 0 } });
     t.equal(copy.head(0), head);
     t.strictSame(
       await copy.read({ shard: 0, after: 0, limit: 1000 }),

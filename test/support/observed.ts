@@ -16,6 +16,16 @@ export async function quiet(hub: HubAddress): Promise<void> {
   });
 }
 
+/** What is shown of a pull or a job, by its path, once it runs no more. */
+export async function ended(hub: HubAddress, path: string): Promise<Record<string, unknown>> {
+  let shown: Record<string, unknown> = {};
+  await eventually(`${path} has ended`, async () => {
+    shown = await admin(hub, 'GET', path);
+    return shown.state !== 'RUNNING';
+  });
+  return shown;
+}
+
 /** Calls to one module of a partner, oldest first. */
 export function callsTo(partner: PlainPartner, module: string): Received[] {
   return partner.received.filter(({ path }) => new RegExp(`^/ocpi/2\\.2\\.1/${module}(?:[/?]|$)`).test(path));
