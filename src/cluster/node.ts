@@ -331,12 +331,12 @@ export class HubNode {
     }
   }
 
-  /** Some fences do not stand any more: as long as others do, those shards alone are put away. */
+  /** Those shards alone are put away, as long as the fences of others stand: all have one lease, which may have run out during the look. */
   #dropLost(tenure: Tenure, lost: readonly Shard[]): void {
-    const hub = this.#served;
+    const [hub, { store, log }] = [this.#served, this.#parts];
     const isMoving = lost.some((shard) => this.#between.has(shard) || this.#going.has(shard));
-    if (hub === null || isMoving || lost.length === [...tenure.shards].length) return this.#lose();
-    this.#parts.log.warn({ shards: lost.length }, 'shards were taken from this node');
+    if (hub === null || isMoving || !store.isFresh() || lost.length === [...tenure.shards].length) return this.#lose();
+    log.warn({ shards: lost.length }, 'shards were taken from this node');
     this.#drop(hub, tenure, new Set(lost));
   }
 

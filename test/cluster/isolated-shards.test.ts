@@ -35,6 +35,7 @@ t.test('a node that does not reach the database', { skip }, async (t) => {
     await eventually('it answers for every shard', () => !here().includes(false));
     return {
       store,
+      look: () => node.look(),
       /** Shards for which nothing is answered. */
       missing: () => here().flatMap((isHere, shard) => (isHere ? [] : [shard])),
       async isolated() {
@@ -83,4 +84,16 @@ t.test('a node that does not reach the database', { skip }, async (t) => {
       t.strictSame(missing(), given);
     });
   }
+
+  t.test('its lease runs out while it looks at its shards', async (t) => {
+    const { store, look, missing, isolated, told } = await scene(t, 'looking', {});
+    const [held, isFresh] = [store.held.bind(store), store.isFresh.bind(store)];
+    let lookedAt = 0;
+    store.held = (shard) => (++lookedAt > all / 2 ? null : held(shard));
+    store.isFresh = () => lookedAt <= all / 2 && isFresh();
+    look();
+    t.strictSame(missing(), [], 'every shard is answered from memory');
+    t.strictSame(told('drop'), [], 'and none is put away');
+    await isolated();
+  });
 });
