@@ -203,8 +203,7 @@ export class Deliveries {
     while (!this.#closed && !this.#inFlight.isFull) {
       const queue = this.queues.nextTurn();
       if (!queue) return;
-      const { lanes } = queue;
-      const allowed = this.#allowed(queue);
+      const [{ lanes }, allowed] = [queue, this.#allowed(queue)];
       const slots = this.#inFlight.slots(queue, allowed);
       const lane = lanes.busy < slots ? lanes.take(slots) : undefined;
       if (!lane) {

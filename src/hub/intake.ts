@@ -42,11 +42,7 @@ export function emptyQueue(partnerId: PartyId): Queue {
 }
 
 /** How far a reading of one shard has come that may have been cut. */
-export function readTo(
-  events: readonly StoredEvent[],
-  most: { readonly limit: number; readonly size: number },
-  upTo: Seq,
-): Seq {
+export function readTo(events: readonly StoredEvent[], most: { limit: number; size: number }, upTo: Seq): Seq {
   const size = events.reduce((sum, event) => sum + charactersOf(event), 0);
   const isCut = events.length >= most.limit || size >= most.size;
   return isCut ? (events.at(-1)?.seq ?? upTo) : upTo;
