@@ -2,12 +2,12 @@
  * The operators' door of a real hub: who may call what, onboarding, routing, and what a mistake is answered with.
  */
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { adminRoutes } from '../../src/admin/server.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
 import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/operator.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const tokens = {
   admin: 'admin-token-of-the-tests',

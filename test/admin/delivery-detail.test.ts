@@ -1,11 +1,12 @@
 /**
  * What operators are shown of one delivery: the request without its token, and what it changes for its receiver.
  */
-import t, { type Test } from 'tap';
+
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 interface Detail {
   readonly state: string;

@@ -1,13 +1,14 @@
 /**
  * A delivery that ends while it is listed: a list by state never shows it in a state that it never had.
  */
-import t from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import type { DeliveryRow } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const refused = { status: 404, text: '{"status_code":2003}' };
 

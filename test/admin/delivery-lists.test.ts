@@ -1,11 +1,12 @@
 /**
  * Lists of deliveries by state: whatever is asked for, page by page, is what the whole list has of it.
  */
-import t from 'tap';
+
 import type { DeliveryView, Page } from '../../src/hub/operator.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 t.test('each state is listed whole, newest first, in pages of any size', async (t) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });

@@ -3,7 +3,6 @@
  */
 import { createHash } from 'node:crypto';
 import { Script } from 'node:vm';
-import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { docsPage } from '../../src/admin/docs-page.ts';
 import { adminRoutes } from '../../src/admin/server.ts';
@@ -11,6 +10,7 @@ import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 type Schema = Readonly<Record<string, unknown>> & {
   readonly properties?: Readonly<Record<string, Schema>>;

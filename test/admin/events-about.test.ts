@@ -2,7 +2,6 @@
  * Events of a living hub: each says whom it is about and who acted, and filters find it wherever the log is read.
  */
 import { join } from 'node:path';
-import t from 'tap';
 import { subjects } from '../../src/domain/subject.ts';
 import type { EventView } from '../../src/hub/operator.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -12,6 +11,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 
 type Hub = Awaited<ReturnType<typeof hubFor>>;
 

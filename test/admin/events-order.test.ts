@@ -1,12 +1,13 @@
 /**
  * Reading the log from its end: the newest first, and what came since.
  */
-import t from 'tap';
+
 import type { EventPage } from '../../src/hub/operator.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 t.test('events are read from the end back to any event, and on from there when more come', async (t) => {
   const hub = await hubFor(t);

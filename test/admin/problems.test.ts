@@ -3,11 +3,11 @@
  * reasons (a full disk, a recovery under way) that other tests bring about.
  */
 import fastify, { type FastifyInstance } from 'fastify';
-import t, { type Test } from 'tap';
 import { adminServer } from '../../src/admin/server.ts';
 import { HubError } from '../../src/domain/errors.ts';
 import type { Hub } from '../../src/hub/hub.ts';
 import type { HubStatus, Operations } from '../../src/hub/operator.ts';
+import { type Test, t } from '../support/tap.ts';
 
 async function refusing(
   t: Test,

@@ -3,13 +3,13 @@
  * the form of its door. The hub of these tests listens and begins to recover only on command.
  */
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { assemble } from '../../src/assembly.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const adminToken = 'admin-token-of-a-hub-that-recovers';
 

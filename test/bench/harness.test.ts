@@ -4,7 +4,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import t, { type Test } from 'tap';
+import { type Test, t } from '../support/tap.ts';
 import { inOrder } from './baselines/in-order.ts';
 import { start as startLoad } from './load.ts';
 import { start as startReceiver } from './receiver.ts';

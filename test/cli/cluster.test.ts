@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
-import t from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, leaseS, oneOwner, skip, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -14,6 +13,7 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 
 async function run(words: readonly string[], env: Record<string, string> = {}) {
   const child = spawn(process.execPath, [resolve('dist/bin/ocpi-hub.js'), ...words], {

@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
-import t, { type Test } from 'tap';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const command = resolve('dist/bin/ocpi-hub.js');
 

@@ -5,10 +5,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { builtHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 interface Run {
   readonly child: ChildProcess;

@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Level } from 'level';
-import t, { type Test } from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventKey, rowKey } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -17,6 +16,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const command = resolve('dist/bin/ocpi-hub.js');
 

@@ -7,13 +7,13 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import t, { type Test } from 'tap';
 import { type Column, table } from '../../src/cli/table.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const command = resolve('dist/bin/ocpi-hub.js');
 const viewerToken = 'a-viewer-token-of-some-length-0123456789';

@@ -2,10 +2,11 @@
  * A database that fails as a cluster of servers fails, under load: its primary is killed, a standby that it waits for is killed, all of them
  * stand still. What was acknowledged is there, once; what waits is not acknowledged; nothing has to be restarted but what was killed.
  */
-import t, { type Test } from 'tap';
+
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres, startStandby } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { shards, startNodes, unlessAsked } from './nodes.ts';
 import { untilShared } from './shares.ts';

@@ -2,10 +2,11 @@
  * A partner that is dead while a thousand updates queue for it: others are served meanwhile, nothing but its own is kept aside, and it
  * catches up in order, from another owner than the one that took them.
  */
-import t from 'tap';
+
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { startNodes, unlessAsked } from './nodes.ts';
 

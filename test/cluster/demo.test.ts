@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import t from 'tap';
 import { postgresHere } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 
 async function demo(...words: string[]) {
   const child = spawn(process.execPath, [resolve('dist/bin/ocpi-hub.js'), 'demo', '--cluster', ...words]);

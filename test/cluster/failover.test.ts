@@ -2,10 +2,11 @@
  * Owners that die and owners that stand still, under load: nothing acknowledged is lost, nothing is there twice, order holds, and who
  * was the owner is not any more.
  */
-import t from 'tap';
+
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { skip, startNodes } from './nodes.ts';
 

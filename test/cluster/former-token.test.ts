@@ -1,9 +1,10 @@
 /** A rotation on several nodes: both tokens are known on every node, and the end of the former one, too, whichever node dies meanwhile. */
-import t from 'tap';
+
 import { partnerFor } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { type Node, skip, startNodes } from './nodes.ts';
 import { partiesOn, shared, untilShared } from './shares.ts';
 

@@ -2,10 +2,11 @@
  * A node that the database is away from answers from memory for the shards that are wholly in it, and for none that
  * it had half gained or half given when the database went.
  */
-import t, { type Test } from 'tap';
+
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { skip } from './nodes.ts';
 import { type Steps, startOneNode } from './one-node.ts';
 

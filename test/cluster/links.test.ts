@@ -2,12 +2,13 @@
  * Links that fail while both of their ends live: between the owner and the database, and between the nodes. What comes late is refused or
  * found by its key, never written twice; who cannot reach the owner says so, and nobody else answers for it.
  */
-import t from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { Link } from '../support/link.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { adminToken, oneOwner, roleOf, startNodes, unlessAsked } from './nodes.ts';
 

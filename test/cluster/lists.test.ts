@@ -5,12 +5,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import t, { type Test } from 'tap';
 import type { DeliveryView, EventPage, EventView, Page, RedrivePlan } from '../../src/hub/operator.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { goesOn, startLoad } from './load.ts';
 import { adminToken, type Node, type Nodes, skip, startNodes } from './nodes.ts';
 import { partiesOn, shared, untilOwned, untilShared } from './shares.ts';

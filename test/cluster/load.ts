@@ -3,10 +3,11 @@
  *
  * D1  Every body is sent once only, so a text in the log or at a receiver names the write that it came from.
  */
-import type { Test } from 'tap';
+
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';
+import type { Test } from '../support/tap.ts';
 
 const workers = 8;
 const again = 20;

@@ -3,12 +3,12 @@
  * each request to another node than the one before.
  */
 import { crc32 } from 'node:zlib';
-import type { Test } from 'tap';
 import { startBalancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, postgresHere } from '../support/postgres.ts';
+import type { Test } from '../support/tap.ts';
 
 /** Why tests of several nodes cannot run here. */
 export const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;

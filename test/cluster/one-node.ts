@@ -2,12 +2,13 @@
  * One node on a real database, whose hubs are stand-ins: each says what it was told, and brings back, gives and is
  * made when the test lets it. A real one does so when it has read, at moments that no test can choose.
  */
-import type { Test } from 'tap';
+
 import { HubNode } from '../../src/cluster/node.ts';
 import type { Homes, Served } from '../../src/cluster/node-parts.ts';
 import type { Tenure } from '../../src/cluster/tenure.ts';
 import type { Shard } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
+import type { Test } from '../support/tap.ts';
 
 type Step = (shards: ReadonlySet<Shard>) => Promise<void>;
 

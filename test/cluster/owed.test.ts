@@ -2,11 +2,12 @@
  * What is owed between parties that live on different nodes: kept objects are released, who was never sent an object gets it whole, and
  * one that never arrived is noted where its owner lives. [D59, D63, D82]
  */
-import t from 'tap';
+
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { adminToken, type Node, skip, startNodes } from './nodes.ts';
 import { partiesOn, shared, untilShared } from './shares.ts';
 

@@ -3,12 +3,13 @@
  * hub had it: what it has read is older than what another node wrote meanwhile. Another hub is made, and that one
  * answers.
  */
-import t from 'tap';
+
 import type { Fence } from '../../storage/contract.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { event, row } from '../storage/support.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { skip } from './nodes.ts';
 import { type StandIn, startOneNode } from './one-node.ts';
 

@@ -2,7 +2,7 @@
  * The log of nodes that share the parties is trimmed by each node for its own shards, on a simulated clock: never beyond what is still owed
  * to a receiver of another node, and what is stored stays.
  */
-import t, { type Test } from 'tap';
+
 import { loadConfig } from '../../src/config.ts';
 import { type ServingHub, startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
@@ -11,6 +11,7 @@ import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 import { adminToken, settingsOf, skip } from './nodes.ts';
 import { isShared, partiesOn, shared } from './shares.ts';
 

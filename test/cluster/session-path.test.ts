@@ -2,7 +2,7 @@
  * Two nodes as one hub: the whole session path with each request through the other node than the one before, what was written read at
  * once through any node, and what a node says of itself.
  */
-import t from 'tap';
+
 import WebSocket from 'ws';
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -11,6 +11,7 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { adminToken, clusterSecret, leaseS, oneOwner, roleOf, skip, startNodes } from './nodes.ts';
 
 t.test('two nodes are one hub', { skip }, async (t) => {

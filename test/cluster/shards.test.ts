@@ -1,12 +1,13 @@
 /**
  * Nodes that share the parties: a CPO and an eMSP that live on different nodes, whatever node is asked, and nodes that come, go and die.
  */
-import t, { type Test } from 'tap';
+
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { inspect } from '../console/inspected.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { adminToken, type Node, type Nodes, nodeOf, skip, startNodes, unlessAsked } from './nodes.ts';
 import { partiesOn, shared, untilOwned, untilShared } from './shares.ts';

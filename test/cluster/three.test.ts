@@ -2,11 +2,12 @@
  * Three nodes that share the parties: a session path whose parties live on different nodes, and a node that dies under load while what is
  * owed crosses from each node to the next one.
  */
-import t, { type Test } from 'tap';
+
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import { adminToken, type Nodes, skip, startNodes, unlessAsked } from './nodes.ts';
 import { partiesOn, shared, untilShared } from './shares.ts';

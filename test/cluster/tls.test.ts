@@ -6,13 +6,13 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { join } from 'node:path';
-import t from 'tap';
 import { WebSocket } from 'ws';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { browserProtocols, path } from '../console/inspected.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
 import { adminToken, oneOwner, settingsOf, skip } from './nodes.ts';
 

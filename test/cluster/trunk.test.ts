@@ -5,7 +5,6 @@
 import { once } from 'node:events';
 import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import t, { type Test } from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { hopHeader } from '../../src/cluster/hop.ts';
 import { Passing } from '../../src/cluster/passing.ts';
@@ -13,6 +12,7 @@ import { TrunkEnds, Trunks, trunkPath } from '../../src/cluster/trunk.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
 import { Link } from '../support/link.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const secret = 'of-the-nodes';
 const log = { warn() {} };

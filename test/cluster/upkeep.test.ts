@@ -2,11 +2,12 @@
  * Nodes that are restarted in good order, and a database that goes away: no request fails in the first case, nothing is acknowledged
  * falsely in the second, and neither needs a hand.
  */
-import t from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
 import {
   adminToken,

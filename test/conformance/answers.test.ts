@@ -2,13 +2,14 @@
  * Answers of partners to authorize and commands, and version details, as they really come: in an array of one, with fields and numbers
  * that only the caller knows. And whose token a command may name. [D56, D65, D72, D84]
  */
-import t from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody } from '../support/bodies.ts';
 import { closeCircuit, moody } from '../support/forward-failures.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { dataText, statusOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const cpoMood = moody(() => ({}));
 const emspMood = moody(() => ({}));

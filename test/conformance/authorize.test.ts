@@ -2,7 +2,7 @@
  * Authorize in both directions, through a real hub to real partners: what is forwarded, what comes back, and each row of the
  * error table.
  */
-import t, { type Test } from 'tap';
+
 import { SimulatedClock } from 'xstate';
 import type { RunningHub } from '../../src/main.ts';
 import {
@@ -17,6 +17,7 @@ import {
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const allowed = (value: string, rest: object = {}): Reply => ({ body: { allowed: value, ...rest } });
 

@@ -2,7 +2,7 @@
  * Commands and their results, through a real hub between real partners: which CPO is meant, what it receives, what the eMSP is
  * told, and each row of the error table.
  */
-import t, { type Test } from 'tap';
+
 import { SimulatedClock } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import type { RunningHub } from '../../src/main.ts';
@@ -12,6 +12,7 @@ import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const accepted: Reply = { body: { result: 'ACCEPTED', timeout: 25 } };
 

@@ -1,13 +1,14 @@
 /**
  * Whether partners can be reached: who is probed and when, OFFLINE and back, and what goes on all the same. [D34]
  */
-import t, { type Test } from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { arrivals, lines, statusOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const intervalMs = 60_000;
 const done = '200/1000';

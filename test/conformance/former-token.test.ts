@@ -3,7 +3,6 @@
  * initial token while it is registered. [D73]
  */
 import { request } from 'node:http';
-import t, { type Test } from 'tap';
 import { HubError } from '../../src/domain/errors.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -13,6 +12,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const credentials = '/2.2.1/credentials';
 const invalidToken: Refused = [401, 2000, 'Invalid token'];

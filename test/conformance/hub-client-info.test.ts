@@ -1,13 +1,14 @@
 /**
  * Hub client info as partners read it, from a hub whose clock the test moves: each party changes at an instant of its own.
  */
-import t from 'tap';
+
 import { SimulatedClock } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 interface ClientInfo {
   readonly country_code: string;

@@ -1,7 +1,7 @@
 /**
  * What holds for every request: rates, sizes, ids and envelopes. And the watch over stopped sessions, which is a limit in time.
  */
-import t, { type Test } from 'tap';
+
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -9,6 +9,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, callsTo, dataText, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { type Answer, admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const done = '200/1000';
 const limited = '429/2901';

@@ -3,7 +3,7 @@
  * the title of a test there.
  */
 import { existsSync, readFileSync } from 'node:fs';
-import t from 'tap';
+import { t } from '../support/tap.ts';
 
 /** Numbered rules of each section of the interface. */
 const numbered: Readonly<Record<string, number>> = {

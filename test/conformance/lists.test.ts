@@ -2,12 +2,12 @@
  * Lists on the wire: pages, filters, links and the cursor, the same for all six. [interface, Pagination; D31–D33]
  */
 import { request } from 'node:http';
-import t, { type Test } from 'tap';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { linksOf, statusOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const clock = new DayClock('2026-02-01T09:00:00Z');
 /** Not where it listens: what the hub emits must not come from the request. */

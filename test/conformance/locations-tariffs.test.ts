@@ -1,11 +1,12 @@
 /**
  * Catalogues on the wire: locations on three levels, tariffs, and who gets what of them.
  */
-import t from 'tap';
+
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const hub = await hubFor(t);
 const { cpo, emsp } = await routedPair(t, hub);

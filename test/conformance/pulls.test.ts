@@ -1,11 +1,12 @@
 /** Admin pulls: a CPO's own lists, read on an operator's word. [interface, Admin pulls; D51] */
-import t, { type Test } from 'tap';
+
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists, pagesAsked } from '../support/lists.ts';
 import { idsOf, itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 interface HubAddress {
   readonly url: string;

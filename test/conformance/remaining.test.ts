@@ -4,7 +4,6 @@
  */
 import { cpSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import t, { type Test } from 'tap';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -21,6 +20,7 @@ import {
   type Reply,
 } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const hourMs = 3_600_000;
 const done = '200/1000';

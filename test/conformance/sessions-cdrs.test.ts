@@ -1,12 +1,13 @@
 /**
  * Sessions and CDRs on the wire: whose they are, who gets them, how what reached nobody is repaired, and what never changes.
  */
-import t, { type Test } from 'tap';
+
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const clock = new DayClock('2026-03-01T12:00:00Z');
 const hourMs = 3_600_000;

@@ -1,11 +1,12 @@
 /**
  * Tokens on the wire: eMSPs push them for whitelisting, routed CPOs get them and pull them. Authorize has its own file.
  */
-import t from 'tap';
+
 import { tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const hub = await hubFor(t);
 const { cpo, emsp } = await routedPair(t, hub);

@@ -2,7 +2,7 @@
  * Discovery and the credentials exchange of a real hub: who gets in with which token, what a refusal leaves behind, and
  * what is still remembered after a rotation, a farewell and a restart.
  */
-import t, { type Test } from 'tap';
+
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -18,6 +18,7 @@ import {
   plainPartner,
   type Reply,
 } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const credentials = '/2.2.1/credentials';
 const invalidToken: Refused = [401, 2000, 'Invalid token'];

@@ -2,13 +2,14 @@
  * Every door and method of the hub with input that is wrong: each row says how it is refused, and after every door nothing may
  * have been recorded and no partner may have been called. A door without a row here fails the first test.
  */
-import t, { type Test } from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import { routes } from '../../src/ocpi/server.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { type OcpiCall, ocpi, type Refused, refused, sequenceOf } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Caller = 'cpo' | 'emsp' | 'outsideCpo' | 'outsideEmsp';

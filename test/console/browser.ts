@@ -5,8 +5,8 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
-import type { Test } from 'tap';
-import t from 'tap';
+import type { Test } from '../support/tap.ts';
+import { t } from '../support/tap.ts';
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
   existsSync(path),

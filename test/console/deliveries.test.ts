@@ -3,7 +3,6 @@
  * many, with the sight of it beforehand.
  */
 import type { Locator, Page } from 'playwright-core';
-import t from 'tap';
 import { curlOf } from '../../src/console/page/data/curl.ts';
 import { laidOut } from '../../src/console/page/data/json-layout.ts';
 import { grown, type Loaded, refreshed } from '../../src/console/page/data/loaded.ts';
@@ -12,6 +11,7 @@ import { cdrBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
 

@@ -2,12 +2,12 @@
  * The live end of the log in the console: it comes by itself, stands still when it is paused, and stays calm when much happens.
  */
 import type { Page } from 'playwright-core';
-import t from 'tap';
 import { begun, grownBy, keptMax, nothing, resumed } from '../../src/console/page/data/tail.ts';
 import type { EventView } from '../../src/hub/operator.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { type Traffic, traffic, unknownThere } from './traffic.ts';
 

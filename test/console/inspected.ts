@@ -1,9 +1,9 @@
 /** A reader of the inspector, and how its door answers those that it does not let in. */
 import { once } from 'node:events';
 import { request } from 'node:http';
-import type { Test } from 'tap';
 import { WebSocket } from 'ws';
 import { eventually } from '../support/plain-partner.ts';
+import type { Test } from '../support/tap.ts';
 
 export interface Message {
   readonly type: string;

@@ -2,8 +2,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import t from 'tap';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { type Address, inspect, type Watching } from './inspected.ts';
 
 const mib = 1024 * 1024;

@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import t, { type Test } from 'tap';
 import { createInspector, type Inspector } from '../../src/console/inspector.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { inspect, path } from './inspected.ts';
 
 interface Alone {

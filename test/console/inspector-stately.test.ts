@@ -10,13 +10,13 @@ import {
   type StatelyInspectionEvent,
 } from '@statelyai/inspect';
 import { createInspectorServer } from '@statelyai/inspect/server';
-import t from 'tap';
 import { WebSocket } from 'ws';
 import { type AnyMachineSnapshot, type AnyStateMachine, createActor, createMachine, type StateValue } from 'xstate';
 import { courierMachine } from '../../machines/courier.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { browserProtocols, path } from './inspected.ts';
 
 /** What an inspector makes of the stream, by the package's own types: machines, and the state that each actor is in. */

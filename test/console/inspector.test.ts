@@ -1,11 +1,12 @@
 /** The inspector of a whole hub: who may watch, what is shown of whom, and what never is. */
-import t, { type Test } from 'tap';
+
 import { setup } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { browserProtocols, inspect, knock, path } from './inspected.ts';
 
 const viewerToken = 'viewer/token=of+the/inspector';

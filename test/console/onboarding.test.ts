@@ -2,11 +2,11 @@
  * Onboarding: a partner is added, told what it needs, and seen to connect, or why it could not. [contract 5]
  */
 import type { Page } from 'playwright-core';
-import type { Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
+import type { Test } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';

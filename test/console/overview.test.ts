@@ -2,7 +2,6 @@
  * The overview: what it is told, what it draws again, and what it leads to. [contract 5]
  */
 import type { Page } from 'playwright-core';
-import t from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -10,6 +9,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';

@@ -2,7 +2,6 @@
  * The page of one partner: its chart follows it, and every action does what it says. [contract 5]
  */
 import type { Page } from 'playwright-core';
-import type { Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../../src/sandbox/emsp.ts';
@@ -10,6 +9,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import type { Test } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';

@@ -1,12 +1,13 @@
 /**
  * Signing in to the console, and what a token that is not known, or a hub that is away, looks like.
  */
-import t from 'tap';
+
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';

@@ -1,10 +1,11 @@
 /**
  * Commands, orphan cases and routing in a real browser, on a hub with partners in every state.
  */
-import t from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { type Scene, scene } from './scene.ts';
 

@@ -2,12 +2,12 @@
  * Trace in the console: the story of an object or a request, in whatever form its key was found, and why something went nowhere.
  */
 import type { Page } from 'playwright-core';
-import t from 'tap';
 import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
 

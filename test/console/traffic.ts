@@ -1,11 +1,12 @@
 /**
  * What flows while a test looks at the console: a CPO and an eMSP, where the eMSP refuses what the test says.
  */
-import type { Test } from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import type { Test } from '../support/tap.ts';
 
 export interface Traffic {
   readonly cpo: PlainPartner;

@@ -1,13 +1,14 @@
 /**
  * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
  */
-import t from 'tap';
+
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 import { asyncCircuit, type HubAddress, idOf, kwhOf, lull } from './watched.ts';
 
 /** Deliveries of one partner in memory. */

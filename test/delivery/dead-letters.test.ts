@@ -1,8 +1,9 @@
 /** What operators see of dead letters, and what they may do to a circuit. */
-import t from 'tap';
+
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 interface Group {
   readonly receiver: string;

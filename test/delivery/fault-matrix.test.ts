@@ -4,12 +4,12 @@
  */
 import { createServer as tlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import t, { type Test } from 'tap';
 import { expired, key, valid } from '../partners/certificates.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { answerText, misbehavingReceiver } from './misbehaving.ts';
 
 type Outcome =

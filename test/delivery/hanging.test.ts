@@ -2,10 +2,11 @@
  * Many receivers that hang at once, on a hub with room for few deliveries in flight: they neither pass that bound nor keep others from their
  * turn.
  */
-import t from 'tap';
+
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { Holding } from './watched.ts';
 
 const inFlightMax = 128;

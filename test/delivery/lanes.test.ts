@@ -2,7 +2,7 @@
  * Lanes: what waits for what, how many go at a time, and when a failed delivery is tried again. Time is a simulated clock wherever it
  * matters; sockets and disk are real. [D39, D50]
  */
-import t from 'tap';
+
 import { judge, scalesFor } from '../../src/ocpi/overload.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
@@ -11,6 +11,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, lull, putSession } from './watched.ts';
 
 const start = '2026-01-02T03:00:00Z';

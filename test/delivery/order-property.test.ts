@@ -3,13 +3,13 @@
  * first time in the order of the log, and ends with the hub's own state.
  */
 import fc from 'fast-check';
-import t, { type Test } from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, eventually, type Received, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { Holding } from './watched.ts';
 
 type Failing = 'status' | 'cut' | 'cutAfterTaking' | 'hang' | 'throttle';

@@ -2,7 +2,7 @@
  * Putting deliveries back, by the admin API as an operator does it: one, by a filter, a range of the log, a module anew; what is skipped
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
-import t from 'tap';
+
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -11,6 +11,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, ended as endedAt, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 import { at, deliveriesOf, Holding, type HubAddress, idOf, kwhOf, lull, putSession } from './watched.ts';
 
 interface Job {

@@ -2,7 +2,7 @@
  * Sessions and CDRs that were kept because nobody was owed them, and what releases them: a rule, the first registration of their eMSP, the
  * same CDR again, a resync. [D63, D83]
  */
-import t from 'tap';
+
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -10,6 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { at, deliveriesOf, type HubAddress, putSession } from './watched.ts';
 
 const ofEmsp = (partyId: string) => ({

@@ -1,13 +1,14 @@
 /**
  * A change that is less than the object is for those who have it: others get the whole, and a refused one is healed once. [D59, D82]
  */
-import t, { type Test } from 'tap';
+
 import { Wholes } from '../../src/hub/wholes.ts';
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { at, type DeliveryItem, deliveriesOf, type HubAddress } from './watched.ts';
 
 const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;

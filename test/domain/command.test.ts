@@ -1,9 +1,10 @@
 /** The record of a command in every order in which its facts may come, held against its machine. */
-import t from 'tap';
+
 import { initialTransition, transition } from 'xstate';
 import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
 import { applyToCommand, type CommandRecord } from '../../src/domain/command.ts';
 import type { CommandEvent } from '../../src/domain/events.ts';
+import { t } from '../support/tap.ts';
 
 const data = {
   ...{ id: 'c1', command: 'START_SESSION' as const, emsp: 'NL-EMS', cpo: 'NL-CPO', responseUrl: 'https://ems/r' },

@@ -1,10 +1,10 @@
 /** Folding what the log holds gives the object that live pushes gave, held against a naive model of parsed objects. */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import t from 'tap';
 import { charactersOf, type ObjectEventData } from '../../src/domain/events.ts';
 import { applyToObject } from '../../src/domain/fold.ts';
 import type { HubObject, ObjectModule, PushMethod } from '../../src/domain/object.ts';
+import { t } from '../support/tap.ts';
 
 interface Push {
   readonly data: ObjectEventData;

@@ -1,6 +1,7 @@
 /** An instant is written as `Date` writes it. */
-import t from 'tap';
+
 import { instantOf, instantText } from '../../src/domain/instant.ts';
+import { t } from '../support/tap.ts';
 
 t.test('every instant reads as that of Date, whatever was asked for before', async (t) => {
   const day = 86_400_000;

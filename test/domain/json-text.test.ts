@@ -1,7 +1,6 @@
 /** Splicing JSON text against a naive model: parse, change, and look at every byte that should not have moved. */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import t from 'tap';
 import {
   ambiguousName,
   appendItems,
@@ -14,6 +13,7 @@ import {
   splice,
   upsertItem,
 } from '../../src/domain/json-text.ts';
+import { t } from '../support/tap.ts';
 
 const fieldsOf = (text: string): Record<string, string> =>
   Object.fromEntries([...members(text)].map(([key, span]) => [key, slice(text, span)]));

@@ -1,7 +1,8 @@
 /** Whose a session or CDR is, why it is nobody's, and in which form its owner gets it. */
-import t from 'tap';
+
 import type { ObjectFacts } from '../../src/domain/object.ts';
 import { ownedAudience, owningEmsp } from '../../src/domain/ownership.ts';
+import { t } from '../support/tap.ts';
 import { directory } from './directory.ts';
 
 const named = (party: string): ObjectFacts => ({ cdrToken: { party, uid: 'CARD1' } });

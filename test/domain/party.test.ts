@@ -1,5 +1,5 @@
 /** A partner's life folded from its facts: tokens, status, settings, and whose endpoint wins. */
-import t from 'tap';
+
 import {
   applyToPartner,
   defaultSettings,
@@ -11,6 +11,7 @@ import {
   type PartnerEvent,
   partyKey,
 } from '../../src/domain/party.ts';
+import { t } from '../support/tap.ts';
 
 const roles = [{ role: 'CPO' as const, country_code: 'NL', party_id: 'Cpo' }];
 const named = [

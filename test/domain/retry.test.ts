@@ -1,8 +1,8 @@
 /** When a delivery is tried again and when it is given up, as tables of instants. */
 import fc from 'fast-check';
-import t from 'tap';
 import type { OutcomeClass } from '../../src/domain/errors.ts';
 import { isExpired, type RetryRules, type Tried, verdict } from '../../src/domain/retry.ts';
+import { t } from '../support/tap.ts';
 
 const hourMs = 3_600_000;
 const scheduleS = [1, 2, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600];

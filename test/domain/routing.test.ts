@@ -1,7 +1,8 @@
 /** Who gets a location, tariff or token, in which form, and why nobody when nobody does. */
-import t from 'tap';
+
 import type { ObjectFacts } from '../../src/domain/object.ts';
 import { catalogueAudience } from '../../src/domain/routing.ts';
+import { t } from '../support/tap.ts';
 import { directory } from './directory.ts';
 
 const everyone = ['NL-EMS', 'NL-TOP', 'NL-TWO'];

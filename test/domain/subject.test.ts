@@ -2,9 +2,9 @@
  * Whom and what events are about: every type that a hub can record, and what can be told of events of older stores.
  */
 import { readFileSync } from 'node:fs';
-import t from 'tap';
 import type { Actor, HubEvent, ObjectEventData } from '../../src/domain/events.ts';
 import { concerns, type Recorded, subjectOf, subjects } from '../../src/domain/subject.ts';
+import { t } from '../support/tap.ts';
 
 type Type = HubEvent['type'];
 

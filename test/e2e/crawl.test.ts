@@ -2,12 +2,13 @@
  * A list of 100,000 objects, crawled page by page while it is being written to. The oracle is the CPO's own memory of what the hub
  * had acknowledged when the crawl began and what it acknowledged since.
  */
-import t, { type Test } from 'tap';
+
 import { Pool } from 'undici';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const objectCount = 100_000;
 const pageSize = 1000;

@@ -1,7 +1,7 @@
 /**
  * The full session path through the hub as its users have it: the built command, real sockets, a CPO and an eMSP of their own.
  */
-import t, { type Test } from 'tap';
+
 import type { Arrival } from '../../src/sandbox/copies.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';
@@ -10,6 +10,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 /** What the eMSP got of one object, oldest first, repeats of what it had already left out. */
 function firstArrivals(arrivals: readonly Arrival[]): string[] {

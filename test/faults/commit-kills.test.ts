@@ -1,5 +1,5 @@
 /** 60 kills at named points of the store: before and after a commit or settle, in verification, in rebuilding. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { commitKills } from './points.ts';
 import { shownKills } from './shown.ts';
 

@@ -1,5 +1,5 @@
 /** 285 power cuts at moments all over the work of a store, from a trace of its system calls. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { cuts } from './cuts.ts';
 import { shown } from './shown.ts';
 

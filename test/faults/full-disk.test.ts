@@ -1,5 +1,5 @@
 /** A disk that is full at the first, second, … fortieth commit, under one hub that is never restarted. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { fullDisk } from './full-disk.ts';
 import { shown } from './shown.ts';
 

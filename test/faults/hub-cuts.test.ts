@@ -1,5 +1,5 @@
 /** 15 power cuts of a whole hub under load, judged from outside. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { hubCuts } from './hub-cuts.ts';
 import { shownKills } from './shown.ts';
 

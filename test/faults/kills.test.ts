@@ -1,5 +1,5 @@
 /** 100 kills at random moments: under load, and while the hub starts. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { kills } from './kills.ts';
 import { shownKills } from './shown.ts';
 

@@ -1,5 +1,5 @@
 /** Power cuts between a change of the engine's log and the sync of the closed one; the campaign makes more of them. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { logChanges } from './log-changes.ts';
 import { shown } from './shown.ts';
 

@@ -1,5 +1,5 @@
 /** 270 corruptions of a store, each opened and read from end to end. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { storeRot } from './rot-store.ts';
 import { shown } from './shown.ts';
 

@@ -1,5 +1,5 @@
 /** 30 corruptions of a whole data directory, each with a hub started on it and everything read over HTTP. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { rot } from './rot.ts';
 import { shown } from './shown.ts';
 

@@ -1,5 +1,5 @@
 /** 80 kills when a receiver has a call that it has not answered: sent, and its end not recorded. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { sendKills } from './kills.ts';
 import { shownKills } from './shown.ts';
 

@@ -1,6 +1,7 @@
 /** A part as a test: what must hold of every one, and its figures in the report. */
-import t, { type Test } from 'tap';
+
 import { partOf } from '../support/share.ts';
+import { type Test, t } from '../support/tap.ts';
 import { type Outcome, type Part, summary } from './part.ts';
 
 // Minutes on an idle machine, more on one that runs other tests beside it.

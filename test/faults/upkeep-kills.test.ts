@@ -1,5 +1,5 @@
 /** 30 kills while the log is trimmed and while a backup is made, before and after it has its name. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { shownKills } from './shown.ts';
 import { upkeepKills } from './upkeep.ts';
 

@@ -3,7 +3,6 @@
  * and not among the samples fails.
  */
 import { request } from 'node:http';
-import t, { type Test } from 'tap';
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { Operations } from '../../src/hub/operator.ts';
 import type { RunningHub } from '../../src/main.ts';
@@ -12,6 +11,7 @@ import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../su
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { sequenceOf } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import {
   type AdminCaller,
   adminVerdictOf,

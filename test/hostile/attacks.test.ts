@@ -3,13 +3,13 @@
  * have its requests carry what it wrote, to turn the hub against itself, and to make it grow without end.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import t, { type Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, idsOf, quiet, statusOf } from '../support/observed.ts';
 import { sequenceOf } from '../support/ocpi-call.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const command = (emsp: PlainPartner, fields: object = {}) => ({
   response_url: `${emsp.url}/ocpi/2.2.1/result`,

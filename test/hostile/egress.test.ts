@@ -7,13 +7,13 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import t, { type Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { closeCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, statusOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 /** Partners live on the one address that is allowed; what must not be reached is its neighbour. */
 const env = { HUB_EGRESS_ALLOW: '127.0.0.1' };

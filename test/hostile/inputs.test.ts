@@ -2,10 +2,11 @@
  * Hostile input at every door: 6,000 requests bent out of valid ones, from one seed. `HOSTILE_SEED` and `HOSTILE_INPUTS` choose
  * others; a finding names the number of its input, and `HOSTILE_FROM` begins there.
  */
-import t from 'tap';
+
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { Operations } from '../../src/hub/operator.ts';
 import { routes } from '../../src/ocpi/server.ts';
+import { t } from '../support/tap.ts';
 import { bombard } from './bombardment.ts';
 import { adminSamples, allSamples, ocpiSamples } from './doors.ts';
 import { type Actors, inputOf } from './generator.ts';

@@ -4,7 +4,6 @@
  */
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import t, { type Test } from 'tap';
 import type { RunningHub } from '../../src/main.ts';
 import { envelope, http, type Stranger, stranger } from '../partners/stranger.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
@@ -13,6 +12,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, statusOf } from '../support/observed.ts';
 import { sequenceOf } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 type Behaviour = (socket: Socket) => void;
 

@@ -1,13 +1,14 @@
 /**
  * What is asked of another hub while the shard comes to this one: the other one is sought in vain, and it is done here.
  */
-import t, { type Test } from 'tap';
+
 import type { Target } from '../../src/cluster/hop.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { peersOf } from '../../src/cluster/peers.ts';
 import { askShard, atHome } from '../../src/hub/asked.ts';
 import type { Core } from '../../src/hub/core.ts';
 import { Shards } from '../../src/hub/shards.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const shard = 7;
 

@@ -1,5 +1,5 @@
-import t from 'tap';
 import { atOnce } from '../../src/hub/at-once.ts';
+import { t } from '../support/tap.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 

@@ -1,10 +1,11 @@
 /** Exchanges of credentials: one at a time and ten a minute for each partner, and nothing else of the partner waits for them. */
-import t, { type Test } from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const credentials = '/2.2.1/credentials';
 const quiet = { HUB_PROBE_INTERVAL_S: '1000000', HUB_RATE_EXCHANGES_PER_MIN: '10' };

@@ -3,11 +3,12 @@
  * at once, because the next one began before the end of the other was seen, or because their shard went and came back
  * between them.
  */
-import t, { type Test } from 'tap';
+
 import { Holding, kwhOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
 

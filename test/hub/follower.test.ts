@@ -2,12 +2,13 @@
  * A reading of what others recorded, during which a shard comes, or goes and comes again: it is made again, for those
  * who live here now.
  */
-import t from 'tap';
+
 import type { Core } from '../../src/hub/core.ts';
 import { Follower } from '../../src/hub/follower.ts';
 import type { Peers } from '../../src/hub/peers.ts';
 import { Shards } from '../../src/hub/shards.ts';
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import { t } from '../support/tap.ts';
 
 const home: Shard = 0;
 const theirs: Shard = 1;

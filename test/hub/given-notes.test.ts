@@ -2,9 +2,10 @@
  * What was gathered of authorizations when their shard is given away stands in the log before another hub may gain
  * it.
  */
-import t from 'tap';
+
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
 

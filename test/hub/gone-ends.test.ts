@@ -3,13 +3,14 @@
  * they went, since another hub knows that better, and not how far a receiver had come, since that would pass over
  * what it is owed now.
  */
-import t, { type Test } from 'tap';
+
 import type { Fence } from '../../storage/contract.ts';
 import { deliveriesOf, Holding } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
 /** After which what could not be written is tried again. */

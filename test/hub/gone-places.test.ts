@@ -6,7 +6,6 @@
  */
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { assemble } from '../../src/assembly.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Peers } from '../../src/hub/peers.ts';
@@ -21,6 +20,7 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
 /** How often it is noted, and after how long what could not be written is tried again. */

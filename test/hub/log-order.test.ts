@@ -1,7 +1,7 @@
 /**
  * The logs of all shards as one: by time, each event once, whatever is recorded meanwhile and whatever clocks say; and in how many reads.
  */
-import t, { type Test } from 'tap';
+
 import { eventViews } from '../../src/hub/event-views.ts';
 import type { LogPosition } from '../../src/hub/log-order.ts';
 import type { EventPage, EventRange } from '../../src/hub/operator.ts';
@@ -9,6 +9,7 @@ import type { NewEvent, Range, Shard, Store } from '../../storage/contract.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { event } from '../storage/support.ts';
 import { postgresHere, startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 
 interface Scene {
   readonly list: (range?: Partial<EventRange>, type?: string) => Promise<EventPage>;

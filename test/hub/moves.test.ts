@@ -1,9 +1,10 @@
 /** A shard that goes from a hub that runs on, and comes back: what is owed, what waits and what is watched goes and comes with it. */
-import t from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
 

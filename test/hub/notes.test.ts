@@ -1,10 +1,11 @@
 /**
  * Facts that nobody waits for, gathered.
  */
-import t from 'tap';
+
 import { SimulatedClock } from 'xstate';
 import { Notes } from '../../src/hub/notes.ts';
 import type { Recording } from '../../src/hub/recorder.ts';
+import { t } from '../support/tap.ts';
 
 function scene() {
   const clock = new SimulatedClock();

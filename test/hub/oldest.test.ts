@@ -2,8 +2,8 @@
  * The earliest of the instants that are held, against the plain way to say it. [O1]
  */
 import fc from 'fast-check';
-import t from 'tap';
 import { Oldest } from '../../src/hub/oldest.ts';
+import { t } from '../support/tap.ts';
 
 t.test('it is the least of what is held, whatever came and went, and keeps no more than twice as much [O1]', (t) => {
   const step = fc.record({ at: fc.integer({ min: 0, max: 400 }), isGone: fc.boolean() });

@@ -1,7 +1,6 @@
 /** Sessions that do not end as they should: the watch, the case, what the CPO says when it is asked. [D36, D52] */
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import type { Put } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
@@ -11,6 +10,7 @@ import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const minute = 60_000;
 const now = '2026-05-01T10:01:00.000Z';

@@ -3,10 +3,10 @@
  * away.
  */
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { Places } from '../../src/hub/places.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const home = 0;
 const homes: ReadonlySet<number> = new Set([home]);

@@ -1,7 +1,6 @@
 /** What a pull is when other things happen at the same time: pushes, restarts, suspension, rotation. [D51] */
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { nextLink } from '../../src/partners/pull.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -9,6 +8,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const modules = [
   ['locations', 'SENDER'],

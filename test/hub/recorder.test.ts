@@ -1,4 +1,3 @@
-import t, { type Test } from 'tap';
 import { type Log, noMeter } from '../../src/hub/ports.ts';
 import { Recorder } from '../../src/hub/recorder.ts';
 import { type Commit, OutcomeUnknown, type Store, StoreUnavailable } from '../../storage/contract.ts';
@@ -6,6 +5,7 @@ import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 

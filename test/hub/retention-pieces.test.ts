@@ -1,13 +1,13 @@
 /** The log is trimmed in pieces: wherever between two of them a hub ends, the next one goes on, and nothing is missing. */
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import type { Row, Store } from '../../storage/contract.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 import { damageRows, dayMs, days, type Scene, scene, storeOfEach } from './retention-scene.ts';
 
 const kinds = ['sessions', 'locations', 'tariffs', 'cdrs', 'tokens', 'partners', 'routes'];

@@ -1,7 +1,6 @@
 /** A hub on a simulated clock with a CPO and an eMSP, one of everything in its store, and days that pass. */
 import { join } from 'node:path';
 import { Level } from 'level';
-import type { Test } from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import type { RowKey } from '../../storage/contract.ts';
 import { rowKey } from '../../storage/keys.ts';
@@ -11,6 +10,7 @@ import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import type { Test } from '../support/tap.ts';
 
 export const dayMs = 86_400_000;
 export const days = 30;

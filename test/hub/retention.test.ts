@@ -1,12 +1,12 @@
 /** The log is trimmed when it is old enough, and everything that the hub has and owes goes on. [interface, HUB_EVENTS_KEEP_DAYS] */
 import { join } from 'node:path';
-import t from 'tap';
 import { tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 import {
   damageRows,
   dayMs,

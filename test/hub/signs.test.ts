@@ -1,12 +1,13 @@
 /**
  * What the ends of calls say of a partner.
  */
-import t from 'tap';
+
 import { initialTransition, transition } from 'xstate';
 import { type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
 import type { Supervisor } from '../../machines/supervisor.ts';
 import type { Outcome } from '../../src/domain/errors.ts';
 import { Signs } from '../../src/hub/signs.ts';
+import { t } from '../support/tap.ts';
 
 const rules = { failuresMax: 3, openMs: 1_000, openMsMax: { sync: 8_000, async: 8_000 }, offlineAfterMs: 60_000 };
 const outcome = (met: Outcome['class']) => ({ class: met, httpStatus: 200 }) as Outcome;

@@ -1,12 +1,13 @@
 /**
  * By how much forwarding is behind for reasons of the hub's own.
  */
-import t from 'tap';
+
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine } from '../../machines/courier.ts';
 import { emptyQueue, type Queue } from '../../src/hub/intake.ts';
 import type { Item } from '../../src/hub/lanes.ts';
 import { lagOf } from '../../src/hub/standing.ts';
+import { t } from '../support/tap.ts';
 
 const now = 1_000_000;
 

@@ -1,7 +1,8 @@
 /** What is kept in memory of routes and tokens. */
-import t from 'tap';
+
 import { applyToPartner, defaultSettings, type Partner } from '../../src/domain/party.ts';
 import { State } from '../../src/hub/state.ts';
+import { t } from '../support/tap.ts';
 
 const hub = { countryCode: 'NL', partyId: 'HUB' };
 

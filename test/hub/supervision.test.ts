@@ -1,9 +1,10 @@
 /** What happens to a whole hub when an actor throws. */
-import t from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 /** An event that no machine survives: reading its instant throws. */
 const poison = (type: string) => ({

@@ -2,8 +2,8 @@
  * The queue in order of turn, against an ordered list. [T1]
  */
 import fc from 'fast-check';
-import t from 'tap';
 import { Turns } from '../../src/hub/turns.ts';
+import { t } from '../support/tap.ts';
 
 t.test(
   'members stand in the order in which they were added, once each, whatever was taken from the middle [T1]',

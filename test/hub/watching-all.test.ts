@@ -1,11 +1,12 @@
 /** What hubs tell each other of the actors that run in them, over a wire that carries JSON. */
-import t, { type Test } from 'tap';
+
 import type { Core } from '../../src/hub/core.ts';
 import type { Peers } from '../../src/hub/peers.ts';
 import type { WatchedActor, WatchedEvent, Watcher } from '../../src/hub/watched.ts';
 import type { Watching } from '../../src/hub/watching.ts';
 import { Telling, WatchingAll, type WatchingAsked } from '../../src/hub/watching-all.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const actor = (id: string, value = 'closed'): WatchedActor => ({
   ...{ id, kind: 'partner', parties: [], definition: '{"id":"partner"}', state: 'active', restarts: 0, error: null },

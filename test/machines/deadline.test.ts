@@ -1,6 +1,6 @@
-import t from 'tap';
 import { createActor, SimulatedClock } from 'xstate';
 import { type DeadlineEvent, deadline } from '../../machines/deadline.ts';
+import { t } from '../support/tap.ts';
 
 function started() {
   const clock = new SimulatedClock();

@@ -1,11 +1,12 @@
 /** Each machine as a table: what it is in, what happens, what it is in then, and which effects it names. */
-import t from 'tap';
+
 import { type AnyStateMachine, initialTransition, transition } from 'xstate';
 import { commandMachine } from '../../machines/command.ts';
 import { allowance, courierMachine } from '../../machines/courier.ts';
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import { partnerMachine } from '../../machines/partner.ts';
 import type { HeardEvent } from '../../machines/supervisor.ts';
+import { t } from '../support/tap.ts';
 
 const machineOwn = (type: string) => !type.startsWith('xstate.');
 

@@ -1,6 +1,6 @@
-import t from 'tap';
 import { assign, SimulatedClock, setup } from 'xstate';
 import { type ActorSpec, type ActorView, type HeardEvent, Supervisor } from '../../machines/supervisor.ts';
+import { t } from '../support/tap.ts';
 
 /** Counts; throws when told to. */
 const counter = setup({

@@ -3,11 +3,11 @@
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import t, { type Test } from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { builtHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, plainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const descriptors = 256;
 const count = 600;

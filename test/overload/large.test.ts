@@ -1,11 +1,12 @@
 /**
  * Objects of the largest size: pages of them, and a backlog of them that is read from the log, stay within what memory has.
  */
-import t from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, idsOf, linksOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const padding = 'x'.repeat(1_000_000);
 const count = 20;

@@ -1,10 +1,11 @@
 /**
  * The verdict on a request by figures alone, and the counting of what was taken.
  */
-import t from 'tap';
+
 import { HubError } from '../../src/domain/errors.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
+import { t } from '../support/tap.ts';
 
 const mebibyte = 1024 * 1024;
 const scales = scalesFor(64 * mebibyte);

@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
-import t, { type Test } from 'tap';
 import { paceKeeper } from '../../src/ocpi/pace.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const piece = 'x'.repeat(64 * 1024);
 const pieces = 400;

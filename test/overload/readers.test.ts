@@ -2,13 +2,13 @@
  * A partner that asks for large objects and takes none of them: it is refused, its connections end, and nobody else notices.
  */
 import { connect, type Socket } from 'node:net';
-import t, { type Test } from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const attacks = 60;
 const location = (id: string, padding: string) => ({

@@ -3,7 +3,6 @@
  * its receivers one is slow and one hangs. The oracle sees HTTP alone.
  */
 import { createHash } from 'node:crypto';
-import t from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -17,6 +16,7 @@ import {
   plainPartner,
   type Reply,
 } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const heapMiB = 128;
 const pushers = 160;

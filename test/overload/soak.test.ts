@@ -1,7 +1,7 @@
 /**
  * A few days of all faults, and two rests that hold the same: memory, handles, timers, actors. `soak.ts` goes on for longer.
  */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { differences, type SoakReport, soak } from './soak.ts';
 
 t.test('after days of faults the hub holds at rest what it held at rest before', async (t) => {

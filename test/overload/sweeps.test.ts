@@ -4,8 +4,8 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import t from 'tap';
 import { growthPercent } from '../../src/pressure.ts';
+import { t } from '../support/tap.ts';
 
 const mebibyte = 1024 * 1024;
 const child = fileURLToPath(new URL('./sweeps-child.ts', import.meta.url));

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
-import t from 'tap';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
+import { t } from '../support/tap.ts';
 import { authority, expired, key, valid } from './certificates.ts';
 import { envelope, http, stranger } from './stranger.ts';
 

@@ -1,5 +1,5 @@
-import t from 'tap';
 import { addressRefusal, egressGuard, readRanges, urlRefusal } from '../../src/partners/egress.ts';
+import { t } from '../support/tap.ts';
 
 const none = readRanges([]);
 

@@ -3,7 +3,6 @@
  */
 import { readFileSync } from 'node:fs';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import t, { type Test } from 'tap';
 import type { OutboundCall } from '../../src/hub/ports.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
@@ -11,6 +10,7 @@ import { cdrBody, locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { ended, quiet, statusOf } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { envelope, stranger } from './stranger.ts';
 
 const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };

@@ -3,7 +3,6 @@
  * slash because the partner gave them so. [D55]
  */
 import type { Socket } from 'node:net';
-import t, { type Test } from 'tap';
 import type { OutboundCall } from '../../src/hub/ports.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { partnerClient } from '../../src/partners/client.ts';
@@ -14,6 +13,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { arrivals, ended, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { envelope, http, stranger } from './stranger.ts';
 
 // A hub between partners of that kind

@@ -2,8 +2,8 @@
  * A URL that is taken apart without a parser leads where the parser says.
  */
 import fc from 'fast-check';
-import t from 'tap';
 import { targetOf } from '../../src/partners/target.ts';
+import { t } from '../support/tap.ts';
 
 const parsed = (text: string) => (URL.canParse(text) ? new URL(text) : null);
 

@@ -1,8 +1,8 @@
-import t from 'tap';
 import type { Endpoint } from '../../src/domain/party.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { partnerVersions } from '../../src/partners/versions.ts';
+import { t } from '../support/tap.ts';
 import { envelope, http, type Stranger, stranger } from './stranger.ts';
 
 type Tap = { teardown(fn: () => unknown): void };

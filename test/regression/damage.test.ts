@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
-import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { startHub } from '../../src/main.ts';
 import { eventKey } from '../../storage/keys.ts';
@@ -12,6 +11,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { ocpi, sequenceOf } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 const path = '/2.2.1/sessions/NL/CPO/S1';
 const configOf = (dataDir: string) =>

@@ -1,9 +1,10 @@
 /** Faults of deliveries that were found once, each shown to stay mended. */
-import t from 'tap';
+
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { DayClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
 
 const kwhOf = ({ body }: Received) => (JSON.parse(body) as { kwh?: number }).kwh;
 const put = (id: string, fields: object = {}) =>

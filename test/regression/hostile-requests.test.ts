@@ -2,12 +2,13 @@
  * What hostile requests found: answers that the HTTP framework or Node gave in a form of their own, and ids that the store cannot
  * name and that were met as if the hub had failed.
  */
-import t from 'tap';
+
 import { cpo, emsp } from '../hostile/doors.ts';
 import { send, type WireAnswer } from '../hostile/wire.ts';
 import { sessionBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { sequenceOf } from '../support/ocpi-call.ts';
+import { t } from '../support/tap.ts';
 
 interface Raw {
   readonly authorization: string;

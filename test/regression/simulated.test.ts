@@ -1,5 +1,5 @@
 /** Faults that simulated worlds found, each told again as a short scene and shown to stay mended. */
-import t from 'tap';
+
 import type { CommandName } from '../../src/domain/events.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/hub.ts';
@@ -9,6 +9,7 @@ import { damage } from '../simulate/rot.ts';
 import { cpoOf, dateOf, emspOf, push, pushSession, receiverOf, revive, scene, told } from '../simulate/scene.ts';
 import { fair, weathers } from '../simulate/simulated-partner.ts';
 import type { World } from '../simulate/world.ts';
+import { t } from '../support/tap.ts';
 
 function sessionRow(world: World): Json {
   const row = [...(world.disk.rows.get('sessions')?.values() ?? [])].find(({ id }) => id === 's1');

@@ -1,4 +1,4 @@
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { pair } from './pair.ts';
 
 const quick = { callTimeoutMs: 5_000 };

@@ -1,5 +1,5 @@
-import t from 'tap';
 import { Narrator } from '../../src/sandbox/narrate.ts';
+import { t } from '../support/tap.ts';
 import { pair } from './pair.ts';
 
 function collect(isTTY: boolean, columns?: number) {

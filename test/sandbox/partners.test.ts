@@ -1,5 +1,5 @@
-import t from 'tap';
 import type { Session } from '../../src/sandbox/bodies.ts';
+import { t } from '../support/tap.ts';
 import { pair } from './pair.ts';
 
 t.test('A pushed catalogue arrives byte for byte, and fragments are merged on three levels', async (t) => {

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import t from 'tap';
 import { startCpo } from '../../src/sandbox/cpo.ts';
 import { startEmsp } from '../../src/sandbox/emsp.ts';
+import { t } from '../support/tap.ts';
 
 type Tap = { teardown(fn: () => unknown): void };
 

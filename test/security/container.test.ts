@@ -5,10 +5,10 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import t from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
+import { t } from '../support/tap.ts';
 
 const lines = readFileSync('Dockerfile', 'utf8')
   .split('\n')

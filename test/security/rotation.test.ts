@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import t, { type Test } from 'tap';
 import { sealedTokens } from '../../src/hub/registration.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
@@ -17,6 +16,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
 const key = (name: string | number) => `key-of-the-rotation-test-${name}`;

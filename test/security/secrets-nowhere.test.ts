@@ -4,7 +4,6 @@
  * secrets K1–K3) [contract, Settings; inspector]
  */
 import { join } from 'node:path';
-import t from 'tap';
 import { WebSocket } from 'ws';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
@@ -19,6 +18,7 @@ import {
   type Received,
   type Reply,
 } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 import { filesBelow, findings, formsOf, type Haystack, recordsBelow, type Secret } from './searched.ts';
 
 /** Every character that some form of writing escapes. */

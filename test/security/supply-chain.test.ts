@@ -3,7 +3,7 @@
  * known and allowed, and none that runs code of its own when it is installed but those that are known to.
  */
 import { readFileSync } from 'node:fs';
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { allowedLicences, bundled, knownInstallScripts, licencesText, lockedPackages, production } from './licences.ts';
 
 const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, Record<string, string>>;

@@ -1,5 +1,5 @@
 /** The judge asks of the hub no more than it can know: what is on the disk and was never told to the hub is the next life's to find. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { holdImmediates } from './agenda.ts';
 import { castOfSize } from './cast.ts';
 import { open } from './workload.ts';

@@ -1,9 +1,10 @@
 /** The store of simulated worlds passes the exam of every store, so that what it shows of the hub holds for a real one. */
-import t from 'tap';
+
 import type { Store } from '../../storage/contract.ts';
 import { storeSuite } from '../storage/contract-suite.ts';
 import { append, row } from '../storage/support.ts';
 import { trimSuite } from '../storage/trim-suite.ts';
+import { t } from '../support/tap.ts';
 import { MemoryDisk } from './memory-disk.ts';
 import { MemoryStore, noTroubles, type WriteFate } from './memory-store.ts';
 

@@ -1,5 +1,5 @@
 /** The judge is worth its name: bugs that were put in on purpose are found, each by a rule that it breaks. */
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { type Mutant, mutants } from './mutants.ts';
 import { runSeed } from './run.ts';
 

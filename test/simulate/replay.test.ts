@@ -1,7 +1,7 @@
 /** A seed tells its story again, to the last line, and takes nothing from the time and chance of the machine. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import t from 'tap';
+import { t } from '../support/tap.ts';
 import { mutants } from './mutants.ts';
 import { runSeed, shorten } from './run.ts';
 

@@ -1,6 +1,7 @@
 /** What each range of seeds must show: all rules hold in all of them, and every fault and rare path was met. */
-import type { Test } from 'tap';
+
 import { partOf } from '../support/share.ts';
+import type { Test } from '../support/tap.ts';
 import { runSeeds } from './run.ts';
 
 export function seedsHold(t: Test, from: number, all: number): void {

@@ -2,7 +2,7 @@
  * Every object that OCPI 2.2.1 can describe is accepted, arrives at the receiver byte for byte, and comes back byte for byte from
  * lists and GETs. [D17]
  */
-import t, { type Test } from 'tap';
+
 import type { RunningHub } from '../../src/main.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import {
@@ -13,6 +13,7 @@ import {
   type Received,
   type Reply,
 } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { cdrs, sessions } from './fixtures/charges.ts';
 import { commandBodies, commandResponses, commandResults } from './fixtures/commands.ts';
 import type { Fixture } from './fixtures/fixture.ts';

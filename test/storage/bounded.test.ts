@@ -4,8 +4,8 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import t from 'tap';
 import { Bounded } from '../../storage/bounded.ts';
+import { t } from '../support/tap.ts';
 
 t.test('the oldest go first, whatever was taken out before', async (t) => {
   const kept = new Bounded<number>(() => 1);

@@ -3,7 +3,6 @@
  * engine. What only one engine can suffer (a full disk, a flipped bit, a killed process) is tested beside that engine.
  */
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Test } from 'tap';
 import {
   type DeliveryRow,
   type DeliveryState,
@@ -15,6 +14,7 @@ import {
   smallBody,
 } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
+import type { Test } from '../support/tap.ts';
 import { AT, append, collect, event, gone, row } from './support.ts';
 
 /** Opens the store at a place that is empty at first; a second call, after `close`, finds what the first one left. */

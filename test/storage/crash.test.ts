@@ -5,13 +5,13 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } 
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
-import t from 'tap';
 import type { Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { tell } from '../faults/cuts.ts';
 import { Disk } from '../faults/disk.ts';
 import { readTrace, traced, whyNotTraced } from '../faults/trace.ts';
 import { directoryFor } from '../support/directory.ts';
+import { t } from '../support/tap.ts';
 import { append, collect, event, row } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');

@@ -8,13 +8,13 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
-import t from 'tap';
 import { Damaged, type Store, StoreUnavailable } from '../../storage/contract.ts';
 import type { Keeper } from '../../storage/keeper.ts';
 import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
+import { t } from '../support/tap.ts';
 import { clearFilter, files, flip, noise } from './spoil.ts';
 import { AT, append, collect, event, row } from './support.ts';
 

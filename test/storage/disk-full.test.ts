@@ -3,10 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
-import t from 'tap';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
+import { t } from '../support/tap.ts';
 import { append, event, row, smallDisk, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');

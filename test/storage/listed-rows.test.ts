@@ -1,8 +1,9 @@
 /**
  * Rows that are kept as they were read for lists.
  */
-import t from 'tap';
+
 import { ListedRows } from '../../storage/listed-rows.ts';
+import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, kind = 'sessions') => ({
   ...{ kind, owner: 'NL-CPO', id, shelf: 'NL-EMS', upd: '2026', seq: 1, body, data: null },

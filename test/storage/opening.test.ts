@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
-import t from 'tap';
 import type { Fence, Store } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -11,6 +10,7 @@ import { OpeningFile } from '../../storage/opening.ts';
 import { backupStore, restoreBackup, verifyStore } from '../../storage/restore.ts';
 import { MarkFile } from '../../storage/side-files.ts';
 import { directoryFor } from '../support/directory.ts';
+import { t } from '../support/tap.ts';
 import { breakAssertion, breakOrder, flip, noise } from './spoil.ts';
 import { append, event, row } from './support.ts';
 

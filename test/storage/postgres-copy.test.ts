@@ -1,7 +1,6 @@
 /** Backups of a PostgreSQL store, and the way from the embedded store into a database: nothing is lost, and no byte changes. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
 import type { Store } from '../../storage/contract.ts';
 import { copyToPostgres } from '../../storage/copy.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -9,6 +8,7 @@ import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { restoreBackup, verifyStore } from '../../storage/restore.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { append, collect, event, gone, row, trimAll } from './support.ts';
 import { backupSuite } from './trim-suite.ts';
 

@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
 import { Damaged, type DeliveryRow, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
 import { Link } from '../support/link.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { append, event, row, until } from './support.ts';
 
 let schemas = 0;

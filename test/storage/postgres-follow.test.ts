@@ -1,8 +1,9 @@
 /** What a node reads on of shards that others write: `follow`, `heads`, `ranges`, `openRows`. */
-import t from 'tap';
+
 import type { FollowQuery } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { event } from './support.ts';
 
 /** Two shards with events by turns: in each the third is owed to A, the fourth to B, the fifth is of a route. */

@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import t, { type Test } from 'tap';
 import { type Fence, Fenced } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { event, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'postgres-node', 'child.ts');

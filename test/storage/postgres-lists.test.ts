@@ -3,11 +3,11 @@
  * removed and trimmed, every page and every count is the same.
  */
 import fc from 'fast-check';
-import t from 'tap';
 import type { ListQuery, Put } from '../../storage/contract.ts';
 import { OrderIndex, placeOf } from '../../storage/order-index.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { append, gone, row, trim } from './support.ts';
 
 const shelves = ['S1', 'S2', '😀', '\uffff'];

@@ -1,9 +1,10 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
-import t from 'tap';
+
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { append, event, row } from './support.ts';
 import { trimSuite } from './trim-suite.ts';

@@ -1,8 +1,9 @@
 /**
  * Rows that are kept as they were written.
  */
-import t from 'tap';
+
 import { RecentRows } from '../../storage/recent-rows.ts';
+import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, data = '{"n":1}') => ({
   ...{ kind: 'sessions', owner: 'NL-CPO', id, shelf: 'NL-EMS', upd: '2026', seq: 1, body, data },

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Test } from 'tap';
 import type { Appended, Due, NewEvent, Put, RowKey, Store, Trim } from '../../storage/contract.ts';
+import type { Test } from '../support/tap.ts';
 
 export const AT = '2024-05-01T10:00:00.000Z';
 

@@ -3,9 +3,9 @@
  * make them, backups.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import type { Test } from 'tap';
 import { type DeliveryRow, Fenced, type Kept, type NewEvent, type Store } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
+import type { Test } from '../support/tap.ts';
 import type { Opener } from './contract-suite.ts';
 import { append, event, row, trim } from './support.ts';
 

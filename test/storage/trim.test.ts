@@ -4,12 +4,12 @@ import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
-import t, { type Test } from 'tap';
 import type { Store } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { restoreBackup, verifyStore } from '../../storage/restore.ts';
 import { directoryFor } from '../support/directory.ts';
+import { type Test, t } from '../support/tap.ts';
 import { append, event, row, smallDisk, trim, trimAll } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');

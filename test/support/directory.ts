@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Test } from 'tap';
+import type { Test } from './tap.ts';
 
 export function directoryFor(t: Pick<Test, 'teardown'>): string {
   const directory = mkdtempSync(join(tmpdir(), 'ocpi-hub-test-'));

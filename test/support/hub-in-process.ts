@@ -1,11 +1,12 @@
 /**
  * A whole hub inside the test's process: real sockets, real LevelDB, for tests that replace the clock or look inside.
  */
-import type { Test } from 'tap';
+
 import { loadConfig } from '../../src/config.ts';
 import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
 import { directoryFor } from './directory.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
+import type { Test } from './tap.ts';
 
 /** Starts a hub on a directory of the test and closes it when the test ends. */
 export async function hubFor(

@@ -3,7 +3,7 @@
  * delivered late, also after the client has let its connection go.
  */
 import { createServer, type Server, Socket } from 'node:net';
-import type { Test } from 'tap';
+import type { Test } from './tap.ts';
 
 interface Pair {
   readonly client: Socket;

@@ -2,8 +2,8 @@
  * One OCPI call to a hub with any token or none, and the look at what a refusal must always be.
  */
 import { request } from 'node:http';
-import type { Test } from 'tap';
 import { admin } from './plain-partner.ts';
+import type { Test } from './tap.ts';
 
 export interface OcpiCall {
   /** Sent in base64; null for no header at all. */

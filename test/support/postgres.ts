@@ -8,9 +8,9 @@ import { appendFileSync, chownSync, existsSync, mkdtempSync, readFileSync, rmSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import type { Test } from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
+import type { Test } from './tap.ts';
 
 export const postgresHere = installed;
 

@@ -1,11 +1,14 @@
 /**
- * What part of the faults and simulated worlds is run: all of them, unless the tests began long ago (`TEST_BEGAN`, epoch seconds, given by
- * `.ci/run`, which has to end in time on a slow machine, too) or `TEST_SHARE` says how many, 0 < share ≤ 1.
+ * Which tier is run: `npm test` proves every promise once and runs a slice of each campaign; `npm run campaign` runs all of it, and what is
+ * too long for every change. `TEST_SHARE`: 0 < share ≤ 1, of kills, cuts, seeds, inputs.
  */
-const minutes = process.env.TEST_BEGAN ? (Date.now() / 1000 - Number(process.env.TEST_BEGAN)) / 60 : 0;
-const share = Number(process.env.TEST_SHARE ?? (minutes < 10 ? 1 : minutes < 14 ? 0.25 : 0.1));
+const slice = 0.05;
+const share = Number(process.env.TEST_SHARE ?? slice);
 if (!(share > 0 && share <= 1))
   throw new RangeError(`TEST_SHARE: ${process.env.TEST_SHARE} is not above 0 and up to 1`);
 
 /** So many of what is asked for, at least one. */
 export const partOf = (count: number): number => Math.ceil(count * share);
+
+/** Options of a test that is run in the campaign alone, which the report says by name: `t.test(title, atLength, …)`. */
+export const atLength: { readonly skip?: string } = share === 1 ? {} : { skip: 'npm run campaign' };

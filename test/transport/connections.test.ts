@@ -4,11 +4,11 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import t, { type Test } from 'tap';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { trust } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
 
 const ask = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;

@@ -1,5 +1,5 @@
 /** Envelopes as they are sent, and as partners' answers are read. */
-import t from 'tap';
+
 import {
   dataText,
   doneText,
@@ -8,6 +8,7 @@ import {
   readEnvelope,
   refusalText,
 } from '../../src/transport/envelope.ts';
+import { t } from '../support/tap.ts';
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 

@@ -2,9 +2,9 @@
  * What a server says when the system gives it no connections.
  */
 import { createServer } from 'node:http';
-import t from 'tap';
 import { logFailedAccepts } from '../../src/ocpi/http-server.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
 
 t.test('connections that cannot be accepted are counted in a line of the log, not each in its own', async (t) => {
   const server = createServer();

@@ -1,5 +1,5 @@
 /** What the hub reads from OCPI's headers, and what it writes. */
-import t from 'tap';
+
 import { HubError } from '../../src/domain/errors.ts';
 import {
   authorizationTokens,
@@ -8,6 +8,7 @@ import {
   writeAuthorization,
   writeHeaders,
 } from '../../src/transport/headers.ts';
+import { t } from '../support/tap.ts';
 
 const base64 = (text: string) => Buffer.from(text, 'utf8').toString('base64');
 

@@ -1,6 +1,7 @@
 /** What is refused before a body is a JSON value. */
-import t from 'tap';
+
 import { depthMax, isDeeperThan, readJson } from '../../src/transport/json-body.ts';
+import { t } from '../support/tap.ts';
 
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
 const bytes = (text: string) => Buffer.from(text, 'utf8');

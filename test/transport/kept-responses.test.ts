@@ -6,8 +6,8 @@ import { Agent, request } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import t from 'tap';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
+import { t } from '../support/tap.ts';
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;

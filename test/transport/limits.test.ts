@@ -1,7 +1,8 @@
 /** Rate limits hold to the request. */
-import t from 'tap';
+
 import { HubError } from '../../src/domain/errors.ts';
 import { type Budget, rateLimiter } from '../../src/ocpi/limits.ts';
+import { t } from '../support/tap.ts';
 
 const rates = { listsPerMin: 3, commandsPerMin: 2, exchangesPerMin: 1, otherPerMin: 5 };
 

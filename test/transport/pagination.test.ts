@@ -1,7 +1,8 @@
 /** Queries of lists, cursors, and the headers that describe a page. */
-import t from 'tap';
+
 import { HubError } from '../../src/domain/errors.ts';
 import { pageHeaders, readCursor, readPage, writeCursor } from '../../src/transport/pagination.ts';
+import { t } from '../support/tap.ts';
 
 const limits = { pageDefault: 100, pageMax: 1000 };
 const read = (query: Record<string, unknown>, demands = {}) => readPage(query, limits, demands).request;

@@ -3,7 +3,6 @@
  * hub that knows tokens and nothing else.
  */
 import { connect } from 'node:net';
-import t, { type Test } from 'tap';
 import { request } from 'undici';
 import { HubError } from '../../src/domain/errors.ts';
 import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/party.ts';
@@ -11,6 +10,7 @@ import type { Credential, CredentialsBody, Hub } from '../../src/hub/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { ocpiServer, routes } from '../../src/ocpi/server.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const cpoRole: PartyRole = { role: 'CPO', country_code: 'NL', party_id: 'CPO' };
 const emspRole: PartyRole = { role: 'EMSP', country_code: 'NL', party_id: 'EMS' };

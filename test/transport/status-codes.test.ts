@@ -1,7 +1,8 @@
 /** The error table of the interface, row by row, as the refusals that are sent. */
-import t from 'tap';
+
 import { type ErrorCode, HubError, type HubErrorDetail } from '../../src/domain/errors.ts';
 import { refusal, statusTable } from '../../src/transport/status-codes.ts';
+import { t } from '../support/tap.ts';
 
 const unknown = { allowed: 'UNKNOWN' };
 

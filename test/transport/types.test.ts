@@ -1,5 +1,5 @@
 /** What the building blocks refuse, what they note, and what they let pass. */
-import t from 'tap';
+
 import {
   anything,
   type Checked,
@@ -22,6 +22,7 @@ import {
   text,
   tokenText,
 } from '../../src/transport/types.ts';
+import { t } from '../support/tap.ts';
 
 const connector = object({ id: must(identifier(36)), standard: should(oneOf('CHADEMO', 'IEC_62196_T2')) });
 const evse = object({ uid: must(identifier(36)), connectors: should(list(connector)), floor: may(text(4)) });

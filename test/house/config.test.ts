@@ -5,11 +5,11 @@ import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import t, { type Test } from 'tap';
-import { serveCommand } from '../src/cli/serve.ts';
-import { type Config, ConfigError, hubSettings, listenUrl, loadConfig } from '../src/config.ts';
-import { flagOfSetting, keyOfSetting, type SettingName, settingNames } from '../src/settings.ts';
-import { testCert, testKey } from './support/tls.ts';
+import { serveCommand } from '../../src/cli/serve.ts';
+import { type Config, ConfigError, hubSettings, listenUrl, loadConfig } from '../../src/config.ts';
+import { flagOfSetting, keyOfSetting, type SettingName, settingNames } from '../../src/settings.ts';
+import { type Test, t } from '../support/tap.ts';
+import { testCert, testKey } from '../support/tls.ts';
 
 const fromEnv = (env: Record<string, string>): Config => loadConfig({ env, flags: {} });
 

@@ -2,13 +2,13 @@
  * `/metrics` of a hub with real partners, and that the ready-made dashboard and alerts ask for nothing that it does not say.
  */
 import { readFileSync } from 'node:fs';
-import t, { type Test } from 'tap';
-import type { RunningHub } from '../src/main.ts';
-import { cdrBody, locationBody, sessionBody, tariffBody } from './support/bodies.ts';
-import { directoryFor } from './support/directory.ts';
-import { hubFor, partnerFor, routedPair } from './support/hub-in-process.ts';
-import { admin, eventually, type Received } from './support/plain-partner.ts';
-import { DayClock } from './support/simulated-clock.ts';
+import type { RunningHub } from '../../src/main.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { DayClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
 
 type Labels = Readonly<Record<string, string>>;
 

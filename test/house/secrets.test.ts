@@ -3,9 +3,9 @@
  */
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
-import { createLog } from '../src/log.ts';
-import { createSecrets, hubKeys, SealError } from '../src/secrets.ts';
+import { createLog } from '../../src/log.ts';
+import { createSecrets, hubKeys, SealError } from '../../src/secrets.ts';
+import { t } from '../support/tap.ts';
 
 const secrets = createSecrets('a key of the tests, long enough');
 

@@ -1,0 +1,4 @@
+/** Bent requests, attacks and the access matrix. */
+import { runFolders } from './support/folders.ts';
+
+await runFolders('hostile');

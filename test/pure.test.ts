@@ -1,0 +1,4 @@
+/** What needs no process, socket or disk of its own: rules of the domain, machines, and of the house. */
+import { runFolders } from './support/folders.ts';
+
+await runFolders('domain', 'machines', 'house');

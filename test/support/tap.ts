@@ -1,0 +1,18 @@
+/**
+ * The test in which a file of tests stands: the process's own when the file is run alone, one named after it where an entry runs a whole
+ * folder in one process. Hooks and teardowns of a file thus end with it.
+ */
+import root, { type Test } from 'tap';
+
+export type { Test };
+
+/** A live binding: files read it while they are loaded, and one is loaded at a time. */
+export let t: Test = root;
+
+/** Runs a file of tests as one test; resolves when all of it has ended. */
+export async function runFile(name: string, load: () => Promise<unknown>): Promise<void> {
+  await root.test(name, async (file) => {
+    t = file;
+    await load();
+  });
+}
