@@ -9,10 +9,15 @@ export type { Test };
 /** A live binding: files read it while they are loaded, and one is loaded at a time. */
 export let t: Test = root;
 
+/** There only so that a test that hangs ends; of a whole run there is the runner's own. */
+const limitMs = 600_000;
+root.setTimeout(limitMs);
+
 /** Runs a file of tests as one test; resolves when all of it has ended. */
 export async function runFile(name: string, load: () => Promise<unknown>): Promise<void> {
   await root.test(name, async (file) => {
     t = file;
+    file.setTimeout(limitMs);
     await load();
   });
 }
