@@ -75,8 +75,13 @@ function seal(key: Buffer, text: string): string {
   return `${version}.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
 }
 
+/** Derived once in a process: each time would take as long. */
+const derivedKeys = new Map<string, Buffer>();
+
 function derived(secretKey: string): Buffer {
-  return scryptSync(secretKey, 'ocpi-hub sealed tokens', 32);
+  const known = derivedKeys.get(secretKey) ?? scryptSync(secretKey, 'ocpi-hub sealed tokens', 32);
+  derivedKeys.set(secretKey, known);
+  return known;
 }
 
 /** The text under the first key that fits (the seal itself tells); null when none does. Throws when it is no sealed text at all. */

@@ -18,6 +18,8 @@ export async function hubFor(
   const config = loadConfig({
     env: {
       ...{ HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' },
+      // One for all hubs of a process: it is derived once.
+      HUB_SECRET_KEY: 'a-key-of-hubs-of-tests',
       // What a test holds back is not cut because the machine is slow, and many exchanges are no attack.
       ...{ HUB_DELIVERY_TIMEOUT_MS: '30000', HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
       ...env,

@@ -10,5 +10,11 @@ if (!(share > 0 && share <= 1))
 /** So many of what is asked for, at least one. */
 export const partOf = (count: number): number => Math.ceil(count * share);
 
+/** So many of a list as `partOf` says, at least `least`, spread evenly over it. */
+export function someOf<T>(all: readonly T[], least = 1): T[] {
+  const count = Math.min(all.length, Math.max(least, partOf(all.length)));
+  return Array.from({ length: count }, (_, index) => all[Math.floor((index * all.length) / count)] as T);
+}
+
 /** Options of a test that is run in the campaign alone, which the report says by name: `t.test(title, atLength, …)`. */
 export const atLength: { readonly skip?: string } = share === 1 ? {} : { skip: 'npm run campaign' };
