@@ -60,10 +60,14 @@ export interface Surroundings {
   readonly headMs?: number;
   /** In place of what the process's descriptors and memory bear. */
   readonly inFlightMax?: number;
+  readonly windowMax?: number;
   readonly cluster?: () => ClusterView;
   /** Other hubs on the store. */
   readonly peers?: Peers | null;
 }
+
+/** Deliveries of one partner in memory. */
+const windowOfPartner = 10_000;
 
 export interface Assembled {
   readonly app: FastifyInstance;
@@ -80,6 +84,7 @@ export interface Assembled {
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
   const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
+  const { windowMax = windowOfPartner } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -103,7 +108,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => pageClient.close());
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
-      ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax, inFlightMax, turn: turnOfLoop },
+      ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax, turn: turnOfLoop },
+      ...{ inFlightMax, windowMax },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.

@@ -54,6 +54,8 @@ export interface Replaced {
   readonly headMs?: number;
   /** Deliveries in flight to all partners together. */
   readonly inFlightMax?: number;
+  /** Deliveries of one partner in memory. */
+  readonly windowMax?: number;
   /** Hears how far the store has come. */
   readonly onPoint?: (name: string) => void;
 }
@@ -85,7 +87,7 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 /** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
   const log = logFor(config);
-  const { clock = systemClock, random = Math.random, headMs, inFlightMax } = replaced;
+  const { clock = systemClock, random = Math.random, headMs, inFlightMax, windowMax } = replaced;
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
@@ -98,7 +100,11 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
     metrics.cluster.role('owner');
-    const limits = { ...(headMs !== undefined && { headMs }), ...(inFlightMax !== undefined && { inFlightMax }) };
+    const limits = {
+      ...(headMs !== undefined && { headMs }),
+      ...(inFlightMax !== undefined && { inFlightMax }),
+      ...(windowMax !== undefined && { windowMax }),
+    };
     const around = { log, clock, random, metrics, publicUrl, ...limits };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));

@@ -55,8 +55,6 @@ export interface Taker {
   take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void;
 }
 
-/** Deliveries of one partner in memory; the rest stays in the log. */
-export const windowMax = 10_000;
 const readBatch = 500;
 /** Characters of records that one reading may bring into memory. */
 const readSize = 4 * 1024 * 1024;
@@ -134,7 +132,7 @@ export class Intake {
 
   /** Reads on from the log when there is room again. */
   readOn(queue: Queue): void {
-    if (this.#closed || queue.lanes.size > windowMax / 2) return;
+    if (this.#closed || queue.lanes.size > this.#core.ports.windowMax / 2) return;
     for (const progress of queue.progress) {
       if (!progress.behind || progress.reading) continue;
       progress.reading = true;
@@ -316,7 +314,7 @@ export class Intake {
   #offer(progress: Progress, event: StoredEvent): void {
     const queue = this.#taker.queueOf(progress.receiver);
     if (!queue) return;
-    if (queue.lanes.size >= windowMax) {
+    if (queue.lanes.size >= this.#core.ports.windowMax) {
       progress.behind = true;
       return;
     }
@@ -327,7 +325,8 @@ export class Intake {
   }
 
   async #catchUp(queue: Queue, progress: Progress): Promise<void> {
-    const { store, recorder } = this.#core;
+    const { store, recorder, ports } = this.#core;
+    const { windowMax } = ports;
     while (!this.#closed && progress.behind && queue.lanes.size < windowMax) {
       const { shard, cursor: after, receiver: to } = progress;
       const head = recorder.dispatchedTo(shard);

@@ -206,6 +206,8 @@ export interface HubPorts {
   readonly bodiesMax: number;
   /** Deliveries in flight to all partners together. */
   readonly inFlightMax: number;
+  /** Deliveries of one partner in memory; the rest stays in the log. */
+  readonly windowMax: number;
   /** Turns of the event loop so far. */
   readonly turn: () => number;
 }

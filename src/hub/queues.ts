@@ -7,7 +7,7 @@
 import { courierMachine } from '../../machines/courier.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
-import { emptyQueue, type Queue, windowMax } from './intake.ts';
+import { emptyQueue, type Queue } from './intake.ts';
 import { courierActor } from './partners.ts';
 import { lagOf, overdueOf, standingOf } from './standing.ts';
 import { Turns } from './turns.ts';
@@ -103,7 +103,7 @@ export class Queues {
 
   /** Whether as much waits for the partner of a party as memory holds. */
   isFull(receiver: PartyId): boolean {
-    return (this.ofReceiver(receiver)?.lanes.size ?? 0) >= windowMax;
+    return (this.ofReceiver(receiver)?.lanes.size ?? 0) >= this.#core.ports.windowMax;
   }
 }
 

@@ -9,6 +9,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, eventually, type Received, type Reply } from '../support/plain-partner.ts';
+import { partOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { Holding } from './watched.ts';
 
@@ -153,6 +154,6 @@ t.test('each receiver sees each object in the order of the log and ends with the
       if (!t.passing()) throw new Error('see the run above');
     }),
     // No shrinking: each run is a whole hub. The seed is printed.
-    { numRuns: 30, endOnFailure: true },
+    { numRuns: partOf(30) + 2, endOnFailure: true },
   );
 });

@@ -356,6 +356,7 @@ export class World {
       meter: noMeter,
       bodiesMax: 1 << 20,
       inFlightMax: 256,
+      windowMax: 10_000,
       turn: () => 0,
     };
   }
