@@ -24,7 +24,8 @@ import { type PeerParts, peersOf } from './cluster/peers.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
-import type { Clock } from './hub/ports.ts';
+import type { Clock } from './kit/clock.ts';
+import { systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
@@ -65,12 +66,6 @@ const inFlightGraceMs = 10_000;
 const lastAnswersMs = 2000;
 /** A node says that it listens once it can answer, or after so long. */
 const settledMs = 10_000;
-
-const systemClock: Clock = {
-  now: () => Date.now(),
-  setTimeout: (fn, timeoutMs) => setTimeout(fn, timeoutMs),
-  clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout),
-};
 
 function logFor({ logLevel, egressAllow }: Config): ReturnType<typeof createLog> {
   const log = createLog(logLevel);

@@ -118,7 +118,7 @@ export function createHub(
   const follower = peers && new Follower(core, peers);
   const here = watching(core);
   const self = peers === null ? '' : ports.secrets.newId();
-  const telling = new Telling(self, here);
+  const telling = new Telling(self, here, ports.clock);
   const everywhere = peers && new WatchingAll(core, peers, here, self);
   const watched = everywhere ?? here;
   const running = { deliveries, actors, registration, commands, lists, pulls, orphans, resends, probes, retention };

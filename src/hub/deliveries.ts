@@ -15,7 +15,8 @@ import { type Attempt, attemptOf, charactersOf, formOf, type ObjectEventData, ow
 import { instantOf, instantText } from '../domain/instant.ts';
 import { endpointOf, isSuspendedSince, type Partner, type PartyId } from '../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../domain/retry.ts';
-import { atMost } from './at-most.ts';
+import { withTimeout } from '../kit/clock.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 import type { Core } from './core.ts';
 import { attemptLine, callOf, noteDead } from './delivery-request.ts';
 import { type Flight, InFlight } from './in-flight.ts';
@@ -144,7 +145,7 @@ export class Deliveries {
   async calm(isTheirs: (party: PartyId) => boolean, graceMs: number): Promise<void> {
     this.queues.calm(isTheirs);
     const landed = this.#inFlight.landed(({ partnerId }) => isTheirs(partnerId));
-    await atMost(this.#core.ports.clock, graceMs, landed);
+    await withTimeout(this.#core.ports.clock, graceMs, landed);
   }
 
   /** Sends again to those that were calmed. */
@@ -336,9 +337,8 @@ export class Deliveries {
   }
 
   /** Many may end at once: others get their turn between them. */
-  async #buryUnsent(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
-    this.#bury(queue, lane, item, outcomeClass, reason);
+  #buryUnsent(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): Promise<void> {
+    return nextTurn().then(() => this.#bury(queue, lane, item, outcomeClass, reason));
   }
 
   #bury(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {

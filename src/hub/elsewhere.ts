@@ -2,6 +2,7 @@
  * How partners stand that live in other hubs, and what runs there, as those said of late: for operators, and for nothing that is decided.
  */
 import type { PartyId } from '../domain/party.ts';
+import { every } from '../kit/clock.ts';
 import { askShard } from './asked.ts';
 import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
@@ -45,9 +46,8 @@ export class Elsewhere {
   readonly #core: Core;
   #standings: ReadonlyMap<PartyId, Standing> = new Map();
   #running: readonly Running[] = [];
-  #timer: NodeJS.Timeout | null = null;
+  #stop: () => void = () => {};
   #asking: Promise<void> = Promise.resolve();
-  #closed = false;
 
   constructor(core: Core) {
     this.#core = core;
@@ -64,16 +64,14 @@ export class Elsewhere {
   }
 
   start(peers: Peers): void {
-    this.#timer = setTimeout(() => {
-      this.#asking = this.#ask(peers).finally(() => {
-        if (!this.#closed) this.start(peers);
-      });
-    }, askEveryMs);
+    this.#stop = every(this.#core.ports.clock, askEveryMs, () => {
+      this.#asking = this.#ask(peers);
+      return this.#asking;
+    });
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#stop();
     await this.#asking;
   }
 

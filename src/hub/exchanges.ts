@@ -6,8 +6,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
-import { atMost } from './at-most.ts';
-import type { Clock } from './ports.ts';
+import { type Clock, withTimeout } from '../kit/clock.ts';
 import type { Recorder } from './recorder.ts';
 
 /** Under way and waiting, of one partner. */
@@ -39,7 +38,7 @@ export class Exchanges {
       })
       .finally(() => this.#ended(partnerId));
     if (before > 0) {
-      await atMost(this.#clock, waitMs, done);
+      await withTimeout(this.#clock, waitMs, done);
       if (state === 'waiting') state = 'late';
     }
     // One that is late ends when those before it have ended; its caller does not wait for that.

@@ -8,6 +8,7 @@
 import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import { keyOf, type Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
+import { every } from '../kit/clock.ts';
 import { type Core, routePut } from './core.ts';
 import { readTo } from './intake.ts';
 import type { Peers } from './peers.ts';
@@ -21,7 +22,7 @@ const directoryTypes = ['partner.', 'route.'] as const;
 export class Follower {
   readonly #core: Core;
   readonly #peers: Peers;
-  #timer: NodeJS.Timeout | null = null;
+  #stop: () => void = () => {};
   #reading: Promise<void> | null = null;
   /** Somebody asked after the reading began. */
   #next: Promise<void> | null = null;
@@ -36,13 +37,10 @@ export class Follower {
   }
 
   start(): void {
-    this.#timer = setTimeout(() => {
-      this.caughtUp()
-        .catch((error: unknown) => this.#core.ports.log.warn({ err: error }, 'could not read what peers recorded'))
-        .finally(() => {
-          if (!this.#closed) this.start();
-        });
-    }, pollMs);
+    const { clock, log } = this.#core.ports;
+    this.#stop = every(clock, pollMs, () =>
+      this.caughtUp().catch((error: unknown) => log.warn({ err: error }, 'could not read what peers recorded')),
+    );
   }
 
   /** Resolves when everything is read that was recorded before the call. */
@@ -58,7 +56,7 @@ export class Follower {
 
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#stop();
     await Promise.allSettled([this.#reading, this.#next]);
   }
 

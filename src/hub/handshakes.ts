@@ -6,7 +6,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
-import type { Clock } from './ports.ts';
+import type { Clock } from '../kit/clock.ts';
 
 export interface HandshakeStep {
   /** RFC 3339. */

@@ -8,6 +8,7 @@ import type { Put } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
+import { sleep } from '../kit/clock.ts';
 import { type Core, rowData } from './core.ts';
 import type { JobView } from './operator.ts';
 
@@ -134,14 +135,10 @@ export class Jobs {
     }
   }
 
-  async #pause(run: Run, ms: number): Promise<void> {
-    const { clock } = this.#core.ports;
-    let timer: unknown;
-    await new Promise<void>((resolve) => {
-      run.wake = resolve;
-      timer = clock.setTimeout(() => resolve(), ms);
+  #pause(run: Run, ms: number): Promise<void> {
+    return sleep(this.#core.ports.clock, ms, (wake) => {
+      run.wake = wake;
     });
-    clock.clearTimeout(timer);
   }
 
   async #write(view: JobView, { shardOf }: JobPlan, trace: Trace): Promise<void> {

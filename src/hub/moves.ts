@@ -10,7 +10,7 @@
 import type { Shard } from '../../storage/contract.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
-import { atMost } from './at-most.ts';
+import { withTimeout } from '../kit/clock.ts';
 import { atOnce } from './at-once.ts';
 import type { Backups } from './backups.ts';
 import type { Commands } from './commands.ts';
@@ -159,7 +159,7 @@ export class Moves {
     const noted = deliveries.intake
       .noted(shards)
       .catch((error: unknown) => ports.log.warn({ err: error }, 'could not note how far deliveries have come'));
-    await atMost(ports.clock, notedMs, noted);
+    await withTimeout(ports.clock, notedMs, noted);
     this.drop(shards);
   }
 

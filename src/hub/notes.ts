@@ -4,7 +4,7 @@
  * T1  A fact keeps the instant at which it came, and is handed to the store `gatherMs` later at most.
  * T2  `close` hands over what was gathered; whatever comes after it goes on at once.
  */
-import type { Clock } from './ports.ts';
+import type { Clock } from '../kit/clock.ts';
 import type { Recorder, Recording } from './recorder.ts';
 
 const gatherMs = 20;

@@ -7,6 +7,7 @@ import type { Store, StoredEvent } from '../../storage/contract.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
 import type { HubObject } from '../domain/object.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 
 const batch = 100;
 const changesMax = 5_000;
@@ -22,7 +23,7 @@ export async function* changesOf(
     const last = page.at(-1);
     if (!last || page.length < batch) return;
     after = last.seq;
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
 }
 

@@ -10,9 +10,11 @@ import type { OutcomeClass } from '../domain/errors.ts';
 import type { Attempt } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
+import { type Clock, sleep } from '../kit/clock.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 import type { Core } from './core.ts';
 import type { Item } from './lanes.ts';
-import type { Clock, Log } from './ports.ts';
+import type { Log } from './ports.ts';
 
 /** What a delivery's row remembers. */
 export interface DeliveryMemory {
@@ -163,7 +165,7 @@ export class OutboxWriter {
 
   async #drain(): Promise<void> {
     // What else is settled in this turn of the event loop goes into the same write.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     while (this.#rows.size > 0 || this.#touched.size > 0 || this.#waiting.length > 0) {
       const rows = this.#rows;
       const touched = [...this.#touched];
@@ -187,7 +189,7 @@ export class OutboxWriter {
           for (const { reject } of this.#waiting.splice(0)) reject(error);
           break;
         }
-        await new Promise<void>((resolve) => this.#clock.setTimeout(() => resolve(), retryWriteMs));
+        await sleep(this.#clock, retryWriteMs);
       }
     }
     // In the same turn as the last look at what is left: whatever comes after it starts a new write.

@@ -4,14 +4,7 @@
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import type { ObjectFacts, ObjectModule } from '../domain/object.ts';
 import type { Endpoint, TokenEncoding } from '../domain/party.ts';
-
-/** XState's clock with the time of day: `SimulatedClock` of xstate has this shape. */
-export interface Clock {
-  /** Epoch milliseconds. */
-  now(): number;
-  setTimeout(fn: (...args: unknown[]) => void, timeoutMs: number): unknown;
-  clearTimeout(id: unknown): void;
-}
+import type { Clock } from '../kit/clock.ts';
 
 /** A party as the routing headers name it. */
 export interface HeaderParty {

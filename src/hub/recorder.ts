@@ -13,7 +13,8 @@ import type { HubEvent } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { type Clock, type Log, type Meter, noMeter } from './ports.ts';
+import { type Clock, sleep } from '../kit/clock.ts';
+import { type Log, type Meter, noMeter } from './ports.ts';
 
 export interface Fact {
   readonly stream: string;
@@ -199,12 +200,7 @@ export class Recorder {
 
   /** Resolves when the store may know what became of it: when it is open again, or after a while. */
   async #known(commit: object): Promise<void> {
-    let timer: unknown;
-    await new Promise<void>((resolve) => {
-      this.#doubts.set(commit, resolve);
-      timer = this.#clock.setTimeout(() => resolve(), askAgainMs);
-    });
-    this.#clock.clearTimeout(timer);
+    await sleep(this.#clock, askAgainMs, (wake) => this.#doubts.set(commit, wake));
   }
 
   /** What another hub recorded in its shard: those of its events that concern this one, and how far it has been read. */

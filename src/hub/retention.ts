@@ -11,6 +11,7 @@
  */
 import type { DeliveryRow, Kept, RowKey, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
+import { sleep } from '../kit/clock.ts';
 import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import { keepingOf, keptBefore } from './kept-events.ts';
@@ -199,14 +200,10 @@ export class Retention {
   }
 
   async #pause(): Promise<void> {
-    const { clock } = this.#core.ports;
     if (this.#closed) return;
-    let timer: unknown;
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-      timer = clock.setTimeout(() => resolve(), pauseMs);
+    await sleep(this.#core.ports.clock, pauseMs, (wake) => {
+      this.#wake = wake;
     });
-    clock.clearTimeout(timer);
   }
 
   /** [T2] */

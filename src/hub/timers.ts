@@ -3,7 +3,8 @@
  */
 import { type Actor, createActor } from 'xstate';
 import { type DeadlineEvent, deadline } from '../../machines/deadline.ts';
-import type { Clock, Log } from './ports.ts';
+import type { Clock } from '../kit/clock.ts';
+import type { Log } from './ports.ts';
 
 export class Timers {
   readonly #actor: Actor<typeof deadline>;

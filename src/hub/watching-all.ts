@@ -6,6 +6,7 @@
  * V3  An actor that runs here is shown as it stands here, whatever another hub still says of it. What a hub that has fallen silent said is
  *     not shown any more.
  */
+import { background, type Clock, every, withTimeout } from '../kit/clock.ts';
 import { askShard } from './asked.ts';
 import type { Core } from './core.ts';
 import type { Peers } from './peers.ts';
@@ -40,19 +41,21 @@ interface Journal {
   number: number;
   readonly changes: Map<string, { events: WatchedEvent[]; last: WatchedActor | null }>;
   readonly defined: Set<string>;
-  forget: NodeJS.Timeout;
+  forget: unknown;
 }
 
 /** Tells other hubs of the actors that run here. */
 export class Telling {
   readonly #hub: string;
   readonly #here: Watching;
+  readonly #clock: Clock;
   readonly #journals = new Map<string, Journal>();
   #unwatch: (() => void) | null = null;
 
-  constructor(hub: string, here: Watching) {
+  constructor(hub: string, here: Watching, clock: Clock) {
     this.#hub = hub;
     this.#here = here;
+    this.#clock = clock;
   }
 
   tell({ by, after }: WatchingAsked): Told {
@@ -62,7 +65,8 @@ export class Telling {
     const changes = isAll ? [...this.#here.actors()].map((actor) => ({ actor, events: [] })) : this.#changed(journal);
     if (!isAll) journal.number += 1;
     journal.changes.clear();
-    journal.forget.refresh();
+    this.#clock.clearTimeout(journal.forget);
+    journal.forget = this.#forgetLater(by);
     const definitions: Record<string, string> = {};
     const plain = changes.map(({ actor: { definition, ...actor }, events }) => {
       if (!journal.defined.has(actor.kind)) definitions[actor.kind] = definition;
@@ -74,7 +78,7 @@ export class Telling {
 
   close(): void {
     for (const [by, { forget }] of this.#journals) {
-      clearTimeout(forget);
+      this.#clock.clearTimeout(forget);
       this.#journals.delete(by);
     }
     this.#stop();
@@ -88,18 +92,22 @@ export class Telling {
   }
 
   #journal(by: string, number: number): Journal {
-    clearTimeout(this.#journals.get(by)?.forget);
-    const forget = setTimeout(() => {
-      this.#journals.delete(by);
-      if (this.#journals.size === 0) this.#stop();
-    }, silentMs).unref();
-    const journal: Journal = { number, changes: new Map(), defined: new Set(), forget };
+    this.#clock.clearTimeout(this.#journals.get(by)?.forget);
+    const journal: Journal = { number, changes: new Map(), defined: new Set(), forget: null };
     this.#journals.set(by, journal);
     this.#unwatch ??= this.#here.watch({
       changed: (id, event) => this.#note(id, event, null),
       ended: (last) => this.#note(last.id, null, last),
     });
     return journal;
+  }
+
+  #forgetLater(by: string): unknown {
+    const forget = () => {
+      this.#journals.delete(by);
+      if (this.#journals.size === 0) this.#stop();
+    };
+    return background(this.#clock.setTimeout(forget, silentMs));
   }
 
   #note(id: string, event: WatchedEvent | null, last: WatchedActor | null): void {
@@ -120,7 +128,7 @@ export class Telling {
 /** A hub as it was last heard of. */
 interface Heard {
   number: number;
-  /** By a clock that only goes on, milliseconds. */
+  /** By the steady clock. */
   at: number;
   readonly actors: Map<string, WatchedActor>;
 }
@@ -133,7 +141,7 @@ export class WatchingAll implements Watching {
   readonly #watchers = new Set<Watcher>();
   readonly #hubs = new Map<string, Heard>();
   readonly #definitions = new Map<string, string>();
-  #timer: NodeJS.Timeout | null = null;
+  #stop: (() => void) | null = null;
 
   constructor(core: Core, peers: Peers, here: Watching, by: string) {
     this.#core = core;
@@ -158,7 +166,7 @@ export class WatchingAll implements Watching {
   watch(watcher: Watcher): () => void {
     this.#watchers.add(watcher);
     const unwatch = this.#here.watch(watcher);
-    if (this.#timer === null) this.#askSoon(0);
+    this.#stop ??= this.#start();
     return () => {
       unwatch();
       this.#watchers.delete(watcher);
@@ -167,8 +175,8 @@ export class WatchingAll implements Watching {
   }
 
   close(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#stop?.();
+    this.#stop = null;
     this.#hubs.clear();
   }
 
@@ -176,15 +184,18 @@ export class WatchingAll implements Watching {
     return this.#core.supervisor.has(id);
   }
 
-  #askSoon(inMs: number): void {
-    const timer = setTimeout(async () => {
+  #start(): () => void {
+    let isOver = false;
+    const askAll = async () => {
       await Promise.all(this.#peers.others().map((shard) => this.#ask(shard)));
-      // Nobody watches any more, or others do since.
-      if (this.#timer !== timer) return;
-      this.#dropSilent();
-      this.#askSoon(askEveryMs);
-    }, inMs);
-    this.#timer = timer;
+      // Otherwise nobody watches any more, or others do since.
+      if (!isOver) this.#dropSilent();
+    };
+    const stop = every(this.#core.ports.clock, askEveryMs, askAll, 0);
+    return () => {
+      isOver = true;
+      stop();
+    };
   }
 
   /** Never rejects, and does not wait for long: a hub that does not answer is shown as it was, for a while. */
@@ -197,12 +208,7 @@ export class WatchingAll implements Watching {
       },
       () => {},
     );
-    let late: NodeJS.Timeout | undefined;
-    const patience = new Promise<void>((resolve) => {
-      late = setTimeout(resolve, silentMs);
-    });
-    await Promise.race([answer, patience]);
-    clearTimeout(late);
+    await withTimeout(this.#core.ports.clock, silentMs, answer);
   }
 
   #hear({ hub, number, isAll, definitions, changes }: Told): void {
@@ -210,7 +216,7 @@ export class WatchingAll implements Watching {
     const heard = this.#hubs.get(hub) ?? { number, at: 0, actors: new Map() };
     this.#hubs.set(hub, heard);
     heard.number = number;
-    heard.at = performance.now();
+    heard.at = this.#core.ports.clock.monotonic();
     const told = new Set(changes.map(({ actor }) => actor.id));
     if (isAll) for (const [id, actor] of heard.actors) if (!told.has(id)) this.#end(heard, actor);
     for (const { actor: plain, events } of changes) {
@@ -233,8 +239,9 @@ export class WatchingAll implements Watching {
 
   /** [V3] */
   #dropSilent(): void {
+    const now = this.#core.ports.clock.monotonic();
     for (const [hub, heard] of this.#hubs) {
-      if (performance.now() < heard.at + silentMs) continue;
+      if (now < heard.at + silentMs) continue;
       this.#hubs.delete(hub);
       for (const actor of heard.actors.values()) this.#end(heard, actor);
     }

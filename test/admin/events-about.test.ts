@@ -10,7 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 type Hub = Awaited<ReturnType<typeof hubFor>>;
@@ -26,7 +26,7 @@ async function streamed({ url, adminToken }: Hub, query: string): Promise<EventV
 
 /** A CPO with a second party, an eMSP that refuses one session, and a third partner that none of it concerns. */
 async function scene(t: Parameters<typeof hubFor>[0]) {
-  const clock = new DayClock('2026-05-01T10:01:00.000Z');
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
   const hub = await hubFor(t, {}, { clock });
   const cpo = await partnerFor(t, hub, {
     ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
@@ -61,9 +61,9 @@ t.test(
     const stop = { response_url: `${emsp.url}/ocpi/result`, session_id: 'S1' };
     await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop);
     await wait(hub, 'orphan.armed');
-    clock.increment(31_000);
+    clock.advance(31_000);
     await wait(hub, 'command.silent');
-    clock.increment(300_000);
+    clock.advance(300_000);
     await wait(hub, 'orphan.pulled');
     const [found] = await itemsOf(hub, '/orphans');
     await admin(hub, 'POST', `/orphans/${String(found?.id)}/pull`);

@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { assemble } from '../../src/assembly.ts';
 import { loadConfig } from '../../src/config.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -21,11 +22,7 @@ async function listening(t: Test) {
   t.teardown(() => store.close());
   const hub = await assemble(store, config, {
     ...{ log: createLog(config.logLevel), random: Math.random, metrics: createMetrics('0'), publicUrl: () => url },
-    clock: {
-      now: () => Date.now(),
-      setTimeout: (fn, timeoutMs) => setTimeout(fn, timeoutMs),
-      clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout),
-    },
+    clock: systemClock,
   });
   t.teardown(() => hub.close(0));
   const url: string = await hub.app.listen({ host: '127.0.0.1', port: 0 });

@@ -10,7 +10,7 @@ import { sessionBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { adminToken, settingsOf, skip } from './nodes.ts';
 import { isShared, partiesOn, shared } from './shares.ts';
@@ -19,7 +19,7 @@ const keepDays = 30;
 const dayMs = 86_400_000;
 const schema = 'kept';
 
-async function startNode(t: Test, server: PostgresServer, clock: DayClock): Promise<ServingHub> {
+async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock): Promise<ServingHub> {
   const port = await freePort();
   const own = { HUB_PORT: String(port), HUB_EVENTS_KEEP_DAYS: String(keepDays), HUB_LOG_LEVEL: 'silent' };
   const env = settingsOf(`http://127.0.0.1:${port}`, port, server.url(schema, shared), own);
@@ -30,7 +30,7 @@ async function startNode(t: Test, server: PostgresServer, clock: DayClock): Prom
 
 t.test('the log of shared parties is trimmed, and what is owed stays', { skip }, async (t) => {
   const server = await startPostgres(t);
-  const clock = new DayClock('2026-01-10T08:00:00.000Z');
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const first = await startNode(t, server, clock);
   const second = await startNode(t, server, clock);
   await eventually('each node has its share', () => isShared([first, second]));
@@ -74,16 +74,16 @@ t.test('the log of shared parties is trimmed, and what is owed stays', { skip },
 
   const pass = async (what: string, done: () => Promise<boolean>) =>
     eventually(what, async () => {
-      clock.increment(60_000);
+      clock.advance(60_000);
       return done();
     });
-  clock.increment((keepDays + 1) * dayMs);
+  clock.advance((keepDays + 1) * dayMs);
   await pass('the log of the one who is well is trimmed', async () => (await well.horizon()).horizon >= head);
   await pass('so is that of the other one, up to what is owed', async () => {
     const { head: last, horizon } = await paused.horizon();
     return horizon >= last - 1;
   });
-  clock.increment(dayMs);
+  clock.advance(dayMs);
   t.strictSame(await Promise.all(scenes.map(({ stored }) => stored())), before, 'what is stored is the same');
   const held = await paused.horizon();
   t.equal(held.horizon, held.head - 1, 'up to what is owed to the other node');

@@ -3,7 +3,6 @@
  * error table.
  */
 
-import { SimulatedClock } from 'xstate';
 import type { RunningHub } from '../../src/main.ts';
 import {
   closeCircuit,
@@ -17,6 +16,7 @@ import {
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const allowed = (value: string, rest: object = {}): Reply => ({ body: { allowed: value, ...rest } });
@@ -26,7 +26,7 @@ const emspMood = moody(() => allowed('ALLOWED'));
 /** What probes of either partner meet. */
 let discovery: Reply | undefined;
 
-const clock = new SimulatedClock();
+const clock = new SimulatedClock('2026-03-01T10:00:00Z');
 let hub: RunningHub;
 let cpo: PlainPartner;
 let emsp: PlainPartner;
@@ -36,7 +36,6 @@ let lonely: PlainPartner;
 let bare: PlainPartner;
 
 t.before(async () => {
-  clock.set(Date.parse('2026-03-01T10:00:00Z'));
   hub = await hubFor(t, { HUB_AUTHORIZE_TIMEOUT_MS: '5000', HUB_PROBE_INTERVAL_S: '3600' }, { clock });
   const make = (role: 'CPO' | 'EMSP', partyId: string, rest: object = {}) =>
     partnerFor(t, hub, { role, countryCode: 'NL', partyId, ...rest });
@@ -321,7 +320,7 @@ for (const direction of directions) {
       refused(t, answer, [502, 4003, `${side} authorize unavailable`], 'while it is open');
       t.strictSame(dataOf(answer), unknown);
       t.equal(to().received.length, 5, 'nothing was sent');
-      clock.increment(5_000);
+      clock.advance(5_000);
       succeeded(t, await ask(direction), { allowed: 'ALLOWED' }, 'half-open');
       succeeded(t, await ask(direction), { allowed: 'ALLOWED' }, 'and again');
       t.equal(to().received.length, 7);
@@ -332,7 +331,7 @@ for (const direction of directions) {
     const { operations } = hub.created.hub;
     discovery = { status: 500 };
     await operations.probe(to().id);
-    clock.increment(60_001);
+    clock.advance(60_001);
     await operations.probe(to().id);
     const statusIs = async (status: string) => (await admin(hub, 'GET', `/parties/${to().id}`)).status === status;
     await eventually('it is OFFLINE', () => statusIs('OFFLINE'));

@@ -3,7 +3,6 @@
  * told, and each row of the error table.
  */
 
-import { SimulatedClock } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
@@ -12,6 +11,7 @@ import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const accepted: Reply = { body: { result: 'ACCEPTED', timeout: 25 } };
@@ -22,7 +22,7 @@ const emspMood = moody(() => ({}));
 let beforeAnswer: ((received: Received) => Promise<void>) | null = null;
 let discovery: Reply | undefined;
 
-const clock = new SimulatedClock();
+const clock = new SimulatedClock('2026-03-01T10:00:00Z');
 let hub: RunningHub;
 /** Routed to both eMSPs. */
 let cpo: PlainPartner;
@@ -35,7 +35,6 @@ let secondEmsp: PlainPartner;
 const everyone = () => [cpo, other, unrouted, bare, emsp, secondEmsp];
 
 t.before(async () => {
-  clock.set(Date.parse('2026-03-01T10:00:00Z'));
   const env = {
     // Real time: longer than a busy machine stands still.
     ...{ HUB_COMMAND_TIMEOUT_MS: '5000', HUB_CALLBACK_TIMEOUT_MS: '5000' },
@@ -470,7 +469,7 @@ t.test(
     const url = `${cpo.url}/ocpi/2.2.1/commands`;
     for (const { name, behaviour, meaning } of failures) {
       // Commands are listed by their instant.
-      clock.increment(1);
+      clock.advance(1);
       cpo.received.length = 0;
       cpoMood.behaviour = behaviour;
       const elsewhere = urlFor(behaviour, url);
@@ -484,7 +483,7 @@ t.test(
     }
     cpoMood.behaviour = null;
     cpo.received.length = 0;
-    clock.increment(120_000);
+    clock.advance(120_000);
     succeeded(t, await start(), 'the next one passes');
     t.equal(cpo.received.length, 1, 'nothing was kept to be sent again');
     t.equal(emsp.received.length, 0, 'and no result was made up');
@@ -514,7 +513,7 @@ t.test(
     cpoMood.behaviour = null;
     refused(t, await start(), [502, 2000, words.unavailable], 'while it is open');
     t.equal(cpo.received.length, 5, 'nothing was sent');
-    clock.increment(5_000);
+    clock.advance(5_000);
     succeeded(t, await start(), 'half-open');
     succeeded(t, await start(), 'and again');
     t.equal(cpo.received.length, 7);
@@ -526,7 +525,7 @@ t.test('OFFLINE does not keep a command away [interface, Commands 6]', async (t)
   const statusIs = async (status: string) => (await admin(hub, 'GET', '/parties/NL-CPO')).status === status;
   discovery = { status: 500 };
   await operations.probe(cpo.id);
-  clock.increment(60_001);
+  clock.advance(60_001);
   await operations.probe(cpo.id);
   await eventually('it is OFFLINE', () => statusIs('OFFLINE'));
   succeeded(t, await start(), 'forwarded all the same');
@@ -622,7 +621,7 @@ t.test(
   'silence is told to nobody, and a late result is passed on all the same [interface, Commands 5] [D29]',
   async (t) => {
     const id = await begun();
-    clock.increment(25_000);
+    clock.advance(25_000);
     await eventually('the wait is over', async () => (await record(id)).state === 'silent');
     t.equal(emsp.received.length, 0, 'the hub makes no result of its own');
     t.equal(cpo.received.length, 1, 'and asks nobody again');
@@ -694,7 +693,7 @@ t.test(
     }
     emspMood.behaviour = null;
     emsp.received.length = 0;
-    clock.increment(120_000);
+    clock.advance(120_000);
     succeeded(t, await reply(await begun(), { result: 'ACCEPTED' }), 'the next one passes');
     t.equal(emsp.received.length, 1, 'nothing was kept to be sent again');
   },

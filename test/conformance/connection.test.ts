@@ -7,7 +7,7 @@ import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { arrivals, lines, statusOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const intervalMs = 60_000;
@@ -20,7 +20,7 @@ interface Probed {
 }
 
 class Scene {
-  readonly clock: DayClock;
+  readonly clock: SimulatedClock;
   readonly cpo: Probed;
   readonly emsp: Probed;
   /** Reads hub client info, so that looking is no sign of life of the others. */
@@ -28,7 +28,7 @@ class Scene {
   readonly hub: RunningHub;
   readonly #waits: number;
 
-  constructor(hub: RunningHub, clock: DayClock, partners: { cpo: Probed; emsp: Probed; observer: PlainPartner }) {
+  constructor(hub: RunningHub, clock: SimulatedClock, partners: { cpo: Probed; emsp: Probed; observer: PlainPartner }) {
     this.hub = hub;
     this.clock = clock;
     this.cpo = partners.cpo;
@@ -40,7 +40,7 @@ class Scene {
   /** Lets time pass; resolves with the probes that CPO and eMSP got, once all that fell due have been answered. */
   async pass(ms: number): Promise<{ cpo: number; emsp: number }> {
     const before = [this.cpo.partner.asked.length, this.emsp.partner.asked.length] as const;
-    this.clock.increment(ms);
+    this.clock.advance(ms);
     // The wait for the next look at a partner is armed when the look before it has ended.
     const { timers } = this.hub.created.core;
     await eventually('every look at a partner has ended', () => timers.size >= this.#waits);
@@ -68,7 +68,7 @@ class Scene {
 
 /** A hub whose time stands still; a CPO and an eMSP, routed, that were silent since they registered. */
 async function sceneFor(t: Test): Promise<Scene> {
-  const clock = new DayClock('2026-03-01T12:00:00Z');
+  const clock = new SimulatedClock('2026-03-01T12:00:00Z');
   const hub = await hubFor(t, {}, { clock });
   const answer = ({ path }: Received) =>
     path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 30 } } : { body: { allowed: 'ALLOWED' } };

@@ -11,7 +11,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const credentials = '/2.2.1/credentials';
@@ -75,26 +75,26 @@ t.test('a rotation’s former token does all that a hub token does until the new
 });
 
 t.test('a former token ends after 24 h, though the new one was never used [D73]', async (t) => {
-  const clock = new DayClock('2026-05-01T12:00:00Z');
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, quiet, { clock });
   const cpo = await cpoFor(t, hub);
   const next = await rotated(hub, cpo, cpo.hubToken);
-  clock.increment(dayMs - 1);
+  clock.advance(dayMs - 1);
   t.equal(await statusWith(hub, cpo.hubToken), 200, 'one millisecond before');
-  clock.increment(1);
+  clock.advance(1);
   const late = await ocpi(hub, 'PUT', credentials, { token: cpo.hubToken, body: bodyOf(cpo) });
   refused(t, late, invalidToken, 'after a day');
   t.equal(await statusWith(hub, next), 200);
 });
 
 t.test('a former token that asks again has no more than its first 24 h [D73]', async (t) => {
-  const clock = new DayClock('2026-05-01T12:00:00Z');
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, quiet, { clock });
   const cpo = await cpoFor(t, hub);
   await rotated(hub, cpo, cpo.hubToken);
-  clock.increment(23 * hourMs);
+  clock.advance(23 * hourMs);
   const next = await rotated(hub, cpo, cpo.hubToken);
-  clock.increment(2 * hourMs);
+  clock.advance(2 * hourMs);
   const late = await ocpi(hub, 'PUT', credentials, { token: cpo.hubToken, body: bodyOf(cpo) });
   refused(t, late, invalidToken, '25 h after the first rotation');
   t.equal(await statusWith(hub, next), 200, 'the token of the second answer');

@@ -2,12 +2,12 @@
  * Hub client info as partners read it, from a hub whose clock the test moves: each party changes at an instant of its own.
  */
 
-import { SimulatedClock } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 interface ClientInfo {
@@ -19,12 +19,12 @@ interface ClientInfo {
 }
 
 const path = '/2.2.1/hubclientinfo';
-const begin = Date.parse('2026-03-01T10:00:00Z');
 const minute = 60_000;
 /** What the versions of NL-OFF answer; as usual when undefined. */
 let offReply: Reply | undefined;
 
-const clock = new SimulatedClock();
+const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+const begin = clock.now();
 let hub: RunningHub;
 let reader: PlainPartner;
 let leaver: PlainPartner;
@@ -38,7 +38,6 @@ async function added(role: 'CPO' | 'EMSP', partyId: string): Promise<string> {
 }
 
 t.before(async () => {
-  clock.set(begin);
   const env = {
     HUB_PORT: '0',
     HUB_DATA_DIR: directoryFor(t),
@@ -58,7 +57,7 @@ t.before(async () => {
     const partner = await plainPartner({ role, countryCode: 'NL', partyId, others, discovery });
     t.teardown(() => partner.close());
     await partner.register(hub);
-    clock.increment(minute);
+    clock.advance(minute);
     return partner;
   };
   reader = await join('EMSP', 'EMS');
@@ -66,7 +65,7 @@ t.before(async () => {
   unreachable = await join('CPO', 'OFF');
   leaver = await join('CPO', 'GON');
   await added('CPO', 'NEW');
-  clock.increment(minute);
+  clock.advance(minute);
   await join('CPO', 'TW1', [{ role: 'EMSP', country_code: 'BE', party_id: 'TW2' }]);
 });
 
@@ -207,11 +206,11 @@ t.test(
   'a partner that unregisters is SUSPENDED, one that comes back CONNECTED, each with its instant [interface, States] [D30]',
   async (t) => {
     const entryOf = async (partyId: string) => (await all()).entries.find(({ party_id }) => party_id === partyId);
-    clock.increment(minute);
+    clock.advance(minute);
     const left = new Date(clock.now()).toISOString();
     await leaver.call('DELETE', '/2.2.1/credentials');
     t.match(await entryOf('GON'), { status: 'SUSPENDED', last_updated: left });
-    clock.increment(minute);
+    clock.advance(minute);
     const fresh = await admin(hub, 'POST', '/parties/NL-GON/initial-token');
     t.match(await entryOf('GON'), { status: 'SUSPENDED', last_updated: left }, 'a new initial token alone is no news');
     const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'GON' }];
@@ -229,10 +228,10 @@ t.test(
     offReply = { status: 500, text: 'ill' };
     t.match(await operations.probe('NL-OFF'), { status: 'unreachable' });
     t.equal(await statusOf(), 'CONNECTED', 'one failure is none');
-    clock.increment(minute);
+    clock.advance(minute);
     await operations.probe('NL-OFF');
     t.equal(await statusOf(), 'CONNECTED', 'nor is a minute of them');
-    clock.increment(1);
+    clock.advance(1);
     await operations.probe('NL-OFF');
     await eventually('it is OFFLINE', async () => (await statusOf()) === 'OFFLINE');
     t.equal((await get('', unreachable)).status, 200, 'its own calls are served all the same');

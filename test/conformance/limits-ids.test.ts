@@ -8,7 +8,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, callsTo, dataText, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { type Answer, admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const done = '200/1000';
@@ -25,13 +25,13 @@ t.test(
   'over its rate a party is refused with 429/2901 and Retry-After until its minute is over [interface, Limits; D35]',
   async (t) => {
     const rates = { HUB_RATE_LISTS_PER_MIN: '3', HUB_RATE_COMMANDS_PER_MIN: '2', HUB_RATE_OTHER_PER_MIN: '20' };
-    const clock = new DayClock('2026-03-01T12:00:00Z');
+    const clock = new SimulatedClock('2026-03-01T12:00:00Z');
     const hub = await hubFor(t, rates, { clock });
     const { cpo, emsp } = await routedPair(t, hub, { cpo: accepting });
     const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH' });
     await admin(hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
     await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
-    clock.increment(minuteMs);
+    clock.advance(minuteMs);
 
     const get = (path: string) => (partner: PlainPartner) => partner.call('GET', path);
     const unlock = (partner: PlainPartner) =>
@@ -66,15 +66,15 @@ t.test(
       t.equal(callsTo(cpo, 'commands').length, commands, `${what}: what is refused goes nowhere`);
       if (others) t.equal(statusOf(await spend(others)), done, `${what}: another party has its own`);
     }
-    clock.increment(20_500);
+    clock.advance(20_500);
     t.equal(
       (await get('/2.2.1/locations')(emsp)).headers.get('retry-after'),
       '40',
       'whole seconds until it may ask again',
     );
-    clock.increment(39_499);
+    clock.advance(39_499);
     t.equal((await get('/2.2.1/locations')(emsp)).headers.get('retry-after'), '1');
-    clock.increment(1);
+    clock.advance(1);
     for (const { what, spend, by } of budgets) t.equal(statusOf(await spend(by)), done, `${what}: a new minute`);
   },
 );
@@ -292,7 +292,7 @@ t.test('a body may be nested 64 levels deep; deeper is 400/2001 [D38, D49]', asy
 
 interface Watched {
   readonly hub: Awaited<ReturnType<typeof hubFor>>;
-  readonly clock: DayClock;
+  readonly clock: SimulatedClock;
   readonly cpo: PlainPartner;
   readonly emsp: PlainPartner;
   /** What the CPO says to the next commands. */
@@ -305,7 +305,7 @@ const dayStart = '2026-03-01T12:00:00.000Z';
 const afterStart = (ms: number) => new Date(Date.parse(dayStart) + ms).toISOString();
 
 async function watched(t: Test, env: Record<string, string> = {}, dataDir = directoryFor(t)): Promise<Watched> {
-  const clock = new DayClock(dayStart);
+  const clock = new SimulatedClock(dayStart);
   const hub = await hubFor(t, env, { clock }, dataDir);
   const box: Pick<Watched, 'answer' | 'pulled'> = { answer: 'ACCEPTED', pulled: [] };
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -339,7 +339,7 @@ const casesOf = async (hub: Watched['hub']) =>
 
 /** Time jumps; what it sets off is recorded a moment later, in order, so a mark that is recorded after it ends the wait. */
 async function pass(scene: Watched, ms: number): Promise<void> {
-  scene.clock.increment(ms);
+  scene.clock.advance(ms);
   await push(scene, 'MARK', 'ACTIVE');
   await quiet(scene.hub);
 }
@@ -362,7 +362,7 @@ t.test(
     t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'the grace alone opens nothing');
     await pass(scene, 3 * minuteMs - 1);
     t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'nor does the time before the sweep');
-    scene.clock.increment(1);
+    scene.clock.advance(1);
     await eventually('the sweep opens it', async () => (await states(hub)).includes('NL-CPO/S1 OPEN'));
     const [opened] = await itemsOf(hub, '/orphans?state=OPEN');
     t.match(opened, {
@@ -402,7 +402,7 @@ t.test(
     const before = scene.emsp.received.length;
     const ended = sessionBody('S1', { status: 'COMPLETED', kwh: 9.5, last_updated: instant(50) });
     scene.pulled = [ended];
-    scene.clock.increment(5 * minuteMs);
+    scene.clock.advance(5 * minuteMs);
     await eventually('the case is resolved', async () => (await states(scene.hub)).includes('NL-CPO/S1 RESOLVED'));
     await quiet(scene.hub);
     t.equal(callsTo(scene.cpo, 'sessions').length, 1, 'one pull');
@@ -416,13 +416,13 @@ t.test(
 t.test('a grace that ends after a sweep waits for the next one [D36]', async (t) => {
   const scene = await watched(t);
   await push(scene, 'S1', 'ACTIVE');
-  scene.clock.increment(4 * minuteMs);
+  scene.clock.advance(4 * minuteMs);
   await stop(scene, 'S1');
   await pass(scene, minuteMs);
   t.same(await states(scene.hub), ['NL-CPO/S1 GRACE'], 'the sweep at 5 minutes comes within the grace');
   await pass(scene, 4 * minuteMs);
   t.same(await states(scene.hub), ['NL-CPO/S1 GRACE']);
-  scene.clock.increment(minuteMs);
+  scene.clock.advance(minuteMs);
   await eventually('the sweep at 10 minutes', async () => (await states(scene.hub)).includes('NL-CPO/S1 OPEN'));
 });
 
@@ -439,7 +439,7 @@ t.test('a COMPLETED or INVALID push disarms the watch; without an ACCEPTED stop 
   for (const { id } of ends) await stop(scene, id);
   t.equal((await states(scene.hub)).length, ends.length, 'all are watched');
   for (const { id, method, status, afterMs } of ends) {
-    scene.clock.increment(afterMs);
+    scene.clock.advance(afterMs);
     const fields = { status, last_updated: instant(5) };
     const body = method === 'PUT' ? sessionBody(id, fields) : fields;
     t.equal(statusOf(await scene.cpo.call(method, sessionPath(id), body)), done);
@@ -466,17 +466,17 @@ t.test('a watch and a case survive a restart of the hub, neither shortened nor l
   await stop(scene, 'S1');
   await scene.hub.close();
 
-  const clock = new DayClock(afterStart(3 * minuteMs));
+  const clock = new SimulatedClock(afterStart(3 * minuteMs));
   const second = await hubFor(t, env, { clock }, dataDir);
   t.same(await states(second), ['NL-CPO/S1 GRACE'], 'as it was');
-  clock.increment(2 * minuteMs);
+  clock.advance(2 * minuteMs);
   await eventually('the sweep opens it', async () => (await states(second)).includes('NL-CPO/S1 OPEN'));
   const opened = await casesOf(second);
   await second.close();
 
-  const later = new DayClock(afterStart(60 * minuteMs));
+  const later = new SimulatedClock(afterStart(60 * minuteMs));
   const third = await hubFor(t, env, { clock: later }, dataDir);
-  later.increment(5 * minuteMs);
+  later.advance(5 * minuteMs);
   await push(scene, 'MARK', 'ACTIVE');
   t.same(await casesOf(third), opened, 'the case is the same one');
   await push(scene, 'S1', 'COMPLETED');

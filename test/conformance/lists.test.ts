@@ -6,10 +6,10 @@ import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../su
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { linksOf, statusOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const clock = new DayClock('2026-02-01T09:00:00Z');
+const clock = new SimulatedClock('2026-02-01T09:00:00Z');
 /** Not where it listens: what the hub emits must not come from the request. */
 const publicUrl = 'https://hub.example.test/roaming';
 const pageDefault = 7;
@@ -105,12 +105,12 @@ const lists: readonly List[] = [
   {
     ...{ name: 'hubclientinfo', reader: emsp, empty: null },
     put: (index) => {
-      clock.increment(60_000);
+      clock.advance(60_000);
       const role = { role: 'CPO', country_code: 'FR', party_id: `P${index.toString(36).toUpperCase()}` };
       return admin(hub, 'POST', '/parties', { roles: [role] });
     },
     change: (item) => {
-      clock.increment(60_000);
+      clock.advance(60_000);
       const business_details = { name: 'changed' };
       return admin(hub, 'PATCH', `/parties/${item.country_code}-${item.party_id}`, { business_details });
     },

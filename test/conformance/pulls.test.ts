@@ -5,7 +5,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists, pagesAsked } from '../support/lists.ts';
 import { idsOf, itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 interface HubAddress {
@@ -24,7 +24,7 @@ const location = (id: string, minute = 0, fields: object = {}) =>
 const tariff = (id: string, minute = 0, fields: object = {}) =>
   JSON.stringify(tariffBody(id, { ...changedAt(minute), ...fields }));
 
-async function listed(t: Test, options: { clock?: DayClock; env?: Record<string, string> } = {}) {
+async function listed(t: Test, options: { clock?: SimulatedClock; env?: Record<string, string> } = {}) {
   const hub = await hubFor(t, options.env, options.clock ? { clock: options.clock } : {});
   const served = lists();
   const cpo = await partnerFor(t, hub, {
@@ -92,12 +92,12 @@ t.test('a pull follows the links of every page and stores each object byte for b
 });
 
 t.test('the next pull asks from the start of the last successful one, a full one for all [D51]', async (t) => {
-  const clock = new DayClock('2026-05-01T10:30:00Z');
+  const clock = new SimulatedClock('2026-05-01T10:30:00Z');
   const { hub, served, cpo, emsp } = await listed(t, { clock });
   served.texts.locations = [location('LOC1', 1), location('LOC2', 2)];
   const first = await pull(hub, 'locations');
   t.equal(first.started_at, '2026-05-01T10:30:00.000Z');
-  clock.increment(60_000);
+  clock.advance(60_000);
   served.texts.locations = [location('LOC1', 1), location('LOC2', 45, { name: 'New' }), location('LOC3', 46)];
   const second = await pull(hub, 'locations');
   t.match(second, { full: false, date_from: first.started_at, received: 2, stored: 2 });
@@ -174,7 +174,7 @@ t.test('with forward the routed eMSPs get what is new, and what an earlier pull 
 });
 
 t.test('a full tariff pull replaces the catalogue, an incremental one deletes nothing [Admin pulls]', async (t) => {
-  const clock = new DayClock('2026-05-01T10:30:00Z');
+  const clock = new SimulatedClock('2026-05-01T10:30:00Z');
   const { hub, served, cpo, emsp } = await listed(t, { clock });
   for (const id of ['OLD', 'BAD']) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariff(id));
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location('LOC1'));
@@ -184,7 +184,7 @@ t.test('a full tariff pull replaces the catalogue, an incremental one deletes no
   served.texts.tariffs = [tariff('T1', 1), tariff('T2', 2), tariff('BAD', 3, { elements: 'none' })];
   t.match(await pull(hub, 'tariffs'), { state: 'DONE', full: true, stored: 2, invalid: 1, deleted: 1, note: null });
   t.same(await ids(), ['BAD', 'T1', 'T2'], 'what is listed stays, even where its new text is refused');
-  clock.increment(60_000);
+  clock.advance(60_000);
   served.texts.tariffs = [tariff('T2', 50, { currency: 'SEK' })];
   t.match(await pull(hub, 'tariffs'), { full: false, stored: 1, deleted: 0 });
   t.same(await ids(), ['BAD', 'T1', 'T2']);

@@ -19,7 +19,7 @@ import {
   type Received,
   type Reply,
 } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const hourMs = 3_600_000;
@@ -28,7 +28,7 @@ const created = '201/1000';
 const since = '2026-01-01T00:00:00Z';
 const later = '2026-03-02T00:00:00Z';
 const instant = (minute: number) => `2026-02-01T10:${String(minute).padStart(2, '0')}:00Z`;
-const timeAtRest = () => ({ clock: new DayClock('2026-03-01T12:00:00Z') });
+const timeAtRest = () => ({ clock: new SimulatedClock('2026-03-01T12:00:00Z') });
 const named = (partyId: string) => ({ 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': partyId });
 const cdrTokenOf = (party_id: string) => ({
   cdr_token: { country_code: 'NL', party_id, uid: 'CARD1', type: 'RFID', contract_id: 'C1' },
@@ -258,7 +258,7 @@ t.test(
     await quiet(hub);
     const told = emsp.received.length;
     t.equal(statusOf(await begin(emsp)), done);
-    clock.increment(hourMs);
+    clock.advance(hourMs);
     const nothing = await arrivals(hub, emsp, () => putTariff(cpo, 'MARK1'));
     t.same(lines(nothing), ['PUT /ocpi/2.2.1/tariffs/NL/CPO/MARK1'], 'an accepted start by itself tells nothing');
     t.same([await countIn(emsp, 'sessions'), await countIn(emsp, 'cdrs')], [0, 0]);
@@ -266,7 +266,7 @@ t.test(
     const body = JSON.stringify(sessionBody('S1'));
     await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', body);
     t.equal(statusOf(await stop(emsp, 'S1')), done);
-    for (let hours = 0; hours < 30; hours++) clock.increment(hourMs);
+    for (let hours = 0; hours < 30; hours++) clock.advance(hourMs);
     await eventually('operators are told', async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 1);
     await putTariff(cpo, 'MARK2');
     await quiet(hub);
@@ -309,7 +309,7 @@ t.test(
       served.texts[module] = ['A', 'B', 'C', 'D', 'E'].map((id, minute) => text(id, minute));
       const first = await pull();
       t.match(first, { state: 'DONE', pages: 3, received: 5, stored: 5 }, module);
-      clock.increment(hourMs);
+      clock.advance(hourMs);
       served.texts[module] = [
         text('A', 0),
         ...['B', 'F'].map((id) => JSON.stringify(bodyOf(id, { last_updated: later }))),
@@ -657,7 +657,7 @@ t.test(
         t.match(await shown(id), { state: 'PENDING', due_at }, `${id}: again after ${waitS} s`);
       }
       if (index === 4) isWell = true;
-      clock.increment(waitS * 1000);
+      clock.advance(waitS * 1000);
     }
     await quiet(hub);
     for (const [id, { becomes }] of Object.entries(faults)) {
@@ -689,10 +689,10 @@ t.test(
     await hub.close();
     isWell = true;
     const before = emsp.received.length;
-    const tomorrow = new DayClock(new Date(Date.now() + 5 * hourMs).toISOString());
+    const tomorrow = new SimulatedClock(new Date(Date.now() + 5 * hourMs).toISOString());
     const again = await hubFor(t, {}, { clock: tomorrow }, copy);
     // What fell due meanwhile is due at once; a clock at rest has to be told.
-    tomorrow.increment(1);
+    tomorrow.advance(1);
     await quiet(again);
     t.same(lines(emsp.received.slice(before)).sort(), [
       'POST /ocpi/2.2.1/cdrs',

@@ -6,10 +6,10 @@ import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const clock = new DayClock('2026-03-01T12:00:00Z');
+const clock = new SimulatedClock('2026-03-01T12:00:00Z');
 const hourMs = 3_600_000;
 const hub = await hubFor(t, {}, { clock });
 /** Accepts every command but that of card `REFUSED`. */
@@ -437,9 +437,9 @@ t.test(
 );
 
 t.test('a START_SESSION of more than 24 hours ago is not looked at [D37]', async (t) => {
-  clock.increment(24 * hourMs);
+  clock.advance(24 * hourMs);
   await checkSession(t, 'of 24 hours ago', 'DAY0', { authorization_reference: 'REF1' }, emsp);
-  clock.increment(1);
+  clock.advance(1);
   await checkSession(t, 'a millisecond more', 'DAY1', { authorization_reference: 'REF1' }, null);
 });
 
@@ -456,7 +456,7 @@ t.test(
     await checkSession(t, 'past its end', 'MODE2', fields, null);
     await setPeriod('COMPATIBILITY', fromNow(60_000));
     await checkSession(t, 'before its end', 'MODE3', fields, emsp);
-    clock.increment(60_000);
+    clock.advance(60_000);
     await checkSession(t, 'at its end', 'MODE4', fields, null);
     const cdr = cdrBody('MODE', { ...ofMigrating, ...fields, session_id: 'MODE4' });
     const came = await arrivals(hub, emsp, async () => {

@@ -8,7 +8,7 @@ import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 
@@ -66,11 +66,11 @@ const shownIn = (page: Page, id: string) =>
   page.locator('tr[data-row]').filter({ has: page.getByRole('link', { name: id, exact: true }) });
 
 t.test('whoever says which revision it has is given the rows that have changed since [W2, W3]', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, { clock });
   await addMany(hub, 5);
   const ask = async (after: unknown) => {
-    clock.increment(1_500);
+    clock.advance(1_500);
     const reader = { url: hub.url, adminToken: viewerToken };
     return (await admin(reader, 'GET', `/overview${after ? `?after=${String(after)}` : ''}`)) as {
       readonly revision: string;
@@ -93,14 +93,14 @@ t.test('whoever says which revision it has is given the rows that have changed s
 });
 
 t.test('it counts what waits, since when, what is overdue, dead and delivered', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, {}, { clock });
   let refuses = false;
   const { cpo } = await routedPair(t, hub, {
     emsp: () => (refuses ? { status: 404, text: '{"status_code":2003}' } : {}),
   });
   const emspRow = async () => {
-    clock.increment(1_000);
+    clock.advance(1_000);
     const { rows } = (await admin(hub, 'GET', '/overview')) as {
       rows: { id: string; delivered: number; dead: number }[];
     };
@@ -118,7 +118,7 @@ t.test('it counts what waits, since when, what is overdue, dead and delivered', 
   await put('C');
   await put('D');
   t.match(await emspRow(), { paused: true, depth: 2, oldest_at: since, behind: false, delivered: 1 });
-  clock.increment(120_000);
+  clock.advance(120_000);
   t.match(await emspRow(), { overdue: 0, oldest_at: since }, 'what an operator holds back is not overdue');
 });
 

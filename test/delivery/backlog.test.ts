@@ -8,7 +8,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { asyncCircuit, type HubAddress, idOf, kwhOf, lull } from './watched.ts';
 
@@ -42,8 +42,8 @@ t.test(
       HUB_RATE_OTHER_PER_MIN: '1000000000',
       HUB_DELIVERY_CONCURRENCY: '8',
     };
-    const clock = new DayClock('2026-01-02T03:00:00Z');
-    let hub = await hubFor(t, env, { clock, windowMax }, dir);
+    const clock = new SimulatedClock('2026-01-02T03:00:00Z');
+    let hub = await hubFor(t, env, { clock }, dir);
     let isDown = true;
     const taken: Received[] = [];
     const { cpo, emsp } = await routedPair(t, hub, {
@@ -72,19 +72,19 @@ t.test(
 
     // Down all the while: what was in memory and what was not is found again in the log.
     await restart();
-    clock.increment(0);
+    clock.advance(0);
     const depth = await depthOf(hub);
     t.ok(depth > windowMax / 2 && depth <= windowMax, `${depth} in memory after a restart`);
 
     isDown = false;
     let most = 0;
     for (const share of [0.2, 0.6, 1]) {
-      clock.increment(120_000);
+      clock.advance(120_000);
       await eventually(
         `${share} of all have arrived`,
         async () => {
           most = Math.max(most, await depthOf(hub));
-          clock.increment(2_000);
+          clock.advance(2_000);
           return taken.length >= objects * updates * share;
         },
         180_000,
@@ -106,8 +106,8 @@ t.test(
 );
 
 t.test('while memory is full, a re-drive of many waits for room, and what is pushed keeps its order', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
-  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock, windowMax });
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock });
   let isIll = true;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
   for (let n = 1; n <= 3; n++) await cpo.call('POST', '/2.2.1/cdrs', cdrBody(`C${n}`, { session_id: 'other' }));
@@ -121,7 +121,7 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
   );
   t.equal(await depthOf(hub), windowMax);
   const { id } = await admin(hub, 'POST', '/redrive', { filter: {}, rate_per_s: 1000 });
-  clock.increment(5_000);
+  clock.advance(5_000);
   await lull(hub);
   t.match(await admin(hub, 'GET', `/redrives/${String(id)}`), { state: 'RUNNING', queued: 0 });
   t.equal(await depthOf(hub), windowMax);
@@ -129,7 +129,7 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
   await eventually(
     'all is done',
     async () => {
-      clock.increment(1_000);
+      clock.advance(1_000);
       const { state } = await admin(hub, 'GET', `/redrives/${String(id)}`);
       return state === 'DONE' && (await depthOf(hub)) === 0;
     },

@@ -10,7 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, lull, putSession } from './watched.ts';
 
@@ -48,7 +48,7 @@ t.test('one object is delivered in order and one at a time, while other objects 
 });
 
 t.test('a transient failure holds its lane alone', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
   let ill = true;
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -59,13 +59,13 @@ t.test('a transient failure holds its lane alone', async (t) => {
   await lull(hub);
   t.same(emsp.received.filter((call) => idOf(call) === 'A').map(kwhOf), [1], 'nothing overtakes what failed');
   ill = false;
-  clock.increment(60_000);
+  clock.advance(60_000);
   await quiet(hub);
   t.same(emsp.received.filter((call) => idOf(call) === 'A').map(kwhOf), [1, 1, 2, 3]);
 });
 
 t.test('a final failure frees its lane at once', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const { cpo, emsp } = await routedPair(t, hub, {
     emsp: (received) => (kwhOf(received) === 1 ? { status: 400, text: '{}' } : {}),
@@ -81,7 +81,7 @@ t.test('a final failure frees its lane at once', async (t) => {
 });
 
 t.test('updates of an EVSE and of a connector share the lane of their location', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '5' }, { clock });
   let ill = true;
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -98,7 +98,7 @@ t.test('updates of an EVSE and of a connector share the lane of their location',
   await lull(hub);
   t.equal(emsp.received.length, 2, 'parts of the first wait with it');
   ill = false;
-  clock.increment(5_000);
+  clock.advance(5_000);
   await quiet(hub);
   const paths = emsp.received.map(({ method, path }) => `${method} ${path.split('/locations')[1]}`);
   t.same(
@@ -114,7 +114,7 @@ t.test('updates of an EVSE and of a connector share the lane of their location',
 });
 
 t.test('a CDR goes after the undelivered updates of its session', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
@@ -134,7 +134,7 @@ t.test('a CDR goes after the undelivered updates of its session', async (t) => {
 });
 
 t.test('a CDR waits no longer than 10 s for its session', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '3600' }, { clock });
   const { cpo, emsp } = await routedPair(t, hub, {
     emsp: ({ path }) => (path.includes('/sessions') ? { status: 500 } : {}),
@@ -142,16 +142,16 @@ t.test('a CDR waits no longer than 10 s for its session', async (t) => {
   await putSession(cpo, 'S1');
   await eventually('the update failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
   await postCdr(cpo, 'C1', 'S1');
-  clock.increment(9_999);
+  clock.advance(9_999);
   await lull(hub);
   t.equal(callsTo(emsp, 'cdrs').length, 0);
-  clock.increment(1);
+  clock.advance(1);
   await eventually('the CDR goes alone', () => callsTo(emsp, 'cdrs').length === 1);
   t.match(await deliveriesOf(hub, '?module=sessions'), [{ state: 'PENDING' }]);
 });
 
 t.test('a CDR that was tried and failed keeps its due time when its session is done', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '30' }, { clock });
   let sessionsIll = true;
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -163,12 +163,12 @@ t.test('a CDR that was tried and failed keeps its due time when its session is d
   await putSession(cpo, 'S1');
   await eventually('the update failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
   await postCdr(cpo, 'C1', 'S1');
-  clock.increment(10_000);
+  clock.advance(10_000);
   const cdr = async () => (await deliveriesOf(hub, '?module=cdrs'))[0];
   await eventually('the CDR was tried', async () => (await cdr())?.attempts.length === 1);
   const due = (await cdr())?.due_at;
   sessionsIll = false;
-  clock.increment(20_000);
+  clock.advance(20_000);
   await eventually('the session is done', async () => {
     return (await deliveriesOf(hub, '?module=sessions'))[0]?.state === 'DELIVERED';
   });
@@ -206,13 +206,13 @@ t.test('as many are in flight to one partner as the setting says', async (t) => 
 });
 
 t.test('a partner whose window is full is no reason to take less from others', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const holding = new Holding();
   const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
   for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`);
   await eventually('its window is full', () => holding.held.length === 8);
-  clock.increment(10_000);
+  clock.advance(10_000);
   await lull(hub);
   const forwardingMs = hub.created.forwardingLagMs();
   t.equal(forwardingMs, 0, 'what waits for it does so for ten seconds, and the hub does not lag');
@@ -276,7 +276,7 @@ t.test('a receiver that hangs keeps nobody else from anything', async (t) => {
 });
 
 t.test('Retry-After moves the next attempt of its lane, and of no other', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '1' }, { clock });
   const replies: Reply[] = [{ status: 429, headers: { 'Retry-After': '90' } }];
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? {} });
@@ -284,10 +284,10 @@ t.test('Retry-After moves the next attempt of its lane, and of no other', async 
   await eventually('it was put off', async () => (await deliveriesOf(hub))[0]?.due_at === '2026-01-02T03:01:30.000Z');
   await putSession(cpo, 'B');
   await eventually('the other lane flows', () => emsp.received.length === 2);
-  clock.increment(89_999);
+  clock.advance(89_999);
   await lull(hub);
   t.equal(emsp.received.length, 2);
-  clock.increment(1);
+  clock.advance(1);
   await eventually('now it is sent', () => emsp.received.length === 3);
 });
 
@@ -299,7 +299,7 @@ for (const [module, waits] of [
   ['cdrs', [...ladder, ...hours(70)]],
 ] as const) {
   t.test(`${module}: the schedule is 1, 2, 5, 15, 30 s, 1 to 30 min, then hourly, and its end is by age`, async (t) => {
-    const clock = new DayClock(start);
+    const clock = new SimulatedClock(start);
     const hub = await hubFor(t, plain, { clock });
     const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
     await (module === 'cdrs' ? postCdr(cpo, 'C1', 'other') : putSession(cpo, 'S1'));
@@ -312,14 +312,14 @@ for (const [module, waits] of [
       if (!due_at) break;
       const due = Date.parse(due_at);
       waited.push((due - Date.parse(made?.at(-1)?.at ?? '')) / 1000);
-      clock.increment(due - 1 - clock.now());
+      clock.advance(due - 1 - clock.now());
       if (attempts <= ladder.length) await lull(hub);
       t.equal(
         (await found())?.attempts.length,
         attempts,
         `nothing a millisecond before attempt ${attempts + 1} is due`,
       );
-      clock.increment(1);
+      clock.advance(1);
     }
     t.same(waited, waits);
     t.match(await found(), { state: 'DEAD', due_at: null, reason: /time is over.*HTTP 500/ });
@@ -335,7 +335,7 @@ t.test('each wait varies by a fifth both ways', async (t) => {
     [0.5, 1_000],
     [1, 1_200],
   ] as const) {
-    const clock = new DayClock(start);
+    const clock = new SimulatedClock(start);
     const hub = await hubFor(t, {}, { clock, random: () => random }, directoryFor(t));
     const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
     await putSession(cpo, 'S1');
@@ -347,13 +347,13 @@ t.test('each wait varies by a fifth both ways', async (t) => {
 });
 
 t.test('what expired while nothing could be sent is dead without an attempt', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const { cpo, emsp } = await routedPair(t, hub);
   await pause(hub, 'NL-EMS', true);
   await putSession(cpo, 'S1');
   await postCdr(cpo, 'C1', 'other');
-  clock.increment(24 * 3_600_000 + 1);
+  clock.advance(24 * 3_600_000 + 1);
   await putSession(cpo, 'S2');
   await pause(hub, 'NL-EMS', false);
   await quiet(hub);
@@ -364,7 +364,7 @@ t.test('what expired while nothing could be sent is dead without an attempt', as
 });
 
 t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 8', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const eight = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '36000', HUB_DELIVERY_CONCURRENCY: '8' };
   const hub = await hubFor(t, eight, { clock });
   const holding = new Holding();
@@ -382,20 +382,20 @@ t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 
   for (let n = 0; n < 7; n++) holding.releaseOne({ status: 500 });
   await lull(hub);
   t.equal(emsp.received.length, 12, 'nothing is sent while it is open');
-  clock.increment(4_999);
+  clock.advance(4_999);
   await lull(hub);
   t.equal(emsp.received.length, 12);
-  clock.increment(1);
+  clock.advance(1);
   await eventually('one is let through', () => holding.held.length === 1);
   await lull(hub);
   t.equal(holding.held.length, 1);
   t.equal(await state(), 'halfOpen');
   holding.releaseOne({ status: 500 });
   await eventually('it opens again', async () => (await state()) === 'open');
-  clock.increment(9_999);
+  clock.advance(9_999);
   await lull(hub);
   t.equal(emsp.received.length, 13, 'for twice as long');
-  clock.increment(1);
+  clock.advance(1);
   for (const [inFlight, circuit] of [
     [1, 'halfOpen'],
     [1, 'halfOpen'],
@@ -417,7 +417,7 @@ t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 
 });
 
 t.test('half of ten calls within 30 s open a circuit too', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '36000' }, { clock });
   const { cpo } = await routedPair(t, hub, { emsp: (received) => (kwhOf(received) % 2 ? { status: 500 } : {}) });
   for (let kwh = 1; kwh <= 9; kwh++) {
@@ -430,14 +430,14 @@ t.test('half of ten calls within 30 s open a circuit too', async (t) => {
 });
 
 t.test('what comes due while a circuit is open or a partner paused waits, without costing an attempt', async (t) => {
-  const clock = new DayClock(start);
+  const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock });
   let ill = true;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
   await putSession(cpo, 'S1');
   await eventually('it failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
   await pause(hub, 'NL-EMS', true);
-  clock.increment(60_000);
+  clock.advance(60_000);
   await lull(hub);
   t.equal(emsp.received.length, 1);
   t.match(await deliveriesOf(hub), [{ state: 'PENDING', attempts: [{}] }]);
@@ -449,7 +449,7 @@ t.test('what comes due while a circuit is open or a partner paused waits, withou
 t.test('due times survive a restart', async (t) => {
   const dir = directoryFor(t);
   const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60', HUB_PORT: String(await freePort()) };
-  const first = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:00Z') }, dir);
+  const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
   let ill = true;
   const { cpo, emsp } = await routedPair(t, first, { emsp: () => (ill ? { status: 500 } : {}) });
   await putSession(cpo, 'S1', { kwh: 1 });
@@ -459,16 +459,16 @@ t.test('due times survive a restart', async (t) => {
   t.match(await deliveriesOf(first), [{ due_at: null }, { due_at }]);
   await first.close();
   ill = false;
-  const clock = new DayClock('2026-01-02T03:00:30Z');
+  const clock = new SimulatedClock('2026-01-02T03:00:30Z');
   const second = await hubFor(t, env, { clock }, dir);
   t.match(await deliveriesOf(second), [
     { state: 'PENDING', due_at: null },
     { state: 'PENDING', due_at },
   ]);
-  clock.increment(29_999);
+  clock.advance(29_999);
   await lull(second);
   t.equal(emsp.received.length, 1, 'not a millisecond early');
-  clock.increment(1);
+  clock.advance(1);
   await quiet(second);
   t.same(emsp.received.map(kwhOf), [1, 1, 2]);
   t.match(await deliveriesOf(second), [
@@ -480,17 +480,17 @@ t.test('due times survive a restart', async (t) => {
 t.test('what fell due while the hub was down is sent at its start', async (t) => {
   const dir = directoryFor(t);
   const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60', HUB_PORT: String(await freePort()) };
-  const first = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:00Z') }, dir);
+  const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
   let ill = true;
   const { cpo, emsp } = await routedPair(t, first, { emsp: () => (ill ? { status: 500 } : {}) });
   await putSession(cpo, 'S1');
   await eventually('it failed', async () => (await deliveriesOf(first))[0]?.attempts.length === 1);
   await first.close();
   ill = false;
-  const clock = new DayClock('2026-01-02T03:02:00Z');
+  const clock = new SimulatedClock('2026-01-02T03:02:00Z');
   const second = await hubFor(t, env, { clock }, dir);
   // A simulated clock fires nothing by itself, not even what is due already.
-  clock.increment(0);
+  clock.advance(0);
   await quiet(second);
   t.equal(emsp.received.length, 2);
 });
@@ -498,7 +498,7 @@ t.test('what fell due while the hub was down is sent at its start', async (t) =>
 t.test('an open circuit starts half-open after a restart, and a pause stays a pause', async (t) => {
   const dir = directoryFor(t);
   const env = { HUB_RETRY_SCHEDULE_S: '36000', HUB_PORT: String(await freePort()) };
-  const first = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:00Z') }, dir);
+  const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
   let ill = true;
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, first, {
@@ -514,7 +514,7 @@ t.test('an open circuit starts half-open after a restart, and a pause stays a pa
   await pause(first, 'NL-EMS', true);
   await first.close();
   ill = false;
-  const second = await hubFor(t, env, { clock: new DayClock('2026-01-02T03:00:01Z') }, dir);
+  const second = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:01Z') }, dir);
   t.equal(await asyncCircuit(second, 'NL-EMS'), 'halfOpen');
   await lull(second);
   t.equal(emsp.received.length, tried, 'the pause outlasts the restart');

@@ -10,7 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, ended as endedAt, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { at, deliveriesOf, Holding, type HubAddress, idOf, kwhOf, lull, putSession } from './watched.ts';
 
@@ -74,14 +74,14 @@ t.test(
 );
 
 t.test('its retry window starts anew', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '7200', HUB_RETRY_WINDOW_H: '1' };
   const hub = await hubFor(t, env, { clock });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
   await putSession(cpo, 'S1');
   const state = async () => (await deliveriesOf(hub))[0];
   await eventually('it is dead', async () => (await state())?.state === 'DEAD');
-  clock.increment(5 * 3_600_000);
+  clock.advance(5 * 3_600_000);
   await admin(hub, 'POST', `/deliveries/${(await state())?.id}/redrive`);
   await eventually('it was tried again, and is dead again', async () => {
     const delivery = await state();
@@ -159,7 +159,7 @@ t.test('a newer version that has arrived since is not overwritten, unless forced
 });
 
 t.test('a filter chooses by receiver, module, object, time and sequence', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, {}, { clock });
   const refusing = { answer: () => ({ status: 404 }) };
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -168,9 +168,9 @@ t.test('a filter chooses by receiver, module, object, time and sequence', async 
     await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
   }
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-  clock.increment(60_000);
+  clock.advance(60_000);
   await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
-  clock.increment(60_000);
+  clock.advance(60_000);
   await putSession(cpo, 'S1');
   await quiet(hub);
   const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq);
@@ -198,7 +198,7 @@ t.test('a filter chooses by receiver, module, object, time and sequence', async 
 t.test(
   'no more are put back per second than was asked for, and a cancel takes effect before the next one',
   async (t) => {
-    const clock = new DayClock('2026-01-02T03:00:00Z');
+    const clock = new SimulatedClock('2026-01-02T03:00:00Z');
     const hub = await hubFor(t, {}, { clock });
     let isIll = true;
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
@@ -208,15 +208,15 @@ t.test(
     const { id } = await redrive(hub, { filter: {}, rate_per_s: 0.5 });
     for (let n = 1; n <= 3; n++) {
       await eventually(`number ${n} arrived`, () => emsp.received.length === 6 + n);
-      clock.increment(1_999);
+      clock.advance(1_999);
       await lull(hub);
       t.equal(emsp.received.length, 6 + n, 'two seconds between two');
-      clock.increment(1);
+      clock.advance(1);
     }
     await eventually('number 4 arrived', () => emsp.received.length === 10);
     const canceled = (await admin(hub, 'DELETE', `/redrives/${id}`)) as unknown as Job;
     t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
-    clock.increment(60_000);
+    clock.advance(60_000);
     await quiet(hub);
     t.equal(emsp.received.length, 10);
     t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 2, 'what was not put back is as it was');

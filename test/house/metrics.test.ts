@@ -7,7 +7,7 @@ import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodie
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Labels = Readonly<Record<string, string>>;
@@ -175,7 +175,7 @@ t.test('what stands is read when it is asked for: partners, circuits, actors, st
 t.test(
   'a partner that fails shows as backlog, age and open circuit, and is not overdue while its circuit is open',
   async (t) => {
-    const clock = new DayClock('2026-01-02T03:04:05Z');
+    const clock = new SimulatedClock('2026-01-02T03:04:05Z');
     const env = { HUB_CIRCUIT_FAILURES: '3', HUB_CIRCUIT_OPEN_MS: '300000', HUB_RETRY_SCHEDULE_S: '30' };
     const hub = await hubFor(t, env, { clock });
     let isIll = true;
@@ -189,12 +189,12 @@ t.test(
     t.equal(await measured(hub, 'circuit_state', { partner, circuit: 'sync', state: 'closed' }), 1);
     t.equal(await measured(hub, 'backlog_deliveries', { partner }), 3);
     t.equal(await measured(hub, 'deliveries_total', { module: 'sessions' }), null, 'nothing has ended');
-    clock.increment(200_000);
+    clock.advance(200_000);
     t.equal(await measured(hub, 'backlog_oldest_age_seconds', { partner }), 200);
     t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'its circuit is open');
 
     isIll = false;
-    clock.increment(200_000);
+    clock.advance(200_000);
     await eventually('all is delivered', async () => {
       return (await measured(hub, 'deliveries_total', { module: 'sessions', class: 'delivered' })) === 3;
     });
@@ -207,13 +207,13 @@ t.test(
 );
 
 t.test('what an operator holds back is backlog and not overdue', async (t) => {
-  const clock = new DayClock('2026-01-02T03:04:05Z');
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const hub = await hubFor(t, {}, { clock });
   const { cpo, emsp } = await routedPair(t, hub);
   const partner = 'NL-EMS';
   await admin(hub, 'PATCH', `/parties/${partner}`, { paused: true });
   await cpo.call('PUT', session('S1'), sessionBody('S1'));
-  clock.increment(600_000);
+  clock.advance(600_000);
   t.equal(await measured(hub, 'backlog_oldest_age_seconds', { partner }), 600);
   t.equal(await measured(hub, 'backlog_deliveries', { partner }), 1);
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
@@ -222,7 +222,7 @@ t.test('what an operator holds back is backlog and not overdue', async (t) => {
 });
 
 t.test('a delivery that may go and does not end is overdue after a minute', async (t) => {
-  const clock = new DayClock('2026-01-02T03:04:05Z');
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const hub = await hubFor(t, {}, { clock });
   let answer = (): void => {};
   const held = new Promise<void>((resolve) => {
@@ -233,9 +233,9 @@ t.test('a delivery that may go and does not end is overdue after a minute', asyn
   const partner = 'NL-EMS';
   await cpo.call('PUT', session('S1'), sessionBody('S1'));
   await eventually('it is in flight', () => emsp.received.length === 1);
-  clock.increment(59_000);
+  clock.advance(59_000);
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
-  clock.increment(2_000);
+  clock.advance(2_000);
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 1);
   answer();
   await eventually('it ends', async () => (await measured(hub, 'overdue_deliveries', { partner })) === 0);

@@ -198,9 +198,14 @@ const importTable: Readonly<Record<string, Room>> = {
       '../src/config.ts',
     ],
   },
+  'src/kit': {
+    file: 'probe.ts',
+    allowed: ['./clock.ts'],
+    refused: ['node:timers/promises', 'xstate', '../domain/party.ts', '../hub/ports.ts', '../../storage/contract.ts'],
+  },
   storage: {
     file: 'probe.ts',
-    allowed: ['level', 'node:fs/promises', './contract.ts'],
+    allowed: ['level', 'node:fs/promises', './contract.ts', '../src/kit/clock.ts'],
     refused: ['xstate', 'fastify', '../src/domain/party.ts', '../machines/partner.ts', '../src/log.ts'],
   },
   'src/transport': {
@@ -217,7 +222,14 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   'src/hub': {
     file: 'probe.ts',
-    allowed: ['xstate', '../domain/party.ts', '../../machines/partner.ts', '../../storage/contract.ts', './ports.ts'],
+    allowed: [
+      'xstate',
+      '../domain/party.ts',
+      '../kit/clock.ts',
+      '../../machines/partner.ts',
+      '../../storage/contract.ts',
+      './ports.ts',
+    ],
     refused: [
       'fastify',
       'zod',
@@ -232,7 +244,7 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   'src/partners': {
     file: 'probe.ts',
-    allowed: ['undici', '../transport/envelope.ts', '../domain/errors.ts', '../hub/ports.ts'],
+    allowed: ['undici', '../transport/envelope.ts', '../domain/errors.ts', '../kit/clock.ts', '../hub/ports.ts'],
     refused: [
       'fastify',
       '../hub/hub.ts',
@@ -263,7 +275,7 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   'src/console': {
     file: 'probe.ts',
-    allowed: ['ws', '../hub/hub.ts'],
+    allowed: ['ws', '../kit/clock.ts', '../hub/hub.ts'],
     refused: ['../../storage/contract.ts', '../../machines/partner.ts', '../admin/server.ts', '../hub/state.ts'],
   },
   'src/console/page': {
@@ -273,7 +285,7 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   'src/sandbox': {
     file: 'probe.ts',
-    allowed: ['undici', 'node:http', './server.ts'],
+    allowed: ['undici', 'node:http', '../kit/clock.ts', './server.ts'],
     refused: [
       '../hub/hub.ts',
       '../domain/party.ts',

@@ -4,7 +4,7 @@ import type { RunningHub } from '../../src/main.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const credentials = '/2.2.1/credentials';
@@ -159,7 +159,7 @@ t.test('one exchange is under way and two wait; another one is refused at once',
 });
 
 t.test('an exchange waits for its turn as long as one may take, and then is refused', async (t) => {
-  const clock = new DayClock('2026-05-01T12:00:00Z');
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, quiet, { clock });
   const { partner, hold, release, kept } = await heldPartner(t, hub);
   hold();
@@ -168,7 +168,7 @@ t.test('an exchange waits for its turn as long as one may take, and then is refu
   const done: OcpiAnswer[] = [];
   void put(hub, partner).then((answer) => done.push(answer));
   await eventually('the second one is answered', () => {
-    clock.increment(20_000);
+    clock.advance(20_000);
     return done.length > 0;
   });
   refused(t, done[0] as OcpiAnswer, [429, 2901, 'Rate limited'], 'the one that waited');
@@ -179,7 +179,7 @@ t.test('an exchange waits for its turn as long as one may take, and then is refu
 });
 
 t.test('a partner has ten exchanges a minute, whichever of its parties asks', async (t) => {
-  const clock = new DayClock('2026-05-01T12:00:00Z');
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, quiet, { clock });
   const { partner } = await heldPartner(t, hub);
   const as = (party: string) => ({ 'OCPI-from-country-code': 'NL', 'OCPI-from-party-id': party });
@@ -188,13 +188,13 @@ t.test('a partner has ten exchanges a minute, whichever of its parties asks', as
     const { json } = await put(hub, partner, as(n % 2 ? 'CPO' : 'EMS'));
     t.equal(json.status_code, 1000, `exchange ${n}`);
   }
-  clock.increment(15_000);
+  clock.advance(15_000);
   for (const party of ['CPO', 'EMS']) {
     const answer = await put(hub, partner, as(party));
     refused(t, answer, [429, 2901, 'Rate limited'], `one more, as ${party}`);
     t.equal(answer.headers['retry-after'], '45');
   }
   t.equal((await ocpi(hub, 'GET', credentials, { token: partner.hubToken })).status, 200, 'GET is no exchange');
-  clock.increment(45_000);
+  clock.advance(45_000);
   t.equal((await put(hub, partner)).json.status_code, 1000, 'the next minute');
 });

@@ -4,7 +4,7 @@
  */
 
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
@@ -13,7 +13,7 @@ t.test(
   'an authorization that was answered a moment before its shard goes is in the log when it has gone',
   async (t) => {
     // It stands still: nothing that is gathered goes to the store because its time has come.
-    const hub = await hubFor(t, {}, { clock: new DayClock('2024-05-01T10:00:00Z') });
+    const hub = await hubFor(t, {}, { clock: new SimulatedClock('2024-05-01T10:00:00Z') });
     const { core, calm, give, gain } = hub.created;
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ body: { allowed: 'ALLOWED' } }) });
     const authorized = async () => {

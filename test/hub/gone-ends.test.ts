@@ -9,7 +9,7 @@ import { deliveriesOf, Holding } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
@@ -21,7 +21,7 @@ const againMs = 1000;
  * takes all.
  */
 async function scene(t: Test) {
-  const clock = new DayClock('2024-05-01T10:00:00Z');
+  const clock = new SimulatedClock('2024-05-01T10:00:00Z');
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' }, { clock });
   const { core, drop, gain } = hub.created;
   const holding = new Holding();
@@ -63,7 +63,7 @@ async function scene(t: Test) {
       writes.mayGoOn = () => Promise.resolve();
       const seq = await push('of another one', 'EM2');
       await eventually('the other one has it', () => other.received.length > 0);
-      clock.increment(againMs);
+      clock.advance(againMs);
       await eventually('it is written', async () => (await floorOf('NL-EM2')) >= seq);
     },
   };
@@ -139,7 +139,7 @@ for (const moment of ['waits to be written', 'is being written']) {
     await moves();
     if (!isRefused) refuse();
     await allIsWritten();
-    clock.increment(againMs);
+    clock.advance(againMs);
     t.match(await core.store.delivery('NL-EMS', 0, seq), { state: 'DELIVERED' });
   });
 }

@@ -19,7 +19,7 @@ import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
@@ -41,7 +41,7 @@ const silentPeers = (store: Store): Peers => ({
 });
 
 async function scene(t: Test) {
-  const clock = new DayClock('2024-05-01T10:00:00Z');
+  const clock = new SimulatedClock('2024-05-01T10:00:00Z');
   const dataDir = directoryFor(t);
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
   t.teardown(() => store.close());
@@ -85,11 +85,11 @@ t.test('how far it is is noted, and a hub that gains the shard begins there', as
   const { clock, holding, push, sent, noted, drop, gain } = await scene(t);
   const seq = await push();
   await sent(1);
-  clock.increment(notedMs);
+  clock.advance(notedMs);
   await eventually('it is noted', async () => (await noted()) === seq - 1);
   holding.releaseAll();
   await eventually('it has come further', async () => {
-    clock.increment(notedMs);
+    clock.advance(notedMs);
     return (await noted()) === seq;
   });
   drop(shards);
@@ -110,14 +110,14 @@ for (const moment of ['away', 'back'] as const) {
     await sent(1);
     holding.releaseOne();
     await eventually('its end is being written', () => writes.begun > 0);
-    clock.increment(notedMs);
+    clock.advance(notedMs);
     drop(shards);
     if (moment === 'back') await gain(shards);
     writes.mayGoOn = () => Promise.resolve();
     refuse();
     await lull();
     // It is tried again, and what waits for it goes on; nothing of that is seen from outside.
-    clock.increment(againMs);
+    clock.advance(againMs);
     await lull();
     t.ok((await noted()) < seq);
     if (moment === 'away') await gain(shards);

@@ -2,9 +2,9 @@
  * Facts that nobody waits for, gathered.
  */
 
-import { SimulatedClock } from 'xstate';
 import { Notes } from '../../src/hub/notes.ts';
 import type { Recording } from '../../src/hub/recorder.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 function scene() {
@@ -18,13 +18,13 @@ function scene() {
 t.test('they are handed over together, in order, with the instant at which they came (T1)', async (t) => {
   const { clock, recorded, add } = scene();
   add('one');
-  clock.increment(19);
+  clock.advance(19);
   add('two');
   t.strictSame(recorded, []);
-  clock.increment(1);
+  clock.advance(1);
   t.strictSame(recorded, ['one', 'two']);
   add('three');
-  clock.increment(20);
+  clock.advance(20);
   t.strictSame(recorded, ['one', 'two', 'three']);
 });
 

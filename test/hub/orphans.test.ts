@@ -9,7 +9,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const minute = 60_000;
@@ -22,7 +22,7 @@ const modules = [
 
 interface Scene {
   readonly hub: Awaited<ReturnType<typeof hubFor>>;
-  readonly clock: DayClock;
+  readonly clock: SimulatedClock;
   readonly served: Lists;
   readonly cpo: PlainPartner;
   readonly emsp: PlainPartner;
@@ -30,7 +30,7 @@ interface Scene {
 }
 
 async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> {
-  const clock = new DayClock(now);
+  const clock = new SimulatedClock(now);
   const dataDir = join(directoryFor(t), 'data');
   const hub = await hubFor(t, env, { clock }, dataDir);
   const served = lists();
@@ -67,7 +67,7 @@ const cases = async (hub: Scene['hub']) => [
 
 /** Moves the clock over grace and sweep, and gives the case once the CPO was asked for it. */
 async function opened({ hub, clock }: Scene, spanMs = 5 * minute): Promise<Record<string, unknown>> {
-  clock.increment(spanMs);
+  clock.advance(spanMs);
   let found: Record<string, unknown> | undefined;
   await eventually('the CPO was asked for the case', async () => {
     [found] = await cases(hub);
@@ -81,7 +81,7 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
   const { hub, clock, served, cpo, emsp } = scenery;
   await stopped(scenery);
   t.match(await cases(hub), [{ state: 'GRACE', kind: 'stop_without_complete', session: 'NL-CPO/S1', opened_at: null }]);
-  clock.increment(3 * minute);
+  clock.advance(3 * minute);
   t.match(await cases(hub), [{ state: 'GRACE' }], 'the grace is over, the sweep is not due');
   served.texts.sessions = [session('S0', 'COMPLETED'), session('S2', 'ACTIVE'), session('s1', 'ACTIVE')];
   const found = await opened(scenery, minute);
@@ -92,7 +92,7 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
   t.equal(first?.get('date_to'), '2026-05-01T11:05:00.000Z');
   t.equal(second?.get('offset'), '2', 'it stood on the second page');
   t.same(more, []);
-  clock.increment(20 * minute);
+  clock.advance(20 * minute);
   await eventually('sweeps came and went', async () => (await cases(hub)).length === 1);
   t.equal(pagesAsked(cpo.received, 'sessions').length, 2, 'once');
   t.same(lines(cpo.received.filter(({ method }) => method !== 'GET')), [], 'and no second stop');
@@ -143,7 +143,7 @@ t.test('a push that comes while the CPO is asked is not undone by the older answ
     await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', completed);
     return { body: [JSON.parse(session('S1', 'ACTIVE', { kwh: 2 }))] };
   };
-  clock.increment(5 * minute);
+  clock.advance(5 * minute);
   await eventually('the case is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
   await quiet(hub);
   t.match(emsp.received, [{ body: completed }]);
@@ -199,7 +199,7 @@ t.test('an operator closes a case by hand, with a note or without; what is not o
 
   await stopped(scenery);
   served.texts.sessions = [];
-  clock.increment(10 * minute);
+  clock.advance(10 * minute);
   await eventually(
     'a second stop is a second case',
     async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 1,
@@ -237,8 +237,8 @@ t.test('a COMPLETED session without its CDR becomes a case where that is set up,
 
   const cdr = JSON.stringify(cdrBody('C4', { session_id: 'S4', last_updated: '2026-05-01T10:20:00Z' }));
   served.texts.cdrs = [JSON.stringify(cdrBody('C9', { session_id: 'S9', last_updated: '2026-05-01T10:20:00Z' })), cdr];
-  clock.increment(10 * minute);
-  clock.increment(5 * minute);
+  clock.advance(10 * minute);
+  clock.advance(5 * minute);
   await eventually('the CPO was asked for both', async () => {
     const both = await itemsOf(hub, '/orphans');
     return both.length === 2 && both.every(({ state, pulled_at }) => state === 'RESOLVED' || pulled_at !== null);
@@ -261,7 +261,7 @@ t.test('without that setting a missing CDR is no case', async (t) => {
   const scenery = await scene(t);
   const { hub, clock, cpo } = scenery;
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', session('S1', 'COMPLETED'));
-  clock.increment(24 * 60 * minute);
+  clock.advance(24 * 60 * minute);
   await stopped(scenery, 'S2');
   t.match(await cases(hub), [{ session: 'NL-CPO/S2' }], 'a watch that came later is there, so the other would be');
   t.equal((await cases(hub)).length, 1);
@@ -272,7 +272,7 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
   const { hub, clock, served, cpo, emsp, dataDir } = scenery;
   await stopped(scenery, 'S1');
   served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
-  clock.increment(5 * minute);
+  clock.advance(5 * minute);
   await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
   t.match(await cases(hub), [{ state: 'OPEN', pulled_at: null }]);
   await stopped(scenery, 'S2');
@@ -283,13 +283,13 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
   await hub.close();
   served.instead = () => undefined;
   served.texts.sessions = [session('S1', 'COMPLETED'), session('S2', 'COMPLETED')];
-  const later = new DayClock(new Date(clock.now()).toISOString());
+  const later = new SimulatedClock(new Date(clock.now()).toISOString());
   const again = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1000000' }, { clock: later }, copy);
   await eventually('the open case is resolved by what the CPO says', async () =>
     (await itemsOf(again, '/orphans?state=RESOLVED')).some(({ session }) => session === 'NL-CPO/S1'),
   );
   t.match(await itemsOf(again, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S2' }], 'the other grace runs on');
-  later.increment(5 * minute);
+  later.advance(5 * minute);
   await eventually('its case was opened and resolved in time', async () =>
     (await itemsOf(again, '/orphans?state=RESOLVED')).some(({ session }) => session === 'NL-CPO/S2'),
   );
@@ -303,7 +303,7 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
   const { hub, clock, served, cpo, dataDir } = scenery;
   await stopped(scenery);
   served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
-  clock.increment(5 * minute);
+  clock.advance(5 * minute);
   await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
   await hub.close();
   served.instead = () => undefined;
@@ -318,7 +318,7 @@ t.test(
   'a watch that a kill came before is armed at the next start, from the instant of the answer [D36]',
   async (t) => {
     const dataDir = directoryFor(t);
-    const clock = new DayClock('2026-01-02T03:00:00Z');
+    const clock = new SimulatedClock('2026-01-02T03:00:00Z');
     const first = await hubFor(t, {}, { clock }, dataDir);
     const cpoAnswers = (received: Received) =>
       received.path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 30 } } : {};
@@ -343,7 +343,7 @@ t.test(
     t.equal(puts.length, 1, 'there was a watch');
     await store.append({ fence, idem: 'forgot', events: [{ ...event, to: [], data: null, body: null }], puts });
     await store.close();
-    clock.increment(60_000);
+    clock.advance(60_000);
     const second = await hubFor(t, {}, { clock }, dataDir);
     t.match(await admin(second, 'GET', '/orphans?state=GRACE'), {
       items: [{ kind: 'stop_without_complete', state: 'GRACE', session: 'NL-CPO/S1' }],

@@ -4,7 +4,7 @@ import { type Commit, OutcomeUnknown, type Store, StoreUnavailable } from '../..
 import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -29,7 +29,7 @@ async function recording(t: Test) {
       };
     },
   });
-  const clock = new DayClock('2026-01-02T03:04:05Z');
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   let ids = 0;
   const unrecorded: string[] = [];
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
@@ -91,7 +91,7 @@ t.test(
     await turn();
     await t.rejects(record('beside'), { name: 'HubError', code: 'unavailable' });
     await eventually('it was asked for often enough', () => {
-      clock.increment(200);
+      clock.advance(200);
       return asked === 4;
     });
     t.equal(await doubtful, 2);

@@ -6,7 +6,7 @@ import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { damageRows, dayMs, days, type Scene, scene, storeOfEach } from './retention-scene.ts';
 
@@ -81,10 +81,10 @@ const refusing: Parameters<typeof scene>[1] = {
 };
 
 /** Lets one piece be trimmed. */
-async function nextPiece({ store, clock }: { store: Store; clock: DayClock }): Promise<void> {
+async function nextPiece({ store, clock }: { store: Store; clock: SimulatedClock }): Promise<void> {
   const before = store.horizon(0);
   await eventually('a piece is trimmed', () => {
-    if (store.horizon(0) === before) clock.increment(20);
+    if (store.horizon(0) === before) clock.advance(20);
     return store.horizon(0) > before;
   });
 }
@@ -94,7 +94,7 @@ async function afterKill(t: Test, stage: Scene, name: string, rows: ReadonlyMap<
   const copy = join(stage.dataDir, '..', name);
   cpSync(stage.dataDir, copy, { recursive: true });
   await damageRows(copy, keysOf(rows));
-  const clock = new DayClock(new Date(stage.clock.now()).toISOString());
+  const clock = new SimulatedClock(new Date(stage.clock.now()).toISOString());
   const hub = await hubFor(t, { ...stage.env, HUB_PORT: '0' }, { clock }, copy);
   return { hub, clock, store: hub.created.core.store };
 }
@@ -109,7 +109,7 @@ t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and 
   const dead = await deadLetters(stage.hub);
   t.equal(dead, 5);
   const head = store.head(0);
-  stage.clock.increment((days + 1) * dayMs);
+  stage.clock.advance((days + 1) * dayMs);
   const horizons: number[] = [];
   while (store.horizon(0) < head) {
     await nextPiece({ store, clock: stage.clock });
@@ -123,7 +123,7 @@ t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and 
     const steps = (await left.history(0, `command:${command}`)).map(({ type }) => type);
     const row = await left.get({ kind: 'commands', owner: '', id: command });
     t.strictSame(steps, row ? told : [], `${where}: of the command all is there, or nothing`);
-    clock.increment(3_600_000);
+    clock.advance(3_600_000);
     while (left.horizon(0) < head) await nextPiece({ store: left, clock });
     t.strictSame(await rowsIn(left), before, `${where}, and trimmed to the end`);
     t.equal(await deadLetters(hub), dead, `${where}: and those that ended after it were told, too`);
@@ -149,7 +149,7 @@ t.test(
     const [{ id } = {}] = await itemsOf(stage.hub, '/commands');
     const stream = `command:${String(id)}`;
     await eventually('its result is not awaited any more', async () => {
-      stage.clock.increment(60_000);
+      stage.clock.advance(60_000);
       return (await itemsOf(stage.hub, '/commands'))[0]?.state === 'silent';
     });
     const head = store.head(0);
@@ -166,13 +166,13 @@ t.test(
     const before = recorder.inTurn(stream, () => held);
     const result = ok(stage.cpo, 'POST', callbackIn(stage), { result: 'ACCEPTED' });
     await eventually('the result waits for its turn', () => turns === 2);
-    stage.clock.increment((days + 1) * dayMs);
+    stage.clock.advance((days + 1) * dayMs);
     await eventually('the log is about to be trimmed', () => turns === 3 || store.horizon(0) > 0);
     t.equal(store.horizon(0), 0, 'and waits for its turn, too');
     release();
     await Promise.all([before, result]);
     await eventually('the log is trimmed', async () => {
-      stage.clock.increment(1_000);
+      stage.clock.advance(1_000);
       return store.horizon(0) >= head;
     });
     const types = (await store.history(0, stream)).map(({ type }) => type);

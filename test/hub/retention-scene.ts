@@ -9,14 +9,14 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import type { Test } from '../support/tap.ts';
 
 export const dayMs = 86_400_000;
 export const days = 30;
 
 export interface Scene {
-  readonly clock: DayClock;
+  readonly clock: SimulatedClock;
   readonly dataDir: string;
   readonly env: Readonly<Record<string, string>>;
   hub: Awaited<ReturnType<typeof hubFor>>;
@@ -29,7 +29,7 @@ export async function scene(
   t: Test,
   answers: { cpo?: PlainPartnerOptions['answer']; emsp?: PlainPartnerOptions['answer'] } = {},
 ): Promise<Scene> {
-  const clock = new DayClock('2026-01-10T08:00:00.000Z');
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const dataDir = join(directoryFor(t), 'data');
   const env = {
     HUB_PORT: String(await freePort()),
@@ -94,9 +94,9 @@ export async function storedTexts({ cpo, emsp }: Scene): Promise<string[]> {
 
 /** Lets days pass, and the sweep that is due then do its work. */
 export async function passDays({ clock, hub }: Scene, count: number, done: () => Promise<boolean>): Promise<void> {
-  clock.increment(count * dayMs);
+  clock.advance(count * dayMs);
   await eventually('the log is trimmed', async () => {
-    clock.increment(20_000);
+    clock.advance(20_000);
     await new Promise((resolve) => setImmediate(resolve));
     return hub.created.core.store.health().state === 'open' && done();
   });

@@ -5,7 +5,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import {
   damageRows,
@@ -91,7 +91,7 @@ t.test(
     await passDays(stage, days + 1, async () => store.horizon(0) >= seq - 1);
     t.equal(store.horizon(0), seq - 1, `${seq} is owed, and stays`);
     t.ok(seq > owedFrom);
-    stage.clock.increment(3 * dayMs);
+    stage.clock.advance(3 * dayMs);
     t.equal(store.horizon(0), seq - 1);
     const held = async () =>
       ((await admin(stage.hub, 'GET', '/overview')) as { totals: { log_held: unknown } }).totals.log_held;
@@ -106,21 +106,21 @@ t.test(
 
     await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: false });
     await eventually('it has ended as expired', async () => {
-      stage.clock.increment(1000);
+      stage.clock.advance(1000);
       return (await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD')).length === 1;
     });
     const party = async () => (await admin(stage.hub, 'GET', '/parties/NL-OTH')) as { queue: { dead: number } };
     t.match(JSON.stringify(await party()), /"dead":1/);
     await passDays(stage, 1, async () => store.horizon(0) >= seq);
     await eventually('the sweep has told', async () => {
-      stage.clock.increment(1000);
+      stage.clock.advance(1000);
       const told = await itemsOf(stage.hub, '/events?type=log.trimmed');
       return told.some(({ data }) => (data as { dead: Record<string, number> }).dead['NL-OTH'] === 1);
     });
     t.match(JSON.stringify(await party()), /"dead":0/);
     t.strictSame(await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD'), []);
     t.equal(callsTo(other, 'locations').filter(({ body }) => body.includes('Waits')).length, 0);
-    stage.clock.increment(1000);
+    stage.clock.advance(1000);
     t.equal(await held(), null, 'nobody holds the log back any more');
   },
 );
@@ -135,7 +135,7 @@ t.test('pulls, what they refused, jobs and backups go with their events, once th
   const job = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' });
   const backup = await admin(stage.hub, 'POST', '/backup', { directory: join(stage.dataDir, '..', 'backup') });
   await eventually('both have ended', async () => {
-    stage.clock.increment(1000);
+    stage.clock.advance(1000);
     const states = [`/redrives/${String(job.id)}`, `/backups/${String(backup.id)}`].map((path) =>
       admin(stage.hub, 'GET', path),
     );
@@ -159,14 +159,14 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   const command = { response_url: `${stage.emsp.url}/ocpi/result`, session_id: 'S1' };
   await stage.emsp.call('POST', '/2.2.1/commands/STOP_SESSION', command);
   await eventually('its result is not awaited any more', async () => {
-    stage.clock.increment(60_000);
+    stage.clock.advance(60_000);
     const [item] = await itemsOf(stage.hub, '/commands');
     return item?.state === 'silent';
   });
   const watches = await itemsOf(stage.hub, '/orphans?state=GRACE');
   t.equal(watches.length, 1, 'the session that was stopped is watched');
   await eventually('the watch has become a case', async () => {
-    stage.clock.increment(60_000);
+    stage.clock.advance(60_000);
     return (await itemsOf(stage.hub, '/orphans?state=OPEN')).length === 1;
   });
   await trimmed(stage);
@@ -180,10 +180,10 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   await stage.restart();
   t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: { length: 0 } });
 
-  const clock = new DayClock('2026-01-10T08:00:00.000Z');
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const forever = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '0' }, { clock }, join(directoryFor(t), 'forever'));
   await routedPair(t, forever);
-  clock.increment(4000 * dayMs);
+  clock.advance(4000 * dayMs);
   t.equal(forever.created.core.store.horizon(0), 0);
   t.equal(((await admin(forever, 'GET', '/events?limit=1')) as { items: { seq: number }[] }).items[0]?.seq, 1);
 });
@@ -196,7 +196,7 @@ t.test('rows that were made again go with what they are of, though they are youn
     ...{ expiry_date: '2026-01-10T09:00:00Z', reservation_id: 'R1' },
   });
   await eventually('its result is not awaited any more', async () => {
-    stage.clock.increment(60_000);
+    stage.clock.advance(60_000);
     const [item] = await itemsOf(stage.hub, '/commands');
     return item?.state === 'silent';
   });
@@ -228,7 +228,7 @@ t.test('a resync that changes no row leaves the store whole when what it recorde
   for (const module of ['locations', 'sessions']) {
     const { id } = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module });
     await eventually('the resync ended', async () => {
-      stage.clock.increment(1_000);
+      stage.clock.advance(1_000);
       return (await admin(stage.hub, 'GET', `/redrives/${String(id)}`)).state === 'DONE';
     });
   }

@@ -6,6 +6,7 @@ import type { WatchedActor, WatchedEvent, Watcher } from '../../src/hub/watched.
 import type { Watching } from '../../src/hub/watching.ts';
 import { Telling, WatchingAll, type WatchingAsked } from '../../src/hub/watching-all.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const actor = (id: string, value = 'closed'): WatchedActor => ({
@@ -41,7 +42,7 @@ function hubWith(...ids: string[]) {
 
 t.test('[V2] all is told first, then what has changed; all again to whoever missed an answer', async (t) => {
   const { here, watchers, takes, ends } = hubWith('a', 'b');
-  const telling = new Telling('hub', here);
+  const telling = new Telling('hub', here, new SimulatedClock());
   t.teardown(() => telling.close());
   const first = telling.tell({ by: 'peer', after: {} });
   t.match(first, { hub: 'hub', isAll: true, definitions: { partner: '{"id":"partner"}' } });
@@ -81,17 +82,28 @@ function middle(t: Test, own: ReturnType<typeof hubWith>, others: readonly Telli
     },
   } as unknown as Peers;
   const log = { warn: () => {} };
-  const core = { peers, ports: { log }, supervisor: { has: (id: string) => own.actors.has(id) } } as unknown as Core;
+  const clock = new SimulatedClock();
+  const core = {
+    peers,
+    ports: { log, clock },
+    supervisor: { has: (id: string) => own.actors.has(id) },
+  } as unknown as Core;
   const all = new WatchingAll(core, peers, own.here, 'middle');
   t.teardown(() => all.close());
-  return { all, silent };
+  /** Hubs ask each other, again and again, until it holds. */
+  const inTime = (what: string, holds: () => boolean) =>
+    eventually(what, () => {
+      clock.advance(250);
+      return holds();
+    });
+  return { all, silent, inTime };
 }
 
 t.test('a hub shows its own actors and those of the others, and what becomes of them', async (t) => {
   const [own, left, right] = [hubWith('own'), hubWith('left', 'both'), hubWith('right')];
-  const tellings = [new Telling('left', left.here), new Telling('right', right.here)];
+  const tellings = [left, right].map(({ here }, at) => new Telling(`hub ${at}`, here, new SimulatedClock()));
   t.teardown(() => tellings.map((telling) => telling.close()));
-  const { all, silent } = middle(t, own, tellings);
+  const { all, silent, inTime } = middle(t, own, tellings);
   const ids = () => [...all.actors()].map(({ id }) => id).sort();
   t.strictSame(ids(), ['own'], '[V1] nobody watches: nothing is asked');
   const heard: string[] = [];
@@ -99,11 +111,11 @@ t.test('a hub shows its own actors and those of the others, and what becomes of 
     changed: (id, event) => heard.push(`${id} ${event?.type ?? 'is there'}`),
     ended: ({ id }) => heard.push(`${id} ended`),
   });
-  await eventually('they are shown', () => ids().length === 4);
+  await inTime('they are shown', () => ids().length === 4);
   t.match(all.actor('right'), { definition: '{"id":"partner"}', snapshot: { value: 'closed' } });
   t.strictSame([...heard].sort(), ['both is there', 'left is there', 'right is there']);
   right.takes('right', { type: 'circuit.opened' }, 'open');
-  await eventually('it is told', () => heard.includes('right circuit.opened'));
+  await inTime('it is told', () => heard.includes('right circuit.opened'));
   t.match(all.actor('right'), { snapshot: { value: 'open' } });
 
   own.actors.set('both', actor('both', 'here'));
@@ -111,11 +123,11 @@ t.test('a hub shows its own actors and those of the others, and what becomes of 
   t.strictSame(ids(), ['both', 'left', 'own', 'right']);
   left.ends('both');
   left.ends('left');
-  await eventually('it has ended', () => heard.includes('left ended'));
+  await inTime('it has ended', () => heard.includes('left ended'));
   t.notOk(heard.includes('both ended'), 'what runs here has not');
 
   silent.add(1);
-  await eventually('[V3] a hub that has fallen silent is not shown any more', () => heard.includes('right ended'));
+  await inTime('[V3] a hub that has fallen silent is not shown any more', () => heard.includes('right ended'));
   t.strictSame(ids(), ['both', 'own']);
   unwatch();
   t.equal(own.watchers.size, 0);

@@ -1,5 +1,6 @@
-import { createActor, SimulatedClock } from 'xstate';
+import { createActor } from 'xstate';
 import { type DeadlineEvent, deadline } from '../../machines/deadline.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 function started() {
@@ -18,11 +19,11 @@ const arm = (id: string, at: number): DeadlineEvent => ({ type: 'deadline.arm', 
 t.test('waits fire in order of instant, however they were armed [T3]', async (t) => {
   const { clock, fired, send } = started();
   send(arm('late', 300), arm('early', 100), arm('middle', 200));
-  clock.increment(99);
+  clock.advance(99);
   t.same(fired, []);
-  clock.increment(1);
+  clock.advance(1);
   t.same(fired, [['early', 100]]);
-  clock.increment(1000);
+  clock.advance(1000);
   t.same(fired, [
     ['early', 100],
     ['middle', 200],
@@ -33,22 +34,22 @@ t.test('waits fire in order of instant, however they were armed [T3]', async (t)
 t.test('arming again moves a wait, disarming ends it [T2]', async (t) => {
   const { clock, fired, send } = started();
   send(arm('moved', 100), arm('moved', 500), arm('gone', 200), { type: 'deadline.disarm', id: 'gone' });
-  clock.increment(400);
+  clock.advance(400);
   t.same(fired, []);
-  clock.increment(100);
+  clock.advance(100);
   t.same(fired, [['moved', 500]]);
   send(arm('moved', 600), arm('moved', 550));
-  clock.increment(50);
+  clock.advance(50);
   t.same(fired.at(-1), ['moved', 550], 'also to an earlier instant');
-  clock.increment(100);
+  clock.advance(100);
   t.equal(fired.length, 2, 'and fires once');
 });
 
 t.test('an instant that has passed already fires at once [T1]', async (t) => {
   const { clock, fired, send } = started();
-  clock.increment(1000);
+  clock.advance(1000);
   send(arm('overdue', 10));
-  clock.increment(0);
+  clock.advance(0);
   t.same(fired, [['overdue', 10]]);
 });
 
@@ -56,9 +57,9 @@ t.test('a wait longer than any timer of the platform keeps its instant', async (
   const { clock, fired, send } = started();
   const fortyDays = 40 * 24 * 3_600_000;
   send(arm('far', fortyDays));
-  for (let hour = 0; hour < 40 * 24 - 1; hour++) clock.increment(3_600_000);
+  for (let hour = 0; hour < 40 * 24 - 1; hour++) clock.advance(3_600_000);
   t.same(fired, []);
-  clock.increment(3_600_000);
+  clock.advance(3_600_000);
   t.same(fired, [['far', fortyDays]]);
 });
 
@@ -66,6 +67,6 @@ t.test('a stopped actor leaves no timer behind', async (t) => {
   const { clock, fired, send, actor } = started();
   send(arm('never', 100));
   actor.stop();
-  clock.increment(1000);
+  clock.advance(1000);
   t.same(fired, []);
 });

@@ -1,5 +1,6 @@
-import { assign, SimulatedClock, setup } from 'xstate';
+import { assign, setup } from 'xstate';
 import { type ActorSpec, type ActorView, type HeardEvent, Supervisor } from '../../machines/supervisor.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 /** Counts; throws when told to. */
@@ -63,7 +64,7 @@ t.test('an actor that throws comes back from the log, and the others never notic
   t.equal(count('well'), 2, 'the other goes on');
   record('ill');
   supervisor.send('ill', { type: 'add' });
-  clock.increment(100);
+  clock.advance(100);
   await settle();
   t.equal(count('ill'), 4, 'three facts from the log, each once, and what was sent meanwhile');
 });
@@ -84,7 +85,7 @@ t.test('an actor that keeps throwing is quarantined, visibly, and takes nothing 
   supervisor.start(spec('well'));
   for (let round = 1; round <= 6; round++) {
     supervisor.send('ill', { type: 'boom' });
-    clock.increment(5_000);
+    clock.advance(5_000);
     await settle();
   }
   t.same(quarantined, ['ill']);
@@ -100,7 +101,7 @@ t.test('five failures spread over more than a minute are no reason to give up', 
   supervisor.start(spec('ill'));
   for (let round = 1; round <= 10; round++) {
     supervisor.send('ill', { type: 'boom' });
-    clock.increment(20_000);
+    clock.advance(20_000);
     await settle();
   }
   t.same(quarantined, []);

@@ -3,7 +3,7 @@
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
-import { DayClock } from '../support/simulated-clock.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 const kwhOf = ({ body }: Received) => (JSON.parse(body) as { kwh?: number }).kwh;
@@ -36,7 +36,7 @@ t.test('a pause outlasts a suspension', async (t) => {
 });
 
 t.test('a half-open circuit tries the next lane, though the failed ones are not due for long', async (t) => {
-  const clock = new DayClock('2026-01-02T03:00:00Z');
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   let ill = true;
   const env = {
     HUB_CIRCUIT_FAILURES: '5',
@@ -56,7 +56,7 @@ t.test('a half-open circuit tries the next lane, though the failed ones are not 
   await eventually('the circuit is open', async () => (await circuit()) === 'open');
   const failed = emsp.received.length;
   ill = false;
-  clock.increment(5_000);
+  clock.advance(5_000);
   await eventually('all that did not fail before arrived', () => emsp.received.length === 20);
   t.ok(failed >= 5 && failed < 20, `${failed} had failed`);
   t.equal(await circuit(), 'closed');

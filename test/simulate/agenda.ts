@@ -6,7 +6,7 @@
  * A3  What a dead hub had asked for never happens.
  */
 import TinyQueue from 'tinyqueue';
-import type { Clock } from '../../src/hub/ports.ts';
+import type { Clock } from '../../src/kit/clock.ts';
 
 /** One life of a hub process, from its start to its end or crash. */
 export interface Life {
@@ -69,10 +69,11 @@ export class Agenda {
 export function clockOf(agenda: Agenda, life: Life): Clock {
   return {
     now: () => agenda.now,
-    setTimeout(fn, timeoutMs) {
+    monotonic: () => agenda.now,
+    setTimeout(fn, timeoutMs, ...args) {
       // As Node does it: whole milliseconds, at least one.
       const at = agenda.now + Math.max(1, Math.trunc(timeoutMs));
-      return agenda.at(at, () => life.isAlive && fn());
+      return agenda.at(at, () => life.isAlive && fn(...args));
     },
     clearTimeout: (id) => id !== undefined && id !== null && agenda.cancel(id as Entry),
   };
