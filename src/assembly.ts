@@ -61,6 +61,8 @@ export interface Surroundings {
   /** In place of what the process's descriptors and memory bear. */
   readonly inFlightMax?: number;
   readonly windowMax?: number;
+  /** Makes what tells the doors of the process's load. */
+  readonly gauge?: typeof pressureGauge;
   readonly cluster?: () => ClusterView;
   /** Other hubs on the store. */
   readonly peers?: Peers | null;
@@ -84,7 +86,7 @@ export interface Assembled {
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
   const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
-  const { windowMax = windowOfPartner } = around;
+  const { windowMax = windowOfPartner, gauge = pressureGauge } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -119,7 +121,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => created.close());
 
     let ready = false;
-    const pressure = pressureGauge(created.forwardingLagMs);
+    const pressure = gauge(created.forwardingLagMs);
     closing.unshift(async () => pressure.close());
     const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, pageMax: pageSizeMax, shed: metrics.shed });
     const app = createHttpServer({ connectionsMax, ...(config.tls && { tls: config.tls }) });

@@ -30,7 +30,7 @@ import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { shardOf } from './placing.ts';
-import { connectionsMax } from './pressure.ts';
+import { connectionsMax, type pressureGauge } from './pressure.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -57,6 +57,8 @@ export interface Replaced {
   readonly inFlightMax?: number;
   /** Deliveries of one partner in memory. */
   readonly windowMax?: number;
+  /** Makes what tells the doors of the process's load. */
+  readonly gauge?: typeof pressureGauge;
   /** Hears how far the store has come. */
   readonly onPoint?: (name: string) => void;
 }
@@ -82,12 +84,12 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 /** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
   const log = logFor(config);
-  const { clock = systemClock, random = Math.random, headMs, inFlightMax, windowMax } = replaced;
+  const { clock = systemClock, random = Math.random, onPoint, ...limits } = replaced;
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
     node: `${hostname()}:${process.pid}`,
-    ...(replaced.onPoint && { onPoint: replaced.onPoint }),
+    ...(onPoint && { onPoint }),
   });
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
@@ -95,11 +97,6 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
     metrics.cluster.role('owner');
-    const limits = {
-      ...(headMs !== undefined && { headMs }),
-      ...(inFlightMax !== undefined && { inFlightMax }),
-      ...(windowMax !== undefined && { windowMax }),
-    };
     const around = { log, clock, random, metrics, publicUrl, ...limits };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));

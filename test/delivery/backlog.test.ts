@@ -43,7 +43,7 @@ t.test(
       HUB_DELIVERY_CONCURRENCY: '8',
     };
     const clock = new SimulatedClock('2026-01-02T03:00:00Z');
-    let hub = await hubFor(t, env, { clock }, dir);
+    let hub = await hubFor(t, env, { clock, windowMax }, dir);
     let isDown = true;
     const taken: Received[] = [];
     const { cpo, emsp } = await routedPair(t, hub, {
@@ -107,7 +107,7 @@ t.test(
 
 t.test('while memory is full, a re-drive of many waits for room, and what is pushed keeps its order', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');
-  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock });
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock, windowMax });
   let isIll = true;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
   for (let n = 1; n <= 3; n++) await cpo.call('POST', '/2.2.1/cdrs', cdrBody(`C${n}`, { session_id: 'other' }));

@@ -8,6 +8,12 @@ import { directoryFor } from './directory.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
 import type { Test } from './tap.ts';
 
+/** How busy the machine is decides nothing in a test that is not about load. */
+const calmGauge: NonNullable<Replaced['gauge']> = () => ({
+  felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 }),
+  close() {},
+});
+
 /** Starts a hub on a directory of the test and closes it when the test ends. */
 export async function hubFor(
   t: Test,
@@ -26,7 +32,7 @@ export async function hubFor(
     },
     flags: {},
   });
-  const hub = await startHub(config, { headMs: 30_000, ...replaced });
+  const hub = await startHub(config, { headMs: 30_000, gauge: calmGauge, ...replaced });
   t.teardown(() => hub.close());
   return hub;
 }
