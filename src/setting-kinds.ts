@@ -1,9 +1,11 @@
 /**
  * The ways in which settings are read: what each takes, and in words what it expects.
  */
+
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { parsedUrl } from './kit/url.ts';
 
 /** A way to read a text: its schema, and in words what it expects. */
 export interface Kind<T> {
@@ -80,7 +82,7 @@ export const schedule: Kind<number[]> = {
 export const httpUrl: Kind<string> = {
   schema: z
     .url({ protocol: /^https?$/ })
-    .refine((value) => URL.canParse(value) && !/[?#@]/.test(value))
+    .refine((value) => parsedUrl(value) !== null && !/[?#@]/.test(value))
     .transform((value) => value.replace(/\/+$/, '')),
   unit: 'URL',
   expected: 'an http or https URL without user, query or fragment',

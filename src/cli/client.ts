@@ -3,8 +3,10 @@
  *
  * K1  The token is in a header and nowhere else: no message and no output shows it.
  */
+
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parsedUrl } from '../kit/url.ts';
 import type { Page } from './answers.ts';
 
 /** A refusal or failure, told in one line. Exit code 2 for wrong usage, else 1. */
@@ -141,7 +143,7 @@ const refusals: Readonly<Record<number, string>> = {
 };
 
 function baseOf(url: string): string {
-  if (!URL.canParse(url) || !/^https?:/.test(url)) {
+  if (parsedUrl(url) === null || !/^https?:/.test(url)) {
     throw new Failure(`--url is "${url}": expected an http or https URL such as ${defaultUrl}`, { exitCode: 2 });
   }
   return url.replace(/\/+$/, '').replace(/\/admin(\/v1)?$/, '');

@@ -3,8 +3,10 @@
  * a location, an eMSP starts a session when it is asked to, and from then on it answers what it is asked, until a signal. Exit 0 stopped,
  * 1 failed, 2 wrong usage.
  */
+
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { keyOf } from '../domain/party.ts';
+import { parsedUrl } from '../kit/url.ts';
 import type { Location } from '../sandbox/bodies.ts';
 import { type Cpo, startCpo } from '../sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../sandbox/emsp.ts';
@@ -124,7 +126,8 @@ function party(text: string): PartyName {
 }
 
 function webAddress(text: string): string {
-  if (!URL.canParse(text) || !/^https?:/.test(text)) throw new InvalidArgumentError('expected an http or https URL');
+  if (parsedUrl(text) === null || !/^https?:/.test(text))
+    throw new InvalidArgumentError('expected an http or https URL');
   return text.replace(/\/+$/, '').replace(/\/ocpi(\/versions)?$/, '');
 }
 

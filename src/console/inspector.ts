@@ -5,11 +5,13 @@
  * I2  No reader slows the hub or fills its memory, whatever it does; one that shows no life is cut.
  * I3  A page of another origin opens nothing, even with a token.
  */
+
 import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Operations } from '../hub/operator.ts';
+import { parsedUrl } from '../kit/url.ts';
 import { Feed } from './inspector-feed.ts';
 import { Reader } from './inspector-reader.ts';
 import { BadSubscription, type Subscription, subscriptionIn } from './inspector-subscription.ts';
@@ -163,11 +165,10 @@ function decodedOf(token: string): string {
 /** Whoever sends no origin is no browser. [I3] */
 function isOwnOrigin({ headers: { origin, host } }: IncomingMessage, publicUrl: string): boolean {
   if (origin === undefined) return true;
-  if (!URL.canParse(origin)) return false;
-  const given = new URL(origin);
+  const given = parsedUrl(origin);
+  if (given === null) return false;
   if (given.origin === new URL(publicUrl).origin) return true;
-  const own = `${given.protocol}//${host}`;
-  return URL.canParse(own) && new URL(own).host === given.host;
+  return parsedUrl(`${given.protocol}//${host}`)?.host === given.host;
 }
 
 function refusalOf(error: unknown, { refusal, log }: InspectorDoor): Refusal {

@@ -5,8 +5,10 @@
  * P2  It ends: the number of pages is bounded, and a page that was read is never asked for again.
  * P3  Wherever a link leads, the egress guard of the client decides; it never leads from https down to http.
  */
+
 import { randomUUID } from 'node:crypto';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports.ts';
+import { parsedUrl } from '../kit/url.ts';
 import { envelopeItems } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
 
@@ -74,8 +76,8 @@ export function nextLink(header: string): string | null {
  * for the https that it means. Null for what is no URL, and for a way down to http elsewhere. [P3]
  */
 function resolved(link: string, from: string): string | null {
-  if (link === '' || !URL.canParse(link, from)) return null;
-  const [next, before] = [new URL(link, from), new URL(from)];
+  const [next, before] = [parsedUrl(link, from), new URL(from)];
+  if (link === '' || next === null) return null;
   next.hash = '';
   if (before.protocol === 'https:' && next.protocol === 'http:') {
     if (next.host !== before.host) return null;

@@ -10,7 +10,9 @@
  * T4  A remembered form that nobody serves any more costs no delivery: after a 404 that is not OCPI's, a call that may be sent again is
  *     sent as it was given. One that may not ends with the 404, and the form is forgotten, so the next one learns it anew.
  */
+
 import type { OutboundCall } from '../hub/ports.ts';
+import { parsedUrl } from '../kit/url.ts';
 import { readEnvelope } from '../transport/envelope.ts';
 import type { Answer, Met } from './outcome.ts';
 
@@ -71,9 +73,8 @@ const isServed = (met: Met): boolean => met.kind === 'answer' && met.status >= 2
 /** The same URL with or without the slash, when that is all that a redirect asks for; else null. */
 function otherForm(url: string, { status, headers }: Answer): string | null {
   const to = status === 307 || status === 308 ? headers.location : undefined;
-  if (typeof to !== 'string' || !URL.canParse(to, url)) return null;
-  const [own, next] = [new URL(url), new URL(to, url)];
-  if (next.origin !== own.origin || next.search !== own.search) return null;
+  const [own, next] = [new URL(url), typeof to === 'string' ? parsedUrl(to, url) : null];
+  if (next === null || next.origin !== own.origin || next.search !== own.search) return null;
   const [asked, wanted] = [decodedPath(own.pathname), decodedPath(next.pathname)];
   if (wanted === `${asked}/`) return `${own.origin}${own.pathname}/${own.search}`;
   return asked === `${wanted}/` ? `${own.origin}${own.pathname.slice(0, -1)}${own.search}` : null;

@@ -3,6 +3,8 @@
  * request; nearly all are so plain that parsing would change nothing.
  */
 
+import { parsedUrl } from '../kit/url.ts';
+
 /** Written as a parser would write it again: an origin, and a path and query without anything to be encoded or resolved. */
 const plainUrl = /^(https?:\/\/[a-z0-9.:[\]-]+)(\/[A-Za-z0-9\-._~!$&()*+,;=:@%/?]*)(?<!\?)$/;
 const dotSegment = /\/(?:\.|%2e)/i;
@@ -21,7 +23,7 @@ export function targetOf(text: string): Target | null {
   const [, origin, path] = dotSegment.test(text) ? [] : (plainUrl.exec(text) ?? []);
   const known = origin === undefined ? undefined : origins.get(origin);
   if (known && path !== undefined) return { url: known, path };
-  const url = URL.canParse(text) ? new URL(text) : null;
+  const url = parsedUrl(text);
   if (url && origin !== undefined && url.origin === origin) {
     if (origins.size >= originsMax) origins.clear();
     origins.set(origin, new URL(origin));

@@ -2,10 +2,12 @@
  * What a partner offers: its versions list or, when the credentials name it directly, its version details. Either is recognised
  * by its shape. [D13] Details in an array of one are read as the details. [D56]
  */
+
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';
 import type { PartnerClient, PartnerVersions } from '../hub/ports.ts';
+import { parsedUrl } from '../kit/url.ts';
 import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
 
@@ -59,11 +61,10 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const isWebUrl = (value: unknown): value is string =>
-  typeof value === 'string' &&
-  value.length <= urlLengthMax &&
-  URL.canParse(value) &&
-  urlRefusal(new URL(value)) === null;
+function isWebUrl(value: unknown): value is string {
+  const url = typeof value === 'string' && value.length <= urlLengthMax ? parsedUrl(value) : null;
+  return url !== null && urlRefusal(url) === null;
+}
 
 const isOurVersion = (value: unknown) => typeof value === 'string' && value.trim() === version;
 

@@ -7,9 +7,11 @@
  *     long: noted for the trace, never refused.
  * T4  Every building block says what it expected, so that a refusal reads `evses[0].connectors[1].id: expected string`.
  */
+
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';
+import { parsedUrl } from '../kit/url.ts';
 import { isToken } from './headers.ts';
 
 type Note = (value: unknown, path: string, notes: string[]) => void;
@@ -83,7 +85,7 @@ export const tokenText: Checked<string> = {
 };
 
 /** An address for people's browsers. */
-export const link: Checked<string> = noted(aString, (value) => URL.canParse(value), 'expected URL');
+export const link: Checked<string> = noted(aString, (value) => parsedUrl(value) !== null, 'expected URL');
 
 /** An address that the hub itself will call. */
 export const httpUrl: Checked<string> = {
@@ -91,8 +93,7 @@ export const httpUrl: Checked<string> = {
 };
 
 function isHttpUrl(value: string): boolean {
-  if (value.length > 2048 || !URL.canParse(value)) return false;
-  return /^https?:$/.test(new URL(value).protocol);
+  return value.length <= 2048 && /^https?:$/.test(parsedUrl(value)?.protocol ?? '');
 }
 
 export const dateTime: Checked<string> = {

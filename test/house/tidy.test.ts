@@ -64,6 +64,12 @@ t.test('time and chance come to machines and domain from outside', async (t) => 
   t.notMatch('clock.setTimeout(wake, 1)', impure, 'and lets a clock be');
 });
 
+t.test('a URL is parsed by the kit, which does not ask whether it can be', async (t) => {
+  const asks = /\bURL\.canParse\(/;
+  t.strictSame(linesWith(asks, sources), []);
+  t.match("URL.canParse('x')", asks, 'the pattern sees it');
+});
+
 t.test('the top level holds what it was given', async (t) => {
   const given = [
     'CHANGELOG.md',
