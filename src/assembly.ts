@@ -63,6 +63,8 @@ export interface Surroundings {
   readonly windowMax?: number;
   /** Makes what tells the doors of the process's load. */
   readonly gauge?: typeof pressureGauge;
+  /** Put around what the hub calls: its store, and partners. */
+  readonly around?: <Port extends object>(port: Port) => Port;
   readonly cluster?: () => ClusterView;
   /** Other hubs on the store. */
   readonly peers?: Peers | null;
@@ -86,7 +88,7 @@ export interface Assembled {
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
   const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
-  const { windowMax = windowOfPartner, gauge = pressureGauge } = around;
+  const { windowMax = windowOfPartner, gauge = pressureGauge, around: put = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -104,9 +106,9 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       ...(mayCall && { mayCall }),
       ...(headMs !== undefined && { headMs }),
     };
-    const client = partnerClient({ ...calls, keptMax: inFlightMax });
+    const client = put(partnerClient({ ...calls, keptMax: inFlightMax }));
     closing.unshift(() => client.close());
-    const pageClient = partnerClient({ ...calls, ...pageLimits });
+    const pageClient = put(partnerClient({ ...calls, ...pageLimits }));
     closing.unshift(() => pageClient.close());
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
@@ -117,7 +119,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
       reader: { read: readWhole },
     };
-    const created = createHub(store, ports, settings, version, around.peers ?? null);
+    const created = createHub(put(store), ports, settings, version, around.peers ?? null);
     closing.unshift(() => created.close());
 
     let ready = false;

@@ -59,6 +59,10 @@ export interface Replaced {
   readonly windowMax?: number;
   /** Makes what tells the doors of the process's load. */
   readonly gauge?: typeof pressureGauge;
+  /** Put around what the hub calls: its store, and partners. */
+  readonly around?: <Port extends object>(port: Port) => Port;
+  /** Takes the lines of the log. */
+  readonly logTo?: Parameters<typeof createLog>[1];
   /** Hears how far the store has come. */
   readonly onPoint?: (name: string) => void;
 }
@@ -69,8 +73,8 @@ const lastAnswersMs = 2000;
 /** A node says that it listens once it can answer, or after so long. */
 const settledMs = 10_000;
 
-function logFor({ logLevel, egressAllow }: Config): ReturnType<typeof createLog> {
-  const log = createLog(logLevel);
+function logFor({ logLevel, egressAllow }: Config, to?: Replaced['logTo']): ReturnType<typeof createLog> {
+  const log = createLog(logLevel, to);
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
   log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
   return log;
@@ -83,8 +87,8 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 
 /** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
-  const log = logFor(config);
-  const { clock = systemClock, random = Math.random, onPoint, ...limits } = replaced;
+  const { clock = systemClock, random = Math.random, onPoint, logTo, ...others } = replaced;
+  const log = logFor(config, logTo);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
@@ -97,7 +101,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
     metrics.cluster.role('owner');
-    const around = { log, clock, random, metrics, publicUrl, ...limits };
+    const around = { log, clock, random, metrics, publicUrl, ...others };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;

@@ -10,6 +10,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { Unanswered } from '../support/caller.ts';
 import type { ChildHub, Starting } from '../support/child-hub.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -106,7 +107,7 @@ async function endOfBackup(hub: ChildHub, directory: string, between: () => void
     return JSON.stringify(view);
   } catch (error) {
     // Of a hub that is gone; a refusal is an error of another kind.
-    if (error instanceof TypeError) return null;
+    if (error instanceof Unanswered) return null;
     return String(error);
   }
 }

@@ -9,6 +9,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import { Unanswered } from '../support/caller.ts';
 import { type ChildHub, type ChildHubOptions, type Starting, spawnChildHub } from '../support/child-hub.ts';
 import { admin, type PlainPartner, plainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Ending, emptyLedger, type Ledger } from './ledger.ts';
@@ -155,8 +156,7 @@ async function call(ledger: Ledger, partner: PlainPartner, method: string, path:
     const isDone = status < 300 && json.status_code === 1000;
     return { ending: isDone ? 'acknowledged' : 'refused', answer: `${status}/${json.status_code}` };
   } catch (error) {
-    // Undici says "fetch failed" for a refused or reset connection, "terminated" when it ends within the answer.
-    if (!(error instanceof TypeError)) throw error;
+    if (!(error instanceof Unanswered)) throw error;
     return { ending: 'unknown', answer: error.message };
   } finally {
     clearTimeout(unanswered);

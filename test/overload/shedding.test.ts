@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
+import { Caller, Unanswered } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { quiet } from '../support/observed.ts';
@@ -98,7 +99,7 @@ t.test(
     /** Null when the connection was cut: on a slow machine a body may not have arrived within its 15 s. [D38] */
     async function answered(kind: keyof typeof answers, call: Promise<Answer>): Promise<Answer | null> {
       const answer = await call.catch((error: unknown) => {
-        if (!(error instanceof TypeError)) throw error;
+        if (!(error instanceof Unanswered)) throw error;
         answers[kind].set('cut', (answers[kind].get('cut') ?? 0) + 1);
         return null;
       });
@@ -131,15 +132,17 @@ t.test(
         await pause(50);
       }
     }
+    const prober = new Caller();
+    t.teardown(() => prober.close());
     const health: number[] = [];
     let cuts = 0;
     async function watch(): Promise<void> {
       while (loading) {
         try {
-          health.push((await fetch(`${hub.url}/healthz`)).status);
+          health.push((await prober.send('GET', `${hub.url}/healthz`)).status);
           await admin(hub, 'GET', '/status');
         } catch (error) {
-          if (!(error instanceof TypeError)) throw error;
+          if (!(error instanceof Unanswered)) throw error;
           cuts++;
         }
         await pause(200);

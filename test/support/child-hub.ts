@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { endWaits } from './within.ts';
 
 export interface ChildHub {
   readonly url: string;
@@ -45,9 +46,22 @@ const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.
 
 export const builtHub: readonly string[] = [process.execPath, command, 'serve'];
 
-/** Resolves once the hub prints that it listens; rejects with its log when it ends before. */
-export function startChildHub(options: ChildHubOptions): Promise<ChildHub> {
-  return spawnChildHub(options).listening;
+/**
+ * Resolves once the hub prints that it listens; rejects with its log when it ends before. One that ends afterwards without being told to
+ * ends the waits of its test too.
+ */
+export async function startChildHub(options: ChildHubOptions): Promise<ChildHub> {
+  const { listening, gone } = spawnChildHub(options);
+  const hub = await listening;
+  let isToEnd = false;
+  const told = <T>(end: () => Promise<T>) => {
+    isToEnd = true;
+    return end();
+  };
+  void gone.then((code) => {
+    if (!isToEnd) endWaits(new Error(`the hub ended by itself, exit code ${code}:\n${hub.log().slice(-4000)}`));
+  });
+  return { ...hub, kill: () => told(hub.kill), stop: () => told(hub.stop) };
 }
 
 /** For whoever kills a hub before it listens. */

@@ -5,8 +5,9 @@
 import { loadConfig } from '../../src/config.ts';
 import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
 import { directoryFor } from './directory.ts';
-import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
+import { admin, endAdmin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
 import type { Test } from './tap.ts';
+import { type Holder, UnderWay } from './under-way.ts';
 
 /** How busy the machine is decides nothing in a test that is not about load. */
 const calmGauge: NonNullable<Replaced['gauge']> = () => ({
@@ -14,16 +15,24 @@ const calmGauge: NonNullable<Replaced['gauge']> = () => ({
   close() {},
 });
 
+/** Lines of a hub's log that are kept for a test that fails. */
+const linesMax = 100;
+
+export interface TestHub extends RunningHub {
+  /** Resolves when nothing is under way in it but what these partners hold. */
+  settled(...holders: readonly Holder[]): Promise<void>;
+}
+
 /** Starts a hub on a directory of the test and closes it when the test ends. */
 export async function hubFor(
   t: Test,
   env: Readonly<Record<string, string>> = {},
   replaced: Replaced = {},
   dataDir: string = directoryFor(t),
-): Promise<RunningHub> {
+): Promise<TestHub> {
   const config = loadConfig({
     env: {
-      ...{ HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' },
+      ...{ HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'warn' },
       // One for all hubs of a process: it is derived once.
       HUB_SECRET_KEY: 'a-key-of-hubs-of-tests',
       // What a test holds back is not cut because the machine is slow, and many exchanges are no attack.
@@ -32,8 +41,19 @@ export async function hubFor(
     },
     flags: {},
   });
-  const hub = await startHub(config, { headMs: 30_000, gauge: calmGauge, ...replaced });
-  t.teardown(() => hub.close());
+  const underWay = new UnderWay();
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void (lines.push(line) > linesMax && lines.shift()) };
+  const { around, clock } = underWay;
+  t.teardown(() => {
+    if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
+  });
+  const running = await startHub(config, { headMs: 30_000, gauge: calmGauge, around, clock, logTo, ...replaced });
+  const hub = { ...running, settled: (...holders: readonly Holder[]) => underWay.settled(...holders) };
+  t.teardown(async () => {
+    endAdmin(hub);
+    await hub.close();
+  });
   return hub;
 }
 

@@ -35,7 +35,7 @@ export function ocpi(
     ...headers,
   };
   return new Promise((resolve, reject) => {
-    const call = request({ hostname, port, method, path: `/ocpi${path}`, headers: sent }, (response) => {
+    const call = request({ hostname, port, method, path: `/ocpi${path}`, headers: sent, agent: false }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', reject);

@@ -6,6 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Caller, type HubAddress, type Said, Unanswered } from './caller.ts';
+import { within } from './within.ts';
 
 export interface Received {
   readonly method: string;
@@ -53,24 +55,33 @@ export interface PlainPartner {
   readonly received: Received[];
   /** The hub's requests for its versions and version details. */
   readonly asked: Received[];
+  /** Requests of the hub that it has not answered yet. */
+  readonly holding: number;
   /** What the hub has to send. */
   readonly token: string;
   /** With which it registered last. */
   initialToken: string;
   /** The hub's token for it, after `register`. */
   hubToken: string;
-  register(hub: { url: string; adminToken: string }, settings?: object): Promise<void>;
+  register(hub: HubAddress, settings?: object): Promise<void>;
   /** The credentials exchange alone, with a new initial token; `hub` when it never registered there. */
   registerAgain(initialToken: string, hub?: { url: string }): Promise<void>;
-  /** One OCPI call to the hub; throws when the connection fails. */
+  /** From now on it calls the hub there. */
+  moveTo(hub: { url: string }): void;
+  /** One OCPI call to the hub; throws `Unanswered` when the connection fails. */
   call(method: string, path: string, body?: string | object, headers?: Record<string, string>): Promise<Answer>;
+  /** The same; throws unless the hub takes it. */
+  push(...call: Parameters<PlainPartner['call']>): Promise<Answer>;
+  /** Resolves with the first call of the hub to its modules, past or to come, for which this holds. */
+  got(what: string, matches: (received: Received) => boolean): Promise<Received>;
+  /** Resolves when it has got so many calls to its modules. */
+  gotCalls(count: number): Promise<void>;
+  /** Resolves when a request came, or was answered. */
+  changed(): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
+export interface Answer extends Said {
   readonly json: { status_code: number; status_message?: string; timestamp: string; data?: unknown };
 }
 
@@ -95,8 +106,18 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
   const asked: Received[] = [];
   let url = '';
   let hubUrl = '';
+  let caller = new Caller();
+  let holding = 0;
+  let waiting: (() => void)[] = [];
+  const count = (by: 0 | -1) => {
+    holding += by;
+    const told = waiting;
+    waiting = [];
+    for (const tell of told) tell();
+  };
   const server = createServer((request, response) => {
-    serve(request).then(
+    const answered = serve(request).finally(() => count(-1));
+    answered.then(
       ({ status = 200, body, text, headers, isCut }) => {
         const envelope = { data: body, status_code: 1000, timestamp: new Date().toISOString() };
         if (isCut) response.destroy();
@@ -110,6 +131,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
   });
 
   async function serve(request: IncomingMessage): Promise<Reply> {
+    holding += 1;
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const sent = request.headers.authorization?.replace(/^Token /, '') ?? '';
@@ -122,6 +144,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     };
     if (path === '/ocpi/versions' || path === '/ocpi/2.2.1') {
       asked.push(call);
+      count(0);
       const told = await options.discovery?.(call);
       if (told) return told;
     }
@@ -133,6 +156,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
       return { body: { version: '2.2.1', endpoints } };
     }
     received.push(call);
+    count(0);
     return answer(call);
   }
 
@@ -147,39 +171,63 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     url,
     received,
     asked,
+    get holding() {
+      return holding;
+    },
     token: ownToken,
     initialToken: '',
     hubToken: '',
     async register(hub, settings = {}) {
-      hubUrl = hub.url;
+      partner.moveTo(hub);
       const added = await admin(hub, 'POST', '/parties', { roles, ...settings });
       await partner.registerAgain(String(added.initial_token));
     },
     async registerAgain(initialToken, hub) {
-      if (hub) hubUrl = hub.url;
+      if (hub) partner.moveTo(hub);
       partner.initialToken = initialToken;
       partner.hubToken = initialToken;
       const body = { token: ownToken, url: `${url}/ocpi/versions`, roles };
-      const { json } = await partner.call('POST', '/2.2.1/credentials', body);
-      if (json.status_code !== 1000) throw new Error(`registering ${partner.id}: ${JSON.stringify(json)}`);
+      const { json } = await partner.push('POST', '/2.2.1/credentials', body);
       partner.hubToken = (json.data as { token: string }).token;
     },
-    async call(method, path, body, headers = {}) {
-      const response = await fetch(`${hubUrl}/ocpi${path}`, {
-        method,
-        headers: {
-          Authorization: `Token ${Buffer.from(partner.hubToken).toString('base64')}`,
-          ...(body !== undefined && { 'Content-Type': 'application/json' }),
-          ...headers,
-        },
-        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-      });
-      const text = await response.text();
-      return { status: response.status, headers: response.headers, text, json: JSON.parse(text) as Answer['json'] };
+    moveTo(hub) {
+      hubUrl = hub.url;
+      caller.close();
+      caller = new Caller();
     },
-    close: () => closed(server),
+    async call(method, path, body, headers = {}) {
+      const answer = await caller.send(method, `${hubUrl}/ocpi${path}`, body, {
+        Authorization: `Token ${Buffer.from(partner.hubToken).toString('base64')}`,
+        ...headers,
+      });
+      return { ...answer, json: JSON.parse(answer.text) as Answer['json'] };
+    },
+    push: async (...call) => accepted(await partner.call(...call)),
+    async got(what, matches) {
+      for (;;) {
+        const found = received.find(matches);
+        if (found) return found;
+        await soon(partner, what);
+      }
+    },
+    async gotCalls(calls) {
+      while (received.length < calls) await soon(partner, `${calls} calls`);
+    },
+    changed: () => new Promise((resolve) => waiting.push(resolve)),
+    async close() {
+      caller.close();
+      await closed(server);
+    },
   };
   return partner;
+}
+
+/** The limit is only there so that a broken test ends. */
+async function soon({ id, received, changed }: PlainPartner, what: string): Promise<void> {
+  await within(60_000, changed(), () => {
+    const came = received.map(({ method, path }) => `${method} ${path}`).join('\n');
+    return `${id} never got ${what}, but ${received.length} calls:\n${came}`;
+  });
 }
 
 async function closed(server: Server): Promise<void> {
@@ -188,32 +236,50 @@ async function closed(server: Server): Promise<void> {
   if (server.listening) await once(server, 'close');
 }
 
+/** The answer itself when the hub took what it was asked for; throws who was refused, and why, when it did not. */
+function accepted(answer: Answer): Answer {
+  const { asked, status, json } = answer;
+  if (json.status_code === 1000) return answer;
+  throw new Error(`${asked} was refused: HTTP ${status}, OCPI ${json.status_code} ${json.status_message ?? ''}`);
+}
+
+/** Of operators, by the hub that they call. */
+const operators = new WeakMap<object, Caller>();
+
 /** One call of the admin API; throws unless it succeeds. */
 export async function admin(
-  hub: { url: string; adminToken: string },
+  hub: HubAddress,
   method: string,
   path: string,
   body?: object,
 ): Promise<Record<string, unknown>> {
-  const response = await fetch(`${hub.url}/admin/v1${path}`, {
-    method,
-    headers: { Authorization: `Bearer ${hub.adminToken}`, ...(body && { 'Content-Type': 'application/json' }) },
-    ...(body && { body: JSON.stringify(body) }),
+  const operator = operators.get(hub) ?? new Caller();
+  operators.set(hub, operator);
+  const headers = { Authorization: `Bearer ${hub.adminToken}` };
+  const answer = await operator.send(method, `${hub.url}/admin/v1${path}`, body, headers).catch((error: Unanswered) => {
+    throw new Unanswered(`${error.message}\n${hub.log?.().slice(-4000) ?? ''}`, { cause: error.cause });
   });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  const { asked, status, text } = answer;
+  if (status >= 300) throw new Error(`${asked}: ${status} ${text}`);
   return text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
 }
 
-/** Polls until it holds; the limit is only there so that a broken test ends. */
+/** The hub is gone. */
+export function endAdmin(hub: HubAddress): void {
+  operators.get(hub)?.close();
+}
+
+/** Polls until it holds, for what tells of itself in no other way: browsers, processes, metrics. */
 export async function eventually(
   what: string,
   holds: () => boolean | Promise<boolean>,
   limitMs = 60_000,
 ): Promise<void> {
-  const end = Date.now() + limitMs;
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`it never came to: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  let isOver = false;
+  const polling = async () => {
+    while (!isOver && !(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  await within(limitMs, polling(), () => `it never came to: ${what}`).finally(() => {
+    isOver = true;
+  });
 }

@@ -1,0 +1,57 @@
+/**
+ * Calls of tests to a hub. Each caller has connections of its own: one that was kept from a hub that closed is a failure for whoever
+ * comes next to the same port. Whatever fails says who asked for what.
+ */
+import { Agent, request } from 'undici';
+
+export interface HubAddress {
+  readonly url: string;
+  readonly adminToken: string;
+  /** Its last lines, where they are known. */
+  readonly log?: () => string;
+}
+
+export interface Said {
+  /** `METHOD url` of what was asked. */
+  readonly asked: string;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** The connection failed before an answer was whole. */
+export class Unanswered extends Error {}
+
+export class Caller {
+  readonly #agent = new Agent();
+
+  /** Text is sent as it is. Rejects with `Unanswered`. */
+  async send(
+    method: string,
+    url: string,
+    body?: string | object,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Said> {
+    const asked = `${method} ${url}`;
+    try {
+      const answer = await request(url, {
+        method: method as 'GET',
+        dispatcher: this.#agent,
+        headers: { ...(body !== undefined && { 'Content-Type': 'application/json' }), ...headers },
+        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      });
+      const text = await answer.body.text();
+      const lines = Object.entries(answer.headers).flatMap(([name, value = []]) =>
+        [value].flat().map((one): [string, string] => [name, one]),
+      );
+      return { asked, status: answer.statusCode, headers: new Headers(lines), text };
+    } catch (error) {
+      throw new Unanswered(`${asked}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  /** Cuts what is under way. */
+  close(): void {
+    void this.#agent.destroy();
+  }
+}

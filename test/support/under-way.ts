@@ -1,0 +1,101 @@
+/**
+ * What a hub has under way, seen at its edges: calls of its store, calls to partners, and waits of its clock that are over in a moment.
+ * Whatever it does by itself is one of them, or follows from one within a turn of the event loop; so it is settled when there is none.
+ * What waits for a due time does not count.
+ */
+import type { Clock } from '../../src/hub/ports.ts';
+import { within } from './within.ts';
+
+/** A partner of a test: what it holds is not the hub's to end. */
+export interface Holder {
+  readonly holding: number;
+  changed(): Promise<void>;
+}
+
+/** Waits up to here are no due times, but work that is gathered or paced. */
+const momentMs = 50;
+/** What follows from the end of a call begins within so many turns. */
+const turns = 3;
+const limitMs = 60_000;
+
+export class UnderWay {
+  readonly #names = new Map<object, string>();
+  #begun = 0;
+  #waiting: (() => void)[] = [];
+
+  /** Counts what is called of a port until it has ended. */
+  readonly around = <P extends object>(port: P): P =>
+    new Proxy(port, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        return (...args: unknown[]) => this.#counted(String(name), member.apply(target, args));
+      },
+    });
+
+  /** The system's, with its short waits counted. */
+  readonly clock: Clock = {
+    now: () => Date.now(),
+    setTimeout: (fn, timeoutMs) => {
+      const timer = setTimeout(() => {
+        this.#end(timer);
+        fn();
+      }, timeoutMs);
+      if (timeoutMs <= momentMs) this.#begin(timer, 'a wait');
+      return timer;
+    },
+    clearTimeout: (timer) => {
+      clearTimeout(timer as NodeJS.Timeout);
+      this.#end(timer as NodeJS.Timeout);
+    },
+  };
+
+  /** Resolves when nothing is under way but what these partners hold. */
+  async settled(...holders: readonly Holder[]): Promise<void> {
+    const held = () => holders.reduce((sum, { holding }) => sum + holding, 0);
+    const isStill = () => this.#names.size === held();
+    const settling = async () => {
+      for (;;) {
+        const begun = this.#begun;
+        for (let n = 0; n < turns && isStill(); n++) await new Promise((resolve) => setImmediate(resolve));
+        if (isStill() && begun === this.#begun) return;
+        if (!isStill()) await Promise.race([this.#changed(), ...holders.map((holder) => holder.changed())]);
+      }
+    };
+    await within(limitMs, settling(), () => {
+      return `the hub did not settle; ${held()} calls are held, under way are: ${[...this.#names.values()].join(', ')}`;
+    });
+  }
+
+  #counted(name: string, result: unknown): unknown {
+    if (result instanceof Promise) return this.#until(name, result);
+    if (!isIterable(result)) return result;
+    return { [Symbol.asyncIterator]: () => this.around(result[Symbol.asyncIterator]()) };
+  }
+
+  #until<T>(name: string, result: Promise<T>): Promise<T> {
+    this.#begin(result, name);
+    return result.finally(() => this.#end(result));
+  }
+
+  #begin(what: object, name: string): void {
+    this.#names.set(what, name);
+    this.#begun++;
+    this.#tell();
+  }
+
+  #end(what: object): void {
+    if (this.#names.delete(what)) this.#tell();
+  }
+
+  #tell(): void {
+    for (const tell of this.#waiting.splice(0)) tell();
+  }
+
+  #changed(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+}
+
+const isIterable = (value: unknown): value is AsyncIterable<unknown> =>
+  typeof value === 'object' && value !== null && Symbol.asyncIterator in value;

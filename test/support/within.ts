@@ -1,0 +1,24 @@
+/** Waits that end: when what they wait for can come no more, and at a limit, so that a broken test says what it waited for. */
+
+/** Whoever waits now, to be told that it is in vain. */
+const waiting = new Set<(why: Error) => void>();
+
+/** Ends all waits of this process: what they wait for has gone. */
+export function endWaits(why: Error): void {
+  for (const end of waiting) end(why);
+}
+
+export async function within<T>(limitMs: number, work: Promise<T>, late: () => string): Promise<T> {
+  let end: (why: Error) => void = () => {};
+  const failed = new Promise<never>((_, reject) => {
+    end = reject;
+  });
+  const timer = setTimeout(() => end(new Error(late())), limitMs);
+  waiting.add(end);
+  try {
+    return await Promise.race([work, failed]);
+  } finally {
+    waiting.delete(end);
+    clearTimeout(timer);
+  }
+}
