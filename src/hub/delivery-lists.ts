@@ -83,8 +83,9 @@ export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelive
       const place = placeOf(row);
       places.set(place, (places.get(place) ?? new Set()).add(dest));
     };
-    for await (const row of openRows(core, receivers)) add(row);
+    // Before the store is read: what is written meanwhile would be in neither.
     for (const row of outbound.unwritten()) add(row);
+    for await (const row of openRows(core, receivers)) add(row);
     return places;
   }
 

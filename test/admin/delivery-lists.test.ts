@@ -3,6 +3,7 @@
  */
 
 import type { DeliveryView, Page } from '../../src/hub/operator.ts';
+import type { Store } from '../../storage/contract.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
@@ -64,3 +65,51 @@ t.test('each state is listed whole, newest first, in pages of any size', async (
     [first?.id],
   );
 });
+
+t.test('a dead letter that is written while its list is read is in the list', async (t) => {
+  let isHeld = false;
+  const [mayWrite, write] = gate();
+  const [isWritten, written] = gate();
+  /** The list is read before the row is written, and is answered afterwards. */
+  const around = <Port extends object>(port: Port): Port => {
+    if (!('settle' in port)) return port;
+    const store = port as unknown as Store;
+    const instead: Partial<Store> = {
+      settle: async (...ends) => {
+        if (isHeld) await mayWrite;
+        await store.settle(...ends);
+        if (isHeld) written();
+      },
+      deliveries: async (query) => {
+        const rows = await store.deliveries(query);
+        if (!isHeld || query.dest !== 'NL-EMS') return rows;
+        write();
+        await isWritten;
+        return rows;
+      },
+    };
+    const bound = (member: unknown) => (typeof member === 'function' ? member.bind(store) : member);
+    return new Proxy(port, {
+      get: (_, name) => instead[name as keyof Store] ?? bound(store[name as keyof Store]),
+    });
+  };
+  const hub = await hubFor(t, {}, { around });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 400, text: '{}' }) });
+  isHeld = true;
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await emsp.gotCalls(1);
+  await eventually('it is dead', async () => {
+    const { queue } = (await admin(hub, 'GET', '/parties/NL-EMS')) as { queue: { dead: number } };
+    return queue.dead === 1;
+  });
+  const { items } = await admin(hub, 'GET', '/deliveries?state=DEAD');
+  t.match(items, [{ state: 'DEAD', object: 'NL-CPO/S1' }]);
+});
+
+function gate(): [opened: Promise<void>, open: () => void] {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return [opened, () => open()];
+}

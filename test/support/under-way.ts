@@ -3,7 +3,8 @@
  * Whatever it does by itself is one of them, or follows from one within a turn of the event loop; so it is settled when there is none.
  * What waits for a due time does not count.
  */
-import type { Clock } from '../../src/hub/ports.ts';
+import type { Clock } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { within } from './within.ts';
 
 /** A partner of a test: what it holds is not the hub's to end. */
@@ -35,18 +36,18 @@ export class UnderWay {
 
   /** The system's, with its short waits counted. */
   readonly clock: Clock = {
-    now: () => Date.now(),
-    setTimeout: (fn, timeoutMs) => {
+    ...systemClock,
+    setTimeout: (fn, timeoutMs, ...args) => {
       const timer = setTimeout(() => {
         this.#end(timer);
-        fn();
+        fn(...args);
       }, timeoutMs);
       if (timeoutMs <= momentMs) this.#begin(timer, 'a wait');
       return timer;
     },
     clearTimeout: (timer) => {
-      clearTimeout(timer as NodeJS.Timeout);
-      this.#end(timer as NodeJS.Timeout);
+      clearTimeout(timer as NodeJS.Timeout | undefined);
+      if (timer) this.#end(timer);
     },
   };
 
