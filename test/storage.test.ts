@@ -1,4 +1,4 @@
-/** The stores: their common exam, damage, full disks, trims. */
+/** The embedded store: the common exam of stores, damage, full disks, trims. */
 import { runFolders } from './support/folders.ts';
 
-await runFolders('storage');
+await runFolders('storage', '!storage/postgres-*');

@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { adminToken, clusterSecret, settingsOf } from '../cluster/nodes.ts';
-import { isShared, partiesOn, shared } from '../cluster/shares.ts';
+import { adminToken, clusterSecret, settingsOf, shared } from '../cluster/nodes.ts';
+import { isShared, partiesOn } from '../cluster/shares.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';

@@ -8,10 +8,10 @@ import { eventually } from '../support/plain-partner.ts';
 import { startPostgres, startStandby } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { shards, startNodes, unlessAsked } from './nodes.ts';
+import { longer, shared, shortLease, startNodes } from './nodes.ts';
 import { untilShared } from './shares.ts';
 
-t.test('a primary and two standbys, of which a commit waits for one', { skip: unlessAsked }, async (t) => {
+t.test('a primary and two standbys, of which a commit waits for one', longer, async (t) => {
   const server = await startPostgres(t);
   const names = ['s1', 's2'];
   const standbys = await Promise.all(names.map((name) => startStandby(t, server, name)));
@@ -25,11 +25,11 @@ t.test('a primary and two standbys, of which a commit waits for one', { skip: un
   };
   await eventually('both are in the quorum', () => inQuorum(2));
 
-  const scene = async (t: Test, name: string, lease = '3') => {
-    const HUB_STORE = server.url(name, `&shards=${shards}`).replace('single=1&', '');
+  const scene = async (t: Test, name: string, lease = shortLease.HUB_LEASE_S) => {
+    const HUB_STORE = server.url(name, shared).replace('single=1&', '');
     const env = { HUB_RATE_OTHER_PER_MIN: '1000000', HUB_LEASE_S: lease, HUB_STORE };
     const nodes = await startNodes(t, server, name, { env });
-    if (shards > 1) await untilShared(nodes);
+    await untilShared(nodes);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, name.toUpperCase());
     await goesOn(load);

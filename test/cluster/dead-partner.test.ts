@@ -5,18 +5,19 @@
 
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { startNodes, unlessAsked } from './nodes.ts';
+import { longer, shortLease, startNodes } from './nodes.ts';
 
-const env = { HUB_RATE_OTHER_PER_MIN: '1000000', HUB_CIRCUIT_OPEN_MS: '500', HUB_PROBE_INTERVAL_S: '1' };
+const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000', HUB_CIRCUIT_OPEN_MS: '500', HUB_PROBE_INTERVAL_S: '1' };
 /** Two busy cores write slowly. */
 const patienceMs = 120_000;
 
-t.test('a dead partner', { skip: unlessAsked }, async (t) => {
-  const server = await startPostgres(t);
-  const nodes = await startNodes(t, server, 'dead', { env });
+t.test('a dead partner', longer, async (t) => {
+  const server = await sharedPostgres();
+  const schema = newSchema('dead');
+  const nodes = await startNodes(t, server, schema, { env });
   const { cpo, emsp } = await routedPair(t, nodes);
   let isDead = true;
   const dead = await partnerFor(t, nodes, {
@@ -29,10 +30,10 @@ t.test('a dead partner', { skip: unlessAsked }, async (t) => {
   const others = startLoad(nodes.url, cpo, 'O');
   await goesOn(queued, 500, patienceMs);
   await Promise.all([queued.stop(), others.stop()]);
-  await mustAddUp(t, server, 'dead', [others], emsp);
+  await mustAddUp(t, server, schema, [others], emsp);
   t.pass('the others have everything while it is dead');
   const aside = await server.query<{ dest: string }>(
-    "select distinct dest from dead.deliveries where state <> 'DELIVERED'",
+    `select distinct dest from ${schema}.deliveries where state <> 'DELIVERED'`,
   );
   t.strictSame(aside, [{ dest: 'NL-DED' }], 'rows are kept for it alone');
   const owner = await nodes.owner();
@@ -40,7 +41,7 @@ t.test('a dead partner', { skip: unlessAsked }, async (t) => {
   await nodes.owner();
   dead.received.splice(0);
   isDead = false;
-  await mustAddUp(t, server, 'dead', [queued], dead);
+  await mustAddUp(t, server, schema, [queued], dead);
   const inState = async (state: string) => (await admin(nodes, 'GET', `/deliveries?state=${state}`)).items;
   t.strictSame(await inState('DEAD'), [], 'nothing ended as a dead letter');
   await eventually('nothing is owed any more', async () => ((await inState('PENDING')) as unknown[]).length === 0);

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { postgresHere } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 async function demo(...words: string[]) {
@@ -14,7 +15,7 @@ async function demo(...words: string[]) {
   return { code, ...said };
 }
 
-t.test('a node dies in the middle of a charging session, and the path is walked to its end', async (t) => {
+t.test('a node dies in the middle of a charging session, and the path is walked to its end', atLength, async (t) => {
   const { code, out, err } = await demo();
   if (postgresHere === null) {
     t.equal(code, 1);

@@ -5,19 +5,21 @@
 
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { atLength, partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { skip, startNodes } from './nodes.ts';
+import { shortLease, skip, startNodes } from './nodes.ts';
 
-const kills = Number(process.env.HUB_CLUSTER_KILLS ?? 2);
-const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
+const kills = partOf(20);
+const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
 
 t.test('owners fail', { skip }, async (t) => {
-  const server = await startPostgres(t);
+  const server = await sharedPostgres();
 
   t.test(`the owner is killed under load, ${kills} times`, async (t) => {
-    const nodes = await startNodes(t, server, 'killed', { env });
+    const schema = newSchema('killed');
+    const nodes = await startNodes(t, server, schema, { env });
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'K');
     const pauses: number[] = [];
@@ -35,11 +37,12 @@ t.test('owners fail', { skip }, async (t) => {
     await goesOn(load);
     await load.stop();
     t.comment(`from each kill to the next acknowledged write: ${pauses.join(', ')} ms`);
-    await mustAddUp(t, server, 'killed', [load], emsp);
+    await mustAddUp(t, server, schema, [load], emsp);
   });
 
-  t.test('the owner stands still for longer than its lease', async (t) => {
-    const nodes = await startNodes(t, server, 'paused', { env });
+  t.test('the owner stands still for longer than its lease', atLength, async (t) => {
+    const schema = newSchema('paused');
+    const nodes = await startNodes(t, server, schema, { env });
     const { cpo, emsp } = await routedPair(t, nodes);
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
@@ -54,7 +57,7 @@ t.test('owners fail', { skip }, async (t) => {
     await load.stop();
     const isOwed = async () => {
       const [row] = await server.query<{ n: string }>(
-        `select count(*) as n from paused.events e where type = 'object.put' and cardinality(e."to") > 0`,
+        `select count(*) as n from ${schema}.events e where type = 'object.put' and cardinality(e."to") > 0`,
       );
       return (
         new Set(emsp.received.filter(({ method }) => method !== 'GET').map(({ body }) => body)).size < Number(row?.n)
@@ -80,6 +83,6 @@ t.test('owners fail', { skip }, async (t) => {
     const through = startLoad(owner.url, cpo, 'R');
     await goesOn(through);
     await through.stop();
-    await mustAddUp(t, server, 'paused', [late, load, through], emsp);
+    await mustAddUp(t, server, schema, [late, load, through], emsp);
   });
 });

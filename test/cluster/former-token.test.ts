@@ -3,19 +3,20 @@
 import { partnerFor } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { type Node, skip, startNodes } from './nodes.ts';
-import { partiesOn, shared, untilShared } from './shares.ts';
+import { type Node, shortLease, skip, startNodes } from './nodes.ts';
+import { partiesOn, untilShared } from './shares.ts';
 
 const credentials = '/2.2.1/credentials';
 
 t.test('both tokens of a rotation are found on every node until the new one is used [D73]', { skip }, async (t) => {
-  const server = await startPostgres(t);
-  const nodes = await startNodes(t, server, 'former', { env: { HUB_PROBE_INTERVAL_S: '1000000' }, more: shared });
+  const server = await sharedPostgres();
+  const schema = newSchema('former');
+  const nodes = await startNodes(t, server, schema, { env: { ...shortLease, HUB_PROBE_INTERVAL_S: '1000000' } });
   await untilShared(nodes);
   const [, dying] = nodes.all as [Node, Node];
-  const next = await partiesOn(server, 'former', dying);
+  const next = await partiesOn(server, schema, dying);
   const rotated = async () => {
     const partner = await partnerFor(t, nodes, { countryCode: 'NL', role: 'CPO', partyId: next() });
     const { json } = await ocpi(nodes, 'PUT', credentials, {
@@ -36,7 +37,7 @@ t.test('both tokens of a rotation are found on every node until the new one is u
   t.strictSame(await statuses(used.token), [200, 200], 'the new one');
   t.strictSame(await statuses(formerOf(used)), [401, 401], 'the former one, after the new one was used');
   await eventually('the first use is recorded', async () => {
-    const found = await server.query("select 1 from former.events where type = 'partner.tokenConfirmed'");
+    const found = await server.query(`select 1 from ${schema}.events where type = 'partner.tokenConfirmed'`);
     return found.length > 0;
   });
   await dying.hub.kill();

@@ -7,22 +7,23 @@ import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { Link } from '../support/link.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, oneOwner, roleOf, startNodes, unlessAsked } from './nodes.ts';
+import { adminToken, longer, oneOwner, roleOf, shortLease, startNodes } from './nodes.ts';
 
-const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
+const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
 /** A partner waits for so long, and less than a node waits for the answer of another one that is there. */
 const patienceMs = 45_000;
 
-t.test('links fail', { skip: unlessAsked }, async (t) => {
-  const server = await startPostgres(t);
+t.test('links fail', longer, async (t) => {
+  const server = await sharedPostgres();
 
   t.test('the link between the owner and the database stands still for longer than a lease', async (t) => {
     const link = await Link.to(t, server.port);
-    const slow = { HUB_STORE: server.url('late', oneOwner).replace(`:${server.port}`, `:${link.port}`) };
-    const nodes = await startNodes(t, server, 'late', { env, more: oneOwner, of: (_, i) => (i === 0 ? slow : {}) });
+    const schema = newSchema('late');
+    const slow = { HUB_STORE: server.url(schema, oneOwner).replace(`:${server.port}`, `:${link.port}`) };
+    const nodes = await startNodes(t, server, schema, { env, more: oneOwner, of: (_, i) => (i === 0 ? slow : {}) });
     const { cpo, emsp } = await routedPair(t, nodes);
     const [owner, other] = nodes.all;
     if (owner === undefined || other === undefined) throw new Error('two nodes');
@@ -37,24 +38,25 @@ t.test('links fail', { skip: unlessAsked }, async (t) => {
     await eventually('the other node is the owner', async () => (await roleOf(other)) === 'owner');
     t.not(await roleOf(owner), 'owner', 'the former one knows by its clock that it is not');
     await goesOn(load);
-    const [before] = await server.query<{ n: string }>('select count(*) as n from late.events');
+    const [before] = await server.query<{ n: string }>(`select count(*) as n from ${schema}.events`);
     link.deliver();
     await eventually('the former owner stands by', async () => (await roleOf(owner)) === 'standby');
     await eventually('and passes on', async () => (await fetch(`${owner.url}/readyz`)).status === 200);
     await goesOn(load);
     await Promise.all([late.stop(), load.stop()]);
-    const [shard] = await server.query<{ token: string }>('select token from late.shards where id = 0');
+    const [shard] = await server.query<{ token: string }>(`select token from ${schema}.shards where id = 0`);
     t.ok(Number(shard?.token) > 1, 'under a later token');
     const rows = await server.query<{ body: string }>(
-      'select body from late.events where body = any($1) and seq > $2',
+      `select body from ${schema}.events where body = any($1) and seq > $2`,
       [underWay, Number(before?.n)],
     );
     t.strictSame(rows, [], `of ${underWay.length} writes that were under way none came into the log late`);
-    await mustAddUp(t, server, 'late', [late, load], emsp);
+    await mustAddUp(t, server, schema, [late, load], emsp);
   });
 
   for (const how of ['cut', 'silent'] as const) {
     t.test(`the link between the nodes is ${how}, and both reach the database`, async (t) => {
+      const schema = newSchema(how);
       const links: Link[] = [];
       const of = async (port: number) => {
         const link = await Link.to(t, port);
@@ -62,7 +64,7 @@ t.test('links fail', { skip: unlessAsked }, async (t) => {
         return { HUB_NODE_URL: `http://127.0.0.1:${link.port}` };
       };
       // Longer than busy cores make a node stand still.
-      const nodes = await startNodes(t, server, how, { env: { ...env, HUB_LEASE_S: '20' }, more: oneOwner, of });
+      const nodes = await startNodes(t, server, schema, { env: { ...env, HUB_LEASE_S: '20' }, more: oneOwner, of });
       const { cpo, emsp } = await routedPair(t, nodes);
       const owner = await nodes.owner();
       const [standby] = await nodes.standbys();
@@ -94,9 +96,9 @@ t.test('links fail', { skip: unlessAsked }, async (t) => {
       await load.stop();
       const figures = await fetch(`${owner.url}/metrics`, { headers: { authorization: `Bearer ${adminToken}` } });
       t.match(await figures.text(), /^ocpi_hub_passed_on_total\{end="answered"\} 0$/m, 'the owner passed nothing on');
-      const [shard] = await server.query<{ token: string }>(`select token from ${how}.shards where id = 0`);
+      const [shard] = await server.query<{ token: string }>(`select token from ${schema}.shards where id = 0`);
       t.equal(Number(shard?.token), 1, 'nobody else became the owner');
-      await mustAddUp(t, server, how, [load], emsp);
+      await mustAddUp(t, server, schema, [load], emsp);
     });
   }
 });

@@ -9,19 +9,19 @@ import type { DeliveryView, EventPage, EventView, Page, RedrivePlan } from '../.
 import { tariffBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { goesOn, startLoad } from './load.ts';
-import { adminToken, type Node, type Nodes, skip, startNodes } from './nodes.ts';
-import { partiesOn, shared, untilOwned, untilShared } from './shares.ts';
+import { adminToken, longer, type Node, type Nodes, startNodes } from './nodes.ts';
+import { partiesOn, untilOwned, untilShared } from './shares.ts';
 
 type Hub = Pick<Nodes, 'url' | 'adminToken'>;
 
-t.test('lists over the parties of all shards', { skip }, async (t) => {
-  const server = await startPostgres(t);
+t.test('lists over the parties of all shards', longer, async (t) => {
+  const server = await sharedPostgres();
 
   t.test('are by time, page by page, and a range of the log is of one shard', async (t) => {
-    const nodes = await startNodes(t, server, 'lists', { count: 1, more: shared });
+    const nodes = await startNodes(t, server, newSchema('lists'), { count: 1 });
     await untilOwned(nodes.all[0] as Node, 256);
     const { cpos, emsps } = await partners(t, nodes);
     const following = follow(nodes, '--type object.put --follow --after 0');
@@ -89,10 +89,11 @@ t.test('lists over the parties of all shards', { skip }, async (t) => {
   });
 
   t.test('are followed while shards move', async (t) => {
-    const nodes = await startNodes(t, server, 'moving', { more: shared, env: { HUB_RATE_OTHER_PER_MIN: '1000000' } });
+    const schema = newSchema('moving');
+    const nodes = await startNodes(t, server, schema, { env: { HUB_RATE_OTHER_PER_MIN: '1000000' } });
     await untilShared(nodes);
     const [stays, leaves] = nodes.all as [Node, Node];
-    const [here, there] = [await partiesOn(server, 'moving', stays), await partiesOn(server, 'moving', leaves)];
+    const [here, there] = [await partiesOn(server, schema, stays), await partiesOn(server, schema, leaves)];
     const cpos: PlainPartner[] = [];
     for (const partyId of [here(), there()]) {
       cpos.push(await partnerFor(t, nodes, { countryCode: 'NL', role: 'CPO', partyId }));
@@ -125,7 +126,7 @@ t.test('lists over the parties of all shards', { skip }, async (t) => {
     let logged: number[] = [];
     await eventually('everything is read, each event once', async () => {
       const page = await look();
-      logged = await log(server, 'moving');
+      logged = await log(server, schema);
       return page?.next_cursor === null && page.items.length === 0 && seen.length >= logged.length;
     });
     t.ok(logged.length > 100, `${logged.length} events`);
@@ -195,7 +196,7 @@ async function pageAfter(hub: Hub, after: EventPage['last_seq']): Promise<EventP
   }
 }
 
-async function log(server: Awaited<ReturnType<typeof startPostgres>>, schema: string): Promise<number[]> {
+async function log(server: PostgresServer, schema: string): Promise<number[]> {
   const rows = await server.query<{ shard: number; seq: string }>(`select shard, seq from ${schema}.events`);
   return rows.map(({ shard, seq }) => shard * 2 ** 44 + Number(seq));
 }

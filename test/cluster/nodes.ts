@@ -3,24 +3,28 @@
  * each request to another node than the one before.
  */
 import { crc32 } from 'node:zlib';
+import { loadConfig } from '../../src/config.ts';
+import { startServing } from '../../src/main.ts';
 import { startBalancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, postgresHere } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 
 /** Why tests of several nodes cannot run here. */
 export const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
-/** How many shards the parties have: 256, or 1 where one node at a time has all of them. */
-export const shards = Number(process.env.HUB_CLUSTER_SHARDS ?? 256);
+/** A file whose scenarios are all left to the campaign. */
+export const longer = skip ? { skip } : atLength;
+/** Of the address of the database: parties are shared. */
+export const shared = '&shards=256';
 /** Of the address of the database: one node at a time has all parties. */
 export const oneOwner = '&shards=1';
-const isAsked = process.env.HUB_CLUSTER_TESTS === 'all';
-/** Seconds. A node that stands still for a while on a machine that has much else to do stays an owner; figures are of the default. */
-export const leaseS = isAsked ? 3 : 8;
-/** Of scenarios that take minutes together. */
-export const unlessAsked = skip || (isAsked ? false : 'takes long: npm run test:cluster');
+/** Seconds. Longer than any machine stands still: nothing moves unless a test moves it. */
+export const leaseS = 60;
+/** Where a node dies, and others have its shards when its lease has run out. */
+export const shortLease = { HUB_LEASE_S: '3' };
 
 export const adminToken = 'admin-token-of-the-cluster';
 export const clusterSecret = 'a secret of the nodes alone, 123456'.replaceAll(' ', '-');
@@ -51,6 +55,8 @@ export interface Nodes {
 interface NodesOptions {
   readonly count?: number;
   readonly env?: Record<string, string>;
+  /** In this process, for tests that end no node: a quarter of the work. */
+  readonly here?: true;
   /** Added to the query of the database's address. */
   readonly more?: string;
   /** Settings of one node, which listens on a port. */
@@ -63,15 +69,17 @@ export async function startNodes(
   schema: string,
   options: NodesOptions = {},
 ): Promise<Nodes> {
-  const { count = 2, env = {}, more = `&shards=${shards}`, of = () => ({}) } = options;
+  const { count = 2, env = {}, here, more = shared, of = () => ({}) } = options;
+  const start = here ? startHere : spawnNode;
   const ports = await Promise.all(Array.from({ length: count }, freePort));
   const { url, close } = await startBalancer(ports);
   t.teardown(close);
   const all: Node[] = [];
   for (const [i, port] of ports.entries()) {
     const own = { ...env, ...(await of(port, i)) };
-    all.push(await startNode(t, port, settingsOf(url, port, server.url(schema, more), own)));
+    all.push(await start(t, port, settingsOf(url, port, server.url(schema, more), own)));
   }
+  await nudge(all);
   const home = crc32('NL-CPO') % Number(new URLSearchParams(more).get('shards'));
   const nodes: Nodes = {
     ...{ url, adminToken, all },
@@ -114,7 +122,18 @@ export function settingsOf(
   };
 }
 
-async function startNode(t: Test, port: number, env: Record<string, string>): Promise<Node> {
+async function startHere(t: Test, port: number, env: Record<string, string>): Promise<Node> {
+  const config = loadConfig({ env: { HUB_PORT: `${port}`, HUB_LOG_LEVEL: 'silent', ...env }, flags: {} });
+  const { url, close } = await startServing(config);
+  t.teardown(close);
+  const never = () => {
+    throw new Error('it runs in the process of the test');
+  };
+  const hub = { url, adminToken, pid: process.pid, log: () => '', kill: never, stop: never };
+  return { port, url, hub, start: never };
+}
+
+async function spawnNode(t: Test, port: number, env: Record<string, string>): Promise<Node> {
   const start = async () => {
     const starting = spawnChildHub({ dataDir: '/nowhere', port, env });
     t.teardown(() => starting.kill());
@@ -129,6 +148,14 @@ async function startNode(t: Test, port: number, env: Record<string, string>): Pr
   return node;
 }
 
+/** Has nodes look at the database, and renew their leases, at once: as a peer does that has let shards go. */
+export async function nudge(nodes: readonly { readonly url: string }[]): Promise<void> {
+  const headers = { 'x-ocpi-hub-hop': clusterSecret };
+  const tell = ({ url }: { readonly url: string }) =>
+    fetch(`${url}/cluster/v1/back/none/0`, { method: 'POST', headers });
+  await Promise.allSettled(nodes.map(tell));
+}
+
 /** The node that has a shard, if one has. */
 export async function nodeOf(
   server: PostgresServer,
@@ -136,11 +163,12 @@ export async function nodeOf(
   nodes: readonly Node[],
   shard: number,
 ): Promise<Node | undefined> {
-  const [row] = await server.query<{ name: string }>(
-    `select n.name from ${schema}.shards s join ${schema}.nodes n on n.id = s.owner where s.id = $1`,
+  const [row] = await server.query<{ name: string; url: string }>(
+    `select n.name, n.url from ${schema}.shards s join ${schema}.nodes n on n.id = s.owner where s.id = $1`,
     [shard],
   );
-  return nodes.find(({ hub }) => row?.name.endsWith(`:${hub.pid}`));
+  // Of another start of the process there it is not.
+  return nodes.find(({ hub, url }) => row?.url === url && row.name.endsWith(`:${hub.pid}`));
 }
 
 /** The role of a node, from its own measures; null when it says nothing. */

@@ -6,20 +6,21 @@
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { adminToken, type Node, skip, startNodes } from './nodes.ts';
-import { partiesOn, shared, untilShared } from './shares.ts';
+import { partiesOn, untilShared } from './shares.ts';
 
 const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
 const shown = ({ method, path }: Received) => `${method} ${path.split('/ocpi/2.2.1')[1]}`;
 
 t.test('a CPO on one node and an eMSP on the other', { skip }, async (t) => {
-  const server = await startPostgres(t);
-  const nodes = await startNodes(t, server, 'owed', { env: { HUB_PROBE_INTERVAL_S: '1000000' }, more: shared });
+  const server = await sharedPostgres();
+  const schema = newSchema('owed');
+  const nodes = await startNodes(t, server, schema, { here: true, env: { HUB_PROBE_INTERVAL_S: '1000000' } });
   await untilShared(nodes);
   const [here, there] = nodes.all as [Node, Node];
-  const [ofCpo, ofEmsp] = [(await partiesOn(server, 'owed', here))(), (await partiesOn(server, 'owed', there))()];
+  const [ofCpo, ofEmsp] = [(await partiesOn(server, schema, here))(), (await partiesOn(server, schema, there))()];
   const cpo = await partnerFor(t, nodes, { role: 'CPO', countryCode: 'NL', partyId: ofCpo });
   let isKnown = true;
   const emsp = await partnerFor(t, nodes, {
@@ -55,7 +56,7 @@ t.test('a CPO on one node and an eMSP on the other', { skip }, async (t) => {
   isKnown = false;
   await push('PUT', `locations/NL/${ofCpo}/L2`, locationBody('L2', own));
   await eventually('it is noted that the location never arrived', async () => {
-    const found = await server.query("select 1 from owed.events where type = 'object.missed'");
+    const found = await server.query(`select 1 from ${schema}.events where type = 'object.missed'`);
     return found.length > 0;
   });
   isKnown = true;

@@ -8,7 +8,7 @@ import type { Fence } from '../../storage/contract.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { event, row } from '../storage/support.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { skip } from './nodes.ts';
 import { type StandIn, startOneNode } from './one-node.ts';
@@ -16,11 +16,12 @@ import { type StandIn, startOneNode } from './one-node.ts';
 const written = row('written by another node');
 
 t.test('a hub of a lease that was lost meanwhile answers nothing', { skip }, async (t) => {
-  const server = await startPostgres(t);
+  const server = await sharedPostgres();
 
   for (const moment of ['after', 'before'] as const) {
     t.test(`it is made ${moment} the lease is held again`, async (t) => {
-      const url = server.url(moment);
+      const schema = newSchema(moment);
+      const url = server.url(schema);
       /** Whether each hub found what another node wrote when it was made. */
       const found = new Map<StandIn, boolean>();
       let goOn = () => {};
@@ -40,8 +41,8 @@ t.test('a hub of a lease that was lost meanwhile answers nothing', { skip }, asy
       );
       await eventually('a hub has read', () => found.size === 1);
 
-      await server.query(`update ${moment}.nodes set expires = now() - interval '1 second' where name = 'first'`);
-      const other = await openPostgresStore({ url, node: 'other', sole: false, sticky: true });
+      await server.query(`update ${schema}.nodes set expires = now() - interval '1 second' where name = 'first'`);
+      const other = await openPostgresStore({ url, node: 'other', sole: false, sticky: true, ttlMs: 1000 });
       t.teardown(() => other.close());
       await eventually('another node has the lease', () => other.held(0) !== null);
       await other.append({ fence: other.held(0) as Fence, idem: 'other', events: [event()], puts: [written], due: [] });

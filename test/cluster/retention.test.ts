@@ -9,15 +9,15 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { adminToken, settingsOf, skip } from './nodes.ts';
-import { isShared, partiesOn, shared } from './shares.ts';
+import { adminToken, settingsOf, shared, skip } from './nodes.ts';
+import { partiesOn, untilShared } from './shares.ts';
 
 const keepDays = 30;
 const dayMs = 86_400_000;
-const schema = 'kept';
+const schema = newSchema('kept');
 
 async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock): Promise<ServingHub> {
   const port = await freePort();
@@ -29,11 +29,11 @@ async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock)
 }
 
 t.test('the log of shared parties is trimmed, and what is owed stays', { skip }, async (t) => {
-  const server = await startPostgres(t);
+  const server = await sharedPostgres();
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const first = await startNode(t, server, clock);
   const second = await startNode(t, server, clock);
-  await eventually('each node has its share', () => isShared([first, second]));
+  await untilShared({ all: [first, second] });
   const hub = { url: first.url, adminToken };
   const [one, two] = [await partiesOn(server, schema, first), await partiesOn(server, schema, second)];
   const scenes = await Promise.all(

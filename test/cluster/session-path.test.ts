@@ -10,15 +10,16 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-import { adminToken, clusterSecret, leaseS, oneOwner, roleOf, skip, startNodes } from './nodes.ts';
+import { adminToken, clusterSecret, leaseS, longer, oneOwner, roleOf, shortLease, skip, startNodes } from './nodes.ts';
 
 t.test('two nodes are one hub', { skip }, async (t) => {
-  const server = await startPostgres(t);
+  const server = await sharedPostgres();
 
-  t.test('the session path, each request through the other node than the one before', async (t) => {
-    const nodes = await startNodes(t, server, 'path');
+  t.test('the session path, each request through the other node than the one before', atLength, async (t) => {
+    const nodes = await startNodes(t, server, newSchema('path'));
     const context = await openPath({ hubUrl: nodes.url, adminToken, retryUntilAnswered: false });
     t.teardown(() => context.close());
     for (const step of sessionPath) await t.resolves(step.run(context), step.name);
@@ -29,7 +30,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
   });
 
   t.test('a node that is not the owner', async (t) => {
-    const nodes = await startNodes(t, server, 'standby', { more: oneOwner });
+    const nodes = await startNodes(t, server, newSchema('standby'), { here: true, more: oneOwner });
     const { cpo } = await routedPair(t, nodes);
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
@@ -150,11 +151,11 @@ t.test('two nodes are one hub', { skip }, async (t) => {
   });
 });
 
-t.test('a hub that is alone on a database', { skip }, async (t) => {
-  const server = await startPostgres(t);
+t.test('a hub that is alone on a database', longer, async (t) => {
+  const server = await sharedPostgres();
   const dataDir = directoryFor(t);
   const env = {
-    ...{ HUB_STORE: server.url('alone'), HUB_LEASE_S: `${leaseS}` },
+    ...{ HUB_STORE: server.url(newSchema('alone')), ...shortLease },
     ...{ HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-this-hub' },
   };
   const start = async () => {

@@ -6,40 +6,43 @@ import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { inspect } from '../console/inspected.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, type Node, type Nodes, nodeOf, skip, startNodes, unlessAsked } from './nodes.ts';
-import { partiesOn, shared, untilOwned, untilShared } from './shares.ts';
+import { adminToken, type Node, type Nodes, nodeOf, shortLease, skip, startNodes } from './nodes.ts';
+import { partiesOn, untilOwned, untilShared } from './shares.ts';
 
-const kills = Number(process.env.HUB_CLUSTER_KILLS ?? 1);
+const kills = 3;
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 /** A node that stands still for a while on a machine that has much else to do stays the owner. */
 const patient = { ...env, HUB_LEASE_S: '10' };
 
 t.test('nodes share the parties', { skip }, async (t) => {
-  const server = await startPostgres(t);
+  const server = await sharedPostgres();
 
-  t.test('one node has all of the shards', async (t) => {
-    const nodes = await startNodes(t, server, 'alone', { count: 1, more: shared });
+  t.test('one node has all of the shards', atLength, async (t) => {
+    const nodes = await startNodes(t, server, newSchema('alone'), { count: 1 });
     await walk(t, nodes, 'CPO', 'EMS');
     for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
   });
 
   t.test('the session path of a CPO and an eMSP of different nodes, each request through the other node', async (t) => {
-    const nodes = await startNodes(t, server, 'path', { env: patient, more: shared });
+    const schema = newSchema('path');
+    const nodes = await startNodes(t, server, schema, { env });
     await untilShared(nodes);
     const [first, second] = nodes.all as [Node, Node];
-    const [one, two] = [await partiesOn(server, 'path', first), await partiesOn(server, 'path', second)];
+    const [one, two] = [await partiesOn(server, schema, first), await partiesOn(server, schema, second)];
     await walk(t, nodes, one(), two());
     await walk(t, nodes, two(), one());
     for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
   });
 
-  t.test('each node shows the actors of all of them, as they change', async (t) => {
-    const nodes = await startNodes(t, server, 'watched', { more: shared, env: { HUB_CIRCUIT_OPEN_MS: '60000' } });
+  t.test('each node shows the actors of all of them, as they change', atLength, async (t) => {
+    const schema = newSchema('watched');
+    const nodes = await startNodes(t, server, schema, { env: { ...shortLease, HUB_CIRCUIT_OPEN_MS: '60000' } });
     await untilShared(nodes);
-    const partners = (await crossed(t, nodes, server, 'watched')).flatMap(({ cpo, emsp }) => [cpo.id, emsp.id]);
+    const partners = (await crossed(t, nodes, server, schema)).flatMap(({ cpo, emsp }) => [cpo.id, emsp.id]);
     for (const node of nodes.all) {
       const { actors, messages } = await inspect(t, { url: node.url, adminToken });
       await eventually('every partner and its courier is shown', async () =>
@@ -70,49 +73,55 @@ t.test('nodes share the parties', { skip }, async (t) => {
     });
   });
 
-  t.test('a node dies and comes back, and of the parties of the other one nothing is interrupted', async (t) => {
-    const nodes = await startNodes(t, server, 'moved', { env: patient, more: shared });
-    await untilShared(nodes);
-    // Readers of the inspector are with the node of the first shard.
-    const stays = (await nodeOf(server, 'moved', nodes.all, 0)) as Node;
-    const dies = nodes.all.find((node) => node !== stays) as Node;
-    const [here, there] = [await partiesOn(server, 'moved', stays), await partiesOn(server, 'moved', dies)];
-    const ours = await paired(t, nodes, here(), here());
-    const theirs = await paired(t, nodes, there(), there());
-    const { actors, messages, ended } = await inspect(t, { url: stays.url, adminToken });
-    const own = [ours.cpo.id, ours.emsp.id].flatMap((id) => [`partner:${id}`, `courier:${id}`]);
-    const others = [theirs.cpo.id, theirs.emsp.id].flatMap((id) => [`partner:${id}`, `courier:${id}`]);
-    await eventually('all are shown', async () => [...own, ...others].every((id) => actors.has(id)));
-    const load = startLoad(stays.url, ours.cpo, 'O', ours.emsp);
-    await goesOn(load);
-    await dies.hub.kill();
-    await untilOwned(stays, 256);
-    const moved = startLoad(stays.url, theirs.cpo, 'T', theirs.emsp);
-    for (const one of [load, moved]) await goesOn(one);
-    const gone = messages.filter(({ sessionId, supervision }) => {
-      return own.includes(sessionId) && (supervision?.state === 'ended' || (supervision?.restarts ?? 0) > 0);
-    });
-    t.strictSame(gone, [], 'no actor of a party that stayed ended or was restarted');
-    await dies.start();
-    await untilShared(nodes);
-    for (const one of [load, moved]) await goesOn(one);
-    for (const one of [load, moved]) await one.stop();
-    t.strictSame(
-      load.failed(),
-      [],
-      `none of ${load.writes.length} requests of a party of the node that remained was refused`,
-    );
-    t.strictSame(moved.failed(), [], `none of ${moved.writes.length} of one whose shard came there`);
-    t.equal(ended(), null, 'whoever watches was not cut off');
-    await eventually('those of the node that died are shown', async () => others.every((id) => actors.has(id)));
-    for (const { emsp } of [ours, theirs]) await mustAddUp(t, server, 'moved', [load, moved], emsp);
-  });
+  t.test(
+    'a node dies and comes back, and of the parties of the other one nothing is interrupted',
+    atLength,
+    async (t) => {
+      const schema = newSchema('moved');
+      const nodes = await startNodes(t, server, schema, { env: patient });
+      await untilShared(nodes);
+      // Readers of the inspector are with the node of the first shard.
+      const stays = (await nodeOf(server, schema, nodes.all, 0)) as Node;
+      const dies = nodes.all.find((node) => node !== stays) as Node;
+      const [here, there] = [await partiesOn(server, schema, stays), await partiesOn(server, schema, dies)];
+      const ours = await paired(t, nodes, here(), here());
+      const theirs = await paired(t, nodes, there(), there());
+      const { actors, messages, ended } = await inspect(t, { url: stays.url, adminToken });
+      const own = [ours.cpo.id, ours.emsp.id].flatMap((id) => [`partner:${id}`, `courier:${id}`]);
+      const others = [theirs.cpo.id, theirs.emsp.id].flatMap((id) => [`partner:${id}`, `courier:${id}`]);
+      await eventually('all are shown', async () => [...own, ...others].every((id) => actors.has(id)));
+      const load = startLoad(stays.url, ours.cpo, 'O', ours.emsp);
+      await goesOn(load);
+      await dies.hub.kill();
+      await untilOwned(stays, 256);
+      const moved = startLoad(stays.url, theirs.cpo, 'T', theirs.emsp);
+      for (const one of [load, moved]) await goesOn(one);
+      const gone = messages.filter(({ sessionId, supervision }) => {
+        return own.includes(sessionId) && (supervision?.state === 'ended' || (supervision?.restarts ?? 0) > 0);
+      });
+      t.strictSame(gone, [], 'no actor of a party that stayed ended or was restarted');
+      await dies.start();
+      await untilShared(nodes);
+      for (const one of [load, moved]) await goesOn(one);
+      for (const one of [load, moved]) await one.stop();
+      t.strictSame(
+        load.failed(),
+        [],
+        `none of ${load.writes.length} requests of a party of the node that remained was refused`,
+      );
+      t.strictSame(moved.failed(), [], `none of ${moved.writes.length} of one whose shard came there`);
+      t.equal(ended(), null, 'whoever watches was not cut off');
+      await eventually('those of the node that died are shown', async () => others.every((id) => actors.has(id)));
+      for (const { emsp } of [ours, theirs]) await mustAddUp(t, server, schema, [load, moved], emsp);
+    },
+  );
 
-  t.test('every node is restarted in turn, and no request fails', { skip: unlessAsked }, async (t) => {
-    const told = { ...patient, HUB_LOG_LEVEL: 'info' };
-    const nodes = await startNodes(t, server, 'rolling', { count: 3, env: told, more: shared });
+  t.test('every node is restarted in turn, and no request fails', atLength, async (t) => {
+    const told = { ...env, HUB_LOG_LEVEL: 'info' };
+    const schema = newSchema('rolling');
+    const nodes = await startNodes(t, server, schema, { count: 3, env: told });
     await untilShared(nodes);
-    const pairs = await crossed(t, nodes, server, 'rolling');
+    const pairs = await crossed(t, nodes, server, schema);
     const loads = pairs.map(({ cpo, emsp }, i) => startLoad(nodes.url, cpo, `R${i}`, emsp));
     for (const load of loads) await goesOn(load);
     const logs: string[] = [];
@@ -131,13 +140,14 @@ t.test('nodes share the parties', { skip }, async (t) => {
     for (const load of loads) t.strictSame(load.failed(), [], `none of ${load.writes.length} requests failed`);
     const { items } = await admin(nodes, 'GET', '/events?limit=100&order=newest');
     t.equal(new Set((items as { seq: number }[]).map(({ seq }) => seq)).size, 100, 'the log is read over all shards');
-    for (const { emsp } of pairs) await mustAddUp(t, server, 'rolling', loads, emsp);
+    for (const { emsp } of pairs) await mustAddUp(t, server, schema, loads, emsp);
   });
 
-  t.test(`a node is killed under load, ${kills} times`, { skip: unlessAsked }, async (t) => {
-    const nodes = await startNodes(t, server, 'killed', { env, more: shared });
+  t.test(`a node is killed under load, ${kills} times`, atLength, async (t) => {
+    const schema = newSchema('killed');
+    const nodes = await startNodes(t, server, schema, { env: { ...env, ...shortLease } });
     await untilShared(nodes);
-    const pairs = await crossed(t, nodes, server, 'killed');
+    const pairs = await crossed(t, nodes, server, schema);
     const loads = pairs.map(({ cpo, emsp }, i) => startLoad(nodes.url, cpo, `K${i}`, emsp));
     const pauses: number[] = [];
     for (let i = 0; i < kills; i += 1) {
@@ -155,7 +165,7 @@ t.test('nodes share the parties', { skip }, async (t) => {
     for (const load of loads) await goesOn(load);
     for (const load of loads) await load.stop();
     t.comment(`from each kill to the next acknowledged write of every party: ${pauses.join(', ')} ms`);
-    for (const { emsp } of pairs) await mustAddUp(t, server, 'killed', loads, emsp);
+    for (const { emsp } of pairs) await mustAddUp(t, server, schema, loads, emsp);
   });
 });
 

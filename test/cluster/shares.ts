@@ -4,15 +4,18 @@
 import { crc32 } from 'node:zlib';
 import { admin, eventually } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';
-import { adminToken, type Node, type Nodes } from './nodes.ts';
+import { adminToken, type Node, nudge } from './nodes.ts';
 
 const all = 256;
-/** Of the address of the database: parties are shared. */
-export const shared = `&shards=${all}`;
 
 /** Resolves when each of the nodes has its share and answers. */
-export async function untilShared(nodes: Nodes): Promise<void> {
-  await eventually('each node has its share', () => isShared(nodes.all));
+export async function untilShared(nodes: { readonly all: readonly { readonly url: string }[] }): Promise<void> {
+  await eventually('each node has its share', async () => {
+    await nudge(nodes.all);
+    // Shards move meanwhile.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    return isShared(nodes.all);
+  });
 }
 
 /** Whether each of these nodes has its share, knows it of the others, and answers: nothing moves any more. */

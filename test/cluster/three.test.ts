@@ -6,19 +6,19 @@
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
-import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, type Nodes, skip, startNodes, unlessAsked } from './nodes.ts';
-import { partiesOn, shared, untilShared } from './shares.ts';
+import { adminToken, longer, type Nodes, shortLease, startNodes } from './nodes.ts';
+import { partiesOn, untilShared } from './shares.ts';
 
-const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
-/** By default one node is killed, and not started again. */
-const kills = unlessAsked === false ? Number(process.env.HUB_CLUSTER_KILLS ?? 3) : 1;
+const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
+const kills = 6;
+const schema = newSchema('three');
 
-t.test('three nodes share the parties', { skip }, async (t) => {
-  const server = await startPostgres(t, 'max_connections = 200');
-  const nodes = await startNodes(t, server, 'three', { count: 3, env, more: shared });
+t.test('three nodes share the parties', longer, async (t) => {
+  const server = await sharedPostgres();
+  const nodes = await startNodes(t, server, schema, { count: 3, env });
   await untilShared(nodes);
 
   t.test('the session path of a CPO and an eMSP, each request through another node', async (t) => {
@@ -56,13 +56,13 @@ t.test('three nodes share the parties', { skip }, async (t) => {
     for (const load of loads) await goesOn(load, 20);
     for (const load of loads) await load.stop();
     t.comment(`from each kill to the next acknowledged write of every party: ${pauses.join(', ')} ms`);
-    for (const { emsp } of pairs) await mustAddUp(t, server, 'three', loads, emsp);
+    for (const { emsp } of pairs) await mustAddUp(t, server, schema, loads, emsp);
   });
 });
 
 /** For each node, what gives the next party that lives there. */
 const namesOn = (nodes: Nodes, server: PostgresServer) =>
-  Promise.all(nodes.all.map((node) => partiesOn(server, 'three', node)));
+  Promise.all(nodes.all.map((node) => partiesOn(server, schema, node)));
 
 /** A CPO on each node, and its eMSP on the next one. */
 async function aroundTheNodes(t: Test, nodes: Nodes, server: PostgresServer) {

@@ -11,8 +11,8 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { browserProtocols, path } from '../console/inspected.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
-import { t } from '../support/tap.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
 import { adminToken, oneOwner, settingsOf, skip } from './nodes.ts';
 
@@ -43,7 +43,7 @@ const party = (party_id: string) => ({
 });
 
 t.test('nodes that speak TLS with each other', { skip }, async (t) => {
-  const server = await startPostgres(t);
+  const server = await sharedPostgres();
   const files = t.testdir({
     'one.pem': testCert,
     'one.key': testKey,
@@ -52,8 +52,9 @@ t.test('nodes that speak TLS with each other', { skip }, async (t) => {
     'both.pem': ca.join(''),
   });
 
+  const schema = newSchema('tls');
   /** A node that shows one certificate and trusts those of a file. */
-  const start = async (schema: string, shows: string, trusts: string) => {
+  const start = async (t: Test, shows: string, trusts: string) => {
     const port = await freePort();
     const url = `https://127.0.0.1:${port}`;
     const hub = await startChildHub({
@@ -67,11 +68,11 @@ t.test('nodes that speak TLS with each other', { skip }, async (t) => {
     t.teardown(() => hub.kill());
     return hub;
   };
+  const owner = await start(t, 'one', 'both.pem');
+  await eventually('it is the owner', () => isOwner(owner));
 
   t.test('what a standby is asked is answered by the owner', async (t) => {
-    const owner = await start('trusted', 'one', 'both.pem');
-    await eventually('it is the owner', () => isOwner(owner));
-    const standby = await start('trusted', 'other', 'both.pem');
+    const standby = await start(t, 'other', 'both.pem');
     t.equal((await ask(standby, 'POST', '/admin/v1/parties', party('AAA'))).status, 201);
     t.match((await ask(owner, 'GET', '/admin/v1/parties/NL-AAA')).text, /NL-AAA/);
     const address = `${standby.url.replace('https', 'wss')}${path}`;
@@ -83,13 +84,11 @@ t.test('nodes that speak TLS with each other', { skip }, async (t) => {
   });
 
   t.test('nothing is passed to a node that is not trusted', async (t) => {
-    const owner = await start('doubted', 'one', 'both.pem');
-    await eventually('it is the owner', () => isOwner(owner));
-    const standby = await start('doubted', 'other', 'other.pem');
+    const standby = await start(t, 'other', 'other.pem');
     await eventually('it was refused on the way', async () => {
-      const { status } = await ask(standby, 'POST', '/admin/v1/parties', party('AAA'));
+      const { status } = await ask(standby, 'POST', '/admin/v1/parties', party('BBB'));
       return status === 503 && /a request could not be passed on.*self-signed certificate/s.test(standby.log());
     });
-    t.equal((await ask(owner, 'GET', '/admin/v1/parties/NL-AAA')).status, 404, 'nothing came there');
+    t.equal((await ask(owner, 'GET', '/admin/v1/parties/NL-BBB')).status, 404, 'nothing came there');
   });
 });

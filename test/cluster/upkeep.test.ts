@@ -6,30 +6,21 @@
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres, startPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import {
-  adminToken,
-  clusterSecret,
-  type Node,
-  oneOwner,
-  roleOf,
-  shards,
-  skip,
-  startNodes,
-  unlessAsked,
-} from './nodes.ts';
+import { adminToken, clusterSecret, type Node, oneOwner, roleOf, shortLease, skip, startNodes } from './nodes.ts';
 import { untilShared } from './shares.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 
 t.test('upkeep', { skip }, async (t) => {
-  const server = await startPostgres(t);
-
   t.test('every node is restarted in turn, and no request fails', async (t) => {
-    const nodes = await startNodes(t, server, 'rolling', { env });
-    if (shards > 1) await untilShared(nodes);
+    const server = await sharedPostgres();
+    const schema = newSchema('rolling');
+    const nodes = await startNodes(t, server, schema, { env });
+    await untilShared(nodes);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'R');
     await goesOn(load);
@@ -37,16 +28,17 @@ t.test('upkeep', { skip }, async (t) => {
       t.equal(await node.hub.stop(), 0, 'it ends in good order');
       await goesOn(load);
       await node.start();
-      if (shards > 1) await untilShared(nodes);
+      await untilShared(nodes);
       await goesOn(load);
     }
     await load.stop();
     t.strictSame(load.failed(), [], `none of ${load.writes.length} requests failed`);
-    await mustAddUp(t, server, 'rolling', [load], emsp);
+    await mustAddUp(t, server, schema, [load], emsp);
   });
 
-  t.test('the database goes away and comes back', async (t) => {
-    const nodes = await startNodes(t, server, 'away', { env });
+  t.test('the database goes away and comes back', atLength, async (t) => {
+    const server = await startPostgres(t);
+    const nodes = await startNodes(t, server, 'away', { env: { ...env, ...shortLease } });
     const { cpo, emsp } = await routedPair(t, nodes, {
       emsp: ({ path }) => (path.includes('/authorize') ? { body: { allowed: 'ALLOWED' } } : {}),
     });
@@ -54,7 +46,7 @@ t.test('upkeep', { skip }, async (t) => {
     const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
     const load = startLoad(nodes.url, cpo, 'D');
     // What is between two nodes when the database goes is answered by none of them.
-    if (shards > 1) await untilShared(nodes);
+    await untilShared(nodes);
     await goesOn(load);
     await server.stop();
     const refusals = () => load.failed().filter(({ status }) => status === 503).length;
@@ -101,8 +93,9 @@ t.test('upkeep', { skip }, async (t) => {
     await mustAddUp(t, server, 'away', [load], emsp);
   });
 
-  t.test('an isolated node answers from memory for a minute and no longer', { skip: unlessAsked }, async (t) => {
-    const nodes = await startNodes(t, server, 'minute', { count: 1, env });
+  t.test('an isolated node answers from memory for a minute and no longer', atLength, async (t) => {
+    const server = await startPostgres(t);
+    const nodes = await startNodes(t, server, 'minute', { count: 1, env: { ...env, ...shortLease } });
     const [node] = nodes.all as [Node];
     const { cpo, emsp } = await routedPair(t, nodes);
     const versions = async () => (await cpo.call('GET', '/versions')).status;
@@ -117,15 +110,17 @@ t.test('upkeep', { skip }, async (t) => {
     await eventually('what is new is forwarded', () => emsp.received.some(({ path }) => path.endsWith('/BACK')));
   });
 
-  t.test('a standby without an owner', async (t) => {
-    const nodes = await startNodes(t, server, 'ownerless', { env, more: oneOwner });
+  t.test('a standby without an owner', atLength, async (t) => {
+    const server = await sharedPostgres();
+    const schema = newSchema('ownerless');
+    const nodes = await startNodes(t, server, schema, { env: { ...env, ...shortLease }, more: oneOwner });
     const { cpo } = await routedPair(t, nodes);
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
     if (standby === undefined) throw new Error('no standby');
     // Its lease stands for an hour, so that nobody becomes the owner.
     process.kill(owner.hub.pid, 'SIGSTOP');
-    await server.query(`update ownerless.nodes set expires = clock_timestamp() + interval '1 hour' where url = $1`, [
+    await server.query(`update ${schema}.nodes set expires = clock_timestamp() + interval '1 hour' where url = $1`, [
       owner.url,
     ]);
     await owner.hub.kill();
@@ -149,7 +144,7 @@ t.test('upkeep', { skip }, async (t) => {
       'but says who is there',
     );
     t.equal((await ask('/ocpi/versions', { 'x-ocpi-hub-hop': clusterSecret })).status, 503);
-    await server.query(`update ownerless.nodes set expires = clock_timestamp() where url = $1`, [owner.url]);
+    await server.query(`update ${schema}.nodes set expires = clock_timestamp() where url = $1`, [owner.url]);
     await eventually('it becomes the owner', async () => (await ask('/readyz')).status === 200);
   });
 });

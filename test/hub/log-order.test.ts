@@ -8,7 +8,7 @@ import type { EventPage, EventRange } from '../../src/hub/operator.ts';
 import type { NewEvent, Range, Shard, Store } from '../../storage/contract.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { event } from '../storage/support.ts';
-import { postgresHere, startPostgres } from '../support/postgres.ts';
+import { newSchema, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 
 interface Scene {
@@ -19,14 +19,12 @@ interface Scene {
   readonly asked: () => { readonly reads: number; readonly events: number };
 }
 
-const server = postgresHere === null ? null : await startPostgres(t);
+const server = postgresHere === null ? null : await sharedPostgres();
 const skip = server === null && 'no PostgreSQL server is installed here';
 const instant = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString();
-let scenes = 0;
 
 async function scene(t: Test): Promise<Scene> {
-  scenes += 1;
-  const url = server?.url(`merged_${scenes}`, '&shards=256') ?? '';
+  const url = server?.url(newSchema('merged'), '&shards=256') ?? '';
   const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
   t.teardown(() => store.close());
   let [reads, events, commits] = [0, 0, 0];

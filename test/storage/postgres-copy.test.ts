@@ -1,5 +1,5 @@
 /** Backups of a PostgreSQL store, and the way from the embedded store into a database: nothing is lost, and no byte changes. */
-import { existsSync } from 'node:fs';
+import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Store } from '../../storage/contract.ts';
 import { copyToPostgres } from '../../storage/copy.ts';
@@ -7,7 +7,7 @@ import { openLevelStore } from '../../storage/level-store.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { restoreBackup, verifyStore } from '../../storage/restore.ts';
 import { directoryFor } from '../support/directory.ts';
-import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { append, collect, event, gone, row, trimAll } from './support.ts';
 import { backupSuite } from './trim-suite.ts';
@@ -32,8 +32,18 @@ async function everything(store: Store): Promise<unknown> {
   };
 }
 
-/** An embedded store with something of everything, closed; resolves with what it holds. */
-async function embedded(directory: string): Promise<unknown> {
+let made: Promise<{ readonly directory: string; readonly held: unknown }> | null = null;
+
+/** An embedded store with something of everything, closed; resolves with what it holds. It is made once, and copied. */
+async function embedded(target: string): Promise<unknown> {
+  const source = directoryFor(t);
+  made ??= make(source).then((held) => ({ directory: source, held }));
+  const { directory, held } = await made;
+  cpSync(directory, target, { recursive: true });
+  return held;
+}
+
+async function make(directory: string): Promise<unknown> {
   const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
   const bodies = ['{ "a" : 1.0 }', '', null, 'é😀\n', 'x\0y\x01z\x010', 'long '.repeat(5000)];
   for (let i = 0; i < 240; i += 1) {
@@ -68,8 +78,7 @@ async function embedded(directory: string): Promise<unknown> {
 }
 
 function suite(server: PostgresServer): void {
-  let schemas = 0;
-  const fresh = (): string => server.url(`copy_${++schemas}`);
+  const fresh = (): string => server.url(newSchema('copy'));
   const urls = new Map<string, string>();
 
   // A place that holds a backup is a store again when the backup was copied into the database.
@@ -148,4 +157,4 @@ function suite(server: PostgresServer): void {
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await startPostgres(t));
+else suite(await sharedPostgres());

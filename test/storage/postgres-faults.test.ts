@@ -233,12 +233,13 @@ function suite(server: PostgresServer): void {
   t.test(
     'a server that is stopped and started: refused in words meanwhile, and on it goes without a restart',
     async (t) => {
-      const store = await opened(t, server);
+      const store = await opened(t, server, { ttlMs: 3000 });
       const heard: string[] = [];
       store.onHealth(({ state }) => heard.push(state));
-      for (let i = 0; i < 5; i += 1) await append(store, { events: [event({ stream: `${i}` })] });
+      await until(() => store.held(0) !== null);
       const fence = store.held(0);
       if (fence === null) throw new Error('no fence');
+      await Promise.all([1, 2, 3, 4, 5].map((i) => append(store, { events: [event({ stream: `${i}` })] })));
       await server.stop();
       await until(() => store.health().state === 'failed');
       await until(() =>

@@ -2,8 +2,8 @@
 
 import type { FollowQuery } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
-import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
-import { t } from '../support/tap.ts';
+import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
 import { event } from './support.ts';
 
 /** Two shards with events by turns: in each the third is owed to A, the fourth to B, the fifth is of a route. */
@@ -31,11 +31,18 @@ function suite(server: PostgresServer): void {
     ...fields,
   });
 
+  /** The only node of a schema with all shards. */
+  const only = async (t: Test, schema: string) => {
+    const store = await openPostgresStore({ url: server.url(schema, '&shards=256'), node: 'test', ttlMs: 60_000 });
+    t.teardown(() => store.close());
+    return store;
+  };
+
   t.test('the heads of all shards are those of the database, whoever wrote them', async (t) => {
-    const writer = await openPostgresStore({ url: server.url('heads', '&shards=256'), node: 'writer', ttlMs: 60_000 });
-    t.teardown(() => writer.close());
+    const schema = newSchema('heads');
+    const writer = await only(t, schema);
     const reader = await openPostgresStore({
-      ...{ url: server.url('heads', '&shards=256'), node: 'reader', nodeUrl: 'http://reader' },
+      ...{ url: server.url(schema, '&shards=256'), node: 'reader', nodeUrl: 'http://reader' },
       ...{ sole: false, sticky: true },
     });
     t.teardown(() => reader.close());
@@ -52,8 +59,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('followed is what is owed to the receivers, or of a type that begins so, by shard and in order', async (t) => {
-    const store = await openPostgresStore({ url: server.url('follow', '&shards=256'), node: 'test', ttlMs: 60_000 });
-    t.teardown(() => store.close());
+    const store = await only(t, newSchema('follow'));
     await filled(store, [mine, theirs]);
     const streams = async (fields: Partial<FollowQuery>) =>
       (await store.follow(query(fields))).map(({ stream }) => stream);
@@ -73,8 +79,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('it is cut in each shard by number and by the characters of bodies; at least one comes', async (t) => {
-    const store = await openPostgresStore({ url: server.url('cut', '&shards=256'), node: 'test', ttlMs: 60_000 });
-    t.teardown(() => store.close());
+    const store = await only(t, newSchema('cut'));
     await filled(store, [mine, theirs]);
     const to = ['A', 'B', 'C'];
     const counts = async (fields: Partial<FollowQuery>) => {
@@ -89,8 +94,8 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('stretches of several shards come in one answer, and a hole in one is damage', async (t) => {
-    const store = await openPostgresStore({ url: server.url('ranges', '&shards=256'), node: 'test', ttlMs: 60_000 });
-    t.teardown(() => store.close());
+    const schema = newSchema('ranges');
+    const store = await only(t, schema);
     await filled(store, [mine, theirs]);
     const ranges = [
       { shard: theirs, after: 4, upTo: 9 },
@@ -99,16 +104,15 @@ function suite(server: PostgresServer): void {
     ];
     const places = (await store.ranges(ranges)).map(({ stream, body }) => `${stream} ${body}`);
     t.strictSame(places, ['3/2 null', '3/3 null', '7/1 null', '7/5 null', '7/6 null']);
-    await server.query('delete from ranges.events where shard = $1 and seq = 5', [theirs]);
+    await server.query(`delete from ${schema}.events where shard = $1 and seq = 5`, [theirs]);
     t.equal((await store.ranges([{ shard: theirs, after: 0, upTo: 4 }])).length, 4);
     await t.rejects(store.ranges(ranges), { name: 'Damaged' });
-    await server.query('delete from ranges.events where shard = $1', [theirs]);
+    await server.query(`delete from ${schema}.events where shard = $1`, [theirs]);
     await t.rejects(store.ranges([{ shard: theirs, after: 0, upTo: 4 }]), { name: 'Damaged' }, 'also of all of it');
   });
 
   t.test('open rows of several receivers come from all shards; what was delivered does not', async (t) => {
-    const store = await openPostgresStore({ url: server.url('rows', '&shards=256'), node: 'test', ttlMs: 60_000 });
-    t.teardown(() => store.close());
+    const store = await only(t, newSchema('rows'));
     await filled(store, [mine, theirs]);
     for (const shard of [mine, theirs]) {
       const fence = store.held(shard);
@@ -134,4 +138,4 @@ function suite(server: PostgresServer): void {
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await startPostgres(t));
+else suite(await sharedPostgres());

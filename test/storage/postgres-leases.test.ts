@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Fence, Fenced } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
-import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, until } from './support.ts';
 
@@ -13,8 +13,8 @@ const ttlMs = 1500;
 const shards = Array.from({ length: 256 }, (_, shard) => shard);
 
 /** A node in a process of its own, with all that it said. */
-async function startNode(t: Test, url: string, name: string) {
-  const words = [...process.execArgv, CHILD, url, name, `${ttlMs}`];
+async function startNode(t: Test, url: string, name: string, ttl = ttlMs) {
+  const words = [...process.execArgv, CHILD, url, name, `${ttl}`];
   const child = spawn(process.execPath, words, { stdio: ['pipe', 'pipe', 'inherit'] });
   const said: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => said.push(line));
@@ -27,6 +27,9 @@ async function startNode(t: Test, url: string, name: string) {
   const lines = (word: string) => said.filter((line) => line.startsWith(`${word} `)).map((line) => line.split(' '));
   return {
     ...{ child, said, lines, end },
+    /** It renews and looks at once. */
+    poke: () => void child.stdin.write('\n'),
+    held: () => lines('gained').length - lines('lost').length,
     /** [shard, seq, stream] of what was acknowledged. */
     acknowledged: () =>
       lines('ack').map(([, shard, seq, ...stream]) => [Number(shard), Number(seq), stream.join(' ')] as const),
@@ -61,7 +64,7 @@ async function mustBeWhole(t: Test, store: PostgresStore, nodes: readonly Node[]
 
 function suite(server: PostgresServer): void {
   t.test('a node that joins gets its share, one that leaves hands it over; each shard has one owner', async (t) => {
-    const url = server.url('joining');
+    const url = server.url(newSchema('joining'));
     const a = await openNode(t, url, 'a', 30_000);
     await holdsAll(a);
     const b = await openNode(t, url, 'b', 30_000);
@@ -94,7 +97,8 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('[S4] a late append of a node whose shards were taken is Fenced and writes nothing', async (t) => {
-    const url = server.url('late');
+    const schema = newSchema('late');
+    const url = server.url(schema);
     const a = await openPostgresStore({ url, node: 'a', sole: false, ttlMs: 600_000 });
     t.teardown(() => a.close());
     await holdsAll(a);
@@ -102,7 +106,7 @@ function suite(server: PostgresServer): void {
     if (fence === null) throw new Error('no fence');
     await a.append({ fence, idem: 'first', events: [event()] });
     // As if it had stood still for longer than its lease.
-    await server.query("update late.nodes set expires = now() - interval '1 second' where name = 'a'");
+    await server.query(`update ${schema}.nodes set expires = now() - interval '1 second' where name = 'a'`);
     const b = await openNode(t, url, 'b');
     await holdsAll(b);
     const waiting = [1, 2, 3].map((n) => a.append({ fence, idem: `late ${n}`, events: [event()] }));
@@ -120,13 +124,18 @@ function suite(server: PostgresServer): void {
   t.test(
     'a node that is killed under load: another one gains its shards and all that it was told is there',
     async (t) => {
-      const url = server.url('killed');
-      const dying = await startNode(t, url, 'dying');
+      const schema = newSchema('killed');
+      const url = server.url(schema);
+      const dying = await startNode(t, url, 'dying', 600_000);
       const store = await openNode(t, url, 'survivor');
-      await until(() => heldBy(store).length > 80 && dying.acknowledged().length > 50);
+      await until(() => {
+        dying.poke();
+        return heldBy(store).length > 80 && dying.acknowledged().length > 50;
+      });
       const before = store.gains.length;
       dying.child.kill('SIGKILL');
       await dying.end;
+      await server.query(`update ${schema}.nodes set expires = now() where name = 'dying'`);
       await holdsAll(store);
       const taken = store.gains.slice(before);
       t.ok(taken.length > 80 && taken.every(({ token }) => token > 1), `${taken.length} gained`);
@@ -143,14 +152,13 @@ function suite(server: PostgresServer): void {
   t.test(
     'a node that stood still acts no more when it wakes: it is refused, and takes its part again later',
     async (t) => {
-      const url = server.url('stopped');
+      const url = server.url(newSchema('stopped'));
       const sleeper = await startNode(t, url, 'sleeper');
       const other = await startNode(t, url, 'other');
-      await until(() => sleeper.acknowledged().length > 50 && other.acknowledged().length > 50);
+      await until(() => [sleeper, other].every((node) => node.held() > 80 && node.acknowledged().length > 50));
       sleeper.child.kill('SIGSTOP');
       const told = sleeper.said.length;
-      const gained = other.lines('gained').length;
-      await until(() => other.lines('gained').length + gained > shards.length);
+      await until(() => other.held() === shards.length);
       await until(() => new Set(other.acknowledged().map(([shard]) => shard)).size === 16);
       sleeper.child.kill('SIGCONT');
       await until(() => sleeper.said.slice(told).some((line) => line.startsWith('lost ')));
@@ -166,9 +174,9 @@ function suite(server: PostgresServer): void {
   t.test(
     'a node that is to be the only one does not begin beside another, and waits for one that was killed',
     async (t) => {
-      const url = server.url('alone');
+      const url = server.url(newSchema('alone'));
       const first = await openPostgresStore({ url, node: 'first', nodeUrl: 'http://first', ttlMs: 60_000 });
-      const second = openPostgresStore({ url, node: 'second', ttlMs });
+      const second = openPostgresStore({ url, node: 'second', ttlMs: 300 });
       await t.rejects(second, {
         name: 'StoreUnavailable',
         message: /is in use by another hub: first at http:\/\/first/,
@@ -188,4 +196,4 @@ function suite(server: PostgresServer): void {
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await startPostgres(t));
+else suite(await sharedPostgres());

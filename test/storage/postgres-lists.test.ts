@@ -6,10 +6,12 @@ import fc from 'fast-check';
 import type { ListQuery, Put } from '../../storage/contract.ts';
 import { OrderIndex, placeOf } from '../../storage/order-index.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
-import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, gone, row, trim } from './support.ts';
 
+const histories = partOf(200);
 const shelves = ['S1', 'S2', '😀', '\uffff'];
 /** Few hours, so that bounds and pages fall within one and between two; and some that are no instants at all. */
 const upd = fc.oneof(
@@ -52,10 +54,9 @@ const history = fc.record({
 
 function suite(server: PostgresServer): void {
   t.test('every page and every count is that of the order in memory', async (t) => {
-    let schemas = 0;
     let pages = 0;
     const property = fc.asyncProperty(history, async ({ commits, queries, trimmed }) => {
-      const store = await openPostgresStore({ url: server.url(`lists_${++schemas}`), node: 'test', ttlMs: 60_000 });
+      const store = await openPostgresStore({ url: server.url(newSchema('lists')), node: 'test', ttlMs: 60_000 });
       try {
         const order = new OrderIndex();
         const writtenAt = new Map<string, number>();
@@ -88,10 +89,10 @@ function suite(server: PostgresServer): void {
         await store.close();
       }
     });
-    await fc.assert(property, { numRuns: 40, endOnFailure: true });
-    t.ok(pages >= 40 * 20, `${pages} pages`);
+    await fc.assert(property, { numRuns: histories, endOnFailure: true });
+    t.ok(pages >= histories * 20, `${pages} pages`);
   });
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await startPostgres(t));
+else suite(await sharedPostgres());

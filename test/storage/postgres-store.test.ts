@@ -3,7 +3,7 @@
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { directoryFor } from '../support/directory.ts';
-import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { append, event, row } from './support.ts';
@@ -12,7 +12,7 @@ import { trimSuite } from './trim-suite.ts';
 function suite(server: PostgresServer): void {
   const schemas = new Map<string, string>();
   const schemaAt = (place: string): string => {
-    const known = schemas.get(place) ?? `store_${schemas.size + 1}`;
+    const known = schemas.get(place) ?? newSchema('store');
     schemas.set(place, known);
     return known;
   };
@@ -141,4 +141,4 @@ function suite(server: PostgresServer): void {
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await startPostgres(t));
+else suite(await sharedPostgres());

@@ -5,9 +5,10 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { type DeliveryRow, Fenced, type Kept, type NewEvent, type Store } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
+import { partOf } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 import type { Opener } from './contract-suite.ts';
-import { append, event, row, trim } from './support.ts';
+import { append, event, row, trim, until } from './support.ts';
 
 const kept = (seq: number, fields: Partial<NewEvent>, rows: Kept['rows'] = []): Kept => ({
   ...event(fields),
@@ -152,12 +153,10 @@ export function trimSuite(t: Test, open: Opener): void {
   });
 
   promise('[S9] who reads while the log is trimmed sees no hole', async (t, store) => {
-    const total = 600;
-    for (let from = 0; from < total; from += 100) {
-      await Promise.all(
-        Array.from({ length: 100 }, (_, i) => append(store, { events: [event({ stream: `${(from + i) % 3}` })] })),
-      );
-    }
+    const total = 6 * partOf(400);
+    await Promise.all(
+      Array.from({ length: total }, (_, i) => append(store, { events: [event({ stream: `${i % 3}` })] })),
+    );
     let done = false;
     let [reads, cut] = [0, 0];
     const read = async (): Promise<void> => {
@@ -178,6 +177,8 @@ export function trimSuite(t: Test, open: Opener): void {
       if (last === undefined) throw new Error('no event of the stream');
       await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: before });
       before = [last.seq];
+      const seen = reads;
+      await until(() => reads > seen);
     }
     done = true;
     await readers;
@@ -190,12 +191,10 @@ export function backupSuite(t: Test, open: Opener, { ownDirectory = true } = {})
   const promise = promises(t, open);
 
   promise('[S10] a backup is one moment of the store, taken while it is written', async (t, store, _again, origin) => {
-    for (let i = 0; i < 300; i += 1)
-      await append(store, {
-        events: [event({ to: ['A'] })],
-        puts: [row(`${i}`)],
-        due: [{ key: `${i}`, at: event().at }],
-      });
+    const names = Array.from({ length: 300 }, (_, i) => `${i}`);
+    const each = (name: string) =>
+      append(store, { events: [event({ to: ['A'] })], puts: [row(name)], due: [{ key: name, at: event().at }] });
+    await Promise.all(names.map(each));
     const fence = store.held(0);
     if (fence === null) throw new Error('no fence');
     await store.settle(

@@ -4,15 +4,22 @@ import { runFile } from './tap.ts';
 
 const tests = new URL('../', import.meta.url);
 
-/** `names`: folders of `test/`, or files in them without `.test.ts`. */
+/** `names`: folders of `test/`, or files in them without `.test.ts`, where `*` is any part of a name; `!` before one leaves it out. */
 export async function runFolders(...names: string[]): Promise<void> {
-  for (const file of names.flatMap(filesOf)) await runFile(file, () => import(new URL(file, tests).href));
+  const isLeftOut = (name: string) => name.startsWith('!');
+  const leftOut = new Set(names.filter(isLeftOut).flatMap((name) => filesOf(name.slice(1))));
+  const files = names.filter((name) => !isLeftOut(name)).flatMap(filesOf);
+  for (const file of files) if (!leftOut.has(file)) await runFile(file, () => import(new URL(file, tests).href));
 }
 
 function filesOf(name: string): string[] {
-  const [folder = '', only] = name.split('/');
-  const all = readdirSync(new URL(`${folder}/`, tests)).sort();
-  const found = all.filter((file) => (only === undefined ? file.endsWith('.test.ts') : file === `${only}.test.ts`));
+  const [folder = '', pattern = '*'] = name.split('/');
+  const [first = '', last] = pattern.split('*');
+  const isMeant = (file: string) =>
+    last === undefined ? file === `${first}.test.ts` : file.startsWith(first) && file.endsWith(`${last}.test.ts`);
+  const found = readdirSync(new URL(`${folder}/`, tests))
+    .sort()
+    .filter(isMeant);
   if (found.length === 0) throw new Error(`no tests in ${name}`);
   return found.map((file) => `${folder}/${file}`);
 }

@@ -1,13 +1,15 @@
 /**
- * A PostgreSQL server of a test's own: made in a new directory, on a free port of this machine, with the safety that users have; and
- * standbys that follow it by streaming replication. It runs as an ordinary user, because the server refuses to be root. `postgresHere`
- * is null where no server is installed.
+ * PostgreSQL servers of tests: made in a new directory, on a free port of this machine, with the safety that users have. One is shared by
+ * the whole process, a schema for each test; whoever kills or changes a server, or needs standbys that follow it, has one of his own. They
+ * run as an ordinary user, because the server refuses to be root. `postgresHere` is null where no server is installed.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { appendFileSync, chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import root from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
 import type { Test } from './tap.ts';
@@ -32,6 +34,22 @@ export interface PostgresServer {
   /** All of it stands still, or goes on. */
   freeze(): void;
   thaw(): void;
+}
+
+let shared: Promise<PostgresServer> | null = null;
+
+/** The server of this process, for tests that leave it as it is: started for the first of them, stopped when all have ended. */
+export function sharedPostgres(): Promise<PostgresServer> {
+  shared ??= startPostgres(root, 'max_connections = 200\nautovacuum = off\ncheckpoint_timeout = 1h');
+  return shared;
+}
+
+let schemas = 0;
+
+/** A name that no other test of this process has. */
+export function newSchema(name: string): string {
+  schemas += 1;
+  return `${name}_${schemas}`;
 }
 
 /** Stopped and removed with the test. */
@@ -64,6 +82,7 @@ async function started(
   const bin = postgresHere;
   const home = mkdtempSync(join(tmpdir(), 'ocpi-hub-pg-'));
   if (postgresUser !== null) chownSync(home, postgresUser.uid, postgresUser.gid);
+  guard(home);
   const directory = join(home, 'data');
   const as = postgresUser ?? {};
   make(directory);
@@ -131,6 +150,26 @@ async function started(
   });
   await server.start();
   return server;
+}
+
+/** Its input ends with this process, however that ends: servers that still stand are stopped then, and removed. */
+const guardian = `while read -r home; do set -- "$@" "$home"; done
+for home; do
+  lock="$home/data/postmaster.pid"
+  pid=$(head -n 1 "$lock") && kill -CONT "$pid" && kill -QUIT "$pid"
+  while test -e "$lock" && kill -0 "$pid"; do sleep 0.1; done
+  rm -rf "$home"
+done`;
+let guarding: ChildProcess | null = null;
+
+function guard(home: string): void {
+  if (guarding === null) {
+    // Detached: a signal to this process and its children is not for it.
+    guarding = spawn('sh', ['-c', guardian], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+    guarding.unref();
+    (guarding.stdin as Socket).unref();
+  }
+  guarding.stdin?.write(`${home}\n`);
 }
 
 function childrenOf(pid: number | undefined): number[] {

@@ -1,6 +1,7 @@
 /**
  * A node on a PostgreSQL store in a process of its own, which a test may stop or kill. Appends to whatever shard it holds, one commit
- * after another in each; says what it gains, loses and what was acknowledged, a line each. Ends when its input does.
+ * after another in each; says what it gains, loses and what was acknowledged, a line each. Beats when its
+ * input says anything, and ends when that does.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openPostgresStore } from '../../../storage/postgres-store.ts';
@@ -30,6 +31,7 @@ const writer = async (shard: number): Promise<void> => {
       else {
         const { last } = await store.append({ fence, idem: stream, events: [event({ stream })] });
         await say(`ack ${shard} ${last} ${stream}`);
+        await sleep(10);
       }
     } catch (error) {
       await say(`refused ${shard} ${(error as Error).name}`);
@@ -46,4 +48,5 @@ process.stdin.once('end', async () => {
   await say('left');
   process.exit();
 });
-process.stdin.resume();
+// Whatever comes there.
+process.stdin.on('data', () => void store.poke());
