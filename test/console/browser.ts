@@ -1,12 +1,12 @@
 /**
- * A real Chromium (Debian's package) on the console of a real hub. A page that complains, by an error in its script or in its console,
- * fails the test; so does one that asks another host for anything.
+ * A real Chromium (Debian's package) on the console of a real hub, one for all files of a run. A page that complains, by an error in
+ * its script or in its console, fails the test; so does one that asks another host for anything.
  */
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import type { Test } from '../support/tap.ts';
-import { t } from '../support/tap.ts';
+import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
+import { atLength } from '../support/share.ts';
+import { closeAtEnd, type Test, t } from '../support/tap.ts';
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
   existsSync(path),
@@ -15,11 +15,17 @@ const args = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   ...['--disable-component-update', '--disable-sync'],
 ];
+/** Only there so that a broken test ends. */
+const limitMs = 120_000;
 
 /** A test that needs a browser; where there is none it is left out, and says so. */
-export function browserTest(name: string, run: (t: Test, browser: Browser) => Promise<void>): void {
-  const skip = executablePath === undefined ? 'needs Chromium: apt-get install chromium' : false;
-  t.test(name, { skip }, async (t) => {
+export function browserTest(
+  name: string,
+  run: (t: Test, browser: Browser) => Promise<void>,
+  { skip }: { readonly skip?: string } = {},
+): void {
+  const missing = executablePath === undefined ? 'needs Chromium: apt-get install chromium' : false;
+  t.test(name, { skip: skip ?? missing }, async (t) => {
     const complaints: string[] = [];
     complaintsOf.set(t, complaints);
     await run(t, await opened());
@@ -35,7 +41,7 @@ let browser: Promise<Browser> | undefined;
 function opened(): Promise<Browser> {
   if (!browser) {
     browser = chromium.launch({ ...(executablePath && { executablePath }), args });
-    t.teardown(async () => (await browser)?.close());
+    closeAtEnd(async () => (await browser)?.close());
   }
   return browser;
 }
@@ -44,38 +50,99 @@ export interface PageOptions {
   readonly token: string;
   /** Below `/console`, e.g. `/deliveries?state=DEAD`. */
   readonly path?: string;
-  readonly width?: number;
-  readonly height?: number;
-  readonly theme?: 'light' | 'dark';
   /** What the page may say in its console while the hub is away on purpose. */
   readonly mayComplain?: RegExp;
 }
 
-/** A page of the console, signed in; closed when the test ends. */
+/** A tab, and whose complaints it is heard for; null between two tests. */
+interface Tab {
+  readonly page: Page;
+  heard: { readonly complaints: string[]; readonly hubUrl: string; readonly mayComplain: RegExp | undefined } | null;
+}
+
+/** Tabs that no test uses: opening one takes a second of a processor, leading one elsewhere a quarter of that. */
+const free: Tab[] = [];
+
+async function newTab(browser: Browser): Promise<Tab> {
+  const context = await browser.newContext({ reducedMotion: 'reduce' });
+  context.setDefaultTimeout(limitMs);
+  const page = await context.newPage();
+  await page.addInitScript(hurry);
+  const tab: Tab = { page, heard: null };
+  page.on('pageerror', (error) => tab.heard?.complaints.push(error.message));
+  page.on('console', (message) => {
+    if (!tab.heard || !['error', 'warning'].includes(message.type())) return;
+    if (!tab.heard.mayComplain?.test(message.text())) {
+      tab.heard.complaints.push(`${message.text()} (${message.location().url})`);
+    }
+  });
+  page.on('request', (request) => {
+    if (!tab.heard || request.url().startsWith(tab.heard.hubUrl) || /^(data|blob|about):/.test(request.url())) return;
+    tab.heard.complaints.push(request.url());
+  });
+  return tab;
+}
+
+/** A tab on the console of a hub, signed in; the test has it until it ends. */
 export async function consoleFor(
   t: Test,
   browser: Browser,
   hub: { readonly url: string },
-  { token, path = '/', width = 1440, height = 900, theme = 'light', mayComplain }: PageOptions,
+  { token, path = '/', mayComplain }: PageOptions,
 ): Promise<Page> {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme });
-  t.teardown(() => context.close());
-  const page = await context.newPage();
-  const complaints = complaintsOf.get(t) ?? [];
-  page.on('pageerror', (error) => complaints.push(error.message));
-  page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type()) && !mayComplain?.test(message.text())) {
-      complaints.push(`${message.text()} (${message.location().url})`);
-    }
+  const tab = free.pop() ?? (await newTab(browser));
+  const { page } = tab;
+  t.teardown(async () => {
+    tab.heard = null;
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.goto('about:blank');
+    free.push(tab);
   });
-  page.on('request', (request) => {
-    if (!request.url().startsWith(hub.url) && !/^(data|blob):/.test(request.url())) complaints.push(request.url());
-  });
+  tab.heard = { complaints: complaintsOf.get(t) ?? [], hubUrl: hub.url, mayComplain };
+  await looksAs(page, looks[0]);
+  const signedIn = await page.addInitScript(
+    `sessionStorage.clear(); sessionStorage.setItem('ocpi-hub.token', ${JSON.stringify(token)});`,
+  );
   await page.goto(`${hub.url}/console${path}`);
-  await page.getByLabel('Admin or viewer token').fill(token);
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await signedIn.dispose();
   await page.getByRole('navigation', { name: 'Pages' }).waitFor();
   return page;
+}
+
+interface Look {
+  readonly theme: 'light' | 'dark';
+  readonly width: 1440 | 360;
+}
+
+/** Every theme and every width once; in the campaign each with each. */
+const looks: readonly [Look, ...Look[]] = [
+  { theme: 'light', width: 1440 },
+  { theme: 'dark', width: 360 },
+  ...(atLength.skip === undefined
+    ? ([
+        { theme: 'light', width: 360 },
+        { theme: 'dark', width: 1440 },
+      ] as const)
+    : []),
+];
+
+async function looksAs(page: Page, { theme, width }: Look): Promise<void> {
+  await page.emulateMedia({ colorScheme: theme });
+  await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
+}
+
+/**
+ * A page as it is has no barrier in light and dark, and nothing sticks out of a desk's screen or a telephone's. `within` narrows what is
+ * looked at for barriers to what came over a page that was looked at before.
+ */
+export async function isOpenToAll(t: Test, page: Page, what: string, within?: string): Promise<void> {
+  for (const look of looks) {
+    await looksAs(page, look);
+    t.strictSame(await barriers(page, within), [], `${what}, ${look.theme}, ${look.width} px`);
+    const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+    t.ok(Number(overflow) <= 0, `nothing sticks out at ${look.width} px`);
+  }
+  await looksAs(page, looks[0]);
 }
 
 interface AxeResults {
@@ -83,9 +150,11 @@ interface AxeResults {
 }
 
 /** What axe finds that is serious or critical, one line each. */
-export async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate('axe.run(document)')) as AxeResults;
+export async function barriers(page: Page, within = 'html'): Promise<string[]> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source);
+  const { violations } = (await page.evaluate(
+    `axe.run(${JSON.stringify(within)}, { resultTypes: ['violations'] })`,
+  )) as AxeResults;
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(
@@ -95,4 +164,43 @@ export async function barriers(page: Page): Promise<string[]> {
           .slice(0, 3)
           .join(' ')}`,
     );
+}
+
+/** Resolves when there are so many of it. */
+export async function are(many: number, of: Locator): Promise<void> {
+  if (many > 0) await of.nth(many - 1).waitFor({ state: 'attached' });
+  await of.nth(many).waitFor({ state: 'detached' });
+}
+
+/**
+ * In the page: while it is hurried, no timer takes longer than a fifth of a second. What it asks its hub every few seconds it then asks
+ * at once, and a test need not wait.
+ */
+const hurry = `{
+  const shortMs = 200;
+  const begin = window.setTimeout.bind(window);
+  const end = window.clearTimeout.bind(window);
+  const long = new Map();
+  let isHurried = false;
+  window.setTimeout = (fn, ms = 0, ...args) => {
+    const id = begin(() => { long.delete(id); fn(...args); }, isHurried ? Math.min(ms, shortMs) : ms);
+    if (ms > shortMs) long.set(id, () => fn(...args));
+    return id;
+  };
+  window.clearTimeout = (id) => { long.delete(id); end(id); };
+  window.hurry = (now) => {
+    isHurried = now;
+    if (!now) return;
+    for (const [id, fn] of [...long]) { window.clearTimeout(id); fn(); }
+  };
+}`;
+
+/** Hurries the page until it has come to what is waited for. */
+export async function hurried<T>(page: Page, comes: () => Promise<T>): Promise<T> {
+  await page.evaluate('hurry(true)');
+  try {
+    return await comes();
+  } finally {
+    await page.evaluate('hurry(false)');
+  }
 }

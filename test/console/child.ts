@@ -1,19 +1,21 @@
 /**
- * A hub in a process of its own, so that its memory can be watched alone: told to, it lets a thousand state changes a second happen to
- * real actors and looks at its heap as they go.
+ * A hub in a process of its own, so that its memory can be watched alone: told to, it lets up to a thousand state changes a second happen
+ * to real actors and looks at its heap as they go.
  */
 import { once } from 'node:events';
 import { commandMachine } from '../../machines/command.ts';
 import { loadConfig } from '../../src/config.ts';
 import { startHub } from '../../src/main.ts';
 
-const [dataDir = ''] = process.argv.slice(2);
+const [dataDir = '', every] = process.argv.slice(2);
 const partners = 200;
-const changesPerMs = 1;
-const warmUp = 4_000;
-const sampledEvery = 1_000;
+/** Changes between two looks at the heap. */
+const sampledEvery = Number(every);
+const warmUp = 4 * sampledEvery;
 const samples = 12;
 const stepMs = 20;
+/** So many and no more, however late a step comes: readers are told of what happens one by one, not of a burst. */
+const changesPerStep = 20;
 
 const env = { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' };
 const hub = await startHub(loadConfig({ env, flags: {} }));
@@ -57,13 +59,11 @@ function heapBytes(): number {
 
 async function run(): Promise<number[]> {
   const heap: number[] = [];
-  const startedAt = performance.now();
   for (let done = 0; heap.length < samples; ) {
     await new Promise((resolve) => setTimeout(resolve, stepMs));
-    const due = Math.floor((performance.now() - startedAt) * changesPerMs);
-    for (; done < due; done++) {
+    for (let step = 0; step < changesPerStep; step++, done++) {
       change(done);
-      if (done > warmUp && done % sampledEvery === 0 && heap.length < samples) heap.push(heapBytes());
+      if (done > warmUp && done % sampledEvery === 0) heap.push(heapBytes());
     }
   }
   return heap;

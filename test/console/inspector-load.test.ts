@@ -1,12 +1,18 @@
-/** Ten readers, two of which do not read, while a thousand state changes a second happen. */
+/** Readers, some of which do not read, while up to a thousand state changes a second happen; the campaign has more and longer. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { type Address, inspect, type Watching } from './inspected.ts';
 
 const mib = 1024 * 1024;
+const isWhole = atLength.skip === undefined;
+const { reading, notReading, every } = isWhole
+  ? { reading: 8, notReading: 2, every: 1_000 }
+  : { reading: 2, notReading: 1, every: 250 };
 /** Of collected heap, between two halves of a run. Without bounds two readers that do not read make several times as much. */
 const noiseBytes = 2 * mib;
 
@@ -29,11 +35,11 @@ const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[
 
 t.test('memory stays flat and every reader that reads has the newest state of every actor', async (t) => {
   const execArgv = [...process.execArgv, '--expose-gc'];
-  const child = fork(join(import.meta.dirname, 'child.ts'), [t.testdir({})], { execArgv });
+  const child = fork(join(import.meta.dirname, 'child.ts'), [directoryFor(t), String(every)], { execArgv });
   t.teardown(() => child.kill('SIGKILL'));
   const hub = await told<Address>(child);
-  const readers = await Promise.all(Array.from({ length: 8 }, () => inspect(t, hub)));
-  const stuck = await Promise.all(Array.from({ length: 2 }, () => inspect(t, hub)));
+  const readers = await Promise.all(Array.from({ length: reading }, () => inspect(t, hub)));
+  const stuck = await Promise.all(Array.from({ length: notReading }, () => inspect(t, hub)));
   for (const { socket } of stuck) {
     socket.pause();
     // All actors again and again, so that what the kernel holds for them is full before anything is measured.
@@ -46,9 +52,9 @@ t.test('memory stays flat and every reader that reads has the newest state of ev
   const newest = JSON.stringify(Object.fromEntries([...actors].sort()));
   t.equal(actors.length, 400);
   for (const [n, reader] of readers.entries()) {
-    await eventually(`reader ${n} has the newest of all`, () => JSON.stringify(snapshots(reader)) === newest, 20_000);
+    await eventually(`reader ${n} has the newest of all`, () => JSON.stringify(snapshots(reader)) === newest);
     const commands = reader.messages.filter(({ name }) => name === 'command').length;
-    t.ok(commands > 500, `and was told of ${commands} commands that came and went`);
+    t.ok(commands > every / 2, `and was told of ${commands} commands that came and went`);
   }
   const half = heap.length / 2;
   const growth = middle(heap.slice(half)) - middle(heap.slice(0, half));
@@ -63,7 +69,8 @@ t.test('memory stays flat and every reader that reads has the newest state of ev
     () => late !== undefined && JSON.stringify(snapshots(late)) === newest,
   );
   const missed = () => late?.messages.findLast(({ type }) => type === 'ocpi-hub.missed')?.total ?? 0;
-  await eventually('and how much it missed', () => missed() > 1_000);
+  // What ends before a reader hears of it counts once there is more of it than the hub holds for one: not in a short run.
+  if (isWhole) await eventually('and how much it missed', () => missed() > every);
   t.comment(`events that it missed: ${missed()}`);
   child.send('end');
   await once(child, 'exit');

@@ -3,14 +3,14 @@
  */
 import type { Page } from 'playwright-core';
 import type { RunningHub } from '../../src/main.ts';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { barriers, browserTest, consoleFor } from './browser.ts';
+import { barriers, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';
 const trace = { requestId: 'overview', correlationId: 'overview' };
@@ -122,13 +122,17 @@ t.test('it counts what waits, since when, what is overdue, dead and delivered', 
   t.match(await emspRow(), { overdue: 0, oldest_at: since }, 'what an operator holds back is not overdue');
 });
 
+/** More than fit on a screen. */
+const many = Math.max(300, partOf(2_000));
+const inWords = (count: number) => count.toLocaleString('en');
+
 browserTest(
-  'of 2,000 partners those in sight are drawn, and a change of one draws one row again [V1]',
+  `of ${inWords(many)} partners those in sight are drawn, and a change of one draws one row again [V1]`,
   async (t, browser) => {
     const hub = await hubFor(t);
-    await addMany(hub, 2_000);
+    await addMany(hub, many);
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/?sort=partner' });
-    await page.getByText('2,000 partners', { exact: true }).waitFor();
+    await page.getByText(`${inWords(many)} partners`, { exact: true }).waitFor();
     await live(page).waitFor();
     const rows = page.locator('tr[data-row]');
     await rows.first().waitFor();
@@ -142,26 +146,31 @@ browserTest(
     await shownIn(page, 'NL-AAD').waitFor();
     await page.evaluate(observe);
     // Partners that were just added are looked after for a moment, which their rows may show.
-    await eventually('nothing is drawn any more', async () => {
-      await page.evaluate('window.touched.clear()');
-      for (let answers = 0; answers < 2; answers++)
-        await page.waitForResponse((answer) => answer.url().includes('/overview?'));
-      return ((await touched(page)) as string[]).length === 0;
-    });
-    for (let index = 1_000; index < 1_200; index++) {
+    await hurried(page, () =>
+      eventually('nothing is drawn any more', async () => {
+        await page.evaluate('window.touched.clear()');
+        for (let answers = 0; answers < 2; answers++)
+          await page.waitForResponse((answer) => answer.url().includes('/overview?'));
+        return ((await touched(page)) as string[]).length === 0;
+      }),
+    );
+    for (let index = many - 200; index < many; index++) {
       const { country_code, party_id } = idAt(index);
       hub.created.hub.operations.setCircuit(`${country_code}-${party_id}`, 'async', 'open');
     }
     await setCircuit(hub, 'NL-AAD', 'open');
-    await shownIn(page, 'NL-AAD').locator('.badge', { hasText: 'open' }).waitFor();
-    await page.getByRole('link', { name: /^Circuits not closed 201/ }).waitFor();
+    await hurried(page, async () => {
+      await shownIn(page, 'NL-AAD').locator('.badge', { hasText: 'open' }).waitFor();
+      await page.getByRole('link', { name: /^Circuits not closed 201/ }).waitFor();
+    });
     t.strictSame(await touched(page), ['NL-AAD']);
 
     await page.mouse.move(500, 600);
-    await page.mouse.wheel(0, 22 * 1_000);
-    await shownIn(page, 'NL-BMM').waitFor();
+    await page.mouse.wheel(0, 22 * (many / 2));
+    const { country_code, party_id } = idAt(many / 2);
+    await shownIn(page, `${country_code}-${party_id}`).waitFor();
     t.ok((await rows.count()) < 100, 'scrolling keeps it so');
-    t.equal(await page.locator('.partners table').getAttribute('aria-rowcount'), '2001');
+    t.equal(await page.locator('.partners table').getAttribute('aria-rowcount'), `${many + 1}`);
   },
 );
 
@@ -171,7 +180,7 @@ browserTest('partners are found, narrowed and sorted, and the address says how',
   await setCircuit(hub, 'NL-AAX', 'open');
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
   const first = page.locator('tr[data-row] .id').first();
-  await eventually('what needs attention stands first', async () => (await first.textContent()) === 'NL-AAX');
+  await first.filter({ hasText: 'NL-AAX' }).waitFor();
   await page.locator('body').press('/');
   await page.keyboard.type('nl-ab');
   await page.getByText('26 of 60 partners').waitFor();
@@ -185,7 +194,7 @@ browserTest('partners are found, narrowed and sorted, and the address says how',
   await page.getByText('No partner fits').waitFor();
   await page.goto(`${hub.url}/console/`);
   await page.getByRole('button', { name: 'Partner', exact: true }).click();
-  await eventually('in order of id', async () => (await first.textContent()) === 'NL-AAA');
+  await first.filter({ hasText: 'NL-AAA' }).waitFor();
   t.equal(
     await page.getByRole('columnheader', { name: 'Partner', exact: true }).getAttribute('aria-sort'),
     'descending',
@@ -205,12 +214,12 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await attention.getByText('all is well').waitFor();
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
   const dead = attention.getByRole('link', { name: '1 dead letter', exact: true });
-  await dead.waitFor();
+  await hurried(page, () => dead.waitFor());
   t.match(await attention.getByRole('link', { name: 'NL-EMS' }).getAttribute('href'), 'receiver=NL-EMS');
   await setCircuit(hub, 'NL-CPO', 'open');
-  await attention.getByText('1 with a circuit not closed').waitFor();
+  await hurried(page, () => attention.getByText('1 with a circuit not closed').waitFor());
   await giveUp(hub, 'partner:NL-CPO');
-  await attention.getByText('1 actor given up').waitFor();
+  await hurried(page, () => attention.getByText('1 actor given up').waitFor());
   await attention.getByText('poisoned on purpose').waitFor();
   await dead.click();
   await page.waitForURL('**/deliveries?state=DEAD');
@@ -221,20 +230,15 @@ browserTest('rates come of counts: what is delivered moves the numbers and the p
   const { cpo } = await routedPair(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
   await shownIn(page, 'NL-EMS').waitFor();
-  let count = 0;
-  await eventually('the row of the receiver has a plot', async () => {
-    const id = `S${++count}`;
-    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
-    return (await shownIn(page, 'NL-EMS').locator('.sparkline .over').count()) === 1;
-  });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await hurried(page, () => shownIn(page, 'NL-EMS').locator('.sparkline .over').waitFor({ state: 'attached' }));
   t.equal(await shownIn(page, 'NL-CPO').locator('.sparkline').count(), 0, 'the sender has none');
   t.equal(await page.locator('.numbers .sparkline .over').count(), 1);
 });
 
 browserTest('after a restart of the hub everything is live again by itself', async (t, browser) => {
-  const env = { HUB_PORT: String(await freePort()) };
   const dataDir = directoryFor(t);
-  const before = await hubFor(t, env, {}, dataDir);
+  const before = await hubFor(t, {}, {}, dataDir);
   await addMany(before, 40);
   const page = await consoleFor(t, browser, before, {
     ...{ token: before.adminToken, path: '/?sort=partner' },
@@ -244,13 +248,14 @@ browserTest('after a restart of the hub everything is live again by itself', asy
   await shownIn(page, 'NL-AAB').waitFor();
   await before.close();
   await page.getByText('not live, connecting again').waitFor();
-  await page.getByText(/Could not load the overview/).waitFor();
-  const after = await hubFor(t, env, {}, dataDir);
-  await live(page).waitFor();
-  await page.getByText(/Could not load the overview/).waitFor({ state: 'detached' });
-  await addMany(after, 0);
+  await hurried(page, () => page.getByText(/Could not load the overview/).waitFor());
+  const after = await hubFor(t, { HUB_PORT: new URL(before.url).port }, {}, dataDir);
+  await hurried(page, async () => {
+    await live(page).waitFor();
+    await page.getByText(/Could not load the overview/).waitFor({ state: 'detached' });
+  });
   await setCircuit(after, 'NL-AAB', 'open');
-  await shownIn(page, 'NL-AAB').locator('.badge', { hasText: 'open' }).waitFor();
+  await hurried(page, () => shownIn(page, 'NL-AAB').locator('.badge', { hasText: 'open' }).waitFor());
 });
 
 browserTest('it has no barrier: light and dark, wide and narrow, empty and full', async (t, browser) => {
@@ -261,13 +266,7 @@ browserTest('it has no barrier: light and dark, wide and narrow, empty and full'
   t.strictSame(await barriers(empty), []);
   await addMany(hub, 80);
   await setCircuit(hub, 'NL-AAB', 'open');
-  for (const theme of ['light', 'dark'] as const) {
-    for (const width of [1440, 360]) {
-      const page = await consoleFor(t, browser, hub, { token: hub.adminToken, width, theme });
-      await page.locator('tr[data-row]').first().waitFor();
-      t.strictSame(await barriers(page), [], `${theme} ${width}`);
-      const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
-      t.ok(Number(overflow) <= 0, `nothing sticks out at ${width}`);
-    }
-  }
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await page.locator('tr[data-row]').first().waitFor();
+  await isOpenToAll(t, page, 'the overview');
 });

@@ -2,13 +2,11 @@
  * Signing in to the console, and what a token that is not known, or a hub that is away, looks like.
  */
 
-import { freePort } from '../../src/sandbox/free-port.ts';
-import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
-import { barriers, browserTest, consoleFor } from './browser.ts';
+import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';
 
@@ -58,9 +56,14 @@ browserTest(
 
 browserTest('an address that was shared opens where it was copied, after signing in', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/orphans?state=OPEN' });
+  const context = await browser.newContext();
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  await page.goto(`${hub.url}/console/orphans?state=OPEN`);
+  await page.getByLabel('Admin or viewer token').fill(viewerToken);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('viewer', { exact: true }).waitFor();
   t.match(page.url(), '/console/orphans?state=OPEN');
-  t.ok(await page.getByText('viewer', { exact: true }).isVisible());
 });
 
 browserTest('the keyboard leads to every page, and tells how', async (t, browser) => {
@@ -88,27 +91,23 @@ browserTest('the keyboard leads to every page, and tells how', async (t, browser
 
 browserTest('the sign-in has no barrier, in light and in dark', async (t, browser) => {
   const hub = await hubFor(t);
-  for (const colorScheme of ['light', 'dark'] as const) {
-    const context = await browser.newContext({ colorScheme, viewport: { width: 360, height: 740 } });
-    t.teardown(() => context.close());
-    const page = await context.newPage();
-    await page.goto(`${hub.url}/console/`);
-    await page.getByLabel('Admin or viewer token').waitFor();
-    t.strictSame(await barriers(page), [], colorScheme);
-  }
+  const context = await browser.newContext({ viewport: { width: 360, height: 740 } });
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  await page.goto(`${hub.url}/console/`);
+  await page.getByLabel('Admin or viewer token').waitFor();
+  await isOpenToAll(t, page, 'the sign-in');
 });
 
 browserTest('a token that the hub no longer takes ends the session, and says so', async (t, browser) => {
-  const port = await freePort();
   const dataDir = directoryFor(t);
-  const first = await startChildHub({ dataDir, port, env: { HUB_VIEWER_TOKEN: viewerToken } });
-  t.teardown(() => first.kill());
+  const first = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, {}, dataDir);
   const page = await consoleFor(t, browser, first, {
     token: viewerToken,
     mayComplain: /WebSocket|ERR_|401|503/,
   });
-  await first.stop();
-  const second = await startChildHub({ dataDir, port, env: { HUB_VIEWER_TOKEN: `${viewerToken}-changed` } });
-  t.teardown(() => second.stop());
-  await page.getByText('does not take this token any more').waitFor();
+  await first.close();
+  const changed = { HUB_VIEWER_TOKEN: `${viewerToken}-changed`, HUB_PORT: new URL(first.url).port };
+  await hubFor(t, changed, {}, dataDir);
+  await hurried(page, () => page.getByText('does not take this token any more').waitFor());
 });

@@ -6,9 +6,8 @@ import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
-import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
-import { barriers, browserTest, consoleFor } from './browser.ts';
+import { are, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
 
 const stepsOf = (page: Page) => page.locator('.story > li');
@@ -39,12 +38,11 @@ browserTest('the story of an object is told across partners, and its key stays i
   t.match(patched, /NL-EMS.*DEAD.*not_found.*HTTP 404/);
 
   await push('S1', { kwh: 4, last_updated: '2026-01-02T06:00:00Z' }).catch(() => {});
-  await eventually('what comes later is told too', async () => (await stepsOf(page).count()) === 3);
+  await hurried(page, () => are(3, stepsOf(page)));
 
   await stepsOf(page).nth(1).getByRole('link', { name: 'its request' }).click();
   await page.getByRole('heading', { name: 'request-of-the-test' }).waitFor();
-  await eventually('only what belongs to the request', async () => (await stepsOf(page).count()) >= 1);
-  t.match(await stepsOf(page).first().textContent(), 'NL-CPO sent PATCH sessions S1');
+  await stepsOf(page).first().filter({ hasText: 'NL-CPO sent PATCH sessions S1' }).waitFor();
   await stepsOf(page)
     .first()
     .getByRole('link', { name: /NL-EMS, delivery/ })
@@ -56,7 +54,7 @@ browserTest('the story of an object is told across partners, and its key stays i
   const recent = page.getByRole('navigation', { name: 'Traced before' }).getByRole('link');
   t.strictSame(await recent.allTextContents(), ['request-of-the-test', 'sessions/NL/CPO/S1'], 'newest first');
   await recent.last().click();
-  await eventually('it is told again', async () => (await stepsOf(page).count()) === 3);
+  await are(3, stepsOf(page));
   t.notMatch(await page.evaluate('JSON.stringify(localStorage)'), 'S1', 'they are of this tab alone');
 });
 
@@ -90,7 +88,7 @@ browserTest('a key that nothing is known of says what to try', async (t, browser
   await page.goto(`${hub.url}/console/trace?key=tariffs/NL-CPO/S1`);
   await page.getByText('Nothing is known of tariffs NL-CPO/S1').waitFor();
   await page.getByRole('link', { name: 'NL-CPO/S1 in every module' }).click();
-  await eventually('the session is found', async () => (await stepsOf(page).count()) === 1);
+  await are(1, stepsOf(page));
 });
 
 browserTest('a trace has no barrier in light and dark, and fits a telephone', async (t, browser) => {
@@ -98,14 +96,11 @@ browserTest('a trace has no barrier in light and dark, and fits a telephone', as
   const { cpo, push } = await traffic(t, hub);
   await push('S1');
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
-  for (const theme of ['light', 'dark'] as const) {
-    for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
-      const options = { token: hub.adminToken, path, theme, width: 360, height: 740, mayComplain: /404/ };
-      const page = await consoleFor(t, browser, hub, options);
-      await page.locator('.story, .empty').first().waitFor();
-      t.strictSame(await barriers(page), [], `${path} ${theme}`);
-      t.ok(await page.evaluate('document.documentElement.scrollWidth <= 360'), `${path} is not wider than the screen`);
-    }
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace', mayComplain: /404/ });
+  for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
+    await page.goto(`${hub.url}/console${path}`);
+    await page.locator('.story, .empty').first().waitFor();
+    await isOpenToAll(t, page, path);
   }
 });
 

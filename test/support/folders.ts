@@ -1,6 +1,6 @@
 /** Runs all tests of some folders in this process, one file after the other, in order of their names. */
 import { readdirSync } from 'node:fs';
-import { runFile } from './tap.ts';
+import { closeShared, runFile } from './tap.ts';
 
 const tests = new URL('../', import.meta.url);
 
@@ -10,6 +10,7 @@ export async function runFolders(...names: string[]): Promise<void> {
   const leftOut = new Set(names.filter(isLeftOut).flatMap((name) => filesOf(name.slice(1))));
   const files = names.filter((name) => !isLeftOut(name)).flatMap(filesOf);
   for (const file of files) if (!leftOut.has(file)) await runFile(file, () => import(new URL(file, tests).href));
+  await closeShared();
 }
 
 function filesOf(name: string): string[] {

@@ -13,6 +13,19 @@ export let t: Test = root;
 const limitMs = 600_000;
 root.setTimeout(limitMs);
 
+const closings: (() => unknown)[] = [];
+
+/** Closes what all files of this process share, once the last of them has ended. */
+export function closeAtEnd(close: () => unknown): void {
+  if (t === root) root.teardown(close);
+  else closings.push(close);
+}
+
+/** Of an entry that has run all of its files: a teardown of the process's own test would end that test between two files. */
+export async function closeShared(): Promise<void> {
+  for (const close of closings.splice(0)) await close();
+}
+
 /** Runs a file of tests as one test; resolves when all of it has ended. */
 export async function runFile(name: string, load: () => Promise<unknown>): Promise<void> {
   await root.test(name, async (file) => {
