@@ -101,6 +101,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const userAgent = `ocpi-hub/${version}`;
     const calls = {
       egress,
+      clock,
       userAgent,
       closeGraceMs: 0,
       ...(mayCall && { mayCall }),
@@ -148,7 +149,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
           exchangesPerMin: config.rateExchangesPerMin,
           otherPerMin: config.rateOtherPerMin,
         },
-        now: () => clock.now(),
+        clock,
         admission: taken,
         // Of any object or party the newest state may be among what was lost: partners get no answer that may be wrong.
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),

@@ -108,7 +108,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     app.server.on('upgrade', inspector.upgrade);
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
-    logFailedAccepts(app.server, log);
+    logFailedAccepts(app.server, log, clock);
     await created.begin();
     await hub.gain(new Set(Object.keys(store.health().heads).map(Number)));
     return {
@@ -208,7 +208,7 @@ async function startNode(config: Config, { clock = systemClock, random = Math.ra
       server.listen({ host: config.host, port: config.port }, resolve);
     });
     port = (server.address() as AddressInfo).port;
-    logFailedAccepts(server, log);
+    logFailedAccepts(server, log, clock);
     closing.unshift(() => ended(server, front));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);

@@ -21,6 +21,8 @@ import {
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
+import { background, type Clock, every } from '../kit/clock.ts';
+import { nextTurn, systemClock } from '../kit/system-clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
 import { limitConnections, type RequestSeen } from './connections.ts';
@@ -59,17 +61,22 @@ export function renewCertificate(server: Server, tls: { readonly cert: string; r
 const failuresEveryMs = 1000;
 
 /** A connection that the system cannot give, as when descriptors run out, is no reason to end. */
-export function logFailedAccepts(server: Server, log: { error(fields: object, message: string): void }): void {
+export function logFailedAccepts(
+  server: Server,
+  log: { error(fields: object, message: string): void },
+  clock: Clock,
+): void {
   let count = 0;
   let isWaiting = false;
   const say = (err: Error) => {
     log.error({ err, count }, 'connections could not be accepted');
     count = 0;
     isWaiting = true;
-    setTimeout(() => {
+    const waited = () => {
       isWaiting = false;
       if (count > 0) say(err);
-    }, failuresEveryMs).unref();
+    };
+    background(clock.setTimeout(waited, failuresEveryMs));
   };
   server.on('error', (error) => {
     count += 1;
@@ -133,7 +140,7 @@ function watchEnd(socket: Socket): Set<ServerResponse> {
   const open = new Set<ServerResponse>();
   openOn.set(socket, open);
   // By the next turn Node has closed those that it knows of.
-  socket.once('close', () => setImmediate(closeAll, open));
+  socket.once('close', () => void nextTurn().then(() => closeAll(open)));
   return open;
 }
 
@@ -186,12 +193,17 @@ class Incoming extends IncomingMessage {
   }
 }
 
-/** A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. */
+/**
+ * A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. Sockets are
+ * swept, which no other clock than the machine's moves.
+ */
 function closeIdleWhileClosing(app: FastifyInstance): void {
   app.addHook('preClose', async () => {
     if (!app.server.listening) return;
-    const sweep = setInterval(() => app.server.closeIdleConnections(), idleSweepMs);
-    app.server.once('close', () => clearInterval(sweep));
+    app.server.once(
+      'close',
+      every(systemClock, idleSweepMs, () => app.server.closeIdleConnections()),
+    );
   });
 }
 

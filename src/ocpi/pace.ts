@@ -8,6 +8,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { PartyId } from '../domain/party.ts';
+import { type Clock, every } from '../kit/clock.ts';
 
 const lookEveryMs = 1000;
 /**
@@ -35,12 +36,12 @@ export interface Pace {
 }
 
 /** `suspendedAt`: when a partner was last suspended, also when it has registered again since; null: never. */
-export function paceKeeper(suspendedAt: (partner: PartyId) => string | null): Pace {
+export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clock: Clock): Pace {
   const underWay = new Set<UnderWay>();
   const look = () => {
     for (const one of underWay) if (isOver(one)) one.response.destroy();
   };
-  const looking = setInterval(look, lookEveryMs).unref();
+  const stop = every(clock, lookEveryMs, look);
 
   function isOver(one: UnderWay): boolean {
     one.suspended = suspendedAt(one.partner) === one.suspendedAt ? 0 : one.suspended + 1;
@@ -59,6 +60,6 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null): Pa
       response.once('close', () => underWay.delete(one));
     },
     look,
-    close: () => clearInterval(looking),
+    close: stop,
   };
 }

@@ -13,6 +13,7 @@ import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, F
 import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Caller, Credential, Hub } from '../hub/hub.ts';
+import type { Clock } from '../kit/clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
@@ -48,8 +49,7 @@ export interface OcpiServerOptions {
   readonly pages: PageLimits;
   readonly rates: Rates;
   readonly admission: Admission;
-  /** Epoch ms, for the rate limits. */
-  readonly now: () => number;
+  readonly clock: Clock;
   /** Seconds after which to come again while nobody is served, whatever is asked for; null: all are. */
   readonly shutForS?: () => number | null;
 }
@@ -120,9 +120,9 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 
 /** What every request passes before its body is read, and the line it leaves behind. [S2, S4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
-  const { log, rates, now, admission, shutForS = () => null } = options;
-  const limiter = rateLimiter(rates, now);
-  const pace = paceKeeper((partner) => hub.suspendedAt(partner));
+  const { log, rates, clock, admission, shutForS = () => null } = options;
+  const limiter = rateLimiter(rates, () => clock.now());
+  const pace = paceKeeper((partner) => hub.suspendedAt(partner), clock);
   app.addHook('onClose', async () => pace.close());
 
   const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
@@ -150,7 +150,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
   app.addHook('onRequest', (request, reply, done) => {
     try {
       const { pauseMs } = passed(request, reply);
-      if (pauseMs > 0) setTimeout(done, pauseMs);
+      if (pauseMs > 0) clock.setTimeout(done, pauseMs);
       else done();
     } catch (error) {
       done(error as Error);

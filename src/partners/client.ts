@@ -10,6 +10,8 @@
 import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports.ts';
+import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
 import { type Connector, Exchange, Line, type Sent } from './exchange.ts';
@@ -19,6 +21,8 @@ import { targetOf } from './target.ts';
 
 export interface PartnerClientOptions {
   readonly egress: Egress;
+  /** All limits go by it but that of a connection, which is its socket's. */
+  readonly clock?: Clock;
   /** Says which program and version calls: firewalls of web applications refuse requests that do not. [D57] */
   readonly userAgent?: string;
   /** Limit for a connection with its TLS handshake, milliseconds. */
@@ -48,6 +52,7 @@ export interface PartnerClientOptions {
 }
 
 const defaults = {
+  clock: systemClock,
   userAgent: 'ocpi-hub',
   connectMs: 3_000,
   headMs: 10_000,
@@ -77,7 +82,7 @@ export interface Client extends PartnerClient {
 /** The client of one hub. `close` lets what is in flight end, for a while, and frees every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = { ...defaults, ...options };
-  const { connectionsMax, keptMax } = settings;
+  const { clock, connectionsMax, keptMax } = settings;
   const connect = guardedConnector(settings);
   const kept = agentOf(settings, connect, connectionsMax);
   let deliverySockets = 0;
@@ -96,15 +101,15 @@ export function partnerClient(options: PartnerClientOptions): Client {
   let onIdle: (() => void) | null = null;
   let closing = false;
   const heldBack = new Set<() => void>();
-  const meet = followingSlashes(meetOnce);
+  const meet = followingSlashes(meetOnce, clock);
 
   async function call(call: OutboundCall): Promise<Outcome> {
-    const startedAt = performance.now();
+    const startedAt = clock.monotonic();
     return ended(call, startedAt, await begun(call));
   }
 
   async function read(call: OutboundCall): Promise<Read> {
-    const startedAt = performance.now();
+    const startedAt = clock.monotonic();
     const met = await begun(call);
     const outcome = ended(call, startedAt, met);
     return met.kind === 'answer'
@@ -120,7 +125,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
   function ended(call: OutboundCall, startedAt: number, met: Met): Outcome {
     inFlight--;
     if (inFlight === 0) onIdle?.();
-    return outcomeOf(met, call, performance.now() - startedAt, Date.now());
+    return outcomeOf(met, call, clock.monotonic() - startedAt, clock.now());
   }
 
   function meetOnce(call: OutboundCall): Promise<Met> | Met {
@@ -132,7 +137,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
       return isAllowed || closing || !call.resend ? failed : heldFor(timeoutMs).then(() => failed);
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
-    const limits = { timeoutMs, headMs, answerMax: settings.answerMax };
+    const limits = { clock, timeoutMs, headMs, answerMax: settings.answerMax };
     const agent = call.isDelivery ? deliveries : kept;
     if (call.isDelivery && deliverySockets > keptMax) sent.reset = true;
     return new Promise((settle) => {
@@ -140,26 +145,23 @@ export function partnerClient(options: PartnerClientOptions): Client {
     });
   }
 
-  function heldFor(timeoutMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        heldBack.delete(end);
-        resolve();
-      };
-      const timer = setTimeout(end, timeoutMs);
+  async function heldFor(timeoutMs: number): Promise<void> {
+    let end = () => {};
+    await sleep(clock, timeoutMs, (wake) => {
+      end = wake;
       heldBack.add(end);
     });
+    heldBack.delete(end);
   }
 
   async function close(): Promise<void> {
     closing = true;
     for (const end of heldBack) end();
     if (inFlight > 0) {
-      await new Promise<void>((resolve) => {
+      const idle = new Promise<void>((resolve) => {
         onIdle = resolve;
-        setTimeout(resolve, settings.closeGraceMs).unref();
       });
+      await withTimeout(clock, settings.closeGraceMs, idle);
     }
     // Whatever is still in flight ends now, as `unavailable`.
     await Promise.all([kept, deliveries, fresh].map((agent) => agent.destroy()));

@@ -11,6 +11,7 @@
  */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher, util } from 'undici';
+import type { Clock } from '../kit/clock.ts';
 import { decoded } from './content.ts';
 import type { Answer, Met } from './outcome.ts';
 
@@ -21,6 +22,7 @@ export interface Sent extends Dispatcher.DispatchOptions {
 }
 
 export interface Limits {
+  readonly clock: Clock;
   readonly timeoutMs: number;
   /** Until the head of the answer has come. */
   readonly headMs: number;
@@ -97,7 +99,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Where a second try goes; null once it was used, or when there is none. */
   #again: Dispatcher | null;
   #settle: ((met: Met) => void) | null;
-  #timer: NodeJS.Timeout;
+  #timer: unknown;
   #abort: ((reason: Error) => void) | null = null;
   #socket: Socket | null = null;
   #bytesBefore = 0;
@@ -111,15 +113,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#limits = limits;
     this.#again = again;
     this.#settle = settle;
-    this.#timer = setTimeout(onLimit, Math.min(limits.headMs, limits.timeoutMs), this);
+    this.#timer = limits.clock.setTimeout(onLimit, Math.min(limits.headMs, limits.timeoutMs), this);
   }
 
   /** The first of the two limits has passed. */
   passLimit(): void {
-    const { headMs, timeoutMs } = this.#limits;
+    const { clock, headMs, timeoutMs } = this.#limits;
     const bodyMs = timeoutMs - headMs;
     if (this.#status === null || bodyMs <= 0) return this.#expire();
-    this.#timer = setTimeout(() => this.#expire(), bodyMs);
+    this.#timer = clock.setTimeout(() => this.#expire(), bodyMs);
   }
 
   onConnect(abort: (reason?: Error) => void): void {
@@ -192,7 +194,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (settle === null) return;
     this.#settle = null;
     this.#chunks = [];
-    clearTimeout(this.#timer);
+    this.#limits.clock.clearTimeout(this.#timer);
     settle(met);
   }
 }

@@ -12,6 +12,7 @@
  */
 
 import type { OutboundCall } from '../hub/ports.ts';
+import type { Clock } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { readEnvelope } from '../transport/envelope.ts';
 import type { Answer, Met } from './outcome.ts';
@@ -22,7 +23,7 @@ type Meet = (call: OutboundCall) => Promise<Met> | Met;
 const knownMax = 10_000;
 
 /** Meets each call in the form that its endpoint wants. One per client. */
-export function followingSlashes(meet: Meet): Meet {
+export function followingSlashes(meet: Meet, clock: Clock): Meet {
   /** Whether paths end with a slash, by `placeOf`. */
   const known = new Map<string, boolean>();
 
@@ -35,7 +36,7 @@ export function followingSlashes(meet: Meet): Meet {
   }
 
   async function again(call: OutboundCall, url: string, startedAt: number): Promise<Met> {
-    const timeoutMs = call.timeoutMs - (performance.now() - startedAt);
+    const timeoutMs = call.timeoutMs - (clock.monotonic() - startedAt);
     if (timeoutMs <= 0) return { kind: 'timeout', status: null, error: null };
     const met = await meet({ ...call, url, timeoutMs });
     const place = placeOf(call);
@@ -47,7 +48,7 @@ export function followingSlashes(meet: Meet): Meet {
   }
 
   async function settled(call: OutboundCall, sent: OutboundCall, first: Promise<Met> | Met): Promise<Met> {
-    const startedAt = performance.now();
+    const startedAt = clock.monotonic();
     const met = await first;
     if (met.kind !== 'answer') return met;
     const other = otherForm(sent.url, met);

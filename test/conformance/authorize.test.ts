@@ -21,12 +21,14 @@ import { type Test, t } from '../support/tap.ts';
 
 const allowed = (value: string, rest: object = {}): Reply => ({ body: { allowed: value, ...rest } });
 
-const cpoMood = moody(() => allowed('ALLOWED'));
-const emspMood = moody(() => allowed('ALLOWED'));
+const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+const limitMs = 5_000;
+const timesOut = () => clock.advance(limitMs);
+const cpoMood = moody(() => allowed('ALLOWED'), timesOut);
+const emspMood = moody(() => allowed('ALLOWED'), timesOut);
 /** What probes of either partner meet. */
 let discovery: Reply | undefined;
 
-const clock = new SimulatedClock('2026-03-01T10:00:00Z');
 let hub: RunningHub;
 let cpo: PlainPartner;
 let emsp: PlainPartner;
@@ -36,7 +38,7 @@ let lonely: PlainPartner;
 let bare: PlainPartner;
 
 t.before(async () => {
-  hub = await hubFor(t, { HUB_AUTHORIZE_TIMEOUT_MS: '5000', HUB_PROBE_INTERVAL_S: '3600' }, { clock });
+  hub = await hubFor(t, { HUB_AUTHORIZE_TIMEOUT_MS: String(limitMs), HUB_PROBE_INTERVAL_S: '3600' }, { clock });
   const make = (role: 'CPO' | 'EMSP', partyId: string, rest: object = {}) =>
     partnerFor(t, hub, { role, countryCode: 'NL', partyId, ...rest });
   const probed = { discovery: () => discovery };

@@ -16,13 +16,15 @@ import { type Test, t } from '../support/tap.ts';
 
 const accepted: Reply = { body: { result: 'ACCEPTED', timeout: 25 } };
 
-const cpoMood = moody(() => accepted);
-const emspMood = moody(() => ({}));
+const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+const limitMs = 5_000;
+const timesOut = () => clock.advance(limitMs);
+const cpoMood = moody(() => accepted, timesOut);
+const emspMood = moody(() => ({}), timesOut);
 /** What the CPO does before it answers a command; nothing when null. */
 let beforeAnswer: ((received: Received) => Promise<void>) | null = null;
 let discovery: Reply | undefined;
 
-const clock = new SimulatedClock('2026-03-01T10:00:00Z');
 let hub: RunningHub;
 /** Routed to both eMSPs. */
 let cpo: PlainPartner;
@@ -36,8 +38,7 @@ const everyone = () => [cpo, other, unrouted, bare, emsp, secondEmsp];
 
 t.before(async () => {
   const env = {
-    // Real time: longer than a busy machine stands still.
-    ...{ HUB_COMMAND_TIMEOUT_MS: '5000', HUB_CALLBACK_TIMEOUT_MS: '5000' },
+    ...{ HUB_COMMAND_TIMEOUT_MS: String(limitMs), HUB_CALLBACK_TIMEOUT_MS: String(limitMs) },
     ...{ HUB_RATE_COMMANDS_PER_MIN: '100000', HUB_PROBE_INTERVAL_S: '3600' },
   };
   hub = await hubFor(t, env, { clock });

@@ -624,7 +624,10 @@ t.test(
   'time-outs and unavailability are tried again with growing waits, a permanent failure is DEAD at once [interface, Delivery rules 3 and 4]',
   async (t) => {
     const { clock } = timeAtRest();
-    const env = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000', HUB_DELIVERY_TIMEOUT_MS: '4000' };
+    const limitMs = 1;
+    const env = {
+      ...{ HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000', HUB_DELIVERY_TIMEOUT_MS: String(limitMs) },
+    };
     const hub = await hubFor(t, env, { clock });
     let isWell = false;
     /** Each fault has an eMSP of its own, so that none opens the circuit of another. */
@@ -637,11 +640,14 @@ t.test(
       BAD: { reply: (): Reply => ({ status: 400, text: '' }), becomes: 'client_error' },
       GAR: { reply: (): Reply => ({ text: '<html>' }), becomes: 'invalid_response' },
     };
-    const transient = ['HNG', 'CUT', 'ILL'];
+    // The one whose time has to pass is the last.
+    const transient = ['CUT', 'ILL', 'HNG'];
+    const asked = new Map<string, readonly unknown[]>();
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
     for (const [partyId, { reply }] of Object.entries(faults)) {
       const answer = () => (isWell ? {} : reply());
-      await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
+      const { received } = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
+      asked.set(partyId, received);
       await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
     }
     for (const id of Object.keys(faults)) t.equal(statusOf(await putSession(cpo, id, cdrTokenOf(id))), done, id);
@@ -652,6 +658,8 @@ t.test(
     for (const [index, waitS] of [1, 2, 5, 15, 30].entries()) {
       for (const id of transient) {
         const attempts = async () => (await shown(id)).attempts.length;
+        await eventually(`${id} is asked`, () => asked.get(id)?.length === index + 1);
+        if (id === 'HNG') clock.advance(limitMs);
         await eventually(`${id}: attempt ${index + 1}`, async () => (await attempts()) === index + 1);
         const due_at = new Date(clock.now() + waitS * 1000).toISOString();
         t.match(await shown(id), { state: 'PENDING', due_at }, `${id}: again after ${waitS} s`);

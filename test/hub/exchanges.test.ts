@@ -163,18 +163,31 @@ t.test('an exchange waits for its turn as long as one may take, and then is refu
   const hub = await hubFor(t, quiet, { clock });
   const { partner, hold, release, kept } = await heldPartner(t, hub);
   hold();
+  const asked = (count: number) =>
+    eventually(`the partner is asked ${count} times`, () => partner.asked.length === count && kept.size === 1);
   const first = put(hub, partner);
-  await eventually('the partner is asked', () => kept.size > 0);
+  await asked(1);
+  const before = clock.pending;
   const done: OcpiAnswer[] = [];
-  void put(hub, partner).then((answer) => done.push(answer));
-  await eventually('the second one is answered', () => {
-    clock.advance(20_000);
-    return done.length > 0;
-  });
+  const others = [put(hub, partner), put(hub, partner)];
+  for (const other of others) void other.then((answer) => done.push(answer));
+  await eventually('both wait', () => clock.pending >= before + 2);
+  // Each of its two calls takes almost as long as one may.
+  for (const calls of [2, 3]) {
+    clock.advance(9_500);
+    release();
+    hold();
+    await asked(calls);
+  }
+  t.equal((await first).json.status_code, 1000, 'the first took 19 s');
+  t.equal(done.length, 0, 'the others wait, or have begun');
+  clock.advance(1_000);
+  await eventually('the last one is answered', () => done.length > 0);
   refused(t, done[0] as OcpiAnswer, [429, 2901, 'Rate limited'], 'the one that waited');
   release();
-  t.equal((await first).json.status_code, 1000, 'the one before it goes on');
-  t.equal(partner.asked.length, 2, 'the partner is not called for one that was refused');
+  const ends = (await Promise.all(others)).map(({ json }) => json.status_code).sort();
+  t.strictSame(ends, [1000, 2901], 'the one before it goes on');
+  t.equal(partner.asked.length, 4, 'the partner is not called for one that was refused');
   t.equal((await put(hub, partner)).json.status_code, 1000, 'and the place is free');
 });
 

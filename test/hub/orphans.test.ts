@@ -5,7 +5,7 @@ import type { Put } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
@@ -280,7 +280,7 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
   // The directory as a power cut would leave it: everything acknowledged is in it.
   const copy = join(dataDir, '..', 'copy');
   cpSync(dataDir, copy, { recursive: true });
-  await hub.close();
+  await closed(hub, clock);
   served.instead = () => undefined;
   served.texts.sessions = [session('S1', 'COMPLETED'), session('S2', 'COMPLETED')];
   const later = new SimulatedClock(new Date(clock.now()).toISOString());
@@ -305,7 +305,7 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
   served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
   clock.advance(5 * minute);
   await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
-  await hub.close();
+  await closed(hub, clock);
   served.instead = () => undefined;
   const again = await hubFor(t, {}, { clock }, dataDir);
   await eventually('it was asked again', async () => (await itemsOf(again, '/orphans'))[0]?.pulled_at !== null);

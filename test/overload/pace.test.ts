@@ -7,6 +7,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { paceKeeper } from '../../src/ocpi/pace.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const piece = 'x'.repeat(64 * 1024);
@@ -14,9 +15,8 @@ const pieces = 400;
 
 /** A server whose answer is far larger than what the system holds for it, and a client that has asked and reads nothing by itself. */
 async function scene(t: Test) {
-  const pace = paceKeeper(() => null);
   // The test alone looks.
-  pace.close();
+  const pace = paceKeeper(() => null, new SimulatedClock());
   const server: Server = createServer((_request, response) => {
     pace.watch(response, 'NL-EMS');
     Readable.from(

@@ -3,9 +3,11 @@
  */
 
 import { loadConfig } from '../../src/config.ts';
+import type { Clock } from '../../src/kit/clock.ts';
 import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
 import { directoryFor } from './directory.ts';
 import { admin, endAdmin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
+import { SimulatedClock } from './simulated-clock.ts';
 import type { Test } from './tap.ts';
 import { type Holder, UnderWay } from './under-way.ts';
 
@@ -30,13 +32,15 @@ export async function hubFor(
   replaced: Replaced = {},
   dataDir: string = directoryFor(t),
 ): Promise<TestHub> {
+  // Longer than what tests with a simulated clock let pass while they hold a call back.
+  const limitMs = replaced.clock ? 86_400_000 : 30_000;
   const config = loadConfig({
     env: {
       ...{ HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'warn' },
       // One for all hubs of a process: it is derived once.
       HUB_SECRET_KEY: 'a-key-of-hubs-of-tests',
       // What a test holds back is not cut because the machine is slow, and many exchanges are no attack.
-      ...{ HUB_DELIVERY_TIMEOUT_MS: '30000', HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
+      ...{ HUB_DELIVERY_TIMEOUT_MS: String(limitMs), HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
       ...env,
     },
     flags: {},
@@ -48,13 +52,26 @@ export async function hubFor(
   t.teardown(() => {
     if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
   });
-  const running = await startHub(config, { headMs: 30_000, gauge: calmGauge, around, clock, logTo, ...replaced });
+  const running = await startHub(config, { headMs: limitMs, gauge: calmGauge, around, clock, logTo, ...replaced });
   const hub = { ...running, settled: (...holders: readonly Holder[]) => underWay.settled(...holders) };
   t.teardown(async () => {
     endAdmin(hub);
-    await hub.close();
+    await closed(hub, replaced.clock);
   });
   return hub;
+}
+
+/** What is in flight at the end is cut after a grace, which passes on a simulated clock only when somebody lets it. */
+export async function closed(hub: RunningHub, clock: Clock | undefined): Promise<void> {
+  let isClosed = false;
+  const closing = hub.close().finally(() => {
+    isClosed = true;
+  });
+  while (clock instanceof SimulatedClock && !isClosed) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    clock.advance(1_000);
+  }
+  return closing;
 }
 
 /** A registered partner, closed when the test ends. */

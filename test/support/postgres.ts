@@ -9,10 +9,10 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import root from 'tap';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
 import type { Test } from './tap.ts';
+import { closeAtEnd } from './tap.ts';
 
 export const postgresHere = installed;
 
@@ -40,7 +40,10 @@ let shared: Promise<PostgresServer> | null = null;
 
 /** The server of this process, for tests that leave it as it is: started for the first of them, stopped when all have ended. */
 export function sharedPostgres(): Promise<PostgresServer> {
-  shared ??= startPostgres(root, 'max_connections = 200\nautovacuum = off\ncheckpoint_timeout = 1h');
+  shared ??= startPostgres(
+    { teardown: closeAtEnd },
+    'max_connections = 200\nautovacuum = off\ncheckpoint_timeout = 1h',
+  );
   return shared;
 }
 

@@ -3,17 +3,19 @@
  */
 import { createServer } from 'node:http';
 import { logFailedAccepts } from '../../src/ocpi/http-server.ts';
-import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 t.test('connections that cannot be accepted are counted in a line of the log, not each in its own', async (t) => {
   const server = createServer();
   const lines: { count: number }[] = [];
-  logFailedAccepts(server, { error: (fields) => void lines.push(fields as { count: number }) });
+  const clock = new SimulatedClock();
+  logFailedAccepts(server, { error: (fields) => void lines.push(fields as { count: number }) }, clock);
   for (let n = 0; n < 100; n++) server.emit('error', Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' }));
   t.match(lines, [{ count: 1, err: { code: 'EMFILE' } }], 'the first is logged at once');
-  const waiting = setInterval(() => {}, 1000);
-  t.teardown(() => clearInterval(waiting));
-  await eventually('the others are told together', () => lines.length === 2);
+  clock.advance(999);
+  t.equal(lines.length, 1);
+  clock.advance(1);
+  t.equal(lines.length, 2, 'the others are told together');
   t.equal(lines[1]?.count, 99);
 });

@@ -10,6 +10,7 @@ import type { Credential, CredentialsBody, Hub } from '../../src/hub/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { ocpiServer, routes } from '../../src/ocpi/server.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const cpoRole: PartyRole = { role: 'CPO', country_code: 'NL', party_id: 'CPO' };
@@ -68,7 +69,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000)
       pages: { pageDefault: 100, pageMax: 1000 },
       rates: { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 },
       admission: roomy,
-      now: () => 0,
+      clock: new SimulatedClock(),
     }),
   );
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
@@ -251,7 +252,13 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
   const log = { info: () => {}, error: () => {} };
   const rates = { listsPerMin: 1, commandsPerMin: 1, exchangesPerMin: 1, otherPerMin: 1 };
   await app.register(
-    ocpiServer(hub, { log, pages: { pageDefault: 1, pageMax: 1 }, rates, admission: roomy, now: () => 0 }),
+    ocpiServer(hub, {
+      log,
+      pages: { pageDefault: 1, pageMax: 1 },
+      rates,
+      admission: roomy,
+      clock: new SimulatedClock(),
+    }),
   );
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => app.close());
