@@ -16,7 +16,7 @@ import { createInspector, type Inspector } from './console/inspector.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import type { Peers } from './hub/peers.ts';
 import { sealedTokens } from './hub/registration.ts';
-import type { Clock } from './kit/clock.ts';
+import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
@@ -31,6 +31,7 @@ import {
   connectionsMax,
   heldBytesMax,
   inFlightMax as inFlightBorne,
+  type PressureGauge,
   pageSizeMax,
   pressureGauge,
   turnOfLoop,
@@ -61,8 +62,8 @@ export interface Surroundings {
   /** In place of what the process's descriptors and memory bear. */
   readonly inFlightMax?: number;
   readonly windowMax?: number;
-  /** Makes what tells the doors of the process's load. */
-  readonly gauge?: typeof pressureGauge;
+  /** In place of what the process feels. */
+  readonly gauge?: PressureGauge;
   /** Put around what the hub calls: its store, and partners. */
   readonly around?: <Port extends object>(port: Port) => Port;
   readonly cluster?: () => ClusterView;
@@ -88,7 +89,7 @@ export interface Assembled {
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
   const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
-  const { windowMax = windowOfPartner, gauge = pressureGauge, around: put = (port) => port } = around;
+  const { windowMax = windowOfPartner, around: put = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -124,7 +125,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => created.close());
 
     let ready = false;
-    const pressure = gauge(created.forwardingLagMs);
+    const pressure = around.gauge ?? pressureGauge(clock, created.forwardingLagMs);
     closing.unshift(async () => pressure.close());
     const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, pageMax: pageSizeMax, shed: metrics.shed });
     const app = createHttpServer({ connectionsMax, ...(config.tls && { tls: config.tls }) });
@@ -168,7 +169,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       refusal: (...parts) => new Problem(...parts),
       isReady: () => ready,
       publicUrl,
-      now: () => clock.now(),
+      clock,
       meter: metrics.inspectors,
       log,
     });
@@ -181,15 +182,14 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         ready = true;
       },
       async close(graceMs) {
-        // Then both ways are cut, so that everything that waits for an answer gets its end.
-        const cut = setTimeout(() => {
-          app.server.closeAllConnections();
-          for (const { close } of [client, pageClient]) {
-            close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
-          }
-        }, graceMs);
-        await closeAll(closing);
-        clearTimeout(cut);
+        const closed = closeAll(closing);
+        if (await withTimeout(clock, graceMs, closed)) return;
+        // Both ways are cut, so that everything that waits for an answer gets its end.
+        app.server.closeAllConnections();
+        for (const { close } of [client, pageClient]) {
+          close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
+        }
+        await closed;
       },
     };
   } catch (error) {

@@ -24,13 +24,13 @@ import { type PeerParts, peersOf } from './cluster/peers.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
-import type { Clock } from './kit/clock.ts';
-import { systemClock } from './kit/system-clock.ts';
+import { type Clock, sleep, withTimeout } from './kit/clock.ts';
+import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { shardOf } from './placing.ts';
-import { connectionsMax, type pressureGauge } from './pressure.ts';
+import { connectionsMax, type PressureGauge } from './pressure.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -57,8 +57,8 @@ export interface Replaced {
   readonly inFlightMax?: number;
   /** Deliveries of one partner in memory. */
   readonly windowMax?: number;
-  /** Makes what tells the doors of the process's load. */
-  readonly gauge?: typeof pressureGauge;
+  /** In place of what the process feels. */
+  readonly gauge?: PressureGauge;
   /** Put around what the hub calls: its store, and partners. */
   readonly around?: <Port extends object>(port: Port) => Port;
   /** Takes the lines of the log. */
@@ -133,7 +133,7 @@ async function startNode(config: Config, { clock = systemClock, random = Math.ra
   const look = () => {
     if (isLooking) return;
     isLooking = true;
-    setImmediate(() => {
+    void nextTurn().then(() => {
       isLooking = false;
       node?.look();
     });
@@ -209,7 +209,7 @@ async function startNode(config: Config, { clock = systemClock, random = Math.ra
     });
     port = (server.address() as AddressInfo).port;
     logFailedAccepts(server, log, clock);
-    closing.unshift(() => ended(server, front));
+    closing.unshift(() => ended(server, front, clock));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
     return {
@@ -252,13 +252,12 @@ function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): C
 }
 
 /** Whoever has a connection gets answers for a moment more; what is under way then ends. */
-async function ended(server: Server, front: Front): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, lastAnswersMs));
+async function ended(server: Server, front: Front, clock: Clock): Promise<void> {
+  await sleep(clock, lastAnswersMs);
   front.close();
-  const cut = setTimeout(() => {
-    server.closeAllConnections();
-    front.cut();
-  }, inFlightGraceMs);
-  await new Promise((resolve) => server.close(resolve));
-  clearTimeout(cut);
+  const closed = new Promise((resolve) => server.close(resolve));
+  if (await withTimeout(clock, inFlightGraceMs, closed)) return;
+  server.closeAllConnections();
+  front.cut();
+  await closed;
 }

@@ -9,6 +9,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
+import { type Clock, every } from './kit/clock.ts';
 
 /** As the doors ask for it. */
 interface Felt {
@@ -83,7 +84,7 @@ export function growthPercent(used: number): number {
   return percent < growthPercentMin ? 0 : Math.min(percent, growthPercentMax);
 }
 
-export function pressureGauge(forwardingLagMs: () => number = () => 0): PressureGauge {
+export function pressureGauge(clock: Clock, forwardingLagMs: () => number = () => 0): PressureGauge {
   const limit = getHeapStatistics().heap_size_limit;
   // Not `process.memoryUsage`: it opens a file, and throws when there are no descriptors left.
   const used = () => getHeapStatistics().used_heap_size / limit;
@@ -100,10 +101,10 @@ export function pressureGauge(forwardingLagMs: () => number = () => 0): Pressure
   });
   sweeps.observe({ entryTypes: ['gc'] });
   const late: number[] = [];
-  let sampledAt = performance.now();
+  let sampledAt = clock.monotonic();
   let loopBefore = performance.eventLoopUtilization();
-  const sampling = setInterval(() => {
-    const now = performance.now();
+  const stop = every(clock, sampledEveryMs, () => {
+    const now = clock.monotonic();
     late.push(Math.min(lateMax, Math.max(0, now - sampledAt - sampledEveryMs)));
     sampledAt = now;
     if (late.length > samplesMax) late.shift();
@@ -113,11 +114,11 @@ export function pressureGauge(forwardingLagMs: () => number = () => 0): Pressure
     loopBefore = loop;
     const forwardingMs = utilization >= busyFrom ? forwardingLagMs() : 0;
     felt = { heap: Math.min(afterSweep, used()), loopDelayMs, forwardingMs };
-  }, sampledEveryMs).unref();
+  });
   return {
     felt: () => felt,
     close() {
-      clearInterval(sampling);
+      stop();
       sweeps.disconnect();
     },
   };

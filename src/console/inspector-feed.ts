@@ -7,6 +7,7 @@
  */
 import type { Operations } from '../hub/operator.ts';
 import type { WatchedActor, WatchedEvent, Watcher } from '../hub/watched.ts';
+import { type Clock, every } from '../kit/clock.ts';
 import { type Messages, messages } from './inspector-messages.ts';
 
 /** What happened to one actor between two ticks. */
@@ -37,7 +38,7 @@ const eventsMax = 8;
 export class Feed {
   readonly messages: Messages;
   readonly #operations: Pick<Operations, 'actors' | 'actor' | 'watch'>;
-  readonly #now: () => number;
+  readonly #clock: Clock;
   readonly #readers = new Set<FeedReader>();
   /** Since the last tick, and up to it. */
   #coming = new Map<string, Change>();
@@ -46,10 +47,10 @@ export class Feed {
   readonly #frames = new Map<string, Frames>();
   #stop: (() => void) | null = null;
 
-  constructor(operations: Pick<Operations, 'actors' | 'actor' | 'watch'>, now: () => number) {
+  constructor(operations: Pick<Operations, 'actors' | 'actor' | 'watch'>, clock: Clock) {
     this.#operations = operations;
-    this.#now = now;
-    this.messages = messages(now);
+    this.#clock = clock;
+    this.messages = messages(() => clock.now());
   }
 
   add(reader: FeedReader): void {
@@ -92,17 +93,17 @@ export class Feed {
         if (event === null) return;
         change.count++;
         if (change.events.length === eventsMax) change.events.shift();
-        change.events.push({ event, at: this.#now() });
+        change.events.push({ event, at: this.#clock.now() });
       },
       ended: (last) => {
         this.#change(last.id).actor = last;
       },
     };
     const unwatch = this.#operations.watch(watcher);
-    const ticks = setInterval(() => this.#tick(), tickMs);
+    const stopTicks = every(this.#clock, tickMs, () => this.#tick());
     return () => {
       unwatch();
-      clearInterval(ticks);
+      stopTicks();
       this.#forget();
     };
   }

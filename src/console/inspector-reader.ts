@@ -8,6 +8,8 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import type { WatchedActor } from '../hub/watched.ts';
+import type { Clock } from '../kit/clock.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 import type { Change, Feed, FeedReader } from './inspector-feed.ts';
 import { complete, missed } from './inspector-messages.ts';
 import { BadSubscription, matches, type Subscription, subscriptionOf } from './inspector-subscription.ts';
@@ -23,6 +25,7 @@ const perSecond = 2;
 export interface ReaderParts {
   readonly socket: Duplex;
   readonly ws: WebSocket;
+  readonly clock: Clock;
   readonly feed: Feed;
   readonly subscription: Subscription;
   readonly sent: (messages: number) => void;
@@ -50,11 +53,12 @@ export class Reader implements FeedReader {
   #isBehind = false;
   #silentBeats = 0;
   #allowance = burst;
-  #allowedAt = performance.now();
+  #allowedAt: number;
 
   constructor(parts: ReaderParts) {
     this.#parts = parts;
     this.#subscription = parts.subscription;
+    this.#allowedAt = parts.clock.monotonic();
     parts.ws.on('pong', () => this.#alive());
     parts.ws.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.#subscribe(parts.subscription);
@@ -175,7 +179,7 @@ export class Reader implements FeedReader {
     this.#isFlushing = false;
     if (this.#isBehind) this.#alive();
     this.#isBehind = false;
-    if (this.#dirty.size > 0) setImmediate(() => this.pull());
+    if (this.#dirty.size > 0) void nextTurn().then(() => this.pull());
   }
 
   #received(data: RawData, isBinary: boolean): void {
@@ -194,7 +198,7 @@ export class Reader implements FeedReader {
 
   /** [E3] */
   #mayAsk(): boolean {
-    const at = performance.now();
+    const at = this.#parts.clock.monotonic();
     this.#allowance = Math.min(burst, this.#allowance + ((at - this.#allowedAt) / 1000) * perSecond);
     this.#allowedAt = at;
     if (this.#allowance < 1) return false;

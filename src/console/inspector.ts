@@ -11,6 +11,7 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Operations } from '../hub/operator.ts';
+import { type Clock, every, withTimeout } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { Feed } from './inspector-feed.ts';
 import { Reader } from './inspector-reader.ts';
@@ -37,8 +38,7 @@ export interface InspectorDoor {
   readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
   readonly isReady: () => boolean;
   readonly publicUrl: () => string;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
+  readonly clock: Clock;
   readonly meter: InspectorMeter;
   readonly log: { info(fields: object, message: string): void; error(fields: object, message: string): void };
   /** Pings, and how often it is looked whether a reader is alive. */
@@ -61,14 +61,14 @@ const defaults = { beatMs: 30_000, readersMax: 64 };
 const closingMs = 1_000;
 
 export function createInspector(operations: Operations, door: InspectorDoor): Inspector {
-  const { beatMs = defaults.beatMs, readersMax = defaults.readersMax, log, meter } = door;
+  const { beatMs = defaults.beatMs, readersMax = defaults.readersMax, clock, log, meter } = door;
   const server = new WebSocketServer({
     ...{ noServer: true, clientTracking: false, maxPayload: messageBytesMax, perMessageDeflate: false },
     handleProtocols: (offered) => offered.has(protocol) && protocol,
   });
-  const feed = new Feed(operations, door.now);
+  const feed = new Feed(operations, clock);
   const readers = new Map<WebSocket, Reader>();
-  let beats: NodeJS.Timeout | undefined;
+  let stopBeats: (() => void) | null = null;
   let isClosed = false;
 
   function admitted(request: IncomingMessage): Subscription {
@@ -90,11 +90,11 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
 
   function attach(ws: WebSocket, socket: Duplex, subscription: Subscription): void {
     const failed = (error: unknown) => log.error({ err: error }, 'a reader of the inspector met a bug');
-    const parts = { ws, socket, feed, subscription, sent: meter.sent, missed: meter.missed, failed };
+    const parts = { ws, socket, clock, feed, subscription, sent: meter.sent, missed: meter.missed, failed };
     const reader = new Reader(parts);
     readers.set(ws, reader);
     feed.add(reader);
-    beats ??= setInterval(beat, beatMs);
+    stopBeats ??= every(clock, beatMs, beat);
     meter.readers(readers.size);
     // What breaks a connection closes it as well.
     ws.on('error', (error) => log.info({ err: error }, 'a reader of the inspector broke off'));
@@ -108,8 +108,8 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
     meter.readers(readers.size);
     log.info({ readers: readers.size }, 'a reader of the inspector left');
     if (readers.size > 0) return;
-    clearInterval(beats);
-    beats = undefined;
+    stopBeats?.();
+    stopBeats = null;
   }
 
   function beat(): void {
@@ -131,11 +131,9 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
         ws.close(1001, 'the hub stops');
         return once(ws, 'close');
       });
-      const cut = setTimeout(() => {
-        for (const ws of readers.keys()) ws.terminate();
-      }, closingMs);
-      await Promise.all(ends);
-      clearTimeout(cut);
+      const ended = Promise.all(ends);
+      if (!(await withTimeout(clock, closingMs, ended))) for (const ws of readers.keys()) ws.terminate();
+      await ended;
     },
   };
 }

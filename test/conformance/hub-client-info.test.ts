@@ -1,10 +1,8 @@
 /**
  * Hub client info as partners read it, from a hub whose clock the test moves: each party changes at an instant of its own.
  */
-
-import { loadConfig } from '../../src/config.ts';
-import { type RunningHub, startHub } from '../../src/main.ts';
-import { directoryFor } from '../support/directory.ts';
+import type { RunningHub } from '../../src/main.ts';
+import { hubFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -38,16 +36,8 @@ async function added(role: 'CPO' | 'EMSP', partyId: string): Promise<string> {
 }
 
 t.before(async () => {
-  const env = {
-    HUB_PORT: '0',
-    HUB_DATA_DIR: directoryFor(t),
-    HUB_LOG_LEVEL: 'silent',
-    HUB_PAGE_DEFAULT: '3',
-    HUB_PAGE_MAX: '4',
-  };
   // No probe comes by itself while the parties are made.
-  hub = await startHub(loadConfig({ env: { ...env, HUB_PROBE_INTERVAL_S: '3600' }, flags: {} }), { clock });
-  t.teardown(() => hub.close());
+  hub = await hubFor(t, { HUB_PAGE_DEFAULT: '3', HUB_PAGE_MAX: '4', HUB_PROBE_INTERVAL_S: '3600' }, { clock });
   const join = async (
     role: 'CPO' | 'EMSP',
     partyId: string,

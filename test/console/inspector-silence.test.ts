@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { createInspector, type Inspector } from '../../src/console/inspector.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -26,7 +27,7 @@ async function alone(t: Test, isReady = true): Promise<Alone> {
       headers,
       toJson: () => ({ status, detail }),
     }),
-    ...{ isReady: () => isReady, publicUrl: () => hub.url, now: () => 0, beatMs: 250 },
+    ...{ isReady: () => isReady, publicUrl: () => hub.url, clock: systemClock, beatMs: 250 },
     meter: {
       readers: (count) => {
         readers = count;

@@ -56,13 +56,14 @@ export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): re
   const built = (path: string) => JSON.stringify(new URL(`../src/${path}`, `file://${command}`).href);
   const program = `
     import { loadConfig } from ${built('config.js')};
+    import { systemClock } from ${built('kit/system-clock.js')};
     import { startHub } from ${built('main.js')};
     let shift = ${shiftMs};
     let left = ${nth};
     const onPoint = (name) => {
       if (name === ${JSON.stringify(point)} && --left === 0) process.kill(process.pid, 'SIGKILL');
     };
-    const clock = { now: () => Date.now() + shift, setTimeout, clearTimeout };
+    const clock = { ...systemClock, now: () => Date.now() + shift };
     const hub = await startHub(loadConfig({ env: process.env, flags: {} }), { onPoint, clock });
     process.once('SIGUSR2', () => {
       shift = Math.max(shift, ${jumpTo} - Date.now());

@@ -1,7 +1,8 @@
 /** A heap of some 80 MiB that has been swept as a gauge of pressure would have it; says what was asked for. */
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { growthPercent, pressureGauge } from '../../src/pressure.ts';
 
-const gauge = pressureGauge();
+const gauge = pressureGauge(systemClock);
 const kept = Array.from({ length: 1_500_000 }, (_, n) => ({ n }));
 // Each sweep is told of in a later turn, and applied by the next one.
 for (let sweep = 0; sweep < 4; sweep++) {

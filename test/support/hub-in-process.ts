@@ -12,10 +12,7 @@ import type { Test } from './tap.ts';
 import { type Holder, UnderWay } from './under-way.ts';
 
 /** How busy the machine is decides nothing in a test that is not about load. */
-const calmGauge: NonNullable<Replaced['gauge']> = () => ({
-  felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 }),
-  close() {},
-});
+const calmGauge = { felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 }), close() {} };
 
 /** Lines of a hub's log that are kept for a test that fails. */
 const linesMax = 100;
