@@ -8,7 +8,7 @@ import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, secretKey } from '../support/hub-in-process.ts';
 import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -132,7 +132,7 @@ t.test('a partner that lost the answer of its PUT repeats it with the token that
 
 t.test('a former token outlives a restart and a kill, and its end does, too [D73]', async (t) => {
   const dataDir = directoryFor(t);
-  const first = await startChildHub({ dataDir, port: 0, env: quiet });
+  const first = await startChildHub({ dataDir, port: 0, env: { ...quiet, HUB_SECRET_KEY: secretKey } });
   const cpo = await cpoFor(t, first);
   const next = await rotated(first, cpo, cpo.hubToken);
   await first.kill();

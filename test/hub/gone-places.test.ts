@@ -17,7 +17,7 @@ import { openLevelStore } from '../../storage/level-store.ts';
 import { Holding } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { routedPair } from '../support/hub-in-process.ts';
+import { calmGauge, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -52,11 +52,14 @@ async function scene(t: Test) {
     await writes.mayGoOn();
     await settle(...ends);
   };
-  const config = loadConfig({ env: { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' }, flags: {} });
+  // What is on its way does not time out while the clock is moved.
+  const headMs = 86_400_000;
+  const env = { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_DELIVERY_TIMEOUT_MS: String(headMs) };
+  const config = loadConfig({ env, flags: {} });
   let url = '';
   const hub = await assemble(store, config, {
     ...{ log: createLog('silent'), clock, random: Math.random, metrics: createMetrics('test'), publicUrl: () => url },
-    peers: silentPeers(store),
+    ...{ peers: silentPeers(store), headMs, gauge: calmGauge },
   });
   t.teardown(() => hub.close(0));
   await hub.app.listen({ host: '127.0.0.1', port: 0 });

@@ -12,7 +12,10 @@ import type { Test } from './tap.ts';
 import { type Holder, UnderWay } from './under-way.ts';
 
 /** How busy the machine is decides nothing in a test that is not about load. */
-const calmGauge = { felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 }), close() {} };
+export const calmGauge = { felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 }), close() {} };
+
+/** One for all hubs of a process: it is derived once. A hub in a process of its own has another unless it is given this one. */
+export const secretKey = 'a-key-of-hubs-of-tests';
 
 /** Lines of a hub's log that are kept for a test that fails. */
 const linesMax = 100;
@@ -34,8 +37,7 @@ export async function hubFor(
   const config = loadConfig({
     env: {
       ...{ HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'warn' },
-      // One for all hubs of a process: it is derived once.
-      HUB_SECRET_KEY: 'a-key-of-hubs-of-tests',
+      HUB_SECRET_KEY: secretKey,
       // What a test holds back is not cut because the machine is slow, and many exchanges are no attack.
       ...{ HUB_DELIVERY_TIMEOUT_MS: String(limitMs), HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
       ...env,
