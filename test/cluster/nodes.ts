@@ -167,8 +167,9 @@ export async function nodeOf(
     `select n.name, n.url from ${schema}.shards s join ${schema}.nodes n on n.id = s.owner where s.id = $1`,
     [shard],
   );
-  // Of another start of the process there it is not.
-  return nodes.find(({ hub, url }) => row?.url === url && row.name.endsWith(`:${hub.pid}`));
+  const named = nodes.filter(({ hub }) => row?.name.endsWith(`:${hub.pid}`));
+  // Nodes of one process differ by their addresses alone.
+  return named.find(({ url }) => url === row?.url) ?? named[0];
 }
 
 /** The role of a node, from its own measures; null when it says nothing. */

@@ -187,7 +187,7 @@ function suite(server: PostgresServer): void {
       await until(() => killed.acknowledged().length > 0);
       killed.child.kill('SIGKILL');
       await killed.end;
-      const third = await openPostgresStore({ url, node: 'third', ttlMs: 6000 });
+      const third = await openPostgresStore({ url, node: 'third', ttlMs: 12_000 });
       t.teardown(() => third.close());
       t.equal(heldBy(third).length, shards.length);
       await mustBeWhole(t, third, [killed]);
