@@ -2,34 +2,23 @@
  * `ocpi-hub cluster`, and the way of an embedded hub into a database with `ocpi-hub store copy`, as operators use them: built commands in
  * processes of their own, their output and how they end.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, leaseS, oneOwner, skip, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
+import { runCommand as run } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-
-async function run(words: readonly string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [resolve('dist/bin/ocpi-hub.js'), ...words], {
-    env: { PATH: process.env.PATH, ...env },
-  });
-  const output = { out: '', err: '' };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.err += text));
-  const [code] = (await once(child, 'close')) as [number | null];
-  return { code, ...output };
-}
 
 t.test('a hub and its database', { skip }, async (t) => {
   const server = await startPostgres(t);
 
-  t.test('cluster shows every node and which of them is the owner, whichever is asked', async (t) => {
+  t.test('cluster shows every node and which of them is the owner, whichever is asked', atLength, async (t) => {
     const nodes = await startNodes(t, server, 'shown', { more: oneOwner });
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();

@@ -5,11 +5,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
+import { asUsers, command } from '../support/command.ts';
+import { directoryFor } from '../support/directory.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-
-const command = resolve('dist/bin/ocpi-hub.js');
 
 interface Served {
   readonly child: ChildProcess;
@@ -19,7 +19,7 @@ interface Served {
 }
 
 function serve(t: Test, env: Record<string, string>, before: readonly string[] = []): Served {
-  const [program, ...args] = [...before, process.execPath, command, 'serve'] as const;
+  const [program, ...args] = [...asUsers, ...before, process.execPath, command, 'serve'];
   const child = spawn(program ?? '', args, { env: { PATH: process.env.PATH, HUB_PORT: '0', ...env } });
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
@@ -34,6 +34,17 @@ async function listening({ child, output, ended }: Served): Promise<string> {
     if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}: ${output.stderr}`);
   }
   return /^ocpi-hub listening on (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(output.stdout)?.[1] ?? output.stdout;
+}
+
+let shared: { served: Served; dataDir: string } | undefined;
+/** One as it is by default, for all tests of this file that only look at it. */
+async function usual(): Promise<{ served: Served; dataDir: string }> {
+  if (shared === undefined) {
+    const dataDir = join(directoryFor(t), 'data');
+    shared = { served: serve(t, { HUB_DATA_DIR: dataDir }), dataDir };
+  }
+  await listening(shared.served);
+  return shared;
 }
 
 const dataDirOf = (t: Test) => join(t.testdir({}), 'data');
@@ -59,21 +70,20 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 }
 
 t.test('serve has 64 threads for name look-ups and files, or as many as the operator says', async (t) => {
-  const threadsWith = async (env: Record<string, string>) => {
-    // The test runner has every child load modules before its own; by then the pool would be in use.
-    const asUsers = ['env', '-u', 'NODE_OPTIONS'];
-    const served = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_LOG_LEVEL: 'silent', ...env }, asUsers);
+  const threadsOf = ({ child }: Served) => readdirSync(`/proc/${child.pid}/task`).length;
+  const threadsWith = async (name: string, size: string) => {
+    const served = serve(t, {
+      ...{ HUB_DATA_DIR: join(t.testdirName, name), HUB_LOG_LEVEL: 'silent', UV_THREADPOOL_SIZE: size },
+    });
     await listening(served);
-    const { length } = readdirSync(`/proc/${served.child.pid}/task`);
+    const threads = threadsOf(served);
     served.child.kill('SIGKILL');
     await served.ended;
-    return length;
+    return threads;
   };
-  const [asUsual, few, emptied] = [
-    await threadsWith({}),
-    await threadsWith({ UV_THREADPOOL_SIZE: '5' }),
-    await threadsWith({ UV_THREADPOOL_SIZE: '' }),
-  ];
+  t.testdir({});
+  const asUsual = threadsOf((await usual()).served);
+  const [few, emptied] = await Promise.all([threadsWith('few', '5'), threadsWith('emptied', '')]);
   t.ok(asUsual >= 64, `${asUsual} threads`);
   t.ok(few < 64, `${few} threads when the operator wants 5`);
   t.ok(emptied >= 64, `${emptied} threads with an empty setting, which is none`);
@@ -91,8 +101,7 @@ t.test('serve ends with 1 and one clear line when its port is taken', async (t) 
 });
 
 t.test('serve ends with 1 and one clear line when another hub holds the data directory', async (t) => {
-  const dataDir = dataDirOf(t);
-  await listening(serve(t, { HUB_DATA_DIR: dataDir }));
+  const { dataDir } = await usual();
   const { output, ended } = serve(t, { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' });
   t.strictSame(await ended, [1, null]);
   t.equal(output.stdout, '');
@@ -124,10 +133,9 @@ t.test("every file of the hub and of its backups is its user's alone, whatever t
 });
 
 t.test('the log says at the start which private networks are open to partners', async (t) => {
-  const open = serve(t, { HUB_DATA_DIR: dataDirOf(t) });
-  await listening(open);
+  const { served: open } = await usual();
   t.match(open.output.stderr, 'private networks that URLs of partners may lead to: 127.0.0.0/8, ::1/128');
-  const proxied = serve(t, { HUB_DATA_DIR: join(t.testdirName, 'proxied'), HUB_PUBLIC_URL: 'https://hub.example' });
+  const proxied = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_PUBLIC_URL: 'https://hub.example' });
   await listening(proxied);
   t.match(proxied.output.stderr, 'private networks that URLs of partners may lead to: none');
 });

@@ -1,31 +1,24 @@
 /**
- * The commands of support as people and scripts use them: processes of their own against a hub in a process of its own, judged by
- * what they print and how they end. [contract, Commands]
+ * The commands of support as people and scripts use them: processes of their own against a hub, judged by what they print and how they
+ * end. [contract, Commands]
  */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { resolve } from 'node:path';
 import { type Column, table } from '../../src/cli/table.ts';
+import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { type ChildHub, startChildHub } from '../support/child-hub.ts';
+import { type Ended, runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
+import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const command = resolve('dist/bin/ocpi-hub.js');
 const viewerToken = 'a-viewer-token-of-some-length-0123456789';
 
-interface Ended {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
 interface Stage {
-  readonly hub: ChildHub;
+  readonly hub: RunningHub;
   readonly cpo: PlainPartner;
   readonly emsp: PlainPartner;
   /** How the eMSP answers from now on. */
@@ -36,30 +29,16 @@ interface Stage {
 
 async function run(line: string, env: Record<string, string>, interruptAt?: RegExp): Promise<Ended> {
   const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
-  const child = spawn(process.execPath, [command, ...words], { env: { PATH: process.env.PATH, ...env } });
-  let [out, err, isInterrupted] = ['', '', false];
-  const look = () => {
-    if (isInterrupted || !interruptAt?.test(out + err)) return;
-    isInterrupted = true;
-    child.kill('SIGINT');
-  };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
-    look();
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text;
-    look();
-  });
-  const [code] = (await once(child, 'close')) as [number | null];
-  return { code, out, err };
+  return runCommand(words, env, interruptAt);
 }
+
+/** Several at once, each with what it was. */
+const all = (lines: readonly string[], run: (line: string) => Promise<Ended>) =>
+  Promise.all(lines.map(async (line) => ({ line, ...(await run(line)) })));
 
 /** A hub with a CPO and two eMSPs that are routed to it. */
 async function stage(t: Test): Promise<Stage> {
-  const env = { HUB_VIEWER_TOKEN: viewerToken, HUB_LOG_LEVEL: 'fatal' };
-  const hub = await startChildHub({ dataDir: directoryFor(t), port: await freePort(), env });
-  t.teardown(() => hub.kill());
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const own: Stage = {
     hub,
     cpo: await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' }),
@@ -110,8 +89,8 @@ t.test('lists are aligned tables, a bare noun lists, and --json is one document'
   for (const row of rows) t.equal(row.indexOf('CONNECTED'), titles.indexOf('STATUS'), 'columns stand in line');
   t.notMatch(out, '\u001b', 'no colour without a terminal');
   t.equal((await at.run('parties list')).out.split('\n').length, out.split('\n').length);
-  for (const noun of ['parties', 'routes', 'deliveries', 'events', 'orphans', 'jobs', 'commands', 'status']) {
-    const answer = await at.run(`${noun} --json`);
+  const nouns = ['parties', 'routes', 'deliveries', 'events', 'orphans', 'jobs', 'commands', 'status'];
+  for (const { line: noun, ...answer } of await all(nouns, (noun) => at.run(`${noun} --json`))) {
     t.equal(answer.code, 0, noun);
     t.type(JSON.parse(answer.out), 'object', `${noun} --json is one JSON document`);
   }
@@ -120,8 +99,8 @@ t.test('lists are aligned tables, a bare noun lists, and --json is one document'
 
 t.test('an empty list says on stderr what to do next', async (t) => {
   const at = await stage(t);
-  for (const noun of ['deliveries', 'orphans', 'commands', 'jobs']) {
-    const { code, out, err } = await at.run(noun);
+  const nouns = ['deliveries', 'orphans', 'commands', 'jobs'];
+  for (const { line: noun, code, out, err } of await all(nouns, (noun) => at.run(noun))) {
     t.strictSame([code, out], [0, ''], noun);
     t.match(err, /^(No|Every) [^\n]+\.\n$/, noun);
   }
@@ -285,18 +264,18 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     ['parties --url nowhere', {}, 2, /--url is "nowhere"/],
     ['parties --frob', {}, 2, /unknown option '--frob'/],
   ];
-  for (const [line, env, code, words] of cases) {
-    const ended = await at.run(line, env);
-    t.strictSame([ended.code, ended.out], [code, ''], line);
-    t.match(ended.err.split('\n')[0], words, line);
+  const answers = await Promise.all(cases.map(([line, env]) => at.run(line, env)));
+  for (const [index, [line, , code, words]] of cases.entries()) {
+    const { err, ...ended } = answers[index] ?? { err: '' };
+    t.strictSame(ended, { code, out: '' }, line);
+    t.match(err.split('\n')[0], words, line);
   }
   t.equal((await at.run('parties', { HUB_ADMIN_TOKEN: viewerToken })).code, 0, 'a viewer may list');
 });
 
 t.test('without a token the one that the data directory keeps is used, without a word', async (t) => {
   const dataDir = directoryFor(t);
-  const hub = await startChildHub({ dataDir, port: await freePort(), env: { HUB_LOG_LEVEL: 'fatal' } });
-  t.teardown(() => hub.kill());
+  const hub = await hubFor(t, {}, {}, dataDir);
   const { code, out, err } = await run(`status --url ${hub.url} --data-dir ${dataDir}`, {});
   t.strictSame([code, err], [0, '']);
   t.match(out, /^hub +\d.*\ntakes work +yes\nstore +open\n/);
@@ -374,8 +353,8 @@ t.test('a partner is added, suspended and let in again', async (t) => {
 
 t.test('the help of every command has examples', async (t) => {
   const words = 'status parties routes events trace deliveries redrive replay jobs commands orphans'.split(' ');
-  for (const line of [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve']) {
-    const { code, out } = await run(`${line} --help`, {});
+  const lines = [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve'];
+  for (const { line, code, out } of await all(lines, (line) => run(`${line} --help`, {}))) {
     t.equal(code, 0, line);
     t.match(out, new RegExp(`Examples:\\n  \\$ ocpi-hub ${line}`), line);
   }
