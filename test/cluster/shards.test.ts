@@ -104,7 +104,7 @@ t.test('nodes share the parties', { skip }, async (t) => {
       await untilShared(nodes);
       for (const one of [load, moved]) await goesOn(one);
       for (const one of [load, moved]) await one.stop();
-    mustNotFail(t, load, 'requests of a party of the node that remained were refused');
+      mustNotFail(t, load, 'requests of a party of the node that remained were refused');
       mustNotFail(t, moved, 'of one whose shard came there');
       t.equal(ended(), null, 'whoever watches was not cut off');
       await eventually('those of the node that died are shown', async () => others.every((id) => actors.has(id)));

@@ -17,10 +17,16 @@ import { bodyOf, receiver } from './written.ts';
 
 const child = join(import.meta.dirname, 'child.ts');
 
-/** Runs: few large commits fill the engine's buffer, so that it changes its log in between. */
-const runs: readonly { readonly commits: number; readonly characters: number; readonly share: number }[] = [
-  { commits: 400, characters: 600, share: 0.7 },
-  { commits: 900, characters: 14_000, share: 0.3 },
+interface Run {
+  readonly commits: number;
+  readonly characters: number;
+  readonly cutsMax: number;
+}
+
+/** By turns: large commits fill the engine's buffer, so that it changes its log in between; their trace is long to read. */
+const runs: readonly [Run, Run] = [
+  { commits: 400, characters: 600, cutsMax: 140 },
+  { commits: 900, characters: 14_000, cutsMax: 60 },
 ];
 
 /** Told to the process by a moment of the trace. */
@@ -31,14 +37,14 @@ export interface Told {
 
 export const cuts: Part = {
   name: 'power cuts of the store',
+  kinds: 2,
   unable: whyNotTraced,
   async run({ seed, count }, progress) {
     let total = nothing;
     for (let round = 0; total.done < count; round += 1) {
-      const { commits, characters, share } = runs[round % runs.length] ?? { commits: 0, characters: 0, share: 0 };
-      const wanted = Math.min(Math.ceil(Math.min(200, count) * share), count - total.done);
-      const random = seeded(seed + round);
-      const outcome = await oneRun(random, { commits, characters }, wanted, `seed ${seed} round ${round}`);
+      const run = runs[round % 2 === 0 ? 0 : 1];
+      const wanted = Math.min(run.cutsMax, count - total.done);
+      const outcome = await oneRun(seeded(seed + round), run, wanted, `seed ${seed} round ${round}`);
       total = plus(total, outcome);
       progress(total.done, total.findings.length);
     }
@@ -46,12 +52,7 @@ export const cuts: Part = {
   },
 };
 
-async function oneRun(
-  random: Random,
-  { commits, characters }: { commits: number; characters: number },
-  wanted: number,
-  name: string,
-): Promise<Outcome> {
+async function oneRun(random: Random, { commits, characters }: Run, wanted: number, name: string): Promise<Outcome> {
   const directory = mkdtempSync(join(tmpdir(), 'cut-store-'));
   const [store, trace, target] = [join(directory, 'store'), join(directory, 'trace'), join(directory, 'target')];
   try {
@@ -98,7 +99,7 @@ function momentsOf(random: Random, steps: readonly Step[], disk: Disk, wanted: n
   }
   const moments = new Set<number>();
   while (moments.size < wanted) {
-    const isRisky = risky.length > wanted && random.happens(0.5);
+    const isRisky = risky.length > wanted && moments.size % 2 === 0;
     moments.add(isRisky ? random.pick(risky) : first + random.below(steps.length - first));
   }
   return moments;

@@ -21,6 +21,7 @@ const chunk = Buffer.alloc(1 << 20);
 
 export const fullDisk: Part = {
   name: 'full disk',
+  kinds: 1,
   unable: () => {
     const disk = mounted();
     if (disk === null) return 'a small file system cannot be mounted here';

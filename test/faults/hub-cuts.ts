@@ -7,7 +7,7 @@ import { basename, join } from 'node:path';
 import { builtHub } from '../support/child-hub.ts';
 import { tell } from './cuts.ts';
 import { Disk } from './disk.ts';
-import { killAgainAndAgain, killedUnderLoad, type Moment } from './kills.ts';
+import { killedUnderLoad, killsAt, type Moment, type Moments } from './kills.ts';
 import type { Part } from './part.ts';
 import { readTrace, traced, whyNotTraced } from './trace.ts';
 
@@ -18,7 +18,7 @@ const powerCut: Moment = async (world) => {
   const { store, random } = world;
   const [before, trace, left] = [`${store}.before`, `${store}.trace`, `${store}.left`];
   cpSync(store, before, { recursive: true, filter: (path) => !without.has(basename(path)) });
-  await killedUnderLoad(world, world.spawn({ run: traced(trace, builtHub) }));
+  await killedUnderLoad(world, world.spawn({ run: traced(trace, world.run ?? builtHub) }));
   const disk = new Disk(store, before, without);
   for (const step of readTrace(trace)) tell(disk, step);
   disk.cut(left, random);
@@ -29,8 +29,5 @@ const powerCut: Moment = async (world) => {
   for (const path of [before, trace, left]) rmSync(path, { recursive: true });
 };
 
-export const hubCuts: Part = {
-  name: 'power cuts of the hub',
-  unable: whyNotTraced,
-  run: (options, progress) => killAgainAndAgain(options, progress, { choose: () => powerCut }),
-};
+export const cutMoments: Moments = [powerCut];
+export const hubCuts: Part = { ...killsAt('power cuts of the hub', cutMoments), unable: whyNotTraced };

@@ -11,29 +11,30 @@ import { dataText, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { startLoad } from './load.ts';
 import { oracleOf, type Verdict } from './oracle.ts';
-import { nothing, type Outcome, type Part, type PartOptions, type Progress, plus } from './part.ts';
-import { type Random, seeded } from './random.ts';
+import { nothing, type Outcome, type Part, plus } from './part.ts';
+import { dealt, seeded } from './random.ts';
 import { makeWorld, type World } from './world.ts';
 
 /** A way to choose the moment: starts a hub, and resolves when it was killed. */
 export type Moment = (world: World) => Promise<void>;
 
-export interface Plan {
-  readonly choose: (random: Random) => Moment;
-  /** Kills in one world. */
-  readonly worldKills?: number;
-}
+/** Ways to choose the moment, dealt like cards: each comes once before any comes again. */
+export type Moments = readonly Moment[];
 
 /** At any instant under load. */
 const underLoad: Moment = (world) => killedUnderLoad(world, world.spawn());
 
 export async function killedUnderLoad(world: World, starting: Starting): Promise<void> {
   await upTo(world, starting);
-  // So many requests later, not so long: a slow machine is under load just the same.
-  const last = world.ledger.number + 10 + world.random.below(150);
-  while (world.ledger.number < last && world.ledger.strange.length === 0) await sleep(1);
+  await requests(world, 10 + world.random.below(150));
   await sleep(world.random.below(10));
   await starting.kill();
+}
+
+/** So many requests later, not so long: a slow machine is under load just the same. */
+async function requests({ ledger }: World, count: number): Promise<void> {
+  const last = ledger.number + count;
+  while (ledger.number < last && ledger.strange.length === 0) await sleep(1);
 }
 
 /** Also before it listens: while modules load, the store is verified, what is owed is found again. */
@@ -62,52 +63,46 @@ export async function upTo(world: World, { listening }: Pick<Starting, 'listenin
   world.isUp = true;
 }
 
-export const kills: Part = {
-  name: 'kills at random',
-  run: (options, progress) =>
-    killAgainAndAgain(options, progress, { choose: (random) => random.pick([underLoad, underLoad, whileStarting]) }),
-};
+export const randomMoments: Moments = [underLoad, underLoad, whileStarting];
+export const kills = killsAt('kills at random', randomMoments);
 
-export const sendKills: Part = {
-  name: 'kills after a send',
-  run: (options, progress) => killAgainAndAgain(options, progress, { choose: () => afterSend }),
-};
+export const sendMoments: Moments = [afterSend];
+export const sendKills = killsAt('kills after a send', sendMoments);
 
-export async function killAgainAndAgain(
-  { seed, count }: PartOptions,
-  progress: Progress,
-  { choose, worldKills = 30 }: Plan,
-): Promise<Outcome> {
-  let total = nothing;
-  for (let world = 0; total.done < count; world += 1) {
-    const before = total;
-    const tick = (done: number) => progress(before.done + done, before.findings.length);
-    total = plus(total, await oneWorld(seed + world, Math.min(worldKills, count - total.done), tick, choose));
-  }
-  return total;
+/** `worldKills`: kills in one world. */
+export function killsAt(name: string, moments: Moments, worldKills = 30): Part {
+  return {
+    ...{ name, kinds: moments.length },
+    async run({ seed, count }, progress) {
+      let total = nothing;
+      for (let world = 0; total.done < count; world += 1) {
+        const before = total;
+        const tick = (done: number) => progress(before.done + done, before.findings.length);
+        total = plus(total, await oneWorld(seed + world, Math.min(worldKills, count - total.done), tick, moments));
+      }
+      return total;
+    },
+  };
 }
 
-async function oneWorld(
-  seed: number,
-  count: number,
-  tick: (done: number) => void,
-  choose: (random: Random) => Moment,
-): Promise<Outcome> {
+/** The first hub is killed under load, too, which does not count. */
+async function oneWorld(seed: number, count: number, tick: (done: number) => void, moments: Moments): Promise<Outcome> {
   const random = seeded(seed);
   const dataDir = mkdtempSync(join(tmpdir(), 'killed-hub-'));
   const { world, hub } = await makeWorld(dataDir, random);
   try {
     const oracle = oracleOf(world.ledger, world.store);
     const load = startLoad(world);
-    await sleep(random.below(200));
+    await requests(world, 50 + random.below(100));
     world.isUp = false;
     await hub.kill();
-    for (let kill = 1; ; kill += 1) {
+    await oracle.afterKill();
+    const next = dealt(random, moments);
+    for (let kill = 1; kill <= count; kill += 1) {
+      await next()(world);
+      world.isUp = false;
       await oracle.afterKill();
       tick(kill);
-      if (kill === count) break;
-      await choose(random)(world);
-      world.isUp = false;
     }
     const last = await world.spawn().listening;
     world.isUp = true;

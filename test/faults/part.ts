@@ -25,6 +25,8 @@ export interface Outcome {
 
 export interface Part {
   readonly name: string;
+  /** So many faults, and each of its kinds has come. */
+  readonly kinds: number;
   /** Why it cannot run on this machine; null, or absent, when it can. */
   readonly unable?: () => string | null;
   run(options: PartOptions, progress: Progress): Promise<Outcome>;

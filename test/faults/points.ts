@@ -6,32 +6,29 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import { under } from '../../storage/keys.ts';
 import { builtHub } from '../support/child-hub.ts';
-import { killAgainAndAgain, type Moment, type Plan, upTo } from './kills.ts';
-import type { Part } from './part.ts';
-import type { Random } from './random.ts';
+import { killsAt, type Moment, type Moments, upTo } from './kills.ts';
 import type { World } from './world.ts';
 
 /** How a hub is made to come by a point, and killed there. */
-export type Way = (world: World, point: string) => Promise<void>;
+type Way = (world: World, point: string) => Promise<void>;
 
 const soon: Way = (world, point) => killedAt(world, point, 1 + world.random.below(20));
 const once: Way = (world, point) => killedAt(world, point, 1);
 
-export function killsAt(name: string, ways: Readonly<Record<string, Way>>, plan: Partial<Plan> = {}): Part {
-  const choose = (random: Random): Moment => {
-    const point = random.pick(Object.keys(ways));
-    return async (world) => void (await ways[point]?.(world, point));
-  };
-  return { name, run: (options, progress) => killAgainAndAgain(options, progress, { choose, ...plan }) };
-}
-
-export const commitKills = killsAt('kills at commits', {
+const ways: Readonly<Record<string, Way>> = {
   ...{ 'commit.before': soon, 'commit.after': soon, 'settle.before': soon, 'settle.after': soon },
   ...{ 'verify.before': once, 'verify.after': once, rebuild: whileRebuilding },
-});
+};
+
+export const commitMoments: Moments = Object.entries(ways).map(
+  ([point, way]): Moment =>
+    (world) =>
+      way(world, point),
+);
+export const commitKills = killsAt('kills at commits', commitMoments);
 
 async function killedAt(world: World, point: string, nth: number): Promise<void> {
-  const { listening, gone } = world.spawn({ run: pointedHub({ point, nth }) });
+  const { listening, gone } = world.spawn({ run: pointedHub({ point, nth, shiftMs: shiftOf(world) }) });
   upTo(world, { listening }).catch(() => {});
   await gone;
 }
@@ -72,6 +69,9 @@ export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): re
     process.once('SIGTERM', () => hub.close().then(() => process.exit(0)));`;
   return [node, '--input-type=module', '--eval', program];
 }
+
+/** How far the clock of the hubs of a world is ahead; the last program of the world says so. */
+export const shiftOf = ({ run }: World) => Number(/let shift = (\d+)/.exec(run?.at(-1) ?? '')?.[1] ?? 0);
 
 /** Takes one entry out of an index, so that the next open makes the index anew. */
 async function forgetIndexEntry({ store }: World): Promise<void> {

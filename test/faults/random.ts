@@ -31,3 +31,14 @@ export function seeded(seed: number): Random {
     },
   };
 }
+
+/** Deals items in an order by chance: each once before any comes again. */
+export function dealt<T>(random: Random, items: readonly T[]): () => T {
+  let left: T[] = [];
+  return () => {
+    if (left.length === 0) left = [...items];
+    const item = random.pick(left);
+    left.splice(left.indexOf(item), 1);
+    return item;
+  };
+}

@@ -11,15 +11,16 @@ import { nothing, type Part, plus } from './part.ts';
 import { seeded } from './random.ts';
 import type { Reading } from './reader.ts';
 import { filled } from './rot.ts';
-import { spoiltCopy } from './spoil.ts';
+import { spoiler } from './spoil.ts';
 
 export const storeRot: Part = {
   name: 'bit rot of the store',
+  kinds: 8,
   async run({ seed, count }, progress) {
     const random = seeded(seed);
     const root = mkdtempSync(join(tmpdir(), 'rot-store-'));
     const [original, copy] = [join(root, 'original'), join(root, 'copy')];
-    const { world } = await filled(original, random);
+    const { world } = await filled(original, random, count);
     await world.close();
     const reader = readers();
     let total = nothing;
@@ -30,8 +31,9 @@ export const storeRot: Part = {
       rmSync(copy, { recursive: true });
       if (typeof truth === 'string' || truth.refused !== null) throw new Error(`the truth cannot be read: ${truth}`);
       const names = Object.keys(truth.found);
+      const spoiltCopy = spoiler(world.store, random);
       for (let done = 1; done <= count; done += 1) {
-        const { what, kind } = spoiltCopy(world.store, copy, random);
+        const { what, kind } = spoiltCopy(copy);
         // An assertion of the engine: it served nothing. After two such ends at most the next opening outlives it, and says what the
         // engine said; or it is not met again, and the store is as good as it says.
         let reading = await reader.read(copy, names);

@@ -15,7 +15,7 @@ import { drained } from './kills.ts';
 import { startLoad } from './load.ts';
 import { nothing, type Part, plus } from './part.ts';
 import { type Random, seeded } from './random.ts';
-import { spoiltCopy } from './spoil.ts';
+import { spoiler } from './spoil.ts';
 import { makeWorld, type World } from './world.ts';
 
 type Ending = 'refused' | 'aborted' | 'quarantined' | 'mended' | 'harmless';
@@ -29,16 +29,19 @@ interface Seen {
 
 export const rot: Part = {
   name: 'bit rot',
+  // Both files that are the hub's own, and one of the store's, each kind of which is spoilt without a hub.
+  kinds: 3,
   async run({ seed, count }, progress) {
     const random = seeded(seed);
     const root = mkdtempSync(join(tmpdir(), 'rot-'));
     const original = join(root, 'original');
-    const { world, truth } = await filled(original, random);
+    const { world, truth } = await filled(original, random, count);
+    const spoiltCopy = spoiler(original, random);
     let total = nothing;
     try {
       for (let done = 1; done <= count; done += 1) {
         const copy = join(root, 'copy');
-        const { what, kind } = spoiltCopy(original, copy, random);
+        const { what, kind } = spoiltCopy(copy);
         const { ending, wrong, said } = await look(world, truth, copy);
         rmSync(copy, { recursive: true });
         const isUntold = ending !== 'harmless' && said === '';
@@ -56,23 +59,25 @@ export const rot: Part = {
   },
 };
 
-/** A directory with everything in it, and what a hub on it serves for each object. */
+/** A directory with everything in it, fewer objects for a few corruptions, and what a hub on it serves for each object. */
 export async function filled(
   dataDir: string,
   random: Random,
+  corruptions: number,
 ): Promise<{ world: World; truth: Map<string, string | null> }> {
   const { world, hub } = await makeWorld(dataDir, random);
   let running = hub;
   const load = startLoad(world);
+  const requests = Math.min(700, 25 * corruptions);
   // Twice opened: so some of it stands in tables and some in the log.
-  for (const upTo of [250, 500]) {
+  for (const upTo of [requests * 0.4, requests * 0.7]) {
     while (world.ledger.number < upTo) await sleep(5);
     world.isUp = false;
     await running.kill();
     running = await world.spawn().listening;
     world.isUp = true;
   }
-  while (world.ledger.number < 700) await sleep(5);
+  while (world.ledger.number < requests) await sleep(5);
   await load.stop();
   return { world, truth: await drained(world, running) };
 }

@@ -1,7 +1,7 @@
 /** Bit rot: one file of a directory, changed in one place. */
 import { copyFileSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { Random } from './random.ts';
+import { dealt, type Random } from './random.ts';
 
 type Way = (bytes: Buffer, random: Random) => Buffer;
 
@@ -44,12 +44,35 @@ function filesOf(directory: string, below = ''): string[] {
   });
 }
 
-/** Makes a copy of a directory with one file spoilt: a kind of file by chance, then a file of that kind. */
-export function spoiltCopy(directory: string, copy: string, random: Random): Spoilt {
+/**
+ * Makes copies of a directory, each with one file spoilt: every kind of file with a flipped bit, then every kind with zeros, and so on.
+ * What lies at the top comes first; else order, file and place are chance.
+ */
+export function spoiler(directory: string, random: Random): (copy: string) => Spoilt {
   const files = filesOf(directory);
-  const kind = random.pick([...new Set(files.map(kindOf))].sort());
+  const kindsOf = (paths: readonly string[]) => [...new Set(paths.map(kindOf))].sort();
+  const [top, below] = [kindsOf(files.filter(isTop)), kindsOf(files.filter((path) => !isTop(path)))];
+  const rest = dealt(random, below);
+  const kinds = [...top, ...below.map(() => rest())];
+  let spoilt = 0;
+  return (copy) => {
+    const kind = kinds[spoilt % kinds.length] ?? '';
+    const way = Object.keys(ways)[Math.floor(spoilt / kinds.length) % Object.keys(ways).length] ?? '';
+    spoilt += 1;
+    return spoiltCopy(directory, copy, random, { way, kind, files });
+  };
+}
+
+const isTop = (path: string) => dirname(path) === '.';
+
+interface Chosen {
+  readonly way: string;
+  readonly kind: string;
+  readonly files: readonly string[];
+}
+
+function spoiltCopy(directory: string, copy: string, random: Random, { way, kind, files }: Chosen): Spoilt {
   const chosen = random.pick(files.filter((path) => kindOf(path) === kind));
-  const way = random.pick(Object.keys(ways));
   for (const path of files) {
     mkdirSync(dirname(join(copy, path)), { recursive: true });
     // Room only, large, and never written in place.

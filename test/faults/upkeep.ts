@@ -14,7 +14,8 @@ import { Unanswered } from '../support/caller.ts';
 import type { ChildHub, Starting } from '../support/child-hub.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
-import { killsAt, pointedHub } from './points.ts';
+import { killsAt, type Moments } from './kills.ts';
+import { pointedHub, shiftOf } from './points.ts';
 import type { World } from './world.ts';
 
 const hourMs = 3_600_000;
@@ -26,15 +27,12 @@ const underLoadMs = 300;
 const requestsWhileTrimming = 400;
 const requestsWhileBackingUp = 150;
 
+export const upkeepMoments: Moments = [
+  (world) => whileTrimming(world, world.random.pick(['trim.before', 'trim.after', 'trim.compact'])),
+  (world) => whileBackingUp(world, world.random.pick(['backup.copied', 'backup.synced', 'backup.named'])),
+];
 /** Short worlds: a log that is trimmed by a few pieces a life grows all the same, and each backup copies all of it. */
-export const upkeepKills = killsAt(
-  'kills at upkeep',
-  {
-    ...{ 'trim.before': whileTrimming, 'trim.after': whileTrimming, 'trim.compact': whileTrimming },
-    ...{ 'backup.copied': whileBackingUp, 'backup.synced': whileBackingUp, 'backup.named': whileBackingUp },
-  },
-  { worldKills: 10 },
-);
+export const upkeepKills = killsAt('kills at upkeep', upkeepMoments, 10);
 
 /** The clock is hours ahead, so that what was logged before is old; when all was delivered it goes on to the full hour. [V2] */
 async function whileTrimming(world: World, point: string): Promise<void> {
@@ -111,6 +109,3 @@ async function endOfBackup(hub: ChildHub, directory: string, between: () => void
     return String(error);
   }
 }
-
-/** How far the clock of the hubs of a world is ahead; the last program of the world says so. */
-const shiftOf = ({ run }: World) => Number(/let shift = (\d+)/.exec(run?.at(-1) ?? '')?.[1] ?? 0);

@@ -13,9 +13,8 @@ import { send } from './wire.ts';
 
 export interface BombardmentOptions {
   readonly seed: number;
-  readonly inputs: number;
-  /** Number of the first, to go on where another run ended. */
-  readonly from?: number;
+  /** Which inputs of the seed. */
+  readonly numbers: readonly number[];
 }
 
 export interface BombardmentResult {
@@ -37,41 +36,43 @@ const offencesMax = 50;
 
 export async function bombard(
   scene: Scene,
-  { seed, inputs, from = 0 }: BombardmentOptions,
+  { seed, numbers }: BombardmentOptions,
   progress: (done: number, wrong: number) => void = () => {},
 ): Promise<BombardmentResult> {
   const byStatus = new Map<number, number>();
   const wrong: string[] = [];
   const taken = new Set<string>();
   let [answers, recorded, residentMaxMb] = [0, 0, 0];
-  for (let done = 0; done < inputs && wrong.length < offencesMax; done += batchSize) {
+  let done = 0;
+  while (done < numbers.length && wrong.length < offencesMax) {
     await scene.settle();
     const before = await sequenceOf(scene.hub);
-    const trials = await fire(scene, seed, from + done, Math.min(batchSize, inputs - done));
+    const batch = numbers.slice(done, done + batchSize);
+    const [first = 0] = batch;
+    const trials = await fire(scene, seed, batch);
+    done += batch.length;
     for (const { status } of trials.flatMap(({ met }) => met.answers))
       byStatus.set(status, (byStatus.get(status) ?? 0) + 1);
     answers += trials.reduce((sum, { met }) => sum + met.answers.length, 0);
     wrong.push(...trials.flatMap(offences));
     if (!isAlive(scene)) {
-      wrong.push(
-        `the hub ended within inputs ${from + done} to ${from + done + batchSize}: ${scene.hub.log().slice(-2_000)}`,
-      );
+      wrong.push(`the hub ended within inputs ${first} to ${batch.at(-1)}: ${scene.hub.log().slice(-2_000)}`);
       break;
     }
     const events = (await itemsOf(scene.hub, `/events?after=${before}&limit=1000`)) as unknown as RecordedEvent[];
     recorded += events.length;
-    wrong.push(...strayEvents(trials, events, taken), ...(await stillServes(scene, from + done)));
+    wrong.push(...strayEvents(trials, events, taken), ...(await stillServes(scene, first)));
     residentMaxMb = Math.max(residentMaxMb, await residentMb(scene));
-    progress(Math.min(done + batchSize, inputs), wrong.length);
+    progress(done, wrong.length);
   }
-  return { inputs, answers, byStatus, recorded, offences: wrong, residentMaxMb };
+  return { inputs: done, answers, byStatus, recorded, offences: wrong, residentMaxMb };
 }
 
-async function fire(scene: Scene, seed: number, from: number, count: number): Promise<Trial[]> {
+async function fire(scene: Scene, seed: number, numbers: readonly number[]): Promise<Trial[]> {
   const trials: Trial[] = [];
-  let next = from;
+  const left = numbers.values();
   const worker = async () => {
-    for (let n = next++; n < from + count; n = next++) {
+    for (const n of left) {
       const input: Input = inputOf(seed, n, scene.actors);
       trials.push({ input, met: await send(scene.hub.url, input.wire) });
     }

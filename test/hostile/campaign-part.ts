@@ -8,11 +8,12 @@ import { startScene } from './scene.ts';
 
 export const hostileInput: Part = {
   name: 'hostile input',
+  kinds: 1,
   async run({ seed, count }, progress) {
     const directory = await mkdtemp(join(tmpdir(), 'hostile-input-'));
     const scene = await startScene(directory);
     try {
-      const result = await bombard(scene, { seed, inputs: count }, progress);
+      const result = await bombard(scene, { seed, numbers: Array.from({ length: count }, (_, n) => n) }, progress);
       const failed = [...result.byStatus]
         .filter(([status]) => status === 500)
         .reduce((sum, [, times]) => sum + times, 0);

@@ -15,6 +15,8 @@ export interface Input {
   /** Door and what was bent, for people. */
   readonly title: string;
   readonly door: string;
+  /** Ways in which it was bent. */
+  readonly ways: readonly string[];
   readonly target: string;
   /** As it was sent; null when it was bent, so that what is recorded under another id may go back to this input. */
   readonly correlationId: string | null;
@@ -44,12 +46,25 @@ export function inputOf(seed: number, n: number, actors: Actors): Input {
   const { name, wire } = isFramedBadly ? bendFrame(chance, draft) : { name: '', wire: framed(draft) };
   // Noise may have made another path or id of it.
   const isNoisy = name === 'noise inside';
+  const ways = [...bent, name].filter(Boolean);
   return {
-    ...{ n, door, wire, target: isNoisy ? '' : draft.target },
+    ...{ n, door, ways, wire, target: isNoisy ? '' : draft.target },
     correlationId: isNoisy ? null : sentId(draft, correlationId),
-    title: `${door}: ${[...bent, name].filter(Boolean).join(', ')}`,
+    title: `${door}: ${ways.join(', ')}`,
     isWhole: !isFramedBadly,
   };
+}
+
+/** Of the first inputs of a seed those that are the first at their door or the first to be bent in one of their ways. */
+export function firstOfEach(seed: number, among: number): number[] {
+  const nobody: Actors = { authorization: () => null, filled: (body) => body };
+  const met = new Set<string>();
+  return Array.from({ length: among }, (_, n) => n).filter((n) => {
+    const { door, ways } = inputOf(seed, n, nobody);
+    const fresh = [door, ...ways].filter((one) => !met.has(one));
+    for (const one of fresh) met.add(one);
+    return fresh.length > 0;
+  });
 }
 
 function draftOf(method: string, { as, path, body }: Sample, n: number, correlationId: string, actors: Actors): Draft {

@@ -12,6 +12,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, statusOf } from '../support/observed.ts';
 import { sequenceOf } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Behaviour = (socket: Socket) => void;
@@ -38,6 +39,15 @@ const endless =
     more();
   };
 
+/** Writes a piece now and then, for as long as somebody listens. */
+const dripping =
+  (head: string, piece: string): Behaviour =>
+  (socket) => {
+    socket.write(head);
+    const drops = setInterval(() => socket.write(piece), 10);
+    socket.once('close', () => clearInterval(drops));
+  };
+
 const gzipped = (bytes: Buffer) =>
   Buffer.concat([
     Buffer.from(
@@ -49,10 +59,10 @@ const gzipped = (bytes: Buffer) =>
 const chunkedHead = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
 const deep = (levels: number) => `{"status_code":1000,"data":${'['.repeat(levels)}${']'.repeat(levels)}}`;
 
-/** Ended by nothing but the time limit of the call: tried once, where that is the shortest. */
+/** Ended by nothing but the time limit of the call: tried once, where that is the shortest, and without haste. */
 const lasting: Readonly<Record<string, Behaviour>> = {
-  'an endless chunk extension': endless(`${chunkedHead}1;`, 'x'.repeat(65_536)),
-  'endless interim answers': endless('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)),
+  'an endless chunk extension': dripping(`${chunkedHead}1;`, 'x'.repeat(65_536)),
+  'endless interim answers': dripping('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)),
 };
 
 /** None of them is an answer. */
@@ -96,6 +106,14 @@ const behaviours: Readonly<Record<string, Behaviour>> = {
   nothing: say('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'),
   'a Retry-After of ages': say(http(503, '', { 'retry-after': '99999999999999999999' })),
 };
+
+const doors = ['versions', 'authorize and commands', 'lists', 'deliveries'] as const;
+
+/** What a door is answered: at length everything, else each behaviour at one of the doors, by turns. */
+function metAt(door: (typeof doors)[number]): Readonly<Record<string, Behaviour>> {
+  const mine = Object.entries(behaviours).filter((_, n) => isAtLength || n % doors.length === doors.indexOf(door));
+  return Object.fromEntries(mine);
+}
 
 interface Scene {
   readonly hub: RunningHub;
@@ -142,7 +160,7 @@ t.test(
         .initial_token,
     );
     const before = await sequenceOf(hub);
-    for (const [name, behaviour] of Object.entries({ ...behaviours, ...lasting })) {
+    for (const [name, behaviour] of Object.entries({ ...metAt('versions'), ...lasting })) {
       behave(behaviour);
       const answer = await scene.cpo.call(
         'POST',
@@ -168,7 +186,7 @@ t.test('authorize and commands: whatever comes back is a failure of the error ta
     token: { uid: 'C', type: 'RFID', contract_id: 'C' },
     location_id: 'LOC1',
   };
-  for (const [name, behaviour] of Object.entries(behaviours)) {
+  for (const [name, behaviour] of Object.entries(metAt('authorize and commands'))) {
     behave(behaviour);
     const [authorize, command] = await Promise.all([
       cpo.call('POST', '/2.2.1/tokens/C/authorize', {}, to),
@@ -197,7 +215,10 @@ t.test('lists: whatever comes back ends the pull, and stores nothing [interface,
       data: ['..', '.', '\u0000', '\ud800', 'x'.repeat(99)].map((id) => locationBody(id)),
     }),
   };
-  const all = { ...behaviours, ...Object.fromEntries(Object.entries(items).map(([name, text]) => [name, json(text)])) };
+  const all = {
+    ...metAt('lists'),
+    ...Object.fromEntries(Object.entries(items).map(([name, text]) => [name, json(text)])),
+  };
   const before = await cpo.call('GET', '/2.2.1/locations/NL/CPO/LOC1');
   for (const [name, behaviour] of Object.entries(all)) {
     behave(behaviour);
@@ -230,7 +251,7 @@ t.test('deliveries: whatever comes back, only that receiver waits', async (t) =>
     endpoints(['tariffs', 'RECEIVER', `${liar.url}/t`], ['locations', 'RECEIVER', `${liar.url}/l`]),
   );
   let n = 0;
-  for (const [name, behaviour] of Object.entries(behaviours)) {
+  for (const [name, behaviour] of Object.entries(metAt('deliveries'))) {
     behave(behaviour);
     const id = `D${n++}`;
     await cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
@@ -246,6 +267,6 @@ t.test('deliveries: whatever comes back, only that receiver waits', async (t) =>
       callsTo(scene.emsp, 'locations').some(({ path }) => path.endsWith(`/${id}`)),
     );
   }
-  t.equal(n, Object.keys(behaviours).length);
+  t.ok(n >= Math.floor(Object.keys(behaviours).length / doors.length), `${n} deliveries`);
   await stillServes(t, scene, 'D');
 });

@@ -308,6 +308,7 @@ export function differences({ before, after }: SoakReport): string[] {
 /** As a part of the fault campaign: `count` days. */
 export const soakPart: Part = {
   name: 'soak',
+  kinds: 1,
   async run({ count }, progress) {
     const warmUp = 3;
     const report = await soak({ warmUp, cycles: count }, (cycle) => progress(Math.max(0, cycle - warmUp), 0));

@@ -6,6 +6,7 @@ const tellEvery = 100;
 
 export const simulation: Part = {
   name: 'simulation',
+  kinds: 1,
   async run({ seed, count }, progress) {
     const result = await runSeeds({
       from: seed,

@@ -1,14 +1,17 @@
-/** The judge is worth its name: bugs that were put in on purpose are found, each by a rule that it breaks. */
+/**
+ * The judge is worth its name: bugs that were put in on purpose are found, each by a rule that it breaks and by the seed that is
+ * written beside it; where the hub has changed so that this seed does not, by one of the first.
+ */
 import { t } from '../support/tap.ts';
 import { type Mutant, mutants } from './mutants.ts';
 import { runSeed } from './run.ts';
 
 const seedsMax = 500;
 
-async function firstFailure({ bend, patch }: Mutant): Promise<{ seed: number; failure: string } | null> {
+async function firstFailure({ seed: known, bend, patch }: Mutant): Promise<{ seed: number; failure: string } | null> {
   const restore = patch?.();
   try {
-    for (let seed = 1; seed <= seedsMax; seed++) {
+    for (const seed of [known, ...Array.from({ length: seedsMax }, (_, n) => n + 1)]) {
       const { failure } = await runSeed({ seed, ...(bend && { bend }) });
       if (failure !== null) return { seed, failure };
     }
@@ -23,6 +26,8 @@ for (const mutant of mutants) {
     const found = await firstFailure(mutant);
     t.ok(found, 'it is found');
     t.match(found?.failure, mutant.broken, `by seed ${found?.seed}`);
+    if (found?.seed !== mutant.seed)
+      t.comment(`seed ${mutant.seed}, which stands beside it, does not find it any more`);
   });
 }
 

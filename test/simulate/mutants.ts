@@ -8,6 +8,8 @@ import type { WorldOptions } from './world.ts';
 
 export interface Mutant {
   readonly name: string;
+  /** The first seed that finds it. */
+  readonly seed: number;
   /** The rule that must notice. */
   readonly broken: RegExp;
   readonly bend?: WorldOptions['bend'];
@@ -30,6 +32,7 @@ function storeWith(store: Store, methods: Partial<Store>): Store {
 export const mutants: readonly Mutant[] = [
   {
     name: 'a commit is acknowledged and dispatched before it is written',
+    seed: 1,
     broken: /is in the log|is dispatched|nobody gets what it is not owed|recorded before it is forwarded|follows from/,
     bend: ({ store, ports }) => {
       let promised = 0;
@@ -44,6 +47,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a lane lets two go at once, now and then',
+    seed: 1,
     broken: /one in flight per receiver and object|not sent again/,
     patch: () => {
       let turns = 0;
@@ -63,6 +67,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a floor moves one too far',
+    seed: 1,
     broken: /a floor never passes/,
     patch: () => {
       const { floorOf } = OutboxWriter.prototype;
@@ -76,6 +81,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a restart forgets the deliveries that wait for another attempt',
+    seed: 2,
     broken: /everything that is owed ends|order of the log|receivers end with/,
     bend: ({ store, ports }) => {
       const deliveries: Store['deliveries'] = async (query) =>
@@ -85,6 +91,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a trim keeps nothing that a row is made from',
+    seed: 5,
     broken: /damaged row/,
     bend: ({ store, ports }) => {
       const trim: Store['trim'] = (asked) => store.trim({ ...asked, keeps: [] });
@@ -93,6 +100,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a trim overlooks deliveries that wait for another attempt',
+    seed: 68,
     broken: /nothing that is owed goes from the log/,
     bend: ({ store, ports }) => {
       // Beside it only lists ask for rows up to a sequence.
@@ -103,6 +111,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a START_SESSION counts for ever',
+    seed: 23,
     broken: /goes back to whom it names|not entitled|is owed it/,
     bend: ({ store, ports }) => {
       const get: Store['get'] = async (key) => {
@@ -115,6 +124,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a command is sent again when its answer was lost',
+    seed: 7,
     broken: /forwarded once at most/,
     bend: ({ store, ports }) => {
       const { client } = ports;

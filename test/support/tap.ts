@@ -3,6 +3,7 @@
  * folder in one process. Hooks and teardowns of a file thus end with it.
  */
 import root, { type Test } from 'tap';
+import { figures } from './figures.ts';
 
 export type { Test };
 
@@ -10,7 +11,7 @@ export type { Test };
 export let t: Test = root;
 
 /** There only so that a test that hangs ends; of a whole run there is the runner's own. */
-const limitMs = 600_000;
+const limitMs = 3_600_000;
 root.setTimeout(limitMs);
 
 const closings: (() => unknown)[] = [];
@@ -31,6 +32,18 @@ export async function runFile(name: string, load: () => Promise<unknown>): Promi
   await root.test(name, async (file) => {
     t = file;
     file.setTimeout(limitMs);
+    nameLeft(file);
     await load();
+  });
+}
+
+/** Names the tests below one that `npm test` leaves to the campaign, for its report. */
+function nameLeft(test: Test, seen = new Set<unknown>()): void {
+  test.on('subtestAdd', (added) => {
+    if (seen.has(added)) return;
+    seen.add(added);
+    const below = added as Test;
+    if ((below.options as { isLeft?: true }).isLeft) figures('left', { [below.fullname]: 1 });
+    nameLeft(below, seen);
   });
 }
