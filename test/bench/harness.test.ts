@@ -4,6 +4,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { inOrder } from './baselines/in-order.ts';
 import { start as startLoad } from './load.ts';
@@ -56,7 +57,7 @@ async function verb<Result>(
   return (part.verbs[name] as (args: object) => Result | Promise<Result>)(args);
 }
 
-t.test('closed loop: so many requests, each once, objects by turns, refusals told apart', async (t) => {
+t.test('closed loop: so many requests, each once, objects by turns, refusals told apart', atLength, async (t) => {
   const { url, sent } = await server(t, async (n) => (n % 5 === 0 ? '{"status_code":2001}' : success));
   const load = await startLoad();
   const options = { url, shape, connections: 4, objects: 3, seconds: 60, requests: 20 };
@@ -70,29 +71,33 @@ t.test('closed loop: so many requests, each once, objects by turns, refusals tol
   }
 });
 
-t.test('open loop: stamps are the instants of the schedule, however late the answers come [load L2]', async (t) => {
-  const held: (() => void)[] = [];
-  let isHeld = true;
-  const { url, sent } = await server(t, async () => {
-    if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
-    return success;
-  });
-  const load = await startLoad();
-  const options = { url, shape, connections: 2, objects: 1000, seconds: 0.2, perS: 500 };
-  const running = verb<{ accepted: number }>(load, 'open', options);
-  // Until after the last request was due nothing is answered, so all but two wait for a connection.
-  while (sent.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
-  await new Promise((resolve) => setTimeout(resolve, 400));
-  t.equal(sent.length, 2);
-  isHeld = false;
-  for (const release of held) release();
-  const { accepted } = await running;
-  t.equal(accepted, 100);
-  const first = sent.find(({ serial }) => serial === 0);
-  for (const { serial, instant } of sent) t.equal(Math.round((instant - (first?.instant ?? 0)) / 2000), serial);
-});
+t.test(
+  'open loop: stamps are the instants of the schedule, however late the answers come [load L2]',
+  atLength,
+  async (t) => {
+    const held: (() => void)[] = [];
+    let isHeld = true;
+    const { url, sent } = await server(t, async () => {
+      if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
+      return success;
+    });
+    const load = await startLoad();
+    const options = { url, shape, connections: 2, objects: 1000, seconds: 0.2, perS: 500 };
+    const running = verb<{ accepted: number }>(load, 'open', options);
+    // Until after the last request was due nothing is answered, so all but two wait for a connection.
+    while (sent.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    t.equal(sent.length, 2);
+    isHeld = false;
+    for (const release of held) release();
+    const { accepted } = await running;
+    t.equal(accepted, 100);
+    const first = sent.find(({ serial }) => serial === 0);
+    for (const { serial, instant } of sent) t.equal(Math.round((instant - (first?.instant ?? 0)) / 2000), serial);
+  },
+);
 
-t.test('receiver: what comes twice counts once, for each partner by itself [receiver R1]', async (t) => {
+t.test('receiver: what comes twice counts once, for each partner by itself [receiver R1]', atLength, async (t) => {
   const receiver = await startReceiver({ partners: 2 });
   t.teardown(() => verb(receiver, 'close'));
   const { urls } = receiver.ready as { urls: string[] };

@@ -62,15 +62,23 @@ t.test('the walk of the README ends with the story of a session that reached its
 t.test('the campaign takes the line of the README, and names its parts when there is none of that name', async (t) => {
   const [, options = ''] = /^npm run campaign -- (.*?) +#/m.exec(readme) ?? [];
   t.match(options, '--only');
+  const report = join(directoryFor(t), 'report.md');
   const campaign = (words: string) => {
-    const script = ['--import=@tapjs/typescript/import', 'test/faults/campaign.ts', ...words.split(' ')];
+    const script = [
+      '--import=@tapjs/typescript/import',
+      'test/campaign/campaign.ts',
+      ...words.split(' '),
+      '--report',
+      report,
+    ];
     const env = { PATH: process.env.PATH, TS_NODE_TRANSPILE_ONLY: '1' };
     const [program = '', ...args] = [...asUsers, process.execPath, ...script];
     return spawnSync(program, args, { env, encoding: 'utf8' });
   };
   const none = campaign(options.replace(/--kills \d+/, '--kills 0'));
   t.equal(none.status, 0, none.stderr);
+  t.match(readFileSync(report, 'utf8'), /^# Campaign\n\nCommit .*\n.*\n\nNothing was found\.\n/);
   const unknown = campaign('--only nothing');
   t.not(unknown.status, 0);
-  t.match(unknown.stderr, /expected one of: kills at random, kills after a send, /);
+  t.match(unknown.stderr, /expected one of: tests, kills at random, kills after a send, /);
 });

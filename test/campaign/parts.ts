@@ -1,17 +1,18 @@
 /** Every part of the fault campaign, in the order in which it runs. */
+
+import { cuts } from '../faults/cuts.ts';
+import { fullDisk } from '../faults/full-disk.ts';
+import { hubCuts } from '../faults/hub-cuts.ts';
+import { kills, sendKills } from '../faults/kills.ts';
+import { logChanges } from '../faults/log-changes.ts';
+import type { Part } from '../faults/part.ts';
+import { commitKills } from '../faults/points.ts';
+import { rot } from '../faults/rot.ts';
+import { storeRot } from '../faults/rot-store.ts';
+import { upkeepKills } from '../faults/upkeep.ts';
 import { hostileInput } from '../hostile/campaign-part.ts';
 import { soakPart } from '../overload/soak.ts';
 import { simulation } from '../simulate/campaign-part.ts';
-import { cuts } from './cuts.ts';
-import { fullDisk } from './full-disk.ts';
-import { hubCuts } from './hub-cuts.ts';
-import { kills, sendKills } from './kills.ts';
-import { logChanges } from './log-changes.ts';
-import type { Part } from './part.ts';
-import { commitKills } from './points.ts';
-import { rot } from './rot.ts';
-import { storeRot } from './rot-store.ts';
-import { upkeepKills } from './upkeep.ts';
 
 export interface Planned {
   readonly part: Part;
