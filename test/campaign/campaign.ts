@@ -88,8 +88,8 @@ async function run(part: Planned['part'], count: number): Promise<PartReport> {
   }
   let said = begun;
   const running = part.run({ seed, count }, (done, findings) => {
-    const left = Math.round((seconds() / done) * (count - done));
-    const line = `${part.name}: ${done} of ${count}, ${findings} found, ${seconds()} s, about ${left} s left`;
+    const left = done === 0 ? '' : `, about ${Math.round((seconds() / done) * (count - done))} s left`;
+    const line = `${part.name}: ${done} of ${count}, ${findings} found, ${seconds()} s${left}`;
     if (process.stdout.isTTY) process.stdout.write(`\r${line}\x1b[K`);
     else if (performance.now() - said > progressMs) console.log(line);
     else return;

@@ -45,12 +45,13 @@ export function reportText(report: CampaignReport): string {
     `Commit ${commit()}, seed ${seed}, begun ${began.toISOString()}, ${hasEnded ? 'ended' : 'as it stood'} ${new Date().toISOString()}.`,
     machine(),
   ];
+  const { TEST_SHARE: share } = process.env;
   const chapters: (readonly [title: string, text: string])[] = [
     ['Faults, worlds, inputs', parts.length === 0 ? 'Not run.' : table(partColumns, parts.map(partRow))],
     ['Access', figuresText(tests, 'access', 'cells of the access matrix')],
     ['Secrets', figuresText(tests, 'secrets', 'secrets, in every form')],
     ['Isolation', filesText(tests, (name) => isolation.test(name))],
-    ['Tests', filesText(tests, () => true)],
+    [`Tests${share === undefined ? '' : `, TEST_SHARE ${share}`}`, filesText(tests, () => true)],
     ['Left to the campaign', leftText(tests)],
     ['Skipped', list(tests?.skipped.map(({ path, reason }) => `${path.join(' > ')}: ${reason}`) ?? [])],
   ];
