@@ -16,8 +16,8 @@ import { storeRot } from './rot-store.ts';
 import { whyNotTraced } from './trace.ts';
 import { upkeepKills, upkeepMoments } from './upkeep.ts';
 
-// Minutes on an idle machine, more on one that runs other tests beside it.
-t.setTimeout(900_000);
+// At length minutes on an idle machine, more on one that runs other tests beside it.
+t.setTimeout(3_600_000);
 
 /**
  * One seed for every run of the tests, so that a red one tells of the change before it (as far as processes and disks repeat
