@@ -2,7 +2,6 @@
  * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
  */
 
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
@@ -10,7 +9,7 @@ import { admin, eventually, type PlainPartner, type Received } from '../support/
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { asyncCircuit, type HubAddress, idOf, kwhOf, lull } from './watched.ts';
+import { asyncCircuit, type HubAddress, idOf, kwhOf } from './watched.ts';
 
 /** Deliveries of one partner in memory. */
 const windowMax = partOf(10_000);
@@ -19,8 +18,7 @@ const updates = 21;
 const workers = 24;
 
 async function push(cpo: PlainPartner, id: string, kwh: number): Promise<void> {
-  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { kwh }));
-  if (json.status_code !== 1000) throw new Error(text);
+  await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { kwh }));
 }
 
 async function depthOf(hub: HubAddress): Promise<number> {
@@ -38,7 +36,6 @@ t.test(
   async (t) => {
     const dir = directoryFor(t);
     const env = {
-      HUB_PORT: String(await freePort()),
       HUB_RATE_OTHER_PER_MIN: '1000000000',
       HUB_DELIVERY_CONCURRENCY: '8',
     };
@@ -56,6 +53,7 @@ t.test(
     const restart = async () => {
       await hub.close();
       hub = await hubFor(t, env, { clock, windowMax }, dir);
+      cpo.moveTo(hub);
     };
 
     await Promise.all(
@@ -91,7 +89,7 @@ t.test(
       );
       if (share < 1) await restart();
     }
-    await lull(hub);
+    await hub.settled(emsp);
     t.equal(taken.length, objects * updates, 'none is missing and none came twice');
     t.ok(most <= windowMax, `never more than ${most} in memory`);
     const expected = Array.from({ length: updates }, (_, n) => n + 1);
@@ -99,9 +97,11 @@ t.test(
     t.equal(found.size, objects);
     const wrong = [...found].filter(([, kwhs]) => kwhs.join() !== expected.join());
     t.same(wrong, [], 'each object in order');
-    await eventually('nothing is owed any more', async () => (await depthOf(hub)) === 0);
+    await hub.settled(emsp);
+    t.equal(await depthOf(hub), 0, 'nothing is owed any more');
     await push(cpo, 'S0', 1000);
-    await eventually('what is new goes out live again', () => taken.length === objects * updates + 1);
+    await hub.settled(emsp);
+    t.equal(taken.length, objects * updates + 1, 'what is new goes out live again');
   },
 );
 
@@ -110,8 +110,9 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock, windowMax });
   let isIll = true;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
-  for (let n = 1; n <= 3; n++) await cpo.call('POST', '/2.2.1/cdrs', cdrBody(`C${n}`, { session_id: 'other' }));
-  await eventually('three are dead', async () => (await deadOf(hub)) === 3);
+  for (let n = 1; n <= 3; n++) await cpo.push('POST', '/2.2.1/cdrs', cdrBody(`C${n}`, { session_id: 'other' }));
+  await hub.settled(emsp);
+  t.equal(await deadOf(hub), 3, 'three are dead');
   isIll = false;
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
   await Promise.all(
@@ -122,7 +123,7 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
   t.equal(await depthOf(hub), windowMax);
   const { id } = await admin(hub, 'POST', '/redrive', { filter: {}, rate_per_s: 1000 });
   clock.advance(5_000);
-  await lull(hub);
+  await hub.settled(emsp);
   t.match(await admin(hub, 'GET', `/redrives/${String(id)}`), { state: 'RUNNING', queued: 0 });
   t.equal(await depthOf(hub), windowMax);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });

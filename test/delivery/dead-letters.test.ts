@@ -2,7 +2,7 @@
 
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { admin, type Received } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 
 interface Group {
@@ -16,11 +16,16 @@ interface Group {
 t.test('dead letters are counted by receiver, module and class, and say how they ended', async (t) => {
   const hub = await hubFor(t);
   const status = ({ path }: Received) => ({ status: path.includes('/sessions/') ? 404 : 401 });
-  const { cpo } = await routedPair(t, hub, { emsp: status });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: status });
   for (const id of ['S1', 'S2', 'S3']) await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
   const groups = async () => (await admin(hub, 'GET', '/dead-letters')).items as Group[];
-  await eventually('all four are dead', async () => (await groups()).reduce((sum, { count }) => sum + count, 0) === 4);
+  await hub.settled(emsp);
+  t.equal(
+    (await groups()).reduce((sum, { count }) => sum + count, 0),
+    4,
+    'all four are dead',
+  );
   t.match(await groups(), [
     { receiver: 'NL-EMS', module: 'sessions', class: 'not_found', count: 3 },
     { receiver: 'NL-EMS', module: 'locations', class: 'auth_error', count: 1 },
@@ -36,15 +41,17 @@ t.test('dead letters are counted by receiver, module and class, and say how they
 
 t.test('a re-drive to a receiver that is not registered is refused, and a job passes over it', async (t) => {
   const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
   const dead = async () => (await admin(hub, 'GET', '/deliveries?state=DEAD')).items as { id: string }[];
-  await eventually('it is dead', async () => (await dead()).length === 1);
+  await hub.settled(emsp);
+  t.equal((await dead()).length, 1, 'it is dead');
   const [letter] = await dead();
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   await t.rejects(admin(hub, 'POST', `/deliveries/${letter?.id}/redrive`), { message: /409 .*not registered/ });
   const { id } = await admin(hub, 'POST', '/redrive', { filter: { receiver: 'NL-EMS' } });
-  await eventually('the job is done', async () => (await admin(hub, 'GET', `/redrives/${id}`)).state === 'DONE');
+  await hub.settled(emsp);
+  t.equal((await admin(hub, 'GET', `/redrives/${id}`)).state, 'DONE', 'the job is done');
   t.match(await admin(hub, 'GET', `/redrives/${id}`), { matched: 1, queued: 0, skipped_unregistered: 1 });
   t.equal((await dead()).length, 1, 'it is dead still, as it was');
 });
@@ -59,9 +66,10 @@ t.test('an operator opens a circuit and closes it again: nothing goes out in bet
       { circuit: 'async', state: 'open' },
     ],
   });
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
   t.match(await admin(hub, 'GET', '/deliveries'), { items: [{ state: 'PENDING', attempts: { length: 0 } }] });
   t.equal(emsp.received.length, 0);
   t.match(await set('closed'), { circuits: [{}, { circuit: 'async', state: 'closed', failures: 0 }] });
-  await eventually('it arrived', () => emsp.received.length === 1);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'it arrived');
 });

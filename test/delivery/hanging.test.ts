@@ -5,7 +5,7 @@
 
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 import { Holding } from './watched.ts';
 
@@ -25,35 +25,45 @@ t.test('forty receivers that hang share the room there is, and one that is well 
   }
   const put = (id: string) => cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
   for (let n = 1; n <= locations; n++) await put(`L${n}`);
-  await eventually('each has at least one', () => emsps.every(({ received }) => received.length > 0));
+  await hub.settled(...emsps);
+  t.ok(
+    emsps.every(({ received }) => received.length > 0),
+    'each has at least one',
+  );
   const well = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'WEL' });
   await admin(hub, 'PUT', '/routes/NL-WEL/NL-CPO', { active: true });
   for (let n = 1; n <= 5; n++) await put(`WELL${n}`);
-  await eventually('the one that is well has all of its own', () => well.received.length === 5);
+  await hub.settled(...emsps);
+  t.equal(well.received.length, 5, 'the one that is well has all of its own');
   t.ok(holding.held.length >= inFlightMax / 2, `${holding.held.length} hang`);
   t.ok(holding.most <= inFlightMax, `${holding.most} of ${inFlightMax} at most`);
   holding.releaseAll();
-  await eventually('then all have everything', () => emsps.every(({ received }) => received.length === locations + 5));
+  await hub.settled();
+  t.ok(
+    emsps.every(({ received }) => received.length === locations + 5),
+    'then all have everything',
+  );
 });
 
 t.test('what one partner leaves of the common room another one takes at once', async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_TIMEOUT_MS: '600000' }, { headMs: 600_000, inFlightMax: 8 });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const [first, second] = [new Holding(), new Holding()];
-  for (const [partyId, { answer }] of [
-    ['ONE', first],
-    ['TWO', second],
-  ] as const)
-    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
+  const emsp = { role: 'EMSP', countryCode: 'NL' } as const;
+  const one = await partnerFor(t, hub, { ...emsp, partyId: 'ONE', answer: first.answer });
+  const two = await partnerFor(t, hub, { ...emsp, partyId: 'TWO', answer: second.answer });
   const put = (id: string) => cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
   await admin(hub, 'PUT', '/routes/NL-ONE/NL-CPO', { active: true });
   for (let n = 1; n <= 5; n++) await put(`A${n}`);
-  await eventually('one has as much of the common half as it leaves', () => first.held.length === 3);
+  await hub.settled(one, two);
+  t.equal(first.held.length, 3, 'one has as much of the common half as it leaves');
   await admin(hub, 'PUT', '/routes/NL-ONE/NL-CPO', { active: false });
   await admin(hub, 'PUT', '/routes/NL-TWO/NL-CPO', { active: true });
   for (let n = 1; n <= 5; n++) await put(`B${n}`);
-  await eventually('the other one has its first, and half of the rest', () => second.held.length === 2);
+  await hub.settled(one, two);
+  t.equal(second.held.length, 2, 'the other one has its first, and half of the rest');
   first.releaseAll();
-  await eventually('then as many as it may, while its own still hang', () => second.held.length === 3);
+  await hub.settled(one, two);
+  t.equal(second.held.length, 3, 'then as many as it may, while its own still hang');
   second.releaseAll();
 });

@@ -4,24 +4,21 @@
  */
 
 import { judge, scalesFor } from '../../src/ocpi/overload.ts';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, lull, putSession } from './watched.ts';
+import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, putSession } from './watched.ts';
 
 const start = '2026-01-02T03:00:00Z';
 /** No circuit opens, no wait varies, and a window is soon full. */
 const plain = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_FAILURES: '1000', HUB_DELIVERY_CONCURRENCY: '8' };
 
-async function postCdr(cpo: PlainPartner, id: string, session_id: string): Promise<void> {
-  const { json, text } = await cpo.call('POST', '/2.2.1/cdrs', cdrBody(id, { session_id }));
-  if (json.status_code !== 1000) throw new Error(text);
-}
+const postCdr = (cpo: PlainPartner, id: string, session_id: string) =>
+  cpo.push('POST', '/2.2.1/cdrs', cdrBody(id, { session_id }));
 
 const pause = (hub: Parameters<typeof admin>[0], id: string, paused: boolean) =>
   admin(hub, 'PATCH', `/parties/${id}`, { paused });
@@ -32,8 +29,8 @@ t.test('one object is delivered in order and one at a time, while other objects 
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   for (let kwh = 1; kwh <= 5; kwh++) for (const id of ['A', 'B', 'C']) await putSession(cpo, id, { kwh });
   for (let kwh = 1; kwh <= 5; kwh++) {
-    await eventually('the heads of the three lanes are in flight', () => holding.held.length === 3);
-    await lull(hub);
+    await hub.settled(emsp);
+    t.equal(holding.held.length, 3, 'the heads of the three lanes are in flight');
     t.same(holding.held.map(({ received }) => [idOf(received), kwhOf(received)]).sort(), [
       ...[
         ['A', kwh],
@@ -55,8 +52,8 @@ t.test('a transient failure holds its lane alone', async (t) => {
     emsp: (received) => (ill && idOf(received) === 'A' ? { status: 500 } : {}),
   });
   for (let kwh = 1; kwh <= 3; kwh++) for (const id of ['A', 'B']) await putSession(cpo, id, { kwh });
-  await eventually('all of the other object arrived', () => emsp.received.length === 4);
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 4, 'all of the other object arrived');
   t.same(emsp.received.filter((call) => idOf(call) === 'A').map(kwhOf), [1], 'nothing overtakes what failed');
   ill = false;
   clock.advance(60_000);
@@ -72,7 +69,8 @@ t.test('a final failure frees its lane at once', async (t) => {
   });
   await putSession(cpo, 'A', { kwh: 1 });
   await putSession(cpo, 'A', { kwh: 2 });
-  await eventually('the next one arrived, without any time passing', () => emsp.received.length === 2);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 2, 'the next one arrived, without any time passing');
   await quiet(hub);
   t.match(await deliveriesOf(hub), [
     { state: 'DELIVERED', reason: null },
@@ -89,13 +87,16 @@ t.test('updates of an EVSE and of a connector share the lane of their location',
   });
   const at = '2026-01-02T04:00:00Z';
   const [evse] = locationBody('LOC1').evses as { connectors: object[] }[];
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
-  await cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1/EVSE1', { status: 'CHARGING', last_updated: at });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1/EVSE1/1', { ...evse?.connectors[0], last_updated: at });
-  await cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', { name: 'Neu', last_updated: at });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC2', locationBody('LOC2'));
-  await eventually('the other location arrived', () => emsp.received.some((call) => idOf(call) === 'LOC2'));
-  await lull(hub);
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  await cpo.push('PATCH', '/2.2.1/locations/NL/CPO/LOC1/EVSE1', { status: 'CHARGING', last_updated: at });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1/EVSE1/1', { ...evse?.connectors[0], last_updated: at });
+  await cpo.push('PATCH', '/2.2.1/locations/NL/CPO/LOC1', { name: 'Neu', last_updated: at });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC2', locationBody('LOC2'));
+  await hub.settled(emsp);
+  t.ok(
+    emsp.received.some((call) => idOf(call) === 'LOC2'),
+    'the other location arrived',
+  );
   t.equal(emsp.received.length, 2, 'parts of the first wait with it');
   ill = false;
   clock.advance(5_000);
@@ -122,15 +123,16 @@ t.test('a CDR goes after the undelivered updates of its session', async (t) => {
   await putSession(cpo, 'S1', { kwh: 2, status: 'COMPLETED' });
   await postCdr(cpo, 'C1', 'S1');
   await postCdr(cpo, 'C2', 'S2');
-  await eventually('the CDR of another session is in flight', () => callsTo(emsp, 'cdrs').length === 1);
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal(callsTo(emsp, 'cdrs').length, 1, 'the CDR of another session is in flight');
   t.equal(holding.held.length, 2);
   holding.releaseOne();
-  await eventually('the second update is in flight', () => callsTo(emsp, 'sessions').length === 2);
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal(callsTo(emsp, 'sessions').length, 2, 'the second update is in flight');
   t.equal(callsTo(emsp, 'cdrs').length, 1, 'one update is still not delivered');
   holding.releaseAll();
-  await eventually('the CDR follows, without any time passing', () => callsTo(emsp, 'cdrs').length === 2);
+  await hub.settled(emsp);
+  t.equal(callsTo(emsp, 'cdrs').length, 2, 'the CDR follows, without any time passing');
 });
 
 t.test('a CDR waits no longer than 10 s for its session', async (t) => {
@@ -140,13 +142,15 @@ t.test('a CDR waits no longer than 10 s for its session', async (t) => {
     emsp: ({ path }) => (path.includes('/sessions') ? { status: 500 } : {}),
   });
   await putSession(cpo, 'S1');
-  await eventually('the update failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  await hub.settled(emsp);
+  t.equal((await deliveriesOf(hub))[0]?.attempts.length, 1, 'the update failed');
   await postCdr(cpo, 'C1', 'S1');
   clock.advance(9_999);
-  await lull(hub);
+  await hub.settled(emsp);
   t.equal(callsTo(emsp, 'cdrs').length, 0);
   clock.advance(1);
-  await eventually('the CDR goes alone', () => callsTo(emsp, 'cdrs').length === 1);
+  await hub.settled(emsp);
+  t.equal(callsTo(emsp, 'cdrs').length, 1, 'the CDR goes alone');
   t.match(await deliveriesOf(hub, '?module=sessions'), [{ state: 'PENDING' }]);
 });
 
@@ -161,18 +165,18 @@ t.test('a CDR that was tried and failed keeps its due time when its session is d
     },
   });
   await putSession(cpo, 'S1');
-  await eventually('the update failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  await hub.settled(emsp);
+  t.equal((await deliveriesOf(hub))[0]?.attempts.length, 1, 'the update failed');
   await postCdr(cpo, 'C1', 'S1');
   clock.advance(10_000);
   const cdr = async () => (await deliveriesOf(hub, '?module=cdrs'))[0];
-  await eventually('the CDR was tried', async () => (await cdr())?.attempts.length === 1);
+  await hub.settled(emsp);
+  t.equal((await cdr())?.attempts.length, 1, 'the CDR was tried');
   const due = (await cdr())?.due_at;
   sessionsIll = false;
   clock.advance(20_000);
-  await eventually('the session is done', async () => {
-    return (await deliveriesOf(hub, '?module=sessions'))[0]?.state === 'DELIVERED';
-  });
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal((await deliveriesOf(hub, '?module=sessions'))[0]?.state, 'DELIVERED', 'the session is done');
   t.equal(callsTo(emsp, 'cdrs').length, 1, 'the receiver asked for ten minutes');
   t.equal((await cdr())?.due_at, due);
 });
@@ -183,11 +187,12 @@ t.test('64 are in flight to one partner by default, and no more', async (t) => {
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   for (let n = 1; n <= 80; n++) await putSession(cpo, `S${n}`);
   for (let n = 0; n < 16; n++) {
-    await eventually('its window is full', () => holding.held.length === 64);
+    await hub.settled(emsp);
+    t.equal(holding.held.length, 64, 'its window is full');
     holding.releaseOne();
   }
-  await eventually('the last ones', () => emsp.received.length === 80);
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 80, 'the last ones');
   holding.releaseAll();
   await quiet(hub);
   t.equal(holding.most, 64);
@@ -196,10 +201,10 @@ t.test('64 are in flight to one partner by default, and no more', async (t) => {
 t.test('as many are in flight to one partner as the setting says', async (t) => {
   const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '100' });
   const holding = new Holding();
-  const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   for (let n = 1; n <= 110; n++) await putSession(cpo, `S${n}`);
-  await eventually('its window is full', () => holding.held.length === 100);
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 100, 'its window is full');
   holding.releaseAll();
   await quiet(hub);
   t.equal(holding.most, 100);
@@ -209,11 +214,12 @@ t.test('a partner whose window is full is no reason to take less from others', a
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const holding = new Holding();
-  const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`);
-  await eventually('its window is full', () => holding.held.length === 8);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 8, 'its window is full');
   clock.advance(10_000);
-  await lull(hub);
+  await hub.settled(emsp);
   const forwardingMs = hub.created.forwardingLagMs();
   t.equal(forwardingMs, 0, 'what waits for it does so for ten seconds, and the hub does not lag');
   const load = { requests: 0, ofPartner: 0, bytes: 0, heap: 0, loopDelayMs: 0, forwardingMs };
@@ -233,8 +239,9 @@ t.test('partners take turns: the backlog of one delays no other', async (t) => {
     arrivals.push(who);
     return isOpen ? {} : gate.answer(received);
   };
+  const partners: PlainPartner[] = [];
   for (const who of ['BIG', 'SML']) {
-    await partnerFor(t, hub, { ...names, partyId: who, answer: answer(who) });
+    partners.push(await partnerFor(t, hub, { ...names, partyId: who, answer: answer(who) }));
     await admin(hub, 'PUT', `/routes/NL-${who}/NL-CPO`, { active: true });
     await pause(hub, `NL-${who}`, true);
   }
@@ -242,9 +249,11 @@ t.test('partners take turns: the backlog of one delays no other', async (t) => {
   for (let n = 1; n <= 400; n++) await putSession(cpo, `B${n}`, token('BIG'));
   for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`, token('SML'));
   await pause(hub, 'NL-BIG', false);
-  await eventually('its slots are full', () => arrivals.length === 8);
+  await hub.settled(...partners);
+  t.equal(arrivals.length, 8, 'its slots are full');
   await pause(hub, 'NL-SML', false);
-  await eventually('the other has slots of its own', () => arrivals.length === 16);
+  await hub.settled(...partners);
+  t.equal(arrivals.length, 16, 'the other has slots of its own');
   isOpen = true;
   gate.releaseAll();
   await quiet(hub);
@@ -265,9 +274,11 @@ t.test('a receiver that hangs keeps nobody else from anything', async (t) => {
     partners.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, ...answer }));
     await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
   }
-  for (let n = 1; n <= 50; n++) await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
-  await eventually('all of the others arrived', () =>
+  for (let n = 1; n <= 50; n++) await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
+  await hub.settled(...partners);
+  t.ok(
     partners.slice(1).every(({ received }) => received.length === 50),
+    'all of the others arrived',
   );
   t.equal(partners[0]?.received.length, 8, 'meanwhile the first eight hang');
   hanging.releaseAll();
@@ -281,14 +292,17 @@ t.test('Retry-After moves the next attempt of its lane, and of no other', async 
   const replies: Reply[] = [{ status: 429, headers: { 'Retry-After': '90' } }];
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? {} });
   await putSession(cpo, 'A');
-  await eventually('it was put off', async () => (await deliveriesOf(hub))[0]?.due_at === '2026-01-02T03:01:30.000Z');
+  await hub.settled(emsp);
+  t.equal((await deliveriesOf(hub))[0]?.due_at, '2026-01-02T03:01:30.000Z', 'it was put off');
   await putSession(cpo, 'B');
-  await eventually('the other lane flows', () => emsp.received.length === 2);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 2, 'the other lane flows');
   clock.advance(89_999);
-  await lull(hub);
+  await hub.settled(emsp);
   t.equal(emsp.received.length, 2);
   clock.advance(1);
-  await eventually('now it is sent', () => emsp.received.length === 3);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 3, 'now it is sent');
 });
 
 const hours = (count: number) => Array.from({ length: count }, () => 3600);
@@ -301,19 +315,20 @@ for (const [module, waits] of [
   t.test(`${module}: the schedule is 1, 2, 5, 15, 30 s, 1 to 30 min, then hourly, and its end is by age`, async (t) => {
     const clock = new SimulatedClock(start);
     const hub = await hubFor(t, plain, { clock });
-    const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
     await (module === 'cdrs' ? postCdr(cpo, 'C1', 'other') : putSession(cpo, 'S1'));
     const found = async () => (await deliveriesOf(hub))[0];
     const waited: number[] = [];
     for (;;) {
       const attempts = waited.length + 1;
-      await eventually(`attempt ${attempts}`, async () => (await found())?.attempts.length === attempts);
+      await hub.settled(emsp);
+      t.equal((await found())?.attempts.length, attempts, `attempt ${attempts}`);
       const { due_at, attempts: made } = (await found()) ?? {};
       if (!due_at) break;
       const due = Date.parse(due_at);
       waited.push((due - Date.parse(made?.at(-1)?.at ?? '')) / 1000);
       clock.advance(due - 1 - clock.now());
-      if (attempts <= ladder.length) await lull(hub);
+      if (attempts <= ladder.length) await hub.settled(emsp);
       t.equal(
         (await found())?.attempts.length,
         attempts,
@@ -325,7 +340,8 @@ for (const [module, waits] of [
     t.match(await found(), { state: 'DEAD', due_at: null, reason: /time is over.*HTTP 500/ });
     const inLog = async () =>
       (await admin(hub, 'GET', '/events?type=delivery.dead')).items as { data: { class: string } }[];
-    await eventually('the log says so too', async () => (await inLog())[0]?.data.class === 'expired');
+    await hub.settled(emsp);
+    t.equal((await inLog())[0]?.data.class, 'expired', 'the log says so too');
   });
 }
 
@@ -337,10 +353,11 @@ t.test('each wait varies by a fifth both ways', async (t) => {
   ] as const) {
     const clock = new SimulatedClock(start);
     const hub = await hubFor(t, {}, { clock, random: () => random }, directoryFor(t));
-    const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
     await putSession(cpo, 'S1');
     const due = new Date(Date.parse(start) + waitMs).toISOString();
-    await eventually(`due at ${due}`, async () => (await deliveriesOf(hub))[0]?.due_at === due);
+    await hub.settled(emsp);
+    t.equal((await deliveriesOf(hub))[0]?.due_at, due, `due at ${due}`);
     await hub.close();
   }
   t.pass('the three waits are 0.8, 1 and 1.2 s');
@@ -370,30 +387,33 @@ t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   for (let n = 1; n <= 40; n++) await putSession(cpo, `S${n}`);
-  await eventually('eight are in flight', () => holding.held.length === 8);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 8, 'eight are in flight');
   const state = () => asyncCircuit(hub, 'NL-EMS');
   for (let n = 1; n <= 5; n++) {
     t.equal(await state(), 'closed', `${n - 1} failures in a row`);
     holding.releaseOne({ status: 500 });
-    if (n < 5) await eventually('the next one takes its place', () => emsp.received.length === 8 + n);
+    await hub.settled(emsp);
+    if (n < 5) t.equal(emsp.received.length, 8 + n, 'the next one takes its place');
   }
-  await eventually('five failures in a row open it', async () => (await state()) === 'open');
+  t.equal(await state(), 'open', 'five failures in a row open it');
   // Seven were under way; how they end changes nothing.
   for (let n = 0; n < 7; n++) holding.releaseOne({ status: 500 });
-  await lull(hub);
+  await hub.settled(emsp);
   t.equal(emsp.received.length, 12, 'nothing is sent while it is open');
   clock.advance(4_999);
-  await lull(hub);
+  await hub.settled(emsp);
   t.equal(emsp.received.length, 12);
   clock.advance(1);
-  await eventually('one is let through', () => holding.held.length === 1);
-  await lull(hub);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 1, 'one is let through');
   t.equal(holding.held.length, 1);
   t.equal(await state(), 'halfOpen');
   holding.releaseOne({ status: 500 });
-  await eventually('it opens again', async () => (await state()) === 'open');
+  await hub.settled(emsp);
+  t.equal(await state(), 'open', 'it opens again');
   clock.advance(9_999);
-  await lull(hub);
+  await hub.settled(emsp);
   t.equal(emsp.received.length, 13, 'for twice as long');
   clock.advance(1);
   for (const [inFlight, circuit] of [
@@ -404,29 +424,30 @@ t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 
     [4, 'closed'],
     [8, 'closed'],
   ] as const) {
-    await eventually(`${inFlight} in flight`, () => holding.held.length === inFlight);
-    await lull(hub);
+    await hub.settled(emsp);
+    t.equal(holding.held.length, inFlight, `${inFlight} in flight`);
     t.equal(holding.held.length, inFlight);
     t.equal(await state(), circuit);
     holding.releaseOne();
   }
   holding.releaseAll();
-  await eventually('all but those that failed arrived', async () => {
-    return (await deliveriesOf(hub, '?state=DELIVERED')).length === 40 - 13;
-  });
+  await hub.settled(emsp);
+  t.equal((await deliveriesOf(hub, '?state=DELIVERED')).length, 40 - 13, 'all but those that failed arrived');
 });
 
 t.test('half of ten calls within 30 s open a circuit too', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '36000' }, { clock });
-  const { cpo } = await routedPair(t, hub, { emsp: (received) => (kwhOf(received) % 2 ? { status: 500 } : {}) });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => (kwhOf(received) % 2 ? { status: 500 } : {}) });
   for (let kwh = 1; kwh <= 9; kwh++) {
     await putSession(cpo, `S${kwh}`, { kwh });
-    await eventually('it was tried', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+    await hub.settled(emsp);
+    t.equal((await deliveriesOf(hub))[0]?.attempts.length, 1, 'it was tried');
   }
   t.equal(await asyncCircuit(hub, 'NL-EMS'), 'closed');
   await putSession(cpo, 'S11', { kwh: 11 });
-  await eventually('the tenth opens it', async () => (await asyncCircuit(hub, 'NL-EMS')) === 'open');
+  await hub.settled(emsp);
+  t.equal(await asyncCircuit(hub, 'NL-EMS'), 'open', 'the tenth opens it');
 });
 
 t.test('what comes due while a circuit is open or a partner paused waits, without costing an attempt', async (t) => {
@@ -435,26 +456,29 @@ t.test('what comes due while a circuit is open or a partner paused waits, withou
   let ill = true;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
   await putSession(cpo, 'S1');
-  await eventually('it failed', async () => (await deliveriesOf(hub))[0]?.attempts.length === 1);
+  await hub.settled(emsp);
+  t.equal((await deliveriesOf(hub))[0]?.attempts.length, 1, 'it failed');
   await pause(hub, 'NL-EMS', true);
   clock.advance(60_000);
-  await lull(hub);
+  await hub.settled(emsp);
   t.equal(emsp.received.length, 1);
   t.match(await deliveriesOf(hub), [{ state: 'PENDING', attempts: [{}] }]);
   ill = false;
   await pause(hub, 'NL-EMS', false);
-  await eventually('it goes out', () => emsp.received.length === 2);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 2, 'it goes out');
 });
 
 t.test('due times survive a restart', async (t) => {
   const dir = directoryFor(t);
-  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60', HUB_PORT: String(await freePort()) };
+  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60' };
   const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
   let ill = true;
   const { cpo, emsp } = await routedPair(t, first, { emsp: () => (ill ? { status: 500 } : {}) });
   await putSession(cpo, 'S1', { kwh: 1 });
   await putSession(cpo, 'S1', { kwh: 2 });
-  await eventually('it failed', async () => (await deliveriesOf(first))[1]?.attempts.length === 1);
+  await first.settled(emsp);
+  t.equal((await deliveriesOf(first))[1]?.attempts.length, 1, 'it failed');
   const due_at = '2026-01-02T03:01:00.000Z';
   t.match(await deliveriesOf(first), [{ due_at: null }, { due_at }]);
   await first.close();
@@ -466,7 +490,7 @@ t.test('due times survive a restart', async (t) => {
     { state: 'PENDING', due_at },
   ]);
   clock.advance(29_999);
-  await lull(second);
+  await second.settled(emsp);
   t.equal(emsp.received.length, 1, 'not a millisecond early');
   clock.advance(1);
   await quiet(second);
@@ -479,12 +503,13 @@ t.test('due times survive a restart', async (t) => {
 
 t.test('what fell due while the hub was down is sent at its start', async (t) => {
   const dir = directoryFor(t);
-  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60', HUB_PORT: String(await freePort()) };
+  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60' };
   const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
   let ill = true;
   const { cpo, emsp } = await routedPair(t, first, { emsp: () => (ill ? { status: 500 } : {}) });
   await putSession(cpo, 'S1');
-  await eventually('it failed', async () => (await deliveriesOf(first))[0]?.attempts.length === 1);
+  await first.settled(emsp);
+  t.equal((await deliveriesOf(first))[0]?.attempts.length, 1, 'it failed');
   await first.close();
   ill = false;
   const clock = new SimulatedClock('2026-01-02T03:02:00Z');
@@ -497,7 +522,7 @@ t.test('what fell due while the hub was down is sent at its start', async (t) =>
 
 t.test('an open circuit starts half-open after a restart, and a pause stays a pause', async (t) => {
   const dir = directoryFor(t);
-  const env = { HUB_RETRY_SCHEDULE_S: '36000', HUB_PORT: String(await freePort()) };
+  const env = { HUB_RETRY_SCHEDULE_S: '36000' };
   const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
   let ill = true;
   const holding = new Holding();
@@ -505,25 +530,25 @@ t.test('an open circuit starts half-open after a restart, and a pause stays a pa
     emsp: (received) => (ill ? { status: 500 } : holding.answer(received)),
   });
   for (let n = 1; n <= 20; n++) await putSession(cpo, `S${n}`);
-  await eventually('the circuit is open', async () => (await asyncCircuit(first, 'NL-EMS')) === 'open');
-  await eventually('what was under way has ended', async () => {
-    const tried = (await deliveriesOf(first)).filter(({ attempts }) => attempts.length > 0);
-    return tried.length === emsp.received.length;
-  });
+  await first.settled(emsp);
+  t.equal(await asyncCircuit(first, 'NL-EMS'), 'open', 'the circuit is open');
+  const ended = (await deliveriesOf(first)).filter(({ attempts }) => attempts.length > 0);
+  t.equal(ended.length, emsp.received.length, 'what was under way has ended');
   const tried = emsp.received.length;
   await pause(first, 'NL-EMS', true);
   await first.close();
   ill = false;
   const second = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:01Z') }, dir);
   t.equal(await asyncCircuit(second, 'NL-EMS'), 'halfOpen');
-  await lull(second);
+  await second.settled(emsp);
   t.equal(emsp.received.length, tried, 'the pause outlasts the restart');
   await pause(second, 'NL-EMS', false);
-  await eventually('one is let through', () => holding.held.length === 1);
-  await lull(second);
+  await second.settled(emsp);
+  t.equal(holding.held.length, 1, 'one is let through');
   t.equal(holding.held.length, 1);
   holding.releaseAll();
-  await eventually('the rest follows', () => emsp.received.length === 20);
+  await second.settled(emsp);
+  t.equal(emsp.received.length, 20, 'the rest follows');
 });
 
 t.test('a receiver without the endpoint: dead at once, and a re-drive repairs it [D50]', async (t) => {
@@ -538,7 +563,8 @@ t.test('a receiver without the endpoint: dead at once, and a re-drive repairs it
   t.match(dead, { state: 'DEAD', reason: 'no receiver endpoint', attempts: { length: 0 }, due_at: null });
   const inLog = async () =>
     (await admin(hub, 'GET', '/events?type=delivery.dead')).items as { data: { class: string } }[];
-  await eventually('the log says so too', async () => (await inLog())[0]?.data.class === 'not_found');
+  await hub.settled(emsp);
+  t.equal((await inLog())[0]?.data.class, 'not_found', 'the log says so too');
   t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 1 } });
   const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url: `${emsp.url}/mine/` }];
   await admin(hub, 'PUT', '/parties/NL-EMS/endpoints', { endpoints });
@@ -558,8 +584,9 @@ t.test('what a suspended partner was owed is dead, and nothing more is owed to i
   await putSession(cpo, 'S1', { kwh: 1 });
   await putSession(cpo, 'S1', { kwh: 2 });
   await postCdr(cpo, 'C1', 'S1');
-  await eventually('one was tried', () => emsp.received.length === 1);
-  await eventually('and failed', async () => (await deliveriesOf(hub)).at(-1)?.attempts.length === 1);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'one was tried');
+  t.equal((await deliveriesOf(hub)).at(-1)?.attempts.length, 1, 'and failed');
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   await quiet(hub);
   const suspended = { state: 'DEAD', reason: 'suspended', due_at: null };

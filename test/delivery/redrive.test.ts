@@ -3,7 +3,6 @@
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
 
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -12,7 +11,7 @@ import { callsTo, ended as endedAt, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { at, deliveriesOf, Holding, type HubAddress, idOf, kwhOf, lull, putSession } from './watched.ts';
+import { at, deliveriesOf, Holding, type HubAddress, idOf, kwhOf, putSession } from './watched.ts';
 
 interface Job {
   readonly id: string;
@@ -77,29 +76,30 @@ t.test('its retry window starts anew', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '7200', HUB_RETRY_WINDOW_H: '1' };
   const hub = await hubFor(t, env, { clock });
-  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
   await putSession(cpo, 'S1');
   const state = async () => (await deliveriesOf(hub))[0];
-  await eventually('it is dead', async () => (await state())?.state === 'DEAD');
+  await hub.settled(emsp);
+  t.equal((await state())?.state, 'DEAD', 'it is dead');
   clock.advance(5 * 3_600_000);
   await admin(hub, 'POST', `/deliveries/${(await state())?.id}/redrive`);
-  await eventually('it was tried again, and is dead again', async () => {
-    const delivery = await state();
-    return delivery?.state === 'DEAD' && delivery.attempts.length === 2;
-  });
+  await hub.settled();
+  t.match(await state(), { state: 'DEAD', attempts: { length: 2 } }, 'it was tried again, and is dead again');
 });
 
 t.test('what is on its way is left alone; what nobody knows is not found', async (t) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const holding = new Holding();
-  const { cpo } = await routedPair(t, hub, { emsp: holding.answer });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   await putSession(cpo, 'S1', { kwh: 1 });
   await putSession(cpo, 'S1', { kwh: 2 });
-  await eventually('the first is in flight', () => holding.held.length === 1);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 1, 'the first is in flight');
   const found = await deliveriesOf(hub);
   for (const { id } of found) t.equal((await asked(hub, `/deliveries/${id}/redrive`)).status, 409);
   holding.releaseOne({ status: 500 });
-  await eventually('the first waits for another attempt', async () => (await deliveriesOf(hub))[1]?.due_at !== null);
+  await hub.settled(emsp);
+  t.ok((await deliveriesOf(hub))[1]?.due_at !== null, 'the first waits for another attempt');
   for (const { id } of found) t.equal((await asked(hub, `/deliveries/${id}/redrive`, { force: true })).status, 409);
   for (const id of ['999999-NL-EMS', '1-NL-EMS', 'nonsense']) {
     t.equal((await asked(hub, `/deliveries/${id}/redrive`)).status, 404, id);
@@ -167,9 +167,9 @@ t.test('a filter chooses by receiver, module, object, time and sequence', async 
     await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, ...refusing });
     await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
   }
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
   clock.advance(60_000);
-  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
   clock.advance(60_000);
   await putSession(cpo, 'S1');
   await quiet(hub);
@@ -207,13 +207,15 @@ t.test(
     isIll = false;
     const { id } = await redrive(hub, { filter: {}, rate_per_s: 0.5 });
     for (let n = 1; n <= 3; n++) {
-      await eventually(`number ${n} arrived`, () => emsp.received.length === 6 + n);
+      await hub.settled(emsp);
+      t.equal(emsp.received.length, 6 + n, `number ${n} arrived`);
       clock.advance(1_999);
-      await lull(hub);
+      await hub.settled(emsp);
       t.equal(emsp.received.length, 6 + n, 'two seconds between two');
       clock.advance(1);
     }
-    await eventually('number 4 arrived', () => emsp.received.length === 10);
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 10, 'number 4 arrived');
     const canceled = (await admin(hub, 'DELETE', `/redrives/${id}`)) as unknown as Job;
     t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
     clock.advance(60_000);
@@ -226,17 +228,17 @@ t.test(
 
 t.test('a job that a stop of the hub cut off says so, and can be asked for again', async (t) => {
   const dir = directoryFor(t);
-  const env = { HUB_PORT: String(await freePort()) };
-  const first = await hubFor(t, env, {}, dir);
+  const first = await hubFor(t, {}, {}, dir);
   let isIll = true;
   const { cpo, emsp } = await routedPair(t, first, { emsp: () => (isIll ? { status: 404 } : {}) });
   for (let n = 1; n <= 5; n++) await putSession(cpo, `S${n}`);
   await quiet(first);
   isIll = false;
   const { id } = await redrive(first, { filter: {}, rate_per_s: 0.1 });
-  await eventually('one was put back', () => emsp.received.length === 6);
+  await first.settled(emsp);
+  t.equal(emsp.received.length, 6, 'one was put back');
   await first.close();
-  const second = await hubFor(t, env, {}, dir);
+  const second = await hubFor(t, {}, {}, dir);
   t.match(await admin(second, 'GET', `/redrives/${id}`), { state: 'INTERRUPTED', queued: 1 });
   t.match(await ended(second, await redrive(second, { filter: {}, rate_per_s: 1000 })), { state: 'DONE', queued: 4 });
   await quiet(second);
@@ -272,7 +274,7 @@ t.test('a replay goes to the receivers of then, or to those of them that are rou
     emsps.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId }));
     if (partyId !== 'E03') await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
   }
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
   await quiet(hub);
   await admin(hub, 'DELETE', '/routes/NL-E01/NL-CPO');
   await admin(hub, 'PUT', '/routes/NL-E03/NL-CPO', { active: true });
@@ -294,17 +296,17 @@ t.test('a resync sends the present objects that a receiver is entitled to, of ea
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CP2' });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-  await cpo.call('PATCH', '/2.2.1/locations/NL/CPO/L1', { name: 'Neu', last_updated: at(1) });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2', { publish: false }));
-  await other.call('PUT', '/2.2.1/locations/NL/CP2/L3', locationBody('L3', { party_id: 'CP2' }));
-  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
-  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T2', tariffBody('T2'));
-  await cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/T2');
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.push('PATCH', '/2.2.1/locations/NL/CPO/L1', { name: 'Neu', last_updated: at(1) });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2', { publish: false }));
+  await other.push('PUT', '/2.2.1/locations/NL/CP2/L3', locationBody('L3', { party_id: 'CP2' }));
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T2', tariffBody('T2'));
+  await cpo.push('DELETE', '/2.2.1/tariffs/NL/CPO/T2');
   await putSession(cpo, 'S1', { kwh: 4 });
   await putSession(cpo, 'S2', { cdr_token: null });
-  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
-  await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', tokenBody('CARD1'));
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', tokenBody('CARD1'));
   await quiet(hub);
   for (const [id, partner, module, expected] of [
     ['NL-EMS', emsp, 'locations', ['PUT /NL/CPO/L1']],
@@ -345,11 +347,11 @@ t.test('re-driven deliveries take a quarter of the slots at most, and leave the 
   emsp.received.length = 0;
   holding.open = null;
   await ended(hub, await redrive(hub, { filter: {}, rate_per_s: 1000 }));
-  await eventually('two of eight slots', () => holding.held.length === 2);
-  await lull(hub);
-  t.equal(holding.held.length, 2);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 2, 'two of eight slots');
   for (let n = 1; n <= 20; n++) await putSession(cpo, `NEW${n}`);
-  await eventually('new ones have the rest', () => holding.held.length === 8);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 8, 'new ones have the rest');
   t.equal(holding.held.filter(({ received }) => idOf(received).startsWith('NEW')).length, 6);
   holding.releaseAll();
   await quiet(hub);
@@ -365,11 +367,11 @@ t.test('a resync takes a quarter of the slots at most too', async (t) => {
   await quiet(hub);
   holding.open = null;
   await ended(hub, (await admin(hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' })) as unknown as Job);
-  await eventually('two of eight slots', () => holding.held.length >= 2);
-  await lull(hub);
-  t.equal(holding.held.length, 2);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 2, 'two of eight slots');
   await putSession(cpo, 'NEW');
-  await eventually('what is new goes at once', () => callsTo(emsp, 'sessions').length === 1);
+  await hub.settled(emsp);
+  t.equal(callsTo(emsp, 'sessions').length, 1, 'what is new goes at once');
   holding.releaseAll();
   await quiet(hub);
 });
@@ -423,8 +425,7 @@ t.test('a re-drive is acknowledged while other deliveries go on and on', async (
 
 t.test('an acknowledged re-drive survives a kill', async (t) => {
   const dataDir = directoryFor(t);
-  const port = await freePort();
-  let hub = await startChildHub({ dataDir, port });
+  let hub = await startChildHub({ dataDir, port: 0 });
   t.teardown(() => hub.kill());
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   let reply: Reply = { status: 404 };
@@ -441,7 +442,7 @@ t.test('an acknowledged re-drive survives a kill', async (t) => {
   await Promise.all(dead.map(({ id }) => admin(hub, 'POST', `/deliveries/${id}/redrive`)));
   await hub.kill();
   reply = {};
-  hub = await startChildHub({ dataDir, port });
+  hub = await startChildHub({ dataDir, port: 0 });
   t.match(
     await deliveriesOf(hub, '?state=PENDING'),
     dead.map(({ id }) => ({ id })),
@@ -464,8 +465,8 @@ t.test('a trace tells of an object and of a request, and why nothing was forward
   await putSession(cpo, 'S2', { cdr_token: { ...ems, country_code: 'XX', party_id: 'HUB' } });
   await putSession(cpo, 'S3', { cdr_token: { ...ems, party_id: 'WHO' } });
   await putSession(cpo, 'S4', { cdr_token: { ...ems, party_id: 'FAR' } });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { publish: false }));
-  await lonely.call('PUT', '/2.2.1/tariffs/NL/ALO/T1', tariffBody('T1', { party_id: 'ALO' }));
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { publish: false }));
+  await lonely.push('PUT', '/2.2.1/tariffs/NL/ALO/T1', tariffBody('T1', { party_id: 'ALO' }));
   await quiet(hub);
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   await putSession(cpo, 'S5');

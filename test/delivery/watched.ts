@@ -29,18 +29,12 @@ export const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2
 
 /** Throws unless the hub takes it. */
 export async function putSession(cpo: PlainPartner, id: string, fields: object = {}, headers = {}): Promise<void> {
-  const { json, text } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields), headers);
-  if (json.status_code !== 1000) throw new Error(text);
+  await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields), headers);
 }
 
 /** Deliveries that match, newest first. */
 export async function deliveriesOf(hub: HubAddress, query = ''): Promise<DeliveryItem[]> {
   return (await itemsOf(hub, `/deliveries${query}`)) as unknown as DeliveryItem[];
-}
-
-/** Gives whatever is wrongly under way the time of several requests to show itself. */
-export async function lull(hub: HubAddress): Promise<void> {
-  for (let n = 0; n < 5; n++) await admin(hub, 'GET', '/status');
 }
 
 /** Holds every call until it is released; `answer` of a release goes back to the hub. */

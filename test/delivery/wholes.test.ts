@@ -7,7 +7,7 @@ import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bod
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { at, type DeliveryItem, deliveriesOf, type HubAddress } from './watched.ts';
 
@@ -58,7 +58,8 @@ t.test('one event goes as it came to who has the object, and whole to who was ne
   t.match(told?.data, { owed: { method: 'PATCH' }, whole: { method: 'PUT', to: ['NL-LAT'] } });
   t.notMatch(JSON.stringify(told), /Plein|EVSE1|AVAILABLE/, 'the list of events shows no bodies');
   await hub.close();
-  const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
+  const again = await hubFor(t, {}, {}, dataDir);
+  cpo.moveTo(again);
   const came = await arrivals(again, newcomer, () =>
     push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Nieuw', last_updated: at(3) }),
   );
@@ -308,7 +309,8 @@ t.test('that another receiver missed an object does not make up for a whole that
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
   await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
   const missed = () => itemsOf(hub, '/events?type=object.missed&party=NL-OTH');
-  await eventually('the other one has missed it', async () => (await missed()).length === 1);
+  await hub.settled(emsp);
+  t.equal((await missed()).length, 1, 'the other one has missed it');
   const [{ data }] = (await missed()) as [{ data: { receiver: string; sent: string[] } }];
   t.strictSame([data.receiver, data.sent], ['NL-OTH', ['NL-EMS']]);
   const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FL1')) as { steps: { summary: string }[] };
@@ -325,7 +327,8 @@ t.test('that another receiver missed an object does not make up for a whole that
     const found = await itemsOf(hub, '/events?type=object.missed&party=NL-CPO');
     return new Set(found.map(({ data }) => (data as { receiver: string }).receiver));
   };
-  await eventually('its owner finds both', async () => (await receivers()).size === 2);
+  await hub.settled(emsp);
+  t.equal((await receivers()).size, 2, 'its owner finds both');
   t.strictSame([...(await receivers())].sort(), ['NL-EMS', 'NL-OTH']);
 });
 
@@ -349,7 +352,7 @@ t.test('a location goes private for those who were sent it, and never as a whole
 
 t.test('every whole that died is noted, however many die at once [D82]', async (t) => {
   const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub);
+  const { cpo, emsp } = await routedPair(t, hub);
   const { core } = hub.created;
   const names = Array.from({ length: 20 }, (_, n) => `L${n}`);
   for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
@@ -377,7 +380,8 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
   for (const [n, name] of names.entries()) died(Number(first?.seq) + n, `locations/NL-CPO/${name.toLowerCase()}`);
   for (let n = 0; n < 10_000; n++) died(1, `locations/NL-CPO/other${n}`);
   const missed = async () => (await itemsOf(hub, '/events?type=object.missed')).map(({ object }) => object);
-  await eventually('all of them are in the log', async () => (await missed()).length === names.length);
+  await hub.settled(emsp);
+  t.equal((await missed()).length, names.length, 'all of them are in the log');
   t.same(
     await missed(),
     names.map((name) => `NL-CPO/${name}`),

@@ -1,15 +1,14 @@
 /**
  * What tests of a whole hub look at: what reached a partner, and that nothing more is under way.
  */
+import type { HubAddress } from './caller.ts';
+import type { TestHub } from './hub-in-process.ts';
 import { type Answer, admin, eventually, type PlainPartner, type Received } from './plain-partner.ts';
 
-interface HubAddress {
-  readonly url: string;
-  readonly adminToken: string;
-}
-
 /** Resolves when nothing is owed to anyone: what has not arrived by then was never sent. */
-export async function quiet(hub: HubAddress): Promise<void> {
+export async function quiet(hub: HubAddress | TestHub): Promise<void> {
+  if ('settled' in hub) await hub.settled();
+  // What is left is tried again soon, by the system's clock.
   await eventually('nothing is owed any more', async () => {
     const { backlog } = (await admin(hub, 'GET', '/status')) as { backlog: { depth: number } };
     return backlog.depth === 0;

@@ -17,7 +17,9 @@ export interface Holder {
 const momentMs = 50;
 /** What follows from the end of a call begins within so many turns. */
 const turns = 3;
-const limitMs = 60_000;
+/** Longer than a machine stands still. */
+const standstillMs = 30_000;
+const limitMs = 150_000;
 
 export class UnderWay {
   readonly #names = new Map<object, string>();
@@ -55,17 +57,15 @@ export class UnderWay {
   async settled(...holders: readonly Holder[]): Promise<void> {
     const held = () => holders.reduce((sum, { holding }) => sum + holding, 0);
     const isStill = () => this.#names.size === held();
-    const settling = async () => {
-      for (;;) {
-        const begun = this.#begun;
-        for (let n = 0; n < turns && isStill(); n++) await new Promise((resolve) => setImmediate(resolve));
-        if (isStill() && begun === this.#begun) return;
-        if (!isStill()) await Promise.race([this.#changed(), ...holders.map((holder) => holder.changed())]);
-      }
-    };
-    await within(limitMs, settling(), () => {
-      return `the hub did not settle; ${held()} calls are held, under way are: ${[...this.#names.values()].join(', ')}`;
-    });
+    const late = () =>
+      `the hub does not settle; ${held()} calls are held, under way are: ${[...this.#names.values()].join(', ')}`;
+    for (const end = performance.now() + limitMs; ; ) {
+      const begun = this.#begun;
+      for (let n = 0; n < turns && isStill(); n++) await new Promise((resolve) => setImmediate(resolve));
+      if (isStill() && begun === this.#begun) return;
+      const changed = [this.#changed(), ...holders.map((holder) => holder.changed())];
+      if (!isStill()) await within(Math.min(standstillMs, end - performance.now()), Promise.race(changed), late);
+    }
   }
 
   #counted(name: string, result: unknown): unknown {
