@@ -13,7 +13,8 @@
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../src/kit/clock.ts';
+import { systemClock } from '../src/kit/system-clock.ts';
 import type { BackupManifest, BackupOptions, Shard } from './contract.ts';
 import { chunks, type Database, type OnPoint, openDatabase } from './engine.ts';
 import * as keys from './keys.ts';
@@ -59,10 +60,10 @@ const restless = async (): Promise<void> => {};
 
 /** Rests as long as the piece before took. [P4] */
 function restful(): () => Promise<void> {
-  let begun = performance.now();
+  let begun = systemClock.monotonic();
   return async () => {
-    await sleep(Math.min(REST_MS_MAX, performance.now() - begun));
-    begun = performance.now();
+    await sleep(systemClock, Math.min(REST_MS_MAX, systemClock.monotonic() - begun));
+    begun = systemClock.monotonic();
   };
 }
 

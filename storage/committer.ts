@@ -7,6 +7,7 @@
  *     without a size is the store's own and always taken.
  * C4  Callers are answered only by `write`, after its batch has ended well.
  */
+import { nextTurn } from '../src/kit/system-clock.ts';
 import { StoreUnavailable } from './contract.ts';
 import type { Batch } from './engine.ts';
 import type { Found } from './verify.ts';
@@ -74,7 +75,7 @@ export class Committer {
 
   async #run(): Promise<void> {
     // One turn of the loop: requests that arrived together share the first batch too.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     while (this.#waiting.length > 0) await this.#write(this.#take());
     this.#running = null;
   }

@@ -14,7 +14,8 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { background, every, sleep } from '../src/kit/clock.ts';
+import { systemClock } from '../src/kit/system-clock.ts';
 import type { Seq, Shard, StoreHealth } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
 import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './engine.ts';
@@ -74,7 +75,7 @@ export class Keeper {
   /** F6: of the database. */
   readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
-  readonly #closing = new AbortController();
+  #wake: () => void = () => {};
   #state: StoreHealth['state'] = 'failed';
   #reason: string | null = 'not opened yet';
   #mounted: Mounted | null = null;
@@ -86,8 +87,8 @@ export class Keeper {
   readonly #unfound = new Set<string>();
   #mending: Promise<void> = Promise.resolve();
   #marking: Promise<void> = Promise.resolve();
-  #marker: NodeJS.Timeout | null = null;
-  #lasting: NodeJS.Timeout | undefined;
+  #stopMarks: () => void = () => {};
+  #lasting: unknown;
   #marked: Mark = { head: 0, token: 0, manifest: null };
   #manifest: Mark['manifest'] = null;
 
@@ -125,7 +126,7 @@ export class Keeper {
       this.#set('failed', sentence(error));
       this.#mending = this.#mend(() => {});
     });
-    this.#marker = setInterval(() => this.#mark(), MARK_MS).unref();
+    this.#stopMarks = every(systemClock, MARK_MS, () => this.#mark());
   }
 
   /** The database, for reads. */
@@ -173,8 +174,8 @@ export class Keeper {
   async close(): Promise<void> {
     const wasOpen = this.#state === 'open';
     this.#set('closed', 'closed');
-    this.#closing.abort();
-    if (this.#marker !== null) clearInterval(this.#marker);
+    this.#wake();
+    this.#stopMarks();
     await this.#mending;
     await this.#marking;
     await this.#dismount();
@@ -184,7 +185,7 @@ export class Keeper {
       await this.#markFile.write(mark).catch(() => {});
       if (this.#lasting !== undefined) await this.#opening.end();
     }
-    clearTimeout(this.#lasting);
+    systemClock.clearTimeout(this.#lasting);
     await this.#markFile.close();
     await this.names.close();
   }
@@ -206,7 +207,10 @@ export class Keeper {
         undecided = null;
         this.#set('failed', sentence(error));
       }
-      await sleep(wait, undefined, { signal: this.#closing.signal }).catch(() => {});
+      await sleep(systemClock, wait, (wake) => {
+        this.#wake = wake;
+        if (this.#state === 'closed') wake();
+      });
     }
     undecided?.(null);
   }
@@ -250,10 +254,10 @@ export class Keeper {
       if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, this.#shard, found);
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
-      clearTimeout(this.#lasting);
+      systemClock.clearTimeout(this.#lasting);
       // Where it cannot go, the next start looks more closely than it would have to.
       const last = () => void this.#opening.end().catch(() => {});
-      this.#lasting = damaged ? undefined : setTimeout(last, LASTED_MS).unref();
+      this.#lasting = damaged ? undefined : background(systemClock.setTimeout(last, LASTED_MS));
       const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
       this.#token = Math.max(this.#token, found.token, markToken);
       const tolerate = found.faults.length > 0 ? (): void => {} : null;

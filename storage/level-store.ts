@@ -10,6 +10,8 @@
  *     learns it from the log at open (S3).
  * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
  */
+import { background } from '../src/kit/clock.ts';
+import { systemClock } from '../src/kit/system-clock.ts';
 import { writeBackup } from './backup.ts';
 import { Committer, type Group, type Job } from './committer.ts';
 import type * as contract from './contract.ts';
@@ -52,7 +54,7 @@ class LevelStore extends Reads implements contract.Store {
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();
   #trimming: Promise<void> = Promise.resolve();
-  #flush: NodeJS.Timeout | null = null;
+  #flush: unknown = null;
   #closed = false;
 
   constructor(keeper: Keeper, node: string) {
@@ -234,16 +236,16 @@ class LevelStore extends Reads implements contract.Store {
   /** L4. */
   #schedule(synced: boolean): void {
     if (synced && this.#flush !== null) {
-      clearTimeout(this.#flush);
+      systemClock.clearTimeout(this.#flush);
       this.#flush = null;
     } else if (!synced && this.#flush === null) {
-      this.#flush = setTimeout(() => this.#flushNow(), FLUSH_MS).unref();
+      this.#flush = background(systemClock.setTimeout(() => this.#flushNow(), FLUSH_MS));
     }
   }
 
   #flushNow(): void {
     if (this.#flush === null) return;
-    clearTimeout(this.#flush);
+    systemClock.clearTimeout(this.#flush);
     this.#flush = null;
     const ignore = (): void => {};
     const stage = (batch: Batch): Batch => batch.put(keys.FLUSH_KEY, encode(keys.FLUSH_KEY, '[]'));

@@ -8,6 +8,8 @@
  * N3  A connection that failed is never used again.
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
+import { every } from '../src/kit/clock.ts';
+import { systemClock } from '../src/kit/system-clock.ts';
 import { Damaged, StoreUnavailable } from './contract.ts';
 import type { PostgresAddress } from './postgres-url.ts';
 
@@ -199,19 +201,20 @@ export function destroy(client: Client): void {
 /** An answer, or the end of the connection that should have given it. */
 export async function within<T>(client: Client, timeoutMs: number, answer: Promise<T>): Promise<T> {
   let left = timeoutMs;
-  let lookedAt = performance.now();
-  const timer = setInterval(() => {
-    const now = performance.now();
+  let lookedAt = systemClock.monotonic();
+  const look = () => {
+    const now = systemClock.monotonic();
     left -= Math.min(now - lookedAt, timeoutMs * STOP_PART);
     lookedAt = now;
     if (left <= 0) destroy(client);
-  }, timeoutMs / LOOKS);
+  };
+  const stop = every(systemClock, timeoutMs / LOOKS, look);
   try {
     return await answer;
   } catch (error) {
     throw left > 0 ? error : new Error('timeout expired', { cause: error });
   } finally {
-    clearInterval(timer);
+    stop();
   }
 }
 

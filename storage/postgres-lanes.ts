@@ -9,8 +9,9 @@
  * L4  Once a commit may have been written, it is refused only when it cannot be in the log any more.
  * L5  What waits is bounded; beyond it a job is refused at once.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { type Clock, every, sleep } from '../src/kit/clock.ts';
+import { nextTurn } from '../src/kit/system-clock.ts';
 import type { Appended, Fence, Seq, Shard } from './contract.ts';
 import { Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
 import { CONFIRM, parametersOf, RECALL, type Recalled, type Work, WRITE } from './postgres-commits.ts';
@@ -36,6 +37,7 @@ export interface Job extends Work {
 }
 
 export interface LaneOptions {
+  readonly clock: Clock;
   readonly connect: (durability: Durability) => Promise<Client>;
   /** Greater at each call. */
   readonly turn: () => number;
@@ -82,7 +84,7 @@ export class Lane {
 
   async #run(): Promise<void> {
     // One turn of the loop: requests that arrived together share the first statement too.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     while (this.#waiting.length > 0) await this.#write(this.#take(), false);
     this.#running = null;
   }
@@ -119,7 +121,7 @@ export class Lane {
         if (kind === 'gone' && wasSent && !this.#stopped) {
           doubted = true;
           this.#options.gone();
-          await sleep(RETRY_MS);
+          await sleep(this.#options.clock, RETRY_MS);
         } else if (kind === 'data' && isSecond(error)) {
           const others = await this.#replays(jobs, doubted);
           if (others.length === 0) return;
@@ -138,28 +140,24 @@ export class Lane {
 
   /** Resolves with the sequences that the shards had before, null when the outcome is unknown. */
   async #send(client: Client, jobs: readonly Job[]): Promise<Map<Shard, Seq> | null> {
-    const { isWorking, point, turn } = this.#options;
+    const { clock, isWorking, point, turn } = this.#options;
     const parameters = parametersOf(jobs, turn());
     for (const job of jobs) job.sent = true;
     const notices = noticesOf(client);
     let idle = 0;
     const pid = (client as unknown as { processID: number }).processID;
-    const watch = setInterval(() => {
-      isWorking(pid).then(
-        (working) => {
-          idle = working ? 0 : idle + 1;
-          if (idle > 1) destroy(client);
-        },
-        () => {},
-      );
-    }, LOOK_MS);
+    const look = (working: boolean) => {
+      idle = working ? 0 : idle + 1;
+      if (idle > 1) destroy(client);
+    };
+    const stopWatch = every(clock, LOOK_MS, () => isWorking(pid).then(look, () => {}));
     try {
       point('write.before');
       const rows = await ask<{ id: Shard; before: Seq }>(client, 'write', WRITE, parameters);
       point('write.after');
       return notices.cancelled() ? null : new Map(rows.map(({ id, before }) => [id, before]));
     } finally {
-      clearInterval(watch);
+      stopWatch();
       notices.end();
     }
   }

@@ -14,6 +14,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Client } from 'pg';
+import type { Clock } from '../src/kit/clock.ts';
 import type { Fence, Seq, Shard } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
 import { ask } from './postgres-connect.ts';
@@ -35,6 +36,7 @@ export interface ClusterNode {
 }
 
 export interface LeaseOptions {
+  readonly clock: Clock;
   /** Of this start of this process alone. */
   readonly id: string;
   readonly name: string;
@@ -112,7 +114,7 @@ export class Leases {
 
   /** Whether the lease still stands by our own clock. */
   isFresh(): boolean {
-    return performance.now() < this.#renewedAt + HELD_PART * this.#options.ttlMs;
+    return this.#options.clock.monotonic() < this.#renewedAt + HELD_PART * this.#options.ttlMs;
   }
 
   count(): number {
@@ -173,7 +175,7 @@ export class Leases {
   /** One beat: renews, looks, takes and lets go; a node that leaves looks alone. Taking and letting go go on when it has resolved. */
   async beat(client: Client): Promise<void> {
     const { id, name, url, ttlMs, shards, sole, sticky } = this.#options;
-    const begun = performance.now();
+    const begun = this.#options.clock.monotonic();
     if (!this.#leaving) await ask(client, 'renew', RENEW, [id, name, url, ttlMs]);
     const nodes = await ask<NodeRow>(client, 'nodes', NODES);
     const rows = await ask<ShardRow>(client, 'shards', SHARDS, [shards]);
@@ -183,7 +185,7 @@ export class Leases {
     this.#nodes = withShares(nodes, [...rightful.values()]);
     this.#owners = new Map(rows.flatMap(({ id: shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     if (this.#leaving) return;
-    const now = performance.now();
+    const now = this.#options.clock.monotonic();
     // Whoever did not reach the database for a whole lease begins to judge anew. [Q4]
     if (now - this.#renewedAt >= ttlMs) this.interrupted();
     this.#steadySince ??= now;

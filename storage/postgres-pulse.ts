@@ -8,6 +8,7 @@
  * U3  After the server refused a write, nothing is written until a write of our own has ended well (S5).
  */
 import type { Client } from 'pg';
+import type { Clock } from '../src/kit/clock.ts';
 import type { StoreHealth } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
 import { CONFIRM } from './postgres-commits.ts';
@@ -21,6 +22,7 @@ const PAST_END_MS = 20;
 const CONFIRM_MS = 5000;
 
 export interface PulseOptions {
+  readonly clock: Clock;
   readonly primary: Primary;
   readonly sessions: Sessions;
   readonly leases: Leases;
@@ -32,7 +34,7 @@ export interface PulseOptions {
 export class Pulse {
   readonly #options: PulseOptions;
   #client: Client | null = null;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: unknown = null;
   #beating: Promise<void> | null = null;
   #warning: string | null = null;
   #refusal: string | null = null;
@@ -53,7 +55,7 @@ export class Pulse {
   /** A beat now, or the one that goes on; resolves when it has ended, well or not. */
   poke(): Promise<void> {
     if (this.#stopped) return Promise.resolve();
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#options.clock.clearTimeout(this.#timer);
     this.#beating ??= this.#run();
     return this.#beating;
   }
@@ -73,14 +75,14 @@ export class Pulse {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#options.clock.clearTimeout(this.#timer);
     if (this.#client !== null) destroy(this.#client);
     await this.#beating;
   }
 
   #schedule(waitMs: number): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = this.#stopped ? null : setTimeout(() => void this.poke(), waitMs);
+    this.#options.clock.clearTimeout(this.#timer);
+    this.#timer = this.#stopped ? null : this.#options.clock.setTimeout(() => void this.poke(), waitMs);
   }
 
   /** Never rejects. */

@@ -14,6 +14,8 @@
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Client } from 'pg';
+import { type Clock, sleep, withTimeout } from '../src/kit/clock.ts';
+import { systemClock } from '../src/kit/system-clock.ts';
 import type * as contract from './contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
 import type { OnPoint } from './engine.ts';
@@ -51,6 +53,8 @@ export interface PostgresStoreOptions {
   /** For how many shards a new schema is made: 1, or all. One that is there keeps its number. */
   readonly shards?: 1 | typeof SHARDS;
   readonly ttlMs?: number;
+  /** Its leases and waits go by it. Default: the machine's. */
+  readonly clock?: Clock;
   readonly answerMs?: number;
   readonly gained?: (fence: contract.Fence) => void;
   readonly lost?: (shard: contract.Shard) => void;
@@ -84,6 +88,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   /** Of this start of this process alone, as `ClusterNode.id` has it. */
   readonly id: string;
   readonly #options: PostgresStoreOptions;
+  readonly #clock: Clock;
   readonly #opened: Opened;
   readonly #sessions: Sessions;
   readonly #lanes: readonly Lane[];
@@ -103,6 +108,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const sessions = new Sessions(opened.primary);
     super((read) => this.#read(read));
     this.#options = options;
+    this.#clock = options.clock ?? systemClock;
     this.#opened = opened;
     this.#sessions = sessions;
     const { node, nodeUrl = null, sole = true, sticky = false, ttlMs = TTL_MS } = options;
@@ -112,6 +118,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     for (const shard of shardsOf(count)) this.#heads.set(shard, 0);
     this.#lanes = Array.from({ length: LANES }, () => this.#lane());
     this.#leases = new Leases({
+      clock: this.#clock,
       ...{
         ...{ id: this.id, name: node, url: nodeUrl, ttlMs, sole },
         ...{ sticky, shards: count, gained, lost },
@@ -121,20 +128,28 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       durably: (work) => sessions.use(work),
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
-    this.#pulse = new Pulse({ primary, sessions, leases: this.#leases, ttlMs, single: address.single, changed });
+    this.#pulse = new Pulse({
+      clock: this.#clock,
+      primary,
+      sessions,
+      leases: this.#leases,
+      ttlMs,
+      single: address.single,
+      changed,
+    });
   }
 
   /** Of `openPostgresStore`. */
   async start(): Promise<void> {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
-    if (sole) await this.#beAlone(performance.now() + LEASES_WAITED * ttlMs);
+    if (sole) await this.#beAlone(this.#clock.monotonic() + LEASES_WAITED * ttlMs);
     await this.#pulse.start();
-    const deadline = performance.now() + LEASES_WAITED * ttlMs;
+    const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
     // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
     while (sole && this.#leases.count() < this.#opened.count) {
-      if (performance.now() > deadline)
+      if (this.#clock.monotonic() > deadline)
         throw new StoreUnavailable('not every shard could be taken from a node that is gone');
-      await sleep(LOOK_MS);
+      await sleep(this.#clock, LOOK_MS);
       await this.#pulse.poke();
     }
   }
@@ -279,11 +294,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     for (;;) {
       const other = await this.#sessions.use((client) => this.#leases.other(client));
       if (other === null) return;
-      if (performance.now() > deadline) {
+      if (this.#clock.monotonic() > deadline) {
         const where = other.url === null ? other.name : `${other.name} at ${other.url}`;
         throw new StoreUnavailable(`${this.#opened.address.shown} is in use by another hub: ${where}`);
       }
-      await sleep(LOOK_MS);
+      await sleep(this.#clock, LOOK_MS);
     }
   }
 
@@ -292,6 +307,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const { onPoint = () => {} } = this.#options;
     const working = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
     return new Lane({
+      clock: this.#clock,
       connect: (durability) => primary.connect(durability, true),
       turn: () => ++this.#turn,
       isWorking: (pid) =>
@@ -318,21 +334,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   /** T2. */
   async #patient({ job, answer }: { job: Job; answer: Promise<contract.Appended> }): Promise<contract.Appended> {
-    let timer: NodeJS.Timeout | undefined;
-    const tired = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        if (job.sent) return reject(new OutcomeUnknown('the database does not answer'));
-        job.withdrawn = true;
-        const error = new StoreUnavailable('the database does not answer');
-        job.fail(error);
-        reject(error);
-      }, this.#options.answerMs ?? ANSWER_MS);
-    });
-    try {
-      return await Promise.race([answer, tired]);
-    } finally {
-      clearTimeout(timer);
-    }
+    if (await withTimeout(this.#clock, this.#options.answerMs ?? ANSWER_MS, answer)) return answer;
+    if (job.sent) throw new OutcomeUnknown('the database does not answer');
+    job.withdrawn = true;
+    const error = new StoreUnavailable('the database does not answer');
+    job.fail(error);
+    throw error;
   }
 
   #checkFence({ shard, token, node }: contract.Fence): void {
@@ -376,4 +383,3 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
 const NOTHING: contract.Appended = { first: 0, last: 0, replayed: false };
 const ignore = (): void => {};
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -9,7 +9,8 @@
  *     which it stands in the order is sought.
  * R3  While the database is being reopened there is nothing to read from, and reads are refused.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../src/kit/clock.ts';
+import { systemClock } from '../src/kit/system-clock.ts';
 import type {
   DeliveryQuery,
   DeliveryRow,
@@ -116,7 +117,7 @@ export class Reads {
       // As it stands by now: the database may have been reopened meanwhile.
       if (!this.keeper.mounted().found.order.has(key)) return null;
       if (look === looksMax) this.#unfound(name, key);
-      await sleep(lookAgainMs);
+      await sleep(systemClock, lookAgainMs);
     }
   }
 
@@ -173,7 +174,7 @@ export class Reads {
         const [first] = missed;
         if (first === undefined) return rows;
         if (look === looksMax) this.#unfound(first);
-        await sleep(lookAgainMs);
+        await sleep(systemClock, lookAgainMs);
       }
     });
   }

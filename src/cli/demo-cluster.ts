@@ -5,6 +5,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { startBalancer } from '../sandbox/balancer.ts';
 import { freePort } from '../sandbox/free-port.ts';
 import type { Narrator } from '../sandbox/narrate.ts';
@@ -120,9 +122,9 @@ const hasItsShare = ({ role, shards, share }: { role: string; shards: number; sh
   role === 'owner' && share < 256 && shards === share;
 
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + patienceMs;
+  const end = systemClock.monotonic() + patienceMs;
   while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`it never came to: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (systemClock.monotonic() > end) throw new Error(`it never came to: ${what}`);
+    await sleep(systemClock, 50);
   }
 }

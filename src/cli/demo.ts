@@ -7,6 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError, loadConfig } from '../config.ts';
+import { withTimeout } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { Narrator } from '../sandbox/narrate.ts';
 import { charging, onboarding, openPath, type PathContext, type Step } from '../sandbox/session-path.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
@@ -99,7 +101,7 @@ async function walk(flags: DemoFlags, context: PathContext, narrator: Narrator, 
   }
   narrator.line(`  ${'admin token'.padEnd(11)} ${adminToken}`);
   while (!stop.asked) {
-    await Promise.race([new Promise((resolve) => setTimeout(resolve, Number(flags.pause) * 1000)), stop.promise]);
+    await withTimeout(systemClock, Number(flags.pause) * 1000, stop.promise);
     if (!stop.asked && !(await runSteps(charging, context, narrator, stop))) return stop.asked ? 0 : 1;
   }
   return 0;

@@ -2,6 +2,8 @@
  * `ocpi-hub events`: the log of the hub, its end or from a sequence on, and followed as it grows.
  */
 import type { Command } from 'commander';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import type { EventItem, EventPage } from './answers.ts';
 import type { Query } from './client.ts';
 import { type Column, plain, table, when } from './table.ts';
@@ -121,13 +123,7 @@ function writer({ screen }: Context): (item: EventItem) => void {
 }
 
 function pause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, pauseMs);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
+  return sleep(systemClock, pauseMs, (wake) => signal.addEventListener('abort', wake));
 }
 
 /** What the data says beside the subject, in short. */

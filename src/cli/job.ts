@@ -1,6 +1,8 @@
 /**
  * Watching a job of the hub until it ends: a bar on a terminal, lines elsewhere; Ctrl-C asks the hub to cancel it.
  */
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import type { Job } from './answers.ts';
 import { Failure } from './client.ts';
 import type { Context } from './verb.ts';
@@ -20,7 +22,7 @@ export async function watchJob({ hub, screen }: Context, started: Job, total: nu
   try {
     for (; job.state === 'RUNNING'; job = canceling ? await hub.send<Job>('DELETE', path) : await hub.get<Job>(path)) {
       progress.show(job.matched, total, wordsOf(job, total));
-      if (!canceling) await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+      if (!canceling) await sleep(systemClock, lookEveryMs);
     }
     progress.show(job.matched, Math.max(total, job.matched), wordsOf(job, total));
   } finally {

@@ -2,6 +2,8 @@
  * `ocpi-hub parties pull`: reads a CPO's own list and shows how far it has come, until it ends.
  */
 import type { Command } from 'commander';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import type { Pull } from './answers.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
@@ -36,7 +38,7 @@ export function pullVerb(): Command {
       let pull = await look();
       for (; pull.state === 'RUNNING'; pull = await look()) {
         progress.show(0, 0, `${pull.pages} pages, ${pull.received} received`);
-        await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+        await sleep(systemClock, lookEveryMs);
       }
       progress.end();
       screen.answer(pull, told);

@@ -1,6 +1,8 @@
 /**
  * A backup of a running hub, by its admin API, watched until it ends. The directory is one of the hub's machine.
  */
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
 import type { Context } from './verb.ts';
 
@@ -23,7 +25,7 @@ export async function backupRunning({ hub, screen }: Context, directory: string)
   try {
     while (backup.state === 'RUNNING') {
       progress.show(0, 0, `${backup.step ?? ''}: ${backup.records} records`);
-      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+      await sleep(systemClock, lookEveryMs);
       backup = await hub.get<Backup>(`/backups/${encodeURIComponent(backup.id)}`);
     }
   } finally {

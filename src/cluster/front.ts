@@ -9,6 +9,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Shard } from '../../storage/contract.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { peersPath } from './hop.ts';
 import type { HubNode } from './node.ts';
 import type { NodeParts, Served } from './node-parts.ts';
@@ -117,12 +118,12 @@ export class Front {
     if (this.#held.size >= heldMax) return refuse(request, response);
     const end = () => {
       this.#held.delete(again);
-      clearTimeout(timer);
+      systemClock.clearTimeout(timer);
     };
     const again = () => {
       if (this.#sent(request, response, asked)) end();
     };
-    const timer = setTimeout(() => {
+    const timer = systemClock.setTimeout(() => {
       end();
       refuse(request, response);
     }, holdMs);

@@ -4,6 +4,7 @@
  * G1  Nothing is passed to a node for a shard that it hands over, from its word on until it says that it is over.
  */
 import type { Shard } from '../../storage/contract.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './hop.ts';
 import type { SharedStore } from './node-parts.ts';
 import type { Passing } from './passing.ts';
@@ -39,7 +40,7 @@ export class Neighbours {
   }
 
   handsOver(nodeId: string, shards: ReadonlySet<Shard> | null): void {
-    this.#leavers.set(nameOf(nodeId, shards), { nodeId, since: performance.now(), shards });
+    this.#leavers.set(nameOf(nodeId, shards), { nodeId, since: systemClock.monotonic(), shards });
   }
 
   /** This one is over; the next one of the same node may have begun. */
@@ -49,7 +50,7 @@ export class Neighbours {
 
   /** Forgets those that have been silent for long. */
   forgetSilent(): void {
-    const now = performance.now();
+    const now = systemClock.monotonic();
     for (const [name, { since }] of this.#leavers) if (now - since > leaverMs) this.#leavers.delete(name);
   }
 

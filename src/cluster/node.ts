@@ -18,6 +18,8 @@
  *     time gives away what another one should have. A node of several begins its hub before it has any shard.
  */
 import type { Fence, Shard, StoreHealth } from '../../storage/contract.ts';
+import { every, sleep } from '../kit/clock.ts';
+import { systemClock as clock, nextTurn } from '../kit/system-clock.ts';
 import { Neighbours } from './neighbours.ts';
 import { type Homes, type NodeParts, type Place, type Role, type Served, shardsOf } from './node-parts.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
@@ -33,7 +35,7 @@ const isolatedMs = 60_000;
 
 export class HubNode {
   readonly #parts: NodeParts;
-  readonly #looking: NodeJS.Timeout;
+  readonly #stopLooking = every(clock, lookMs, () => this.look());
   readonly #neighbours: Neighbours;
   #changed: () => void = () => {};
   #tenure: Tenure | null = null;
@@ -64,7 +66,6 @@ export class HubNode {
     this.#parts = parts;
     this.#neighbours = new Neighbours(parts.store, parts.passing);
     parts.meter.role('standby');
-    this.#looking = setInterval(() => this.look(), lookMs);
   }
 
   get role(): Role {
@@ -137,7 +138,7 @@ export class HubNode {
     const { store } = this.#parts;
     const lost = this.#tenure?.lost() ?? [];
     if (this.#tenure !== null && lost.length > 0) this.#dropLost(this.#tenure, lost);
-    if (this.#isolated !== null && (store.isFresh() || performance.now() > this.#isolated.until)) this.#endIsolation();
+    if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
     this.#neighbours.forgetSilent();
     const owners = shardsOf(store).map((shard) => store.owner(shard)?.id ?? '');
@@ -153,7 +154,7 @@ export class HubNode {
   #begin(): void {
     const { store } = this.#parts;
     if (this.#leaving || this.#isolated !== null || this.#moving !== null || this.#ending !== null) return;
-    if (performance.now() < this.#notBefore) return;
+    if (clock.monotonic() < this.#notBefore) return;
     const [hub, tenure, fences] = [this.#served, this.#tenure, store.fences()];
     if (tenure === null) {
       if (fences.length > 0 || (store.shards > 1 && store.isFresh())) this.#start();
@@ -189,7 +190,7 @@ export class HubNode {
   /** Hands everything over. [N3] */
   async leave(): Promise<void> {
     const { store, passing, log, idle } = this.#parts;
-    const begun = performance.now();
+    const begun = clock.monotonic();
     const told = (what: string) => log.info({ afterMs: since(begun) }, `leaving: ${what}`);
     this.#leaving = true;
     await this.#moving;
@@ -231,17 +232,16 @@ export class HubNode {
   }
 
   async #untilTaken(shards: ReadonlySet<Shard>): Promise<void> {
-    const until = performance.now() + handOverMs;
-    const isWaited = () => [...shards].some((shard) => this.place(false, shard).kind === 'wait');
-    while (this.#neighbours.all().length > 0 && performance.now() < until && isWaited()) {
-      await new Promise((resolve) => setTimeout(resolve, pokeMs));
+    const isWaited = (shard: Shard) => this.#neighbours.all().length > 0 && this.place(false, shard).kind === 'wait';
+    for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && [...shards].some(isWaited); ) {
+      await sleep(clock, pokeMs);
       await this.#parts.store.poke();
       this.look();
     }
   }
 
   close(): void {
-    clearInterval(this.#looking);
+    this.#stopLooking();
     this.#parts.passing?.close();
   }
 
@@ -260,7 +260,7 @@ export class HubNode {
         this.#homes = served.homes;
       } catch (error) {
         log.error({ err: error }, 'a hub could not begin here');
-        this.#notBefore = performance.now() + againMs;
+        this.#notBefore = clock.monotonic() + againMs;
         if (this.#tenure === tenure) this.#lose();
       }
     })().finally(() => this.look());
@@ -277,7 +277,7 @@ export class HubNode {
   /** [N2] Never rejects. */
   async #gain(hub: Served, tenure: Tenure, fences: readonly Fence[]): Promise<void> {
     const { log, meter } = this.#parts;
-    const begun = performance.now();
+    const begun = clock.monotonic();
     const shards = new Set(fences.map(({ shard }) => shard));
     this.#between = shards;
     tenure.join(fences);
@@ -291,7 +291,7 @@ export class HubNode {
       this.#become(this.#leaving ? 'leaving' : 'owner');
     } catch (error) {
       log.error({ err: error }, 'this node could not take over');
-      this.#notBefore = performance.now() + againMs;
+      this.#notBefore = clock.monotonic() + againMs;
       this.#drop(hub, tenure, shards);
     } finally {
       this.#between = none;
@@ -302,13 +302,13 @@ export class HubNode {
   /** N6. Never rejects. */
   async #give(hub: Served, tenure: Tenure, surplus: readonly Shard[]): Promise<void> {
     const { store, log, idle } = this.#parts;
-    const [begun, shards] = [performance.now(), new Set(surplus)];
+    const [begun, shards] = [clock.monotonic(), new Set(surplus)];
     const what = `${encodeURIComponent(store.id)}/${surplus.join()}`;
     let isAway = false;
     try {
       await this.#neighbours.tell('ready', readyMs);
       await hub.calm(shards, deliveryGraceMs);
-      const held = performance.now();
+      const held = clock.monotonic();
       await store.poke();
       await this.#neighbours.tell(`giving/${what}`);
       this.#going = shards;
@@ -322,7 +322,7 @@ export class HubNode {
       log.info({ given: shards.size, afterMs: since(begun), heldMs: since(held) }, 'shards were handed over');
     } catch (error) {
       log.error({ err: error }, 'shards could not be handed over; trying again');
-      this.#notBefore = performance.now() + againMs;
+      this.#notBefore = clock.monotonic() + againMs;
       if (isAway) this.#drop(hub, tenure, shards);
     } finally {
       if (!isAway) hub.wake(shards);
@@ -358,7 +358,7 @@ export class HubNode {
     for (const shard of tenure?.shards ?? []) store.giveUp(shard);
     this.#isServing = false;
     if (hub !== null && tenure !== null && isServing && !this.#leaving && !store.isFresh()) {
-      this.#isolated = { hub, tenure, until: performance.now() + isolatedMs };
+      this.#isolated = { hub, tenure, until: clock.monotonic() + isolatedMs };
       log.warn({}, 'this node does not reach the database: it is not the owner any more, and answers from memory');
       return this.#become('isolated');
     }
@@ -384,7 +384,7 @@ export class HubNode {
   /** Never rejects. */
   async #stopped(served: Served | null): Promise<void> {
     // After the end of the try above, so that it is seen there that the tenure is over.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     await this.#beginning;
     await this.#moving;
     await served

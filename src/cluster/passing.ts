@@ -12,6 +12,8 @@ import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
+import { every } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { isTrusted, trust } from '../transport/trusted.ts';
 import { hopHeader, peersPath, type Target } from './hop.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
@@ -74,7 +76,7 @@ export class Passing {
   readonly #underWay = new Map<string, Set<Passed>>();
   readonly #trunks: Trunks;
   readonly #doubted = new Set<string>();
-  readonly #watch = setInterval(() => this.#doubt(), doubtMs / 3).unref();
+  readonly #stopWatch = every(systemClock, doubtMs / 3, () => this.#doubt());
   readonly #upgraded = new Map<Socket, string>();
   readonly #addresses = new Map<string, Address>();
 
@@ -103,7 +105,7 @@ export class Passing {
   ): void {
     const { method = '', url = '/' } = request;
     const { answer, forget } = trunk.ask({ method, url, fields: fieldsOf(request.rawHeaders), body });
-    const end = this.#begin(request, response, { target, until: performance.now() + silenceMs, stop: forget });
+    const end = this.#begin(request, response, { target, until: systemClock.monotonic() + silenceMs, stop: forget });
     answer
       .then(({ status, fields, body: answered }) => {
         // It may have been refused already.
@@ -163,7 +165,7 @@ export class Passing {
       stop(error);
       refuse(request, response);
     };
-    const entry: Passed = { target, until, begun: performance.now(), cut: (error) => end('failed', error) };
+    const entry: Passed = { target, until, begun: systemClock.monotonic(), cut: (error) => end('failed', error) };
     const underWay = this.#underWay.get(target.id) ?? new Set();
     this.#underWay.set(target.id, underWay.add(entry));
     // Who asked went away.
@@ -215,13 +217,13 @@ export class Passing {
     return new Promise((resolve) => {
       const headers = [hopHeader, this.#options.secret, 'Host', 'node'];
       const sent = this.#start(target, { method, path, headers, ...connection });
-      const timer = setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
+      const timer = systemClock.setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
       sent.on('response', (answer) => {
         answer.resume();
         resolve(answer.statusCode ?? null);
       });
       sent.on('error', () => resolve(null));
-      sent.on('close', () => clearTimeout(timer));
+      sent.on('close', () => systemClock.clearTimeout(timer));
       sent.end();
     });
   }
@@ -232,13 +234,13 @@ export class Passing {
       const length = String(Buffer.byteLength(body));
       const fields = ['Host', 'node', 'Content-Type', 'application/json', 'Content-Length', length];
       const sent = this.#start(target, { method: 'POST', path, headers: [hopHeader, this.#options.secret, ...fields] });
-      const timer = setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
+      const timer = systemClock.setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
       sent.on('response', (answer) => {
         answer.on('error', reject);
         gather(answer, (body) => resolve({ status: answer.statusCode ?? 0, text: body.toString('utf8') }));
       });
       sent.on('error', reject);
-      sent.on('close', () => clearTimeout(timer));
+      sent.on('close', () => systemClock.clearTimeout(timer));
       sent.end(body);
     });
   }
@@ -255,7 +257,7 @@ export class Passing {
   }
 
   close(): void {
-    clearInterval(this.#watch);
+    this.#stopWatch();
     this.keepOnly(new Set());
     this.#trunks.close();
     this.#agents.http.destroy();
@@ -278,7 +280,7 @@ export class Passing {
 
   /** P2. */
   #doubt(): void {
-    const now = performance.now();
+    const now = systemClock.monotonic();
     for (const [id, underWay] of this.#underWay) {
       for (const { until, cut } of underWay) if (until < now) cut(new Error('the peer is silent'));
       const [oldest] = underWay;

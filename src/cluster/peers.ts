@@ -5,6 +5,8 @@
  *     is not known, it is waited for a while, or until the shard is here.
  */
 import type { DeliveryRow, FollowQuery, Shard, StoredEvent } from '../../storage/contract.ts';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './hop.ts';
 import type { Passing } from './passing.ts';
 
@@ -34,8 +36,8 @@ export function peersOf({ store, passing, ownerOf, tell }: PeerParts) {
       if (isHere()) return null;
       const found = ownerOf(shard);
       if (found !== null) return found;
-      if (performance.now() > until) throw new Error(`nobody has shard ${shard}`);
-      await new Promise((resolve) => setTimeout(resolve, lookMs));
+      if (systemClock.monotonic() > until) throw new Error(`nobody has shard ${shard}`);
+      await sleep(systemClock, lookMs);
     }
   }
   return {
@@ -53,14 +55,14 @@ export function peersOf({ store, passing, ownerOf, tell }: PeerParts) {
     async ask(shard: Shard, verb: string, data: unknown, isHere: () => boolean): Promise<unknown> {
       if (passing === null) throw new Error('this node has no peers');
       const path = `${peersPath}ask/${shard}/${encodeURIComponent(verb)}`;
-      for (const until = performance.now() + ownerMs; ; ) {
+      for (const until = systemClock.monotonic() + ownerMs; ; ) {
         const target = await owner(shard, until, isHere);
         if (target === null) return null;
         const { status, text } = await passing.post(target, path, JSON.stringify(data), askedMs);
         if (status === 200) return JSON.parse(text);
-        if (status !== 503 || performance.now() > until)
+        if (status !== 503 || systemClock.monotonic() > until)
           throw new Error(`the owner of shard ${shard} answered ${status}`);
-        await new Promise((resolve) => setTimeout(resolve, lookMs));
+        await sleep(systemClock, lookMs);
       }
     },
     async tell(): Promise<void> {

@@ -11,6 +11,8 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { type Duplex, Readable } from 'node:stream';
 import inject from 'light-my-request';
 import { WebSocket, WebSocketServer } from 'ws';
+import { every } from '../kit/clock.ts';
+import { nextTurn, systemClock } from '../kit/system-clock.ts';
 import { hopHeader, peersPath, type Target } from './hop.ts';
 
 /** Where a node takes it, an upgrade to a WebSocket. */
@@ -56,14 +58,14 @@ export class Trunks {
   readonly #secret: string;
   readonly #log: TrunkLog;
   readonly #trunks = new Map<string, Trunk>();
-  readonly #beats: NodeJS.Timeout;
+  readonly #stopBeats: () => void;
 
   constructor(secret: string, log: TrunkLog, everyMs = beatMs) {
     this.#secret = secret;
     this.#log = log;
-    this.#beats = setInterval(() => {
+    this.#stopBeats = every(systemClock, everyMs, () => {
       for (const trunk of this.#trunks.values()) trunk.beat();
-    }, everyMs).unref();
+    });
   }
 
   /** Null while there is none that takes more; it is then being opened, or was just tried. [K1] */
@@ -87,7 +89,7 @@ export class Trunks {
   }
 
   close(): void {
-    clearInterval(this.#beats);
+    this.#stopBeats();
     this.keepOnly(new Set());
   }
 }
@@ -120,7 +122,7 @@ export class Trunk {
     // `close` follows, and whoever waits hears of it there.
     socket.on('error', () => {});
     socket.on('close', () => {
-      this.#overAt = performance.now();
+      this.#overAt = systemClock.monotonic();
       for (const { failed } of this.#asked.values()) failed(new Error('the connection to the peer ended'));
       this.#asked.clear();
     });
@@ -131,7 +133,7 @@ export class Trunk {
   }
 
   wasOver(ms: number): boolean {
-    return this.#overAt !== null && performance.now() >= this.#overAt + ms;
+    return this.#overAt !== null && systemClock.monotonic() >= this.#overAt + ms;
   }
 
   /** To be called only while it takes more. `answer` rejects when the trunk ends first; `forget`: nobody waits for it any more. [K2] */
@@ -168,16 +170,16 @@ export class TrunkEnds {
   readonly #secret: string;
   readonly #log: TrunkLog;
   readonly #ends = new Set<TrunkEnd>();
-  readonly #beats: NodeJS.Timeout;
+  readonly #stopBeats: () => void;
 
   /** `answer` is handed each request as if it had come by itself, with the header of a hop. [K3] */
   constructor(answer: RequestListener, secret: string, log: TrunkLog, everyMs = beatMs) {
     this.#answer = answer;
     this.#secret = secret;
     this.#log = log;
-    this.#beats = setInterval(() => {
+    this.#stopBeats = every(systemClock, everyMs, () => {
       for (const end of this.#ends) end.beat();
-    }, everyMs).unref();
+    });
   }
 
   /** Of a request that came over a node. */
@@ -192,7 +194,7 @@ export class TrunkEnds {
 
   /** Each ends when what is under way on it was answered. */
   close(): void {
-    clearInterval(this.#beats);
+    this.#stopBeats();
     for (const end of this.#ends) end.close();
   }
 
@@ -314,7 +316,7 @@ function batching(socket: WebSocket) {
   };
   const say = (item: Question | Answer): void => {
     for (const part of item) characters += String(part ?? '').length;
-    if (items.push(item) === 1) setImmediate(send);
+    if (items.push(item) === 1) void nextTurn().then(send);
     if (characters > messageMax) send();
   };
   return { say, send };

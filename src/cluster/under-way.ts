@@ -1,5 +1,7 @@
 /** Requests that are under way, by the shard that they are of. */
 import type { Shard } from '../../storage/contract.ts';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 
 export class UnderWay {
   readonly #counts = new Map<Shard, number>();
@@ -20,16 +22,10 @@ export class UnderWay {
 
   /** Resolves when none is of these shards (null: of any), or after a while. */
   async ended(shards: ReadonlySet<Shard> | null, limitMs: number): Promise<void> {
-    const until = performance.now() + limitMs;
+    const until = systemClock.monotonic() + limitMs;
     const isAny = () => [...this.#counts.keys()].some((shard) => shards?.has(shard) ?? true);
-    while (isAny() && performance.now() < until) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, until - performance.now());
-        this.#waiting.push(() => {
-          clearTimeout(timer);
-          resolve();
-        });
-      });
+    while (isAny() && systemClock.monotonic() < until) {
+      await sleep(systemClock, until - systemClock.monotonic(), (wake) => this.#waiting.push(wake));
     }
   }
 }

@@ -1,4 +1,6 @@
 /** What a node waits for, and for how long. */
+import { sleep, withTimeout } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import type { NodeParts } from './node-parts.ts';
 
 export const lookMs = 50;
@@ -6,25 +8,19 @@ export const handOverMs = 10_000;
 
 /** Resolves when it is so, or after a while. */
 export async function soon(isSo: () => boolean, timeoutMs: number): Promise<void> {
-  const until = performance.now() + timeoutMs;
-  while (!isSo() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, lookMs));
+  const until = systemClock.monotonic() + timeoutMs;
+  while (!isSo() && systemClock.monotonic() < until) await sleep(systemClock, lookMs);
 }
 
-export const since = (begun: number): number => Math.round(performance.now() - begun);
+export const since = (begun: number): number => Math.round(systemClock.monotonic() - begun);
 
 /** False when the database is away: then the lease runs out by itself. */
 export async function leaseGone({ store, log }: Pick<NodeParts, 'store' | 'log'>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the database does not answer')), handOverMs);
-  });
   try {
-    await Promise.race([store.leave(), late]);
-    return true;
+    if (await withTimeout(systemClock, handOverMs, store.leave())) return true;
+    throw new Error('the database does not answer');
   } catch (error) {
     log.warn({ err: error }, 'the lease could not be handed over');
     return false;
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -2,6 +2,8 @@
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { every } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 
 export interface Balancer {
   readonly url: string;
@@ -21,17 +23,13 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
     leaving.add(port);
     if (ready.length > 1) ready = ready.filter((other) => other !== port);
   };
-  let isLooking = false;
   const look = async () => {
-    if (isLooking) return;
-    isLooking = true;
     leaving.clear();
     const states = await Promise.all(ports.map(isReady));
     const found = ports.filter((port, i) => states[i] && !leaving.has(port));
     ready = found.length > 0 ? found : ports;
-    isLooking = false;
   };
-  const looking = setInterval(look, 200);
+  const stopLooking = every(systemClock, 200, look);
   const server: Server = createServer((incoming, response) => {
     turn += 1;
     const order = ready.map((_, i) => ready[(turn + i) % ready.length] as number);
@@ -42,7 +40,7 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     close() {
-      clearInterval(looking);
+      stopLooking();
       agent.destroy();
       server.close();
       server.closeAllConnections();

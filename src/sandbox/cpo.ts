@@ -2,6 +2,8 @@
  * A simulated CPO: pushes its stations, tariffs, sessions and CDRs, asks for authorization, and answers commands, by itself or
  * step by step under the hand of a test.
  */
+import { every } from '../kit/clock.ts';
+import { nextTurn, systemClock } from '../kit/system-clock.ts';
 import {
   type Cdr,
   type CdrToken,
@@ -51,7 +53,7 @@ export class Cpo extends Partner {
   /** The text last pushed whole, by `module/id`. */
   readonly pushed = new Map<string, string>();
   readonly #cpo: CpoOptions;
-  readonly #meters = new Map<string, NodeJS.Timeout>();
+  readonly #meters = new Map<string, () => void>();
 
   constructor(options: CpoOptions) {
     super(options);
@@ -59,7 +61,7 @@ export class Cpo extends Partner {
   }
 
   override async close(): Promise<void> {
-    for (const timer of this.#meters.values()) clearInterval(timer);
+    for (const stop of this.#meters.values()) stop();
     this.#meters.clear();
     await super.close();
   }
@@ -252,7 +254,7 @@ export class Cpo extends Partner {
     if (received === null) return refuse(404, 2000, 'Unknown command');
     this.commands.push(received);
     if (received.result === 'ACCEPTED' && this.#cpo.carriesOutCommands === 'itself') {
-      setImmediate(() => void this.#carryOut(received).catch(() => {}));
+      void nextTurn().then(() => this.#carryOut(received).catch(() => {}));
     }
     return ok({ result: received.result, timeout: 30 });
   }
@@ -267,7 +269,7 @@ export class Cpo extends Partner {
     }
     const session = this.sessions.get(String(command.body.session_id));
     if (command.command === 'STOP_SESSION' && session) {
-      clearInterval(this.#meters.get(session.id));
+      this.#meters.get(session.id)?.();
       await this.completeCharging(session);
       await this.bill(session);
     }
@@ -275,7 +277,7 @@ export class Cpo extends Partner {
 
   #runMeter(session: Session): void {
     const read = () => void this.meter(session, Math.round((session.kwh + 0.75) * 1000) / 1000).catch(() => {});
-    this.#meters.set(session.id, setInterval(read, this.#cpo.meterEveryMs ?? 5_000));
+    this.#meters.set(session.id, every(systemClock, this.#cpo.meterEveryMs ?? 5_000, read));
   }
 }
 

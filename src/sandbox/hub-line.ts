@@ -4,6 +4,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { Agent, request } from 'undici';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { moduleOf } from './server.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -77,14 +79,14 @@ export class HubLine {
   /** The answer, whatever it is. Rejects when there is none, or none came while it repeated. */
   async call(call: HubCall): Promise<HubAnswer> {
     const repeat = call.repeat ?? this.#options.repeat;
-    const until = Date.now() + this.#options.repeatForMs;
+    const until = systemClock.monotonic() + this.#options.repeatForMs;
     for (;;) {
       const attempt = await this.#try(call).catch((error: NodeJS.ErrnoException) => error);
-      if (!mayRepeat(attempt, repeat) || Date.now() > until) {
+      if (!mayRepeat(attempt, repeat) || systemClock.monotonic() > until) {
         if (attempt instanceof Error) throw attempt;
         return attempt;
       }
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await sleep(systemClock, 100);
     }
   }
 

@@ -7,6 +7,8 @@ import { once } from 'node:events';
 import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { freePort } from './free-port.ts';
 
 const INSTALLED = '/usr/lib/postgresql';
@@ -60,7 +62,7 @@ export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
       await close();
       throw new Error('the PostgreSQL server that is installed here does not start');
     }
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await sleep(systemClock, 100);
   }
   return { port, close };
 }

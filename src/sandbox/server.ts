@@ -4,6 +4,8 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import type { Fault, Knobs } from './knobs.ts';
 import type { Entry, Transcript } from './transcript.ts';
 
@@ -105,7 +107,7 @@ export class PartnerServer {
       if (!entry.ended) transcript.end(entry, { fault: 'the hub hung up' });
     });
     const fault = knobs.meet(module, method, path);
-    if (fault?.kind === 'delay') await new Promise((resolve) => setTimeout(resolve, fault.ms));
+    if (fault?.kind === 'delay') await sleep(systemClock, fault.ms);
     if (fault && this.#misbehave(fault, entry, response)) return;
     const reply = await this.#reply(request, body);
     if (fault?.kind === 'drop') return this.#drop(entry, response);

@@ -1,6 +1,7 @@
 /**
  * What a simulated partner said and heard, in order, and a way to wait for something in it without polling.
  */
+import { systemClock } from '../kit/system-clock.ts';
 
 export interface Entry {
   /** From 1, in order of arrival (received) or departure (sent). */
@@ -104,14 +105,14 @@ export class Transcript {
   /** The first thing that `look` finds, now or after a change; rejects, naming it, when the limit has passed. */
   until<T>(what: string, look: () => T | null | undefined | false, limitMs = 30_000): Promise<T> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const timer = systemClock.setTimeout(() => {
         this.#watchers.delete(check);
         reject(new Error(`waited ${limitMs / 1000} s in vain for ${what}`));
       }, limitMs);
       const check = () => {
         const found = look();
         if (found === null || found === undefined || found === false) return;
-        clearTimeout(timer);
+        systemClock.clearTimeout(timer);
         this.#watchers.delete(check);
         resolve(found);
       };

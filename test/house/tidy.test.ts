@@ -70,6 +70,35 @@ t.test('a URL is parsed by the kit, which does not ask whether it can be', async
   t.match("URL.canParse('x')", asks, 'the pattern sees it');
 });
 
+t.test('one file touches the timers of the platform, and whoever waits is given a clock', async (t) => {
+  // Declared or called as a method of a clock they may be. `AbortSignal.timeout` bounds a request of people's tools.
+  const timers = /(?<!\.)\bset(Timeout|Interval|Immediate)\b(?!<|\(\w+:)|\bglobalThis\.set|['"](node:)?timers\b/;
+  // These run in a browser, the second as text.
+  const browser = /^src\/(console\/page\/|admin\/docs-look\.ts$)/;
+  const here = sources.filter((path) => path !== 'src/kit/system-clock.ts' && !browser.test(path));
+  t.strictSame(linesWith(timers, here), []);
+  for (const line of [
+    'setTimeout(() => {}, 1)',
+    'await new Promise((resolve) => setImmediate(resolve));',
+    'const looking = setInterval(look, 100).unref();',
+    'const { setTimeout: wait } = globalThis;',
+    'globalThis.setTimeout(wake, 1)',
+    'const clock = { now, setTimeout, clearTimeout };',
+    "import { setTimeout as sleep } from 'node:timers/promises';",
+    "import { setImmediate } from 'timers';",
+  ]) {
+    t.match(line, timers, line);
+  }
+  for (const line of [
+    'const timer = clock.setTimeout(wake, 1);',
+    '  setTimeout(fn: () => void, timeoutMs: number): unknown;',
+    '  setTimeout<A extends unknown[]>(fn: (...args: A) => void): unknown;',
+    'server.setTimeout(silenceMaxMs);',
+  ]) {
+    t.notMatch(line, timers, line);
+  }
+});
+
 t.test('the top level holds what it was given', async (t) => {
   const given = [
     'CHANGELOG.md',

@@ -1,13 +1,15 @@
 /** What a pull is when other things happen at the same time: pushes, restarts, suspension, rotation. [D51] */
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Replaced } from '../../src/main.ts';
 import { nextLink } from '../../src/partners/pull.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const modules = [
@@ -37,9 +39,9 @@ async function ended(hub: HubAddress, id: string): Promise<Record<string, unknow
   return found;
 }
 
-async function scene(t: Test) {
+async function scene(t: Test, replaced: Replaced = {}) {
   const dataDir = join(directoryFor(t), 'data');
-  const hub = await hubFor(t, {}, {}, dataDir);
+  const hub = await hubFor(t, {}, replaced, dataDir);
   const served = lists();
   const cpo = await partnerFor(t, hub, {
     ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules },
@@ -87,7 +89,8 @@ t.test('a tariff that is pushed or deleted while the list is read is left as it 
 });
 
 t.test('a pull that a restart cut off is FAILED with what it had stored, and may run again', async (t) => {
-  const { hub, served, cpo, emsp, dataDir } = await scene(t);
+  const clock = new SimulatedClock(new Date().toISOString());
+  const { hub, served, cpo, emsp, dataDir } = await scene(t, { clock });
   served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
   served.instead = ({ path }) => (path.includes('offset=2') ? new Promise(() => {}) : undefined);
   const id = await start(hub, 'locations');
@@ -97,7 +100,7 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
   // The directory as a power cut would leave it: everything acknowledged is in it.
   const copy = join(dataDir, '..', 'copy');
   cpSync(dataDir, copy, { recursive: true });
-  await hub.close();
+  await closed(hub, clock);
   served.instead = () => undefined;
 
   const cut = await hubFor(t, {}, {}, copy);

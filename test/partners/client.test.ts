@@ -1,8 +1,11 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { authority, expired, key, valid } from './certificates.ts';
 import { envelope, http, stranger } from './stranger.ts';
@@ -20,7 +23,7 @@ function callOf(url: string, changes: Partial<OutboundCall> = {}): OutboundCall 
     requestId: 'request-1',
     correlationId: 'correlation-1',
     body: '{"id":"101","kwh":1.10}',
-    timeoutMs: 10_000,
+    timeoutMs: limitMs,
     emptyOk: false,
     resend: true,
     ...changes,
@@ -41,6 +44,22 @@ async function partnerOf(test: Tap, answer: Answering | string) {
   test.teardown(() => partner.close());
   return partner;
 }
+
+const limitMs = 10_000;
+
+/** Resolves when a client has read the head of an answer. */
+function headArrives(): Promise<void> {
+  return new Promise((resolve) => {
+    const heard = () => {
+      unsubscribe('undici:request:headers', heard);
+      resolve();
+    };
+    subscribe('undici:request:headers', heard);
+  });
+}
+
+const asked = ({ requests }: { readonly requests: readonly string[] }, count = 1) =>
+  eventually(`${count} requests have arrived`, () => requests.length >= count);
 
 /** What is compared; what is not named here is looked at by the tests that care. */
 const gist = ({ class: kind, httpStatus, ocpiStatus }: Outcome) => [kind, httpStatus, ocpiStatus];
@@ -148,13 +167,11 @@ const rows: readonly Row[] = [
   {
     name: 'silence',
     answer: () => {},
-    call: { timeoutMs: 150 },
     expected: ['timeout', null, null],
   },
   {
     name: 'a head and then silence',
     answer: (socket) => socket.write(http(200, ok).slice(0, -10)),
-    call: { timeoutMs: 3_000 },
     expected: ['timeout', 200, null],
   },
 ];
@@ -162,7 +179,15 @@ const rows: readonly Row[] = [
 for (const { name, answer, call, expected } of rows) {
   t.test(`${name} is ${expected[0]} [delivery, Outcome of an attempt]`, async (t) => {
     const partner = await partnerOf(t, answer);
-    const outcome = await clientOf(t).call(callOf(partner.url, call));
+    const clock = new SimulatedClock();
+    const head = headArrives();
+    const called = clientOf(t, { clock }).call(callOf(partner.url, call));
+    const [kind, status] = expected;
+    if (kind === 'timeout') {
+      await (status === null ? asked(partner) : head);
+      clock.advance(limitMs);
+    }
+    const outcome = await called;
     t.same(gist(outcome), expected);
     t.match(outcome.message, /^[A-Z][^\n]+$/, 'one sentence for people');
   });
@@ -182,25 +207,41 @@ t.test('A slow drip of bytes does not outlive the limit of the exchange', async 
     const drip = setInterval(() => socket.write(' '), 20);
     socket.on('close', () => clearInterval(drip));
   });
-  const outcome = await clientOf(t).call(callOf(partner.url, { timeoutMs: 3_000 }));
-  t.same(gist(outcome), ['timeout', 200, null]);
+  const clock = new SimulatedClock();
+  const head = headArrives();
+  const called = clientOf(t, { clock }).call(callOf(partner.url));
+  await head;
+  clock.advance(limitMs);
+  t.same(gist(await called), ['timeout', 200, null]);
 });
 
 t.test('The head has a limit of its own, except for what must not be sent twice [interface, Commands 2]', async (t) => {
-  const partner = await partnerOf(t, (socket) => setTimeout(() => socket.write(http(200, ok)), 300));
-  const client = clientOf(t, { headMs: 50 });
-  t.equal((await client.call(callOf(partner.url, { resend: true }))).class, 'timeout');
-  t.equal((await client.call(callOf(partner.url, { resend: false }))).class, 'delivered');
+  const held: Socket[] = [];
+  const partner = await partnerOf(t, (socket) => void held.push(socket));
+  const clock = new SimulatedClock();
+  const client = clientOf(t, { clock, headMs: 50 });
+  const first = client.call(callOf(partner.url, { resend: true }));
+  await asked(partner);
+  clock.advance(50);
+  t.equal((await first).class, 'timeout');
+  const second = client.call(callOf(partner.url, { resend: false }));
+  await asked(partner, 2);
+  clock.advance(limitMs - 1);
+  held[1]?.write(http(200, ok));
+  t.equal((await second).class, 'delivered');
 });
 
 t.test('A body may take longer than the head', async (t) => {
-  const partner = await partnerOf(t, (socket) => {
-    const answer = http(200, ok);
-    socket.write(answer.slice(0, -5));
-    setTimeout(() => socket.write(answer.slice(-5)), 4_000);
-  });
-  const client = clientOf(t, { headMs: 3_000 });
-  t.equal((await client.call(callOf(partner.url, { timeoutMs: 60_000 }))).class, 'delivered');
+  const answer = http(200, ok);
+  const partner = await partnerOf(t, (socket) => socket.write(answer.slice(0, -5)));
+  const clock = new SimulatedClock();
+  const head = headArrives();
+  const called = clientOf(t, { clock, headMs: 3_000 }).call(callOf(partner.url, { timeoutMs: 60_000 }));
+  await head;
+  clock.advance(3_000);
+  clock.advance(56_999);
+  partner.sockets[0]?.write(answer.slice(-5));
+  t.equal((await called).class, 'delivered');
 });
 
 t.test('A TLS handshake that never ends is a time-out of the connection', async (t) => {
@@ -214,11 +255,13 @@ t.test('A TLS handshake that never ends is a time-out of the connection', async 
 t.test('A call that waits for a free connection keeps its own limit, and is not sent after it', async (t) => {
   const held: Socket[] = [];
   const partner = await partnerOf(t, (socket) => void held.push(socket));
-  const client = clientOf(t, { connectionsMax: 1 });
+  const clock = new SimulatedClock();
+  const client = clientOf(t, { clock, connectionsMax: 1 });
   const first = client.call(callOf(partner.url, { timeoutMs: 60_000 }));
   while (held.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
-  const waiting = await client.call(callOf(partner.url, { timeoutMs: 100, correlationId: 'waiting' }));
-  t.equal(waiting.class, 'timeout');
+  const waiting = client.call(callOf(partner.url, { timeoutMs: 100, correlationId: 'waiting' }));
+  clock.advance(100);
+  t.equal((await waiting).class, 'timeout');
   held[0]?.write(http(200, ok));
   t.equal((await first).class, 'delivered');
   const last = client.call(callOf(partner.url, { correlationId: 'last' }));
@@ -525,8 +568,11 @@ t.test('Closing lets calls in flight end; later ones, and those over the grace, 
   t.equal((await call).class, 'delivered');
   t.equal((await patient.call(callOf(slow.url))).class, 'unavailable');
   const silent = await partnerOf(t, () => {});
-  const hasty = clientOf(t, { closeGraceMs: 50 });
+  const clock = new SimulatedClock();
+  const hasty = clientOf(t, { clock, closeGraceMs: 50 });
   const cut = hasty.call(callOf(silent.url, { timeoutMs: 60_000 }));
-  await hasty.close();
+  const closed = hasty.close();
+  clock.advance(50);
+  await closed;
   t.equal((await cut).class, 'unavailable');
 });

@@ -13,6 +13,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { arrivals, ended, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { envelope, http, stranger } from './stranger.ts';
 
@@ -181,9 +182,12 @@ type Answering = (socket: Socket, request: string, nth: number) => void;
 const lineOf = (request: string) => request.slice(0, request.indexOf(' HTTP/1.1'));
 const done = http(200, envelope(1000));
 
-async function clientAt(t: Test, answer: Answering) {
+async function clientAt(t: Test, answer: Answering, clock?: SimulatedClock) {
   const partner = await stranger(answer);
-  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8', '::1']), closeGraceMs: 0 });
+  const client = partnerClient({
+    ...{ egress: egressGuard(['127.0.0.0/8', '::1']), closeGraceMs: 0 },
+    ...(clock && { clock }),
+  });
   t.teardown(async () => {
     await client.close();
     await partner.close();
@@ -281,10 +285,20 @@ t.test('no other redirect is followed, and none twice [D55]', async (t) => {
 });
 
 t.test('a redirect that was followed takes no time beyond that of the call [D55]', async (t) => {
-  const { call } = await clientAt(t, (socket, request) => {
-    if (lineOf(request) === 'POST /a') socket.write(http(308, '', { location: '/a/' }));
-  });
-  t.equal((await call('/a', { timeoutMs: 1_000 })).class, 'timeout');
+  const clock = new SimulatedClock();
+  const { partner, call } = await clientAt(
+    t,
+    (socket, request) => {
+      if (lineOf(request) !== 'POST /a') return;
+      clock.advance(600);
+      socket.write(http(308, '', { location: '/a/' }));
+    },
+    clock,
+  );
+  const called = call('/a', { timeoutMs: 1_000 });
+  await eventually('it follows', () => partner.requests.length === 2);
+  clock.advance(400);
+  t.equal((await called).class, 'timeout');
 });
 
 t.test(
