@@ -122,7 +122,8 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 }
 
 /** One of several hubs on a database, or the only one there. */
-async function startNode(config: Config, { clock = systemClock, random = Math.random }: Replaced): Promise<ServingHub> {
+async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
+  const { clock = systemClock, random = Math.random, onPoint: _, ...limits } = replaced;
   const log = logFor(config);
   const metrics = createMetrics(version);
   const { nodeUrl, clusterSecret } = config;
@@ -153,7 +154,7 @@ async function startNode(config: Config, { clock = systemClock, random = Math.ra
     };
     const serve = async (tenure: Tenure) => {
       const peers = store.shards === 1 ? null : peersOf(peerParts);
-      const around = { log, clock, random, metrics, publicUrl, cluster: view, peers };
+      const around = { log, clock, random, metrics, publicUrl, cluster: view, peers, ...limits };
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
       const hub = await assemble(tenure.store, config, { ...around, mayCall });
       try {

@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/config.ts';
 import { type ServingHub, startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { partnerFor } from '../support/hub-in-process.ts';
+import { calmGauge, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -21,9 +21,13 @@ const schema = newSchema('kept');
 
 async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock): Promise<ServingHub> {
   const port = await freePort();
-  const own = { HUB_PORT: String(port), HUB_EVENTS_KEEP_DAYS: String(keepDays), HUB_LOG_LEVEL: 'silent' };
+  const own = {
+    ...{ HUB_PORT: String(port), HUB_EVENTS_KEEP_DAYS: String(keepDays), HUB_LOG_LEVEL: 'silent' },
+    // No leap of time cuts what is in flight.
+    HUB_DELIVERY_TIMEOUT_MS: String(dayMs),
+  };
   const env = settingsOf(`http://127.0.0.1:${port}`, port, server.url(schema, shared), own);
-  const node = await startServing(loadConfig({ env, flags: {} }), { clock });
+  const node = await startServing(loadConfig({ env, flags: {} }), { clock, gauge: calmGauge, headMs: dayMs });
   t.teardown(() => node.close());
   return node;
 }
@@ -31,6 +35,9 @@ async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock)
 t.test('the log of shared parties is trimmed, and what is owed stays', { skip }, async (t) => {
   const server = await sharedPostgres();
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+  // Nodes look at each other again and again: between leaps time goes on as it does.
+  const ticking = setInterval(() => clock.advance(20), 20);
+  t.teardown(() => clearInterval(ticking));
   const first = await startNode(t, server, clock);
   const second = await startNode(t, server, clock);
   await untilShared({ all: [first, second] });
