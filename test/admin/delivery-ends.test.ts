@@ -27,7 +27,7 @@ async function aboutToDie(t: Parameters<typeof hubFor>[0]) {
   const answer = gate();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer.opened.then(() => refused) });
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-  await eventually('the eMSP is asked', () => emsp.received.length === 1);
+  await emsp.gotCalls(1);
   const [pending] = await itemsOf(hub, '/deliveries');
   t.match(pending, { state: 'PENDING', receiver: 'NL-EMS' });
   const id = String(pending?.id);

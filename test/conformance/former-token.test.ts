@@ -10,7 +10,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, secretKey } from '../support/hub-in-process.ts';
 import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
-import { admin, eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -70,7 +70,8 @@ t.test('a rotation’s former token does all that a hub token does until the new
   for (const method of ['GET', 'PUT', 'DELETE'])
     refused(t, await ocpi(hub, method, credentials, { token: former, body: bodyOf(cpo) }), invalidToken, method);
   for (let n = 0; n < 5; n++) t.equal(await statusWith(hub, next), 200);
-  await eventually('the first use is recorded', async () => (await countOf(hub, 'partner.tokenConfirmed')) > 0);
+  await hub.settled();
+  t.ok((await countOf(hub, 'partner.tokenConfirmed')) > 0, 'the first use is recorded');
   t.equal(await countOf(hub, 'partner.tokenConfirmed'), 1, 'once');
 });
 
@@ -121,7 +122,8 @@ t.test('a partner that lost the answer of its PUT repeats it with the token that
     call.end(text);
   });
   cut = () => {};
-  await eventually('it is rotated all the same', async () => (await countOf(hub, 'partner.rotated')) === 1);
+  await hub.settled();
+  t.equal(await countOf(hub, 'partner.rotated'), 1, 'it is rotated all the same');
   const second = await rotated(hub, cpo, cpo.hubToken);
   const third = await rotated(hub, cpo, cpo.hubToken);
   t.equal(await statusWith(hub, second), 401, 'a token that another one took the place of before it was used');
@@ -139,7 +141,8 @@ t.test('a former token outlives a restart and a kill, and its end does, too [D73
   const second = await hubFor(t, quiet, {}, dataDir);
   t.equal(await statusWith(second, cpo.hubToken), 200, 'after a kill');
   t.equal(await statusWith(second, next), 200, 'the new one is used');
-  await eventually('that is recorded', async () => (await countOf(second, 'partner.tokenConfirmed')) === 1);
+  await second.settled();
+  t.equal(await countOf(second, 'partner.tokenConfirmed'), 1, 'that is recorded');
   await second.close();
   const third = await hubFor(t, quiet, {}, dataDir);
   t.equal(await statusWith(third, cpo.hubToken), 401, 'ended before the restart');
@@ -164,7 +167,8 @@ t.test('a first use that could not be recorded is recorded at the next one [D73]
   t.equal(await statusWith(first, cpo.hubToken), 401, 'the former one has ended all the same');
   recorder.record = record;
   t.equal(await statusWith(first, next), 200, 'it is used again');
-  await eventually('that is recorded', async () => (await countOf(first, 'partner.tokenConfirmed')) === 1);
+  await first.settled();
+  t.equal(await countOf(first, 'partner.tokenConfirmed'), 1, 'that is recorded');
   await first.close();
   const second = await hubFor(t, quiet, {}, dataDir);
   t.equal(await statusWith(second, cpo.hubToken), 401, 'and the former one stays ended after a restart');

@@ -215,7 +215,8 @@ t.test(
     t.teardown(() => Object.values(sides).map(({ letGo }) => letGo()));
     const { cpo, emsp } = await routedPair(t, hub, { cpo: sides.cpo.answer, emsp: sides.emsp.answer });
     await putLocation(cpo, 'LOC1');
-    await eventually('the location is on its way', () => emsp.received.length === 1);
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 1, 'the location is on its way');
     const answered: string[] = [];
     const noted = (what: string, call: Promise<Answer>) =>
       call.then((answer) => {
@@ -228,7 +229,7 @@ t.test(
       noted('a command', begin(emsp)),
       noted('another', command(emsp, 'UNLOCK_CONNECTOR', startBody(emsp))),
     ];
-    await eventually('both are asked', () => cpo.received.length === 3 && emsp.received.length === 2);
+    await Promise.all([cpo.gotCalls(3), emsp.gotCalls(2)]);
     t.same(answered, [], 'nobody has an answer while the counterpart has none');
     for (const { letGo } of Object.values(sides)) letGo();
     t.same(
@@ -267,7 +268,8 @@ t.test(
     await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', body);
     t.equal(statusOf(await stop(emsp, 'S1')), done);
     for (let hours = 0; hours < 30; hours++) clock.advance(hourMs);
-    await eventually('operators are told', async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 1);
+    await hub.settled(emsp);
+    t.equal((await itemsOf(hub, '/orphans?state=OPEN')).length, 1, 'operators are told');
     await putTariff(cpo, 'MARK2');
     await quiet(hub);
     t.same(
@@ -302,7 +304,8 @@ t.test(
       const pull = async (body?: object) => {
         const { id } = await admin(hub, 'POST', `/parties/NL-CPO/pull/${module}`, body);
         const found = () => admin(hub, 'GET', `/pulls/${String(id)}`);
-        await eventually('the pull ended', async () => (await found()).state !== 'RUNNING');
+        await hub.settled(emsp);
+        t.ok((await found()).state !== 'RUNNING', 'the pull ended');
         return found();
       };
       const text = (id: string, minute: number) => JSON.stringify(bodyOf(id, { last_updated: instant(minute) }));

@@ -285,16 +285,21 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
   served.texts.sessions = [session('S1', 'COMPLETED'), session('S2', 'COMPLETED')];
   const later = new SimulatedClock(new Date(clock.now()).toISOString());
   const again = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1000000' }, { clock: later }, copy);
-  await eventually('the open case is resolved by what the CPO says', async () =>
+  await again.settled();
+  t.ok(
     (await itemsOf(again, '/orphans?state=RESOLVED')).some(({ session }) => session === 'NL-CPO/S1'),
+    'the open case is resolved by what the CPO says',
   );
   t.match(await itemsOf(again, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S2' }], 'the other grace runs on');
   later.advance(5 * minute);
-  await eventually('its case was opened and resolved in time', async () =>
+  await again.settled();
+  t.ok(
     (await itemsOf(again, '/orphans?state=RESOLVED')).some(({ session }) => session === 'NL-CPO/S2'),
+    'its case was opened and resolved in time',
   );
-  await eventually('both reached the eMSP', () =>
+  t.ok(
     ['S1', 'S2'].every((id) => emsp.received.some(({ path, body }) => path.endsWith(id) && body.includes('COMPLETED'))),
+    'both reached the eMSP',
   );
 });
 
@@ -308,7 +313,8 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
   await closed(hub, clock);
   served.instead = () => undefined;
   const again = await hubFor(t, {}, { clock }, dataDir);
-  await eventually('it was asked again', async () => (await itemsOf(again, '/orphans'))[0]?.pulled_at !== null);
+  await again.settled();
+  t.ok((await itemsOf(again, '/orphans'))[0]?.pulled_at !== null, 'it was asked again');
   t.match(await itemsOf(again, '/orphans'), [
     { state: 'OPEN', note: "pulled: the CPO's list does not have the session" },
   ]);

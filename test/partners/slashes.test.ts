@@ -167,7 +167,8 @@ t.test('a URL is used as it was given, with its slash and its query [D55]', asyn
   ]);
   const toCpo = await arrivals(hub, cpo, async () => {
     await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
-    await eventually('the list was read', () => cpo.received.length > 0);
+    await hub.settled();
+    t.ok(cpo.received.length > 0, 'the list was read');
     await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { session_id: 'S1', response_url: `${emsp.url}/r/` });
   });
   const [pulled, ...commanded] = lines(toCpo);

@@ -18,7 +18,8 @@ t.test('what waited while a partner was paused goes out at once when it is resum
   await cpo.call('GET', '/versions');
   t.equal(emsp.received.length, 0, 'nothing goes out while it is paused');
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
-  await eventually('all five arrived, without another push to wake them', () => emsp.received.length === 5);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 5, 'all five arrived, without another push to wake them');
 });
 
 t.test('a pause outlasts a suspension', async (t) => {
@@ -32,7 +33,8 @@ t.test('a pause outlasts a suspension', async (t) => {
   t.match(await admin(hub, 'GET', '/deliveries'), { items: [{ state: 'PENDING' }] });
   t.equal(emsp.received.length, 0);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
-  await eventually('it arrived after the pause', () => emsp.received.length === 1);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'it arrived after the pause');
 });
 
 t.test('a half-open circuit tries the next lane, though the failed ones are not due for long', async (t) => {
@@ -53,11 +55,13 @@ t.test('a half-open circuit tries the next lane, though the failed ones are not 
     };
     return circuits.find(({ circuit: name }) => name === 'async')?.state;
   };
-  await eventually('the circuit is open', async () => (await circuit()) === 'open');
+  await hub.settled(emsp);
+  t.equal(await circuit(), 'open', 'the circuit is open');
   const failed = emsp.received.length;
   ill = false;
   clock.advance(5_000);
-  await eventually('all that did not fail before arrived', () => emsp.received.length === 20);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 20, 'all that did not fail before arrived');
   t.ok(failed >= 5 && failed < 20, `${failed} had failed`);
   t.equal(await circuit(), 'closed');
 });
@@ -78,14 +82,19 @@ t.test('what was owed before a suspension is not sent after the partner has regi
   });
   await cpo.call(...put('S1', { kwh: 1 }));
   await cpo.call(...put('S1', { kwh: 2 }));
-  await eventually('the first is in flight', () => emsp.received.length === 1);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'the first is in flight');
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   holds = false;
   release();
   const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
   await emsp.registerAgain(String(initial_token));
   await cpo.call(...put('S1', { kwh: 3 }));
-  await eventually('the new one arrived', () => emsp.received.some((received) => kwhOf(received) === 3));
+  await hub.settled(emsp);
+  t.ok(
+    emsp.received.some((received) => kwhOf(received) === 3),
+    'the new one arrived',
+  );
   await eventually('the old ones are dead', async () => {
     const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: { reason: string }[] };
     return items.length === 2 && items.every(({ reason }) => reason === 'suspended');
@@ -101,7 +110,8 @@ t.test('a PATCH for an eMSP that never had the session goes out as the whole obj
   const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
   await emsp.registerAgain(String(initial_token));
   await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 9, last_updated: '2026-01-02T04:00:00Z' });
-  await eventually('it arrived', () => emsp.received.length === 1);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'it arrived');
   t.equal(emsp.received[0]?.method, 'PUT');
   t.equal(emsp.received[0] && kwhOf(emsp.received[0]), 9);
 });
@@ -119,7 +129,8 @@ t.test('routes have a direction: a party that is both CPO and eMSP gets nothing 
   const location = { country_code: 'NL', publish: true, last_updated: '2026-01-02T03:04:05Z' };
   await duo.call('PUT', '/2.2.1/locations/NL/DUO/L1', { ...location, party_id: 'DUO', id: 'L1' });
   await other.call('PUT', '/2.2.1/locations/NL/AAA/L2', { ...location, party_id: 'AAA', id: 'L2' });
-  await eventually('the customer has the location', () => duo.received.length === 1);
+  await hub.settled();
+  t.equal(duo.received.length, 1, 'the customer has the location');
   t.equal(other.received.length, 0, 'and not the other way round');
   const fromOther = await other.call('GET', '/2.2.1/locations');
   t.same(fromOther.json.data, [], 'nor by pulling');

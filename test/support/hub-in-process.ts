@@ -5,6 +5,7 @@
 import { loadConfig } from '../../src/config.ts';
 import type { Clock } from '../../src/kit/clock.ts';
 import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
+import type { HubAddress } from './caller.ts';
 import { directoryFor } from './directory.ts';
 import { admin, endAdmin, type PlainPartner, type PlainPartnerOptions, plainPartner } from './plain-partner.ts';
 import { SimulatedClock } from './simulated-clock.ts';
@@ -23,6 +24,8 @@ const linesMax = 100;
 export interface TestHub extends RunningHub {
   /** Resolves when nothing is under way in it but what these partners hold. */
   settled(...holders: readonly Holder[]): Promise<void>;
+  /** Those that registered with it. */
+  readonly partners: PlainPartner[];
 }
 
 /** Starts a hub on a directory of the test and closes it when the test ends. */
@@ -52,7 +55,11 @@ export async function hubFor(
     if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
   });
   const running = await startHub(config, { headMs: limitMs, gauge: calmGauge, around, clock, logTo, ...replaced });
-  const hub = { ...running, settled: (...holders: readonly Holder[]) => underWay.settled(...holders) };
+  const hub: TestHub = {
+    ...running,
+    partners: [],
+    settled: (...holders: readonly Holder[]) => underWay.settled(...holders),
+  };
   t.teardown(async () => {
     endAdmin(hub);
     await closed(hub, replaced.clock);
@@ -76,12 +83,13 @@ export async function closed(hub: RunningHub, clock: Clock | undefined): Promise
 /** A registered partner, closed when the test ends. */
 export async function partnerFor(
   t: Test,
-  hub: { url: string; adminToken: string },
+  hub: HubAddress | TestHub,
   options: PlainPartnerOptions,
   settings: object = {},
 ): Promise<PlainPartner> {
   const partner = await plainPartner(options);
   t.teardown(() => partner.close());
+  if ('partners' in hub) hub.partners.push(partner);
   await partner.register(hub, settings);
   return partner;
 }
@@ -89,7 +97,7 @@ export async function partnerFor(
 /** CPO NL-CPO and eMSP NL-EMS, registered and routed. */
 export async function routedPair(
   t: Test,
-  hub: { url: string; adminToken: string },
+  hub: HubAddress | TestHub,
   answers: { cpo?: PlainPartnerOptions['answer']; emsp?: PlainPartnerOptions['answer'] } = {},
 ): Promise<{ cpo: PlainPartner; emsp: PlainPartner }> {
   const names = { countryCode: 'NL' } as const;

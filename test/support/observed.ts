@@ -7,7 +7,7 @@ import { type Answer, admin, eventually, type PlainPartner, type Received } from
 
 /** Resolves when nothing is owed to anyone: what has not arrived by then was never sent. */
 export async function quiet(hub: HubAddress | TestHub): Promise<void> {
-  if ('settled' in hub) await hub.settled();
+  if ('settled' in hub) await hub.settled(...hub.partners);
   // What is left is tried again soon, by the system's clock.
   await eventually('nothing is owed any more', async () => {
     const { backlog } = (await admin(hub, 'GET', '/status')) as { backlog: { depth: number } };

@@ -116,7 +116,14 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     for (const tell of told) tell();
   };
   const server = createServer((request, response) => {
-    const answered = serve(request).finally(() => count(-1));
+    let isHeld = true;
+    const release = () => {
+      if (isHeld) count(-1);
+      isHeld = false;
+    };
+    // Whoever asked may have gone.
+    response.once('close', release);
+    const answered = serve(request).finally(release);
     answered.then(
       ({ status = 200, body, text, headers, isCut }) => {
         const envelope = { data: body, status_code: 1000, timestamp: new Date().toISOString() };
