@@ -5,6 +5,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { realTime } from '../support/real-time.ts';
 import { t } from '../support/tap.ts';
 
 const allFiles = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { encoding: 'utf8' })
@@ -97,6 +98,23 @@ t.test('one file touches the timers of the platform, and whoever waits is given 
   ]) {
     t.notMatch(line, timers, line);
   }
+});
+
+t.test('a test waits in real time only where it is listed, with a reason', async (t) => {
+  const files = allFiles.filter((path) => /^test\/(?!support\/|bench\/|house\/tidy).*\.ts$/.test(path));
+  // A clock may be declared and called; the global may not.
+  const waits = /(?<![\w.])set(Timeout|Interval)\((?!fn)|['"](node:)?timers\/promises['"]/;
+  const waiting = files.filter((path) => waits.test(textOf(path).replace(/^.*setImmediate as .*$/m, '')));
+  t.strictSame(
+    waiting.filter((path) => realTime[path] === undefined),
+    [],
+    'none waits unlisted',
+  );
+  t.strictSame(
+    Object.keys(realTime).filter((path) => !waiting.includes(path)),
+    [],
+    'none is listed that does not wait',
+  );
 });
 
 t.test('the top level holds what it was given', async (t) => {

@@ -1,0 +1,35 @@
+/**
+ * Files outside this folder that wait in real time, each with its reason. Everything else waits for what happens, or for a clock that the
+ * test moves on. What is listed bears a machine that stands still for ten seconds at any of its waits.
+ */
+export const realTime: Readonly<Record<string, string>> = {
+  'test/cluster/failover.test.ts': 'a kill comes at another moment of a write each time',
+  'test/cluster/lists.test.ts': 'two objects never have the same millisecond',
+  'test/cluster/load.ts': 'a client of other processes tries again after a while',
+  'test/cluster/shards.test.ts': 'a kill comes at another moment of a write each time',
+  'test/cluster/three.test.ts': 'a kill comes at another moment of a write each time',
+  'test/cluster/trunk.test.ts': 'what must not happen has its time to happen',
+  'test/console/child.ts': 'the heap of a process is looked at now and then',
+  'test/console/screenshots.ts': 'pictures are taken while people would watch',
+  'test/delivery/fault-matrix.test.ts': 'a receiver that drips its answer over a real socket',
+  'test/faults/kills.ts': 'a process is killed at a moment of chance',
+  'test/faults/load.ts': 'a client of another process tries again after a while',
+  'test/faults/rot.ts': 'load on another process is looked at now and then',
+  'test/faults/upkeep.ts': 'load on another process is looked at now and then',
+  'test/faults/world.ts': 'partners of another process answer after a time of chance',
+  'test/hostile/attacks.test.ts': 'a client that was shed tries again after a while',
+  'test/hostile/wire.ts': 'a connection that hangs is held, and given up, over a real socket',
+  'test/hub/asked.test.ts': 'what must not happen has its time to happen',
+  'test/hub/flights.test.ts': 'an end that comes too early has its time to show itself',
+  'test/overload/pace.test.ts': 'the system takes what it holds of an answer',
+  'test/overload/readers.test.ts': 'a limit, so that what is never cut ends',
+  'test/overload/shedding.test.ts': 'load on another process, paced by its clients',
+  'test/overload/soak.ts': 'the memory of another process comes to rest',
+  'test/partners/client.test.ts': 'limits of a client over real sockets',
+  'test/security/rotation.test.ts': 'a process is killed at a moment of chance',
+  'test/spec/session-path.test.ts': 'it shares no code with the tests of the hub, and polls by itself',
+  'test/storage/postgres-faults.test.ts': 'a writer tries again while its database is away',
+  'test/storage/postgres-node/child.ts': 'a process looks now and then whether a shard is its own',
+  'test/storage/support.ts': 'state of a database is polled',
+  'test/transport/failed-accepts.test.ts': 'a process stays while timers that keep none alive run',
+};
