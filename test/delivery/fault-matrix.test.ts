@@ -5,12 +5,12 @@
 import { createServer as tlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { expired, key, valid } from '../partners/certificates.ts';
+import { http, stranger } from '../partners/stranger.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-import { answerText, misbehavingReceiver } from './misbehaving.ts';
 
 type Outcome =
   | 'timeout'
@@ -56,7 +56,7 @@ const lastWaitMs = 3_600_000;
 const ocpiText = (status_code: number) => JSON.stringify({ status_code, timestamp: '2026-01-02T03:04:05Z' });
 const success = ocpiText(1000);
 const says = (status: number, body: string, headers?: Record<string, string>) => (socket: Socket) =>
-  void socket.write(answerText(status, body, headers));
+  void socket.write(http(status, body, headers));
 const raw = (text: string) => (socket: Socket) => void socket.write(text, () => socket.resetAndDestroy());
 const large = JSON.stringify({ status_code: 1000, data: 'x'.repeat(2 * 1024 * 1024) });
 
@@ -87,7 +87,7 @@ const faults: Readonly<Record<string, Fault>> = {
   resetInBody: { outcome: 'unavailable', behaves: raw(`HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"stat`) },
   tooShort: {
     outcome: 'unavailable',
-    behaves: (socket) => void socket.end(answerText(200, success, { 'Content-Length': '5000' })),
+    behaves: (socket) => void socket.end(http(200, success, { 'content-length': '5000' })),
   },
   e500: { outcome: 'unavailable', behaves: says(500, '<html>oops</html>'), http: 500, ocpi: null },
   e500InEnvelope: { outcome: 'unavailable', behaves: says(500, ocpiText(2000)), http: 500, ocpi: 2000 },
@@ -132,7 +132,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   html: { outcome: 'invalid_response', behaves: says(200, '<html>welcome</html>'), http: 200, because: /not JSON/ },
   cutJson: {
-    ...{ outcome: 'invalid_response', behaves: says(200, success, { 'Content-Length': '9' }), http: 200 },
+    ...{ outcome: 'invalid_response', behaves: says(200, success, { 'content-length': '9' }), http: 200 },
     because: /not JSON/,
   },
   noStatusCode: { outcome: 'invalid_response', behaves: says(200, '{"data":[]}'), because: /no status_code/ },
@@ -162,7 +162,7 @@ const faults: Readonly<Record<string, Fault>> = {
   custom1900: { outcome: 'delivered', behaves: says(200, ocpiText(1900)), http: 200, ocpi: 1900 },
   informed: {
     outcome: 'delivered',
-    behaves: (socket) => void socket.write(`HTTP/1.1 103 Early Hints\r\n\r\n${answerText(200, success)}`),
+    behaves: (socket) => void socket.write(`HTTP/1.1 103 Early Hints\r\n\r\n${http(200, success)}`),
     http: 200,
   },
 };
@@ -176,11 +176,10 @@ t.test('each failure of a receiver ends in the class and state of the table, in 
     ...{ HUB_DELIVERY_TIMEOUT_MS: '6000', HUB_RETRY_SCHEDULE_S: schedule, HUB_RETRY_JITTER: '0' },
     ...{ HUB_CIRCUIT_FAILURES: '1000', HUB_RATE_OTHER_PER_MIN: '100000' },
   });
-  const receiver = await misbehavingReceiver(
-    Object.fromEntries(
-      Object.entries(faults).flatMap(([name, { behaves }]) => ('at' in behaves ? [] : [[name, behaves]])),
-    ),
-  );
+  const receiver = await stranger((socket, request) => {
+    const fault = faults[/^\S+ \/([^/ ?]+)/.exec(request)?.[1] ?? ''];
+    if (fault && !('at' in fault.behaves)) fault.behaves(socket);
+  });
   t.teardown(() => receiver.close());
   const places: Record<string, string> = {
     refused: 'http://127.0.0.1:1',
@@ -258,7 +257,7 @@ t.test('each failure of a receiver ends in the class and state of the table, in 
     }
   }
   t.notOk(
-    receiver.lines.some((line) => line.includes('followed')),
+    receiver.requests.some((request) => /^.*followed/.test(request)),
     'no redirect was followed',
   );
 
@@ -292,12 +291,10 @@ t.test('a kept connection that was closed meanwhile costs no attempt', async (t)
   const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
   const seen = new WeakSet<Socket>();
-  const receiver = await misbehavingReceiver({
-    once: (socket) => {
-      if (seen.has(socket)) socket.destroy();
-      else socket.write(answerText(200, success));
-      seen.add(socket);
-    },
+  const receiver = await stranger((socket) => {
+    if (seen.has(socket)) socket.destroy();
+    else socket.write(http(200, success));
+    seen.add(socket);
   });
   t.teardown(() => receiver.close());
   const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url: `${receiver.url}/once` }];
@@ -307,7 +304,7 @@ t.test('a kept connection that was closed meanwhile costs no attempt', async (t)
     const items = (await itemsOf(hub, '/deliveries')) as unknown as Delivery[];
     return items.every(({ state, attempts }) => state === 'DELIVERED' && attempts.length === 1);
   });
-  t.ok(receiver.lines.length > 4, 'some were sent on a connection that was closed under them');
+  t.ok(receiver.requests.length > 4, 'some were sent on a connection that was closed under them');
   t.same(callsTo(emsp, 'sessions'), [], 'the endpoint that the operator set is the one that counts');
 });
 

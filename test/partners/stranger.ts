@@ -1,4 +1,7 @@
-/** A partner that misbehaves at will: a raw TCP (or TLS) server whose every connection is handled by the test. */
+/**
+ * A partner that misbehaves at will: a raw TCP (or TLS) server whose every connection is handled by the test. It stands beside the plain
+ * partner, which speaks proper HTTP.
+ */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 

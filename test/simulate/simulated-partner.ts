@@ -1,6 +1,6 @@
 /**
- * A partner as a small state model: what it holds, how it answers, what it makes of commands. It knows nothing of the hub.
- * How its network treats it at the moment is its weather.
+ * A partner without a socket, for simulated time, as a small state model: what it holds, how it answers, what it makes of commands. It
+ * knows nothing of the hub. How its network treats it at the moment is its weather.
  */
 import type { CommandName } from '../../src/domain/events.ts';
 import type { Endpoint } from '../../src/domain/party.ts';

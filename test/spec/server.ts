@@ -1,4 +1,5 @@
 /**
+ * A partner of its own beside the plain one, on purpose: it shares no code with the other tests.
  * What a partner has to offer to a hub: versions, and the interfaces of its role, as a real HTTP server. Written from the OCPI 2.2.1
  * specification alone. It answers properly and writes down every rule that a request of the hub breaks.
  *
