@@ -1,7 +1,6 @@
 /** A hub on a simulated clock with a CPO and an eMSP, one of everything in its store, and days that pass. */
 import { join } from 'node:path';
 import { Level } from 'level';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import type { RowKey } from '../../storage/contract.ts';
 import { rowKey } from '../../storage/keys.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
@@ -32,7 +31,6 @@ export async function scene(
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const dataDir = join(directoryFor(t), 'data');
   const env = {
-    HUB_PORT: String(await freePort()),
     HUB_EVENTS_KEEP_DAYS: String(days),
     HUB_RATE_OTHER_PER_MIN: '1000000',
   };
@@ -45,6 +43,7 @@ export async function scene(
     async restart() {
       await found.hub.close();
       found.hub = await hubFor(t, env, { clock }, dataDir);
+      for (const partner of [cpo, emsp]) partner.moveTo(found.hub);
     },
   };
   return found;

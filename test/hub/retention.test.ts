@@ -117,6 +117,7 @@ t.test(
       const told = await itemsOf(stage.hub, '/events?type=log.trimmed');
       return told.some(({ data }) => (data as { dead: Record<string, number> }).dead['NL-OTH'] === 1);
     });
+    await stage.hub.settled();
     t.match(JSON.stringify(await party()), /"dead":0/);
     t.strictSame(await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD'), []);
     t.equal(callsTo(other, 'locations').filter(({ body }) => body.includes('Waits')).length, 0);
