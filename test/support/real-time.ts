@@ -6,7 +6,9 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/cluster/failover.test.ts': 'a kill comes at another moment of a write each time',
   'test/cluster/lists.test.ts': 'two objects never have the same millisecond',
   'test/cluster/load.ts': 'a client of other processes tries again after a while',
+  'test/cluster/retention.test.ts': 'nodes wait for each other while their time is moved on',
   'test/cluster/shards.test.ts': 'a kill comes at another moment of a write each time',
+  'test/cluster/shares.ts': 'nodes in processes of their own are told to look until they agree',
   'test/cluster/three.test.ts': 'a kill comes at another moment of a write each time',
   'test/cluster/trunk.test.ts': 'what must not happen has its time to happen',
   'test/console/child.ts': 'the heap of a process is looked at now and then',
@@ -18,6 +20,7 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/faults/upkeep.ts': 'load on another process is looked at now and then',
   'test/faults/world.ts': 'partners of another process answer after a time of chance',
   'test/hostile/attacks.test.ts': 'a client that was shed tries again after a while',
+  'test/hostile/partner-answers.test.ts': 'a partner that drips its answer over a real socket',
   'test/hostile/wire.ts': 'a connection that hangs is held, and given up, over a real socket',
   'test/hub/asked.test.ts': 'what must not happen has its time to happen',
   'test/hub/flights.test.ts': 'an end that comes too early has its time to show itself',
@@ -31,5 +34,4 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/storage/postgres-faults.test.ts': 'a writer tries again while its database is away',
   'test/storage/postgres-node/child.ts': 'a process looks now and then whether a shard is its own',
   'test/storage/support.ts': 'state of a database is polled',
-  'test/transport/failed-accepts.test.ts': 'a process stays while timers that keep none alive run',
 };
