@@ -7,7 +7,7 @@ import type { LogPosition } from '../../src/hub/log-order.ts';
 import type { EventPage, EventRange } from '../../src/hub/operator.ts';
 import type { NewEvent, Range, Shard, Store } from '../../storage/contract.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
-import { event } from '../storage/support.ts';
+import { event, patient } from '../storage/support.ts';
 import { newSchema, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -25,7 +25,7 @@ const instant = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 100
 
 async function scene(t: Test): Promise<Scene> {
   const url = server?.url(newSchema('merged'), '&shards=256') ?? '';
-  const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+  const store = await openPostgresStore({ url, node: 'test', ...patient });
   t.teardown(() => store.close());
   let [reads, events, commits] = [0, 0, 0];
   const counted = Object.create(store) as Store;

@@ -9,7 +9,7 @@ import { restoreBackup, verifyStore } from '../../storage/restore.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { append, collect, event, gone, row, trimAll } from './support.ts';
+import { append, collect, event, gone, patient, row, trimAll } from './support.ts';
 import { backupSuite } from './trim-suite.ts';
 
 /** Everything that a hub can read of a store. */
@@ -88,7 +88,7 @@ function suite(server: PostgresServer): void {
       const url = urls.get(place) ?? fresh();
       if (!urls.has(place) && existsSync(join(place, 'manifest.json'))) await copyToPostgres(join(place, 'store'), url);
       urls.set(place, url);
-      return openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+      return openPostgresStore({ url, node: 'test', ...patient });
     },
     { ownDirectory: false },
   );
@@ -101,7 +101,7 @@ function suite(server: PostgresServer): void {
     const copied = await copyToPostgres(directory, url, (step) => steps.add(step));
     t.match(copied, { head: 240, horizon: 60, events: 184, deliveries: 3, floors: 1 });
     t.ok(steps.has('copying') && steps.has('verifying'));
-    const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+    const store = await openPostgresStore({ url, node: 'test', ...patient });
     t.teardown(() => store.close());
     t.strictSame(await everything(store), held);
     t.equal(store.shardOf('NL-TNM'), 0, 'a copied store keeps its one shard');
@@ -115,7 +115,7 @@ function suite(server: PostgresServer): void {
     const held = await embedded(join(root, 'store'));
     const url = fresh();
     await copyToPostgres(join(root, 'store'), url);
-    const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+    const store = await openPostgresStore({ url, node: 'test', ...patient });
     const manifest = await store.backup(join(root, 'backup'));
     await store.close();
     t.match(manifest, { heads: { 0: 240 }, horizons: { 0: 60 }, events: 184, deliveries: 3 });
@@ -136,7 +136,7 @@ function suite(server: PostgresServer): void {
     const open = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
     await t.rejects(copyToPostgres(directory, url), { message: /is in use by another process/ });
     await open.close();
-    const other = await openPostgresStore({ url, node: 'other', ttlMs: 60_000 });
+    const other = await openPostgresStore({ url, node: 'other', ...patient });
     await t.rejects(copyToPostgres(directory, url), { message: /is in use by the hub other/ });
     await other.close();
     await copyToPostgres(directory, url);
@@ -144,7 +144,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('[S10] a log in several shards is not backed up in this form, in words', async (t) => {
-    const store = await openPostgresStore({ url: fresh(), node: 'test', ttlMs: 60_000 });
+    const store = await openPostgresStore({ url: fresh(), node: 'test', ...patient });
     t.teardown(() => store.close());
     const fence = store.held(7);
     if (fence === null) throw new Error('no fence');

@@ -4,7 +4,7 @@ import type { FollowQuery } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
-import { event } from './support.ts';
+import { event, patient } from './support.ts';
 
 /** Two shards with events by turns: in each the third is owed to A, the fourth to B, the fifth is of a route. */
 async function filled(store: PostgresStore, shards: readonly number[]): Promise<void> {
@@ -33,7 +33,7 @@ function suite(server: PostgresServer): void {
 
   /** The only node of a schema with all shards. */
   const only = async (t: Test, schema: string) => {
-    const store = await openPostgresStore({ url: server.url(schema, '&shards=256'), node: 'test', ttlMs: 60_000 });
+    const store = await openPostgresStore({ url: server.url(schema, '&shards=256'), node: 'test', ...patient });
     t.teardown(() => store.close());
     return store;
   };
@@ -43,7 +43,7 @@ function suite(server: PostgresServer): void {
     const writer = await only(t, schema);
     const reader = await openPostgresStore({
       ...{ url: server.url(schema, '&shards=256'), node: 'reader', nodeUrl: 'http://reader' },
-      ...{ sole: false, sticky: true },
+      ...{ sole: false, sticky: true, ...patient },
     });
     t.teardown(() => reader.close());
     for (const store of [writer, reader]) t.equal((await store.heads()).get(mine), 0);

@@ -6,7 +6,7 @@ import { type Fence, Fenced } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
-import { event, until } from './support.ts';
+import { event, patient, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'postgres-node', 'child.ts');
 const ttlMs = 1500;
@@ -40,7 +40,8 @@ type Node = Awaited<ReturnType<typeof startNode>>;
 
 async function openNode(t: Test, url: string, node: string, ttl = ttlMs): Promise<PostgresStore & { gains: Fence[] }> {
   const gains: Fence[] = [];
-  const store = await openPostgresStore({ url, node, sole: false, ttlMs: ttl, gained: (fence) => gains.push(fence) });
+  const gained = (fence: Fence) => gains.push(fence);
+  const store = await openPostgresStore({ url, node, sole: false, ...patient, ttlMs: ttl, gained });
   t.teardown(() => store.close());
   return Object.assign(store, { gains });
 }
@@ -99,7 +100,7 @@ function suite(server: PostgresServer): void {
   t.test('[S4] a late append of a node whose shards were taken is Fenced and writes nothing', async (t) => {
     const schema = newSchema('late');
     const url = server.url(schema);
-    const a = await openPostgresStore({ url, node: 'a', sole: false, ttlMs: 600_000 });
+    const a = await openPostgresStore({ url, node: 'a', sole: false, ...patient, ttlMs: 600_000 });
     t.teardown(() => a.close());
     await holdsAll(a);
     const fence = a.held(3);

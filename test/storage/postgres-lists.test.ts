@@ -9,7 +9,7 @@ import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-import { append, gone, row, trim } from './support.ts';
+import { append, gone, patient, row, trim } from './support.ts';
 
 const histories = partOf(200);
 const shelves = ['S1', 'S2', '😀', '\uffff'];
@@ -56,7 +56,7 @@ function suite(server: PostgresServer): void {
   t.test('every page and every count is that of the order in memory', async (t) => {
     let pages = 0;
     const property = fc.asyncProperty(history, async ({ commits, queries, trimmed }) => {
-      const store = await openPostgresStore({ url: server.url(newSchema('lists')), node: 'test', ttlMs: 60_000 });
+      const store = await openPostgresStore({ url: server.url(newSchema('lists')), node: 'test', ...patient });
       try {
         const order = new OrderIndex();
         const writtenAt = new Map<string, number>();

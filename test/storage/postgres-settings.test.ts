@@ -6,7 +6,7 @@ import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { parsePostgresUrl } from '../../storage/postgres-url.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { append, until } from './support.ts';
+import { append, patient, until } from './support.ts';
 
 const safe: ServerSettings = {
   ...{ version: 150_004, encoding: 'UTF8', fsync: 'on', full_page_writes: 'on', synchronous_commit: 'on' },
@@ -104,7 +104,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('a server that becomes unsafe while it is used is not written on when it is back', async (t) => {
-    const store = await openPostgresStore({ url: server.url('becomes'), node: 'test' });
+    const store = await openPostgresStore({ url: server.url('becomes'), node: 'test', ...patient });
     t.teardown(() => store.close());
     await append(store);
     server.configure('fsync = off');
@@ -122,7 +122,7 @@ function suite(server: PostgresServer): void {
   t.test('what a role or a database sets for its sessions cannot undo what the store relies on', async (t) => {
     await server.query("alter role hub set statement_timeout = '10ms'; alter role hub set client_min_messages = error");
     t.teardown(() => server.query('alter role hub reset all'));
-    const store = await openPostgresStore({ url: server.url('role'), node: 'test' });
+    const store = await openPostgresStore({ url: server.url('role'), node: 'test', ...patient });
     await append(store, { events: Array.from({ length: 3000 }, () => ({ ...EVENT })) });
     t.equal(store.head(0), 3000);
     await store.close();
@@ -136,7 +136,7 @@ function suite(server: PostgresServer): void {
     'the primary is found among several hosts, and what each of them says is told when there is none',
     async (t) => {
       const url = server.url('hosts').replace('@', '@127.0.0.1:1,');
-      const store = await openPostgresStore({ url, node: 'test' });
+      const store = await openPostgresStore({ url, node: 'test', ...patient });
       await append(store);
       await store.close();
       const none = server.url('hosts').replace(`:${server.port}`, ':1,127.0.0.1:2');

@@ -6,7 +6,7 @@ import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
-import { append, event, row } from './support.ts';
+import { append, event, patient, row } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
 
 function suite(server: PostgresServer): void {
@@ -21,7 +21,7 @@ function suite(server: PostgresServer): void {
     if (name === 'write.before') statements += 1;
   };
   const open = (place: string): Promise<PostgresStore> =>
-    openPostgresStore({ url: server.url(schemaAt(place)), node: 'test', onPoint, ttlMs: 60_000 });
+    openPostgresStore({ url: server.url(schemaAt(place)), node: 'test', onPoint, ...patient });
 
   storeSuite(t, open);
   // `backupSuite` is in postgres-copy.test.ts, with the way back.
@@ -104,9 +104,8 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
-    // So many calls may hold the loop up for longer than a lease.
     const url = server.url(schemaAt(directoryFor(t)));
-    const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+    const store = await openPostgresStore({ url, node: 'test', ...patient });
     t.teardown(() => store.close());
     const outcomes = await Promise.allSettled(Array.from({ length: 20_000 }, () => append(store)));
     const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));

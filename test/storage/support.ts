@@ -39,6 +39,9 @@ export interface Parts {
   readonly due?: readonly Due[];
 }
 
+/** Of a PostgreSQL store on a machine that may stand still: its lease lasts, and callers wait for their answers. */
+export const patient = { ttlMs: 60_000, answerMs: 600_000 };
+
 let counter = 0;
 
 /** Appends one event, or what is said, under the fence that the store holds. */
