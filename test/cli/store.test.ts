@@ -13,7 +13,7 @@ import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor } from '../support/hub-in-process.ts';
+import { hubFor, secretKey } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -156,7 +156,7 @@ t.test('POST /backup refuses what cannot be, at once and in a sentence; its end 
     { type: 'backup.ended', data: { state: 'DONE' } },
   ]);
   t.match(await run(['verify', join(place, 'b')]), { code: 0 });
-  const secrets = ['secret-key', 'admin-token'].map((name) => readFileSync(join(data, name), 'utf8').trim());
+  const secrets = [secretKey, readFileSync(join(data, 'admin-token'), 'utf8').trim()];
   const files = readdirSync(join(place, 'b'), { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
   for (const file of files) {
     const text = readFileSync(join(file.parentPath, file.name), 'latin1');
