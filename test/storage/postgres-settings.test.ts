@@ -110,12 +110,18 @@ function suite(server: PostgresServer): void {
     server.configure('fsync = off');
     await server.stop();
     await server.start();
-    await until(() => /fsync is off/.test(store.health().reason ?? ''));
+    await until(async () => {
+      await store.poke();
+      return /fsync is off/.test(store.health().reason ?? '');
+    });
     t.equal(store.health().state, 'failed');
     server.configure('fsync = on');
     await server.stop();
     await server.start();
-    await until(() => store.health().state === 'open' && store.held(0) !== null);
+    await until(async () => {
+      await store.poke();
+      return store.health().state === 'open' && store.held(0) !== null;
+    });
     t.equal((await append(store)).first, 2);
   });
 
