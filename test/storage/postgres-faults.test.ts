@@ -211,6 +211,23 @@ function suite(server: PostgresServer): void {
       server.query<{ pid: number; since: string }>(
         "select pid, query_start::text as since from pg_stat_activity where wait_event = 'SyncRep'",
       );
+    /** A reload reaches the processes of the server one after the other: whether commits wait by now. */
+    async function isReloaded(): Promise<boolean> {
+      let ended = false;
+      const probe = server.query("select pg_logical_emit_message(true, 'probe', '')").finally(() => {
+        ended = true;
+      });
+      const held = () =>
+        server.query<{ pid: number }>(
+          "select pid from pg_stat_activity where wait_event = 'SyncRep' and query like 'select pg_logical_emit_message%'",
+        );
+      await until(async () => ended || (await held()).length > 0);
+      const [one] = await held();
+      if (one) await server.query('select pg_cancel_backend($1)', [one.pid]);
+      await probe;
+      return one !== undefined;
+    }
+    await until(isReloaded);
     let answered = false;
     const answer = append(store, { idem: 'x', events: [event({ stream: 'waits' })] }).finally(() => {
       answered = true;
