@@ -1,7 +1,6 @@
 /**
  * The ways in which settings are read: what each takes, and in words what it expects.
  */
-
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';

@@ -3,7 +3,6 @@
  *
  * K1  The token is in a header and nowhere else: no message and no output shows it.
  */
-
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parsedUrl } from '../kit/url.ts';

@@ -3,7 +3,6 @@
  * a location, an eMSP starts a session when it is asked to, and from then on it answers what it is asked, until a signal. Exit 0 stopped,
  * 1 failed, 2 wrong usage.
  */
-
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { keyOf } from '../domain/party.ts';
 import { parsedUrl } from '../kit/url.ts';

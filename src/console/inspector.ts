@@ -5,7 +5,6 @@
  * I2  No reader slows the hub or fills its memory, whatever it does; one that shows no life is cut.
  * I3  A page of another origin opens nothing, even with a token.
  */
-
 import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';

@@ -5,7 +5,6 @@
  * P2  It ends: the number of pages is bounded, and a page that was read is never asked for again.
  * P3  Wherever a link leads, the egress guard of the client decides; it never leads from https down to http.
  */
-
 import { randomUUID } from 'node:crypto';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports.ts';
 import { parsedUrl } from '../kit/url.ts';

@@ -2,7 +2,6 @@
  * What a partner offers: its versions list or, when the credentials name it directly, its version details. Either is recognised
  * by its shape. [D13] Details in an array of one are read as the details. [D56]
  */
-
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';

@@ -7,7 +7,6 @@
  *     long: noted for the trace, never refused.
  * T4  Every building block says what it expected, so that a refusal reads `evses[0].connectors[1].id: expected string`.
  */
-
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';

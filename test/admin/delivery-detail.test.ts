@@ -1,7 +1,6 @@
 /**
  * What operators are shown of one delivery: the request without its token, and what it changes for its receiver.
  */
-
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';

@@ -1,7 +1,6 @@
 /**
  * A delivery that ends while it is listed: a list by state never shows it in a state that it never had.
  */
-
 import type { RunningHub } from '../../src/main.ts';
 import type { DeliveryRow } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';

@@ -1,7 +1,6 @@
 /**
  * Lists of deliveries by state: whatever is asked for, page by page, is what the whole list has of it.
  */
-
 import type { DeliveryView, Page } from '../../src/hub/operator.ts';
 import type { Store } from '../../storage/contract.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';

@@ -2,7 +2,6 @@
  * A database that fails as a cluster of servers fails, under load: its primary is killed, a standby that it waits for is killed, all of them
  * stand still. What was acknowledged is there, once; what waits is not acknowledged; nothing has to be restarted but what was killed.
  */
-
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres, startStandby } from '../support/postgres.ts';

@@ -2,7 +2,6 @@
  * A partner that is dead while a thousand updates queue for it: others are served meanwhile, nothing but its own is kept aside, and it
  * catches up in order, from another owner than the one that took them.
  */
-
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';

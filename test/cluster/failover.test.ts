@@ -2,7 +2,6 @@
  * Owners that die and owners that stand still, under load: nothing acknowledged is lost, nothing is there twice, order holds, and who
  * was the owner is not any more.
  */
-
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';

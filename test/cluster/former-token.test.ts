@@ -1,5 +1,4 @@
 /** A rotation on several nodes: both tokens are known on every node, and the end of the former one, too, whichever node dies meanwhile. */
-
 import { partnerFor } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';

@@ -2,7 +2,6 @@
  * A node that the database is away from answers from memory for the shards that are wholly in it, and for none that
  * it had half gained or half given when the database went.
  */
-
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';

@@ -2,7 +2,6 @@
  * Links that fail while both of their ends live: between the owner and the database, and between the nodes. What comes late is refused or
  * found by its key, never written twice; who cannot reach the owner says so, and nobody else answers for it.
  */
-
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { Link } from '../support/link.ts';

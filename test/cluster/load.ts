@@ -3,7 +3,6 @@
  *
  * D1  Every body is sent once only, so a text in the log or at a receiver names the write that it came from.
  */
-
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';

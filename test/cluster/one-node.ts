@@ -2,7 +2,6 @@
  * One node on a real database, whose hubs are stand-ins: each says what it was told, and brings back, gives and is
  * made when the test lets it. A real one does so when it has read, at moments that no test can choose.
  */
-
 import { HubNode } from '../../src/cluster/node.ts';
 import type { Homes, Served } from '../../src/cluster/node-parts.ts';
 import type { Tenure } from '../../src/cluster/tenure.ts';

@@ -2,7 +2,6 @@
  * What is owed between parties that live on different nodes: kept objects are released, who was never sent an object gets it whole, and
  * one that never arrived is noted where its owner lives. [D59, D63, D82]
  */
-
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';

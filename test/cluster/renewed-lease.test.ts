@@ -3,7 +3,6 @@
  * hub had it: what it has read is older than what another node wrote meanwhile. Another hub is made, and that one
  * answers.
  */
-
 import type { Fence } from '../../storage/contract.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { event, row } from '../storage/support.ts';

@@ -2,7 +2,6 @@
  * The log of nodes that share the parties is trimmed by each node for its own shards, on a simulated clock: never beyond what is still owed
  * to a receiver of another node, and what is stored stays.
  */
-
 import { loadConfig } from '../../src/config.ts';
 import { type ServingHub, startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';

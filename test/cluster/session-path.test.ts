@@ -2,7 +2,6 @@
  * Two nodes as one hub: the whole session path with each request through the other node than the one before, what was written read at
  * once through any node, and what a node says of itself.
  */
-
 import WebSocket from 'ws';
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { sessionBody } from '../support/bodies.ts';

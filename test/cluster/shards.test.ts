@@ -1,7 +1,6 @@
 /**
  * Nodes that share the parties: a CPO and an eMSP that live on different nodes, whatever node is asked, and nodes that come, go and die.
  */
-
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { inspect } from '../console/inspected.ts';
 import { partnerFor } from '../support/hub-in-process.ts';

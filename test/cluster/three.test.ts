@@ -2,7 +2,6 @@
  * Three nodes that share the parties: a session path whose parties live on different nodes, and a node that dies under load while what is
  * owed crosses from each node to the next one.
  */
-
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';

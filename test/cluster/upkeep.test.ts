@@ -2,7 +2,6 @@
  * Nodes that are restarted in good order, and a database that goes away: no request fails in the first case, nothing is acknowledged
  * falsely in the second, and neither needs a hand.
  */
-
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';

@@ -2,7 +2,6 @@
  * Answers of partners to authorize and commands, and version details, as they really come: in an array of one, with fields and numbers
  * that only the caller knows. And whose token a command may name. [D56, D65, D72, D84]
  */
-
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody } from '../support/bodies.ts';
 import { closeCircuit, moody } from '../support/forward-failures.ts';

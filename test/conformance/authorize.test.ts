@@ -2,7 +2,6 @@
  * Authorize in both directions, through a real hub to real partners: what is forwarded, what comes back, and each row of the
  * error table.
  */
-
 import type { RunningHub } from '../../src/main.ts';
 import {
   closeCircuit,

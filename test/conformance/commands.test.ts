@@ -2,7 +2,6 @@
  * Commands and their results, through a real hub between real partners: which CPO is meant, what it receives, what the eMSP is
  * told, and each row of the error table.
  */
-
 import { loadConfig } from '../../src/config.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';

@@ -1,7 +1,6 @@
 /**
  * Whether partners can be reached: who is probed and when, OFFLINE and back, and what goes on all the same. [D34]
  */
-
 import type { RunningHub } from '../../src/main.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';

@@ -1,7 +1,6 @@
 /**
  * Catalogues on the wire: locations on three levels, tariffs, and who gets what of them.
  */
-
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';

@@ -1,5 +1,4 @@
 /** Admin pulls: a CPO's own lists, read on an operator's word. [interface, Admin pulls; D51] */
-
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists, pagesAsked } from '../support/lists.ts';

@@ -1,7 +1,6 @@
 /**
  * Sessions and CDRs on the wire: whose they are, who gets them, how what reached nobody is repaired, and what never changes.
  */
-
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';

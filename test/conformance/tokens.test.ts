@@ -1,7 +1,6 @@
 /**
  * Tokens on the wire: eMSPs push them for whitelisting, routed CPOs get them and pull them. Authorize has its own file.
  */
-
 import { tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, lines, quiet, statusOf } from '../support/observed.ts';

@@ -2,7 +2,6 @@
  * Every door and method of the hub with input that is wrong: each row says how it is refused, and after every door nothing may
  * have been recorded and no partner may have been called. A door without a row here fails the first test.
  */
-
 import type { RunningHub } from '../../src/main.ts';
 import { routes } from '../../src/ocpi/server.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';

@@ -1,5 +1,4 @@
 /** The inspector of a whole hub: who may watch, what is shown of whom, and what never is. */
-
 import { setup } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';

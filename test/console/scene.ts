@@ -2,7 +2,6 @@
  * A hub with life in it, for pages to be looked at: partners in every state, traffic, dead letters, a command that waits, a case that is
  * open. Real processes and sockets; only the partners are simulated.
  */
-
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';

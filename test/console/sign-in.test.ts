@@ -1,7 +1,6 @@
 /**
  * Signing in to the console, and what a token that is not known, or a hub that is away, looks like.
  */
-
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';

@@ -1,7 +1,6 @@
 /**
  * Commands, orphan cases and routing in a real browser, on a hub with partners in every state.
  */
-
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';

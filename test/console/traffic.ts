@@ -1,7 +1,6 @@
 /**
  * What flows while a test looks at the console: a CPO and an eMSP, where the eMSP refuses what the test says.
  */
-
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';

@@ -1,5 +1,4 @@
 /** What operators see of dead letters, and what they may do to a circuit. */
-
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, type Received } from '../support/plain-partner.ts';

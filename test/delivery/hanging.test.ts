@@ -2,7 +2,6 @@
  * Many receivers that hang at once, on a hub with room for few deliveries in flight: they neither pass that bound nor keep others from their
  * turn.
  */
-
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';

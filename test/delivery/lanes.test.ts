@@ -2,7 +2,6 @@
  * Lanes: what waits for what, how many go at a time, and when a failed delivery is tried again. Time is a simulated clock wherever it
  * matters; sockets and disk are real. [D39, D50]
  */
-
 import { judge, scalesFor } from '../../src/ocpi/overload.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';

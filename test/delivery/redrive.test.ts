@@ -2,7 +2,6 @@
  * Putting deliveries back, by the admin API as an operator does it: one, by a filter, a range of the log, a module anew; what is skipped
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
-
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';

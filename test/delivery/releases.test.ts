@@ -2,7 +2,6 @@
  * Sessions and CDRs that were kept because nobody was owed them, and what releases them: a rule, the first registration of their eMSP, the
  * same CDR again, a resync. [D63, D83]
  */
-
 import { cdrBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';

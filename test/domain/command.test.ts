@@ -1,5 +1,4 @@
 /** The record of a command in every order in which its facts may come, held against its machine. */
-
 import { initialTransition, transition } from 'xstate';
 import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
 import { applyToCommand, type CommandRecord } from '../../src/domain/command.ts';

@@ -1,5 +1,4 @@
 /** An instant is written as `Date` writes it. */
-
 import { instantOf, instantText } from '../../src/domain/instant.ts';
 import { t } from '../support/tap.ts';
 

@@ -1,5 +1,4 @@
 /** Whose a session or CDR is, why it is nobody's, and in which form its owner gets it. */
-
 import type { ObjectFacts } from '../../src/domain/object.ts';
 import { ownedAudience, owningEmsp } from '../../src/domain/ownership.ts';
 import { t } from '../support/tap.ts';

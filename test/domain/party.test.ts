@@ -1,5 +1,4 @@
 /** A partner's life folded from its facts: tokens, status, settings, and whose endpoint wins. */
-
 import {
   applyToPartner,
   defaultSettings,

@@ -1,5 +1,4 @@
 /** Who gets a location, tariff or token, in which form, and why nobody when nobody does. */
-
 import type { ObjectFacts } from '../../src/domain/object.ts';
 import { catalogueAudience } from '../../src/domain/routing.ts';
 import { t } from '../support/tap.ts';

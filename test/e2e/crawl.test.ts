@@ -2,7 +2,6 @@
  * A list of 100 pages, of 1,000 objects each in the campaign, crawled page by page while it is being written to. The oracle is the CPO's own memory of what the hub
  * had acknowledged when the crawl began and what it acknowledged since.
  */
-
 import { Pool } from 'undici';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';

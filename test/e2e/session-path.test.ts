@@ -1,7 +1,6 @@
 /**
  * The full session path through the hub as its users have it: the built command, real sockets, a CPO and an eMSP of their own.
  */
-
 import type { Arrival } from '../../src/sandbox/copies.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';

@@ -3,7 +3,6 @@
  * are the first at a door or the first of a way to bend. `HOSTILE_SEED` chooses others; a finding names the number of its input,
  * and `HOSTILE_INPUT=n` sends that one alone.
  */
-
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { Operations } from '../../src/hub/operator.ts';
 import { routes } from '../../src/ocpi/server.ts';

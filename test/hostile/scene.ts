@@ -2,7 +2,6 @@
  * A hub in a process of its own with the partners in whose names hostile input is sent: a CPO, an eMSP and a leaver, who may lose
  * its tokens. Rate limits are out of the way, and its heap is small enough that memory which is not given back ends the process.
  */
-
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, plainPartner } from '../support/plain-partner.ts';

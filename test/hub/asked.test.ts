@@ -1,7 +1,6 @@
 /**
  * What is asked of another hub while the shard comes to this one: the other one is sought in vain, and it is done here.
  */
-
 import type { Target } from '../../src/cluster/hop.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { peersOf } from '../../src/cluster/peers.ts';

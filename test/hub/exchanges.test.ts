@@ -1,5 +1,4 @@
 /** Exchanges of credentials: one at a time and ten a minute for each partner, and nothing else of the partner waits for them. */
-
 import type { RunningHub } from '../../src/main.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, refused } from '../support/ocpi-call.ts';

@@ -3,7 +3,6 @@
  * at once, because the next one began before the end of the other was seen, or because their shard went and came back
  * between them.
  */
-
 import { Holding, kwhOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';

@@ -2,7 +2,6 @@
  * A reading of what others recorded, during which a shard comes, or goes and comes again: it is made again, for those
  * who live here now.
  */
-
 import type { Core } from '../../src/hub/core.ts';
 import { Follower } from '../../src/hub/follower.ts';
 import type { Peers } from '../../src/hub/peers.ts';

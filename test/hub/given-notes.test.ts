@@ -2,7 +2,6 @@
  * What was gathered of authorizations when their shard is given away stands in the log before another hub may gain
  * it.
  */
-
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';

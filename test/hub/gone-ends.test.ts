@@ -3,7 +3,6 @@
  * they went, since another hub knows that better, and not how far a receiver had come, since that would pass over
  * what it is owed now.
  */
-
 import type { Fence } from '../../storage/contract.ts';
 import { deliveriesOf, Holding } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';

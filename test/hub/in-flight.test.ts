@@ -1,7 +1,6 @@
 /**
  * How much of what all partners together may have in flight one of them gets. [I1, I2]
  */
-
 import { type Flight, InFlight } from '../../src/hub/in-flight.ts';
 import { emptyQueue, type Queue } from '../../src/hub/intake.ts';
 import { descriptorsOf, inFlightMax } from '../../src/pressure.ts';

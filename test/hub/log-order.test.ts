@@ -1,7 +1,6 @@
 /**
  * The logs of all shards as one: by time, each event once, whatever is recorded meanwhile and whatever clocks say; and in how many reads.
  */
-
 import { eventViews } from '../../src/hub/event-views.ts';
 import type { LogPosition } from '../../src/hub/log-order.ts';
 import type { EventPage, EventRange } from '../../src/hub/operator.ts';

@@ -1,5 +1,4 @@
 /** A shard that goes from a hub that runs on, and comes back: what is owed, what waits and what is watched goes and comes with it. */
-
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';

@@ -1,7 +1,6 @@
 /**
  * Facts that nobody waits for, gathered.
  */
-
 import { Notes } from '../../src/hub/notes.ts';
 import type { Recording } from '../../src/hub/recorder.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';

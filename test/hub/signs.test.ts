@@ -1,7 +1,6 @@
 /**
  * What the ends of calls say of a partner.
  */
-
 import { initialTransition, transition } from 'xstate';
 import { type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
 import type { Supervisor } from '../../machines/supervisor.ts';

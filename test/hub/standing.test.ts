@@ -1,7 +1,6 @@
 /**
  * By how much forwarding is behind for reasons of the hub's own.
  */
-
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine } from '../../machines/courier.ts';
 import { emptyQueue, type Queue } from '../../src/hub/intake.ts';

@@ -1,5 +1,4 @@
 /** What is kept in memory of routes and tokens. */
-
 import { applyToPartner, defaultSettings, type Partner } from '../../src/domain/party.ts';
 import { State } from '../../src/hub/state.ts';
 import { t } from '../support/tap.ts';

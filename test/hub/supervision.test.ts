@@ -1,5 +1,4 @@
 /** What happens to a whole hub when an actor throws. */
-
 import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';

@@ -1,5 +1,4 @@
 /** What hubs tell each other of the actors that run in them, over a wire that carries JSON. */
-
 import type { Core } from '../../src/hub/core.ts';
 import type { Peers } from '../../src/hub/peers.ts';
 import type { WatchedActor, WatchedEvent, Watcher } from '../../src/hub/watched.ts';

@@ -1,5 +1,4 @@
 /** Each machine as a table: what it is in, what happens, what it is in then, and which effects it names. */
-
 import { type AnyStateMachine, initialTransition, transition } from 'xstate';
 import { commandMachine } from '../../machines/command.ts';
 import { allowance, courierMachine } from '../../machines/courier.ts';

@@ -1,7 +1,6 @@
 /**
  * Objects of the largest size: pages of them, and a backlog of them that is read from the log, stay within what memory has.
  */
-
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, idsOf, linksOf } from '../support/observed.ts';

@@ -1,7 +1,6 @@
 /**
  * The verdict on a request by figures alone, and the counting of what was taken.
  */
-
 import { HubError } from '../../src/domain/errors.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';

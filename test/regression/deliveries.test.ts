@@ -1,5 +1,4 @@
 /** Faults of deliveries that were found once, each shown to stay mended. */
-
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';

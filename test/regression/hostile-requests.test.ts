@@ -2,7 +2,6 @@
  * What hostile requests found: answers that the HTTP framework or Node gave in a form of their own, and ids that the store cannot
  * name and that were met as if the hub had failed.
  */
-
 import { cpo, emsp } from '../hostile/doors.ts';
 import { send, type WireAnswer } from '../hostile/wire.ts';
 import { sessionBody, tokenBody } from '../support/bodies.ts';

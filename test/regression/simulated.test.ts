@@ -1,5 +1,4 @@
 /** Faults that simulated worlds found, each told again as a short scene and shown to stay mended. */
-
 import type { CommandName } from '../../src/domain/events.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/hub.ts';

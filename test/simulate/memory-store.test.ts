@@ -1,5 +1,4 @@
 /** The store of simulated worlds passes the exam of every store, so that what it shows of the hub holds for a real one. */
-
 import type { Store } from '../../storage/contract.ts';
 import { storeSuite } from '../storage/contract-suite.ts';
 import { append, row } from '../storage/support.ts';

@@ -1,5 +1,4 @@
 /** Short scenes in a simulated world: written by hand, in fair weather, with one CPO and one eMSP in the first parts. */
-
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/hub.ts';

@@ -2,7 +2,6 @@
  * Every object that OCPI 2.2.1 can describe is accepted, arrives at the receiver byte for byte, and comes back byte for byte from
  * lists and GETs. [D17]
  */
-
 import type { RunningHub } from '../../src/main.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import {

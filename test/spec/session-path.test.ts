@@ -2,7 +2,6 @@
  * The whole session path between a CPO and an eMSP that know OCPI 2.2.1 and nothing of the hub: from the credentials handshake to
  * the CDR, and out again. At the end neither may have seen the hub break a rule.
  */
-
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';

@@ -1,7 +1,6 @@
 /**
  * Rows that are kept as they were read for lists.
  */
-
 import { ListedRows } from '../../storage/listed-rows.ts';
 import { t } from '../support/tap.ts';
 

@@ -1,5 +1,4 @@
 /** What a node reads on of shards that others write: `follow`, `heads`, `ranges`, `openRows`. */
-
 import type { FollowQuery } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';

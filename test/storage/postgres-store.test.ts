@@ -1,5 +1,4 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
-
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { directoryFor } from '../support/directory.ts';

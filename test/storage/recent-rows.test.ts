@@ -1,7 +1,6 @@
 /**
  * Rows that are kept as they were written.
  */
-
 import { RecentRows } from '../../storage/recent-rows.ts';
 import { t } from '../support/tap.ts';
 

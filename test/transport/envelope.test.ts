@@ -1,5 +1,4 @@
 /** Envelopes as they are sent, and as partners' answers are read. */
-
 import {
   dataText,
   doneText,

@@ -1,5 +1,4 @@
 /** What the hub reads from OCPI's headers, and what it writes. */
-
 import { HubError } from '../../src/domain/errors.ts';
 import {
   authorizationTokens,

@@ -1,5 +1,4 @@
 /** What is refused before a body is a JSON value. */
-
 import { depthMax, isDeeperThan, readJson } from '../../src/transport/json-body.ts';
 import { t } from '../support/tap.ts';
 

@@ -1,5 +1,4 @@
 /** Rate limits hold to the request. */
-
 import { HubError } from '../../src/domain/errors.ts';
 import { type Budget, rateLimiter } from '../../src/ocpi/limits.ts';
 import { t } from '../support/tap.ts';

@@ -1,5 +1,4 @@
 /** Queries of lists, cursors, and the headers that describe a page. */
-
 import { HubError } from '../../src/domain/errors.ts';
 import { pageHeaders, readCursor, readPage, writeCursor } from '../../src/transport/pagination.ts';
 import { t } from '../support/tap.ts';

@@ -1,5 +1,4 @@
 /** The error table of the interface, row by row, as the refusals that are sent. */
-
 import { type ErrorCode, HubError, type HubErrorDetail } from '../../src/domain/errors.ts';
 import { refusal, statusTable } from '../../src/transport/status-codes.ts';
 import { t } from '../support/tap.ts';

@@ -1,5 +1,4 @@
 /** What the building blocks refuse, what they note, and what they let pass. */
-
 import {
   anything,
   type Checked,
