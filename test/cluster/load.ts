@@ -15,6 +15,9 @@ const again = 20;
 interface Write {
   readonly object: string;
   readonly body: string;
+  /** Monotonic milliseconds. */
+  readonly begunAt: number;
+  endedAt: number;
   /** 0: no answer came. */
   status: number;
   /** Why no answer came. */
@@ -24,6 +27,8 @@ interface Write {
 /** Milliseconds. Nodes that stand still for longer are taken for gone by each other, and refuse what they would have passed on. */
 const stillMs = 1000;
 const watchMs = 100;
+/** For so long after a standstill nodes may still refuse: they wait for a peer, and take turns at what it had. */
+const recoveryMs = 15_000;
 
 export interface Load {
   readonly writes: readonly Write[];
@@ -31,8 +36,8 @@ export interface Load {
   acknowledged(behind?: number): Write[];
   /** Those that were answered something else, or nothing. */
   failed(): Write[];
-  /** Whether this machine stood still meanwhile, as far as this process saw. */
-  stoodStill(): boolean;
+  /** Those of them that were not under way while this machine stood still, or soon after, as far as this process saw. */
+  refused(): Write[];
   stop(): Promise<void>;
 }
 
@@ -46,13 +51,16 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
   const writes: Write[] = [];
   const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
   let running = true;
-  let stoodStill = false;
+  const standstills: { readonly from: number; readonly until: number }[] = [];
   let seenAt = performance.now();
-  const watch = setInterval(() => {
+  const look = () => {
     const now = performance.now();
-    if (now - seenAt > stillMs) stoodStill = true;
+    if (now - seenAt > stillMs) standstills.push({ from: seenAt, until: now + recoveryMs });
     seenAt = now;
-  }, watchMs).unref();
+  };
+  const watch = setInterval(look, watchMs).unref();
+  const isExcused = ({ begunAt, endedAt }: Write) =>
+    standstills.some(({ from, until }) => begunAt < until && endedAt > from);
 
   async function push(worker: number): Promise<void> {
     number += 1;
@@ -61,7 +69,13 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
     const last_updated = new Date(Date.UTC(2026, 0, 1) + number * 1000).toISOString();
     const fields = { party_id, cdr_token, last_updated };
     const body = JSON.stringify(isCdr ? cdrBody(id, fields) : sessionBody(id, { ...fields, kwh: number }));
-    const write: Write = { object: `${isCdr ? 'cdrs' : 'sessions'}/${cpo.id}/${id}`, body, status: 0 };
+    const write: Write = {
+      object: `${isCdr ? 'cdrs' : 'sessions'}/${cpo.id}/${id}`,
+      body,
+      begunAt: performance.now(),
+      endedAt: 0,
+      status: 0,
+    };
     writes.push(write);
     try {
       const answer = await fetch(`${url}/ocpi/2.2.1/${isCdr ? 'cdrs' : `sessions/NL/${party_id}/${id}`}`, {
@@ -74,6 +88,7 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
     } catch (error) {
       write.why = `${error}: ${(error as Error).cause}`;
     }
+    write.endedAt = performance.now();
     await new Promise((resolve) => setTimeout(resolve, again));
   }
 
@@ -83,14 +98,16 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
     }),
   );
   const isAcknowledged = ({ status }: Write) => status >= 200 && status < 300;
+  const failed = () => writes.filter((write) => !isAcknowledged(write));
   return {
     writes,
     acknowledged: (behind = 0) => writes.slice(behind).filter(isAcknowledged),
-    failed: () => writes.filter((write) => !isAcknowledged(write)),
-    stoodStill: () => stoodStill,
+    failed,
+    refused: () => failed().filter((write) => !isExcused(write)),
     async stop() {
       running = false;
       await all;
+      look();
       clearInterval(watch);
     },
   };
@@ -102,10 +119,12 @@ export async function goesOn(load: Load, more = 50, limitMs = 60_000): Promise<v
   await eventually(`${more} more writes are acknowledged`, () => load.acknowledged(behind).length >= more, limitMs);
 }
 
-/** Nothing was refused, unless the machine stood still: nobody can promise it then. */
+/** Nothing was refused, but what a standstill of the machine may have cost: nobody can promise that. */
 export function mustNotFail(t: Test, load: Load, of: string): void {
-  t.strictSame(load.stoodStill() ? [] : load.failed(), [], `none of ${load.writes.length} ${of}`);
-  if (load.stoodStill()) t.comment(`the machine stood still; ${load.failed().length} requests failed`);
+  const refused = load.refused();
+  t.strictSame(refused, [], `none of ${load.writes.length} ${of}`);
+  const excused = load.failed().length - refused.length;
+  if (excused > 0) t.comment(`the machine stood still; ${excused} requests failed around that`);
 }
 
 /** Once nothing is owed any more: holds what was acknowledged against the log, and the log against what arrived. */
