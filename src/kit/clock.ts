@@ -1,9 +1,9 @@
-/** Time as everything here sees it: whoever waits is given a clock, so that a test lets hours pass at once. */
+/** The clock port: every wait and deadline goes through it, so tests can use simulated time. */
 
 export interface Clock {
   /** Epoch milliseconds. It may step. */
   now(): number;
-  /** Milliseconds since an instant of no meaning. It never steps, so deadlines and durations are measured by it. */
+  /** Monotonic milliseconds from an arbitrary start, for deadlines and durations. */
   monotonic(): number;
   /** `args` are for `fn`: a wait that is armed per request needs no closure. */
   setTimeout<A extends unknown[]>(fn: (...args: A) => void, timeoutMs: number, ...args: A): unknown;
@@ -11,7 +11,7 @@ export interface Clock {
   clearTimeout(id: unknown): void;
 }
 
-/** Resolves after so long, or as soon as what `early` is given is called. */
+/** Resolves after `ms`, or as soon as the function that is passed to `early` is called. */
 export function sleep(clock: Clock, ms: number, early?: (wake: () => void) => void): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.setTimeout(resolve, ms);
@@ -22,7 +22,7 @@ export function sleep(clock: Clock, ms: number, early?: (wake: () => void) => vo
   });
 }
 
-/** Whether the work ended within so long; rejects when the work does before that. */
+/** True when the work ended within `ms`, false at the time-out; rejects when the work rejects before it. */
 export async function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   let timer: unknown;
   const late = new Promise<false>((resolve) => {
@@ -36,8 +36,8 @@ export async function withTimeout(clock: Clock, ms: number, work: Promise<unknow
 }
 
 /**
- * Begins the work each time so long after its last end, until what is returned is called. It keeps no process alive: whoever has
- * something to do has a socket or a file open.
+ * Repeats the work, first after `firstMs`, then `ms` after the end of each run, until the returned function is called. Its timer does not
+ * keep the process alive.
  */
 export function every(clock: Clock, ms: number, work: () => void | Promise<void>, firstMs = ms): () => void {
   let isStopped = false;
@@ -56,7 +56,7 @@ export function every(clock: Clock, ms: number, work: () => void | Promise<void>
   };
 }
 
-/** The same wait, which now keeps no process alive. */
+/** The same timer; it does not keep the process alive any more. */
 export function background(timer: unknown): unknown {
   (timer as { unref?(): void }).unref?.();
   return timer;

@@ -1,6 +1,6 @@
 /**
- * Calls of tests to a hub. Each caller has connections of its own: one that was kept from a hub that closed is a failure for whoever
- * comes next to the same port. Whatever fails says who asked for what.
+ * HTTP client of tests for a hub. Each caller has its own connection pool: a kept connection of a closed hub would fail the next request to
+ * the same port. An error names the request that failed.
  */
 import { Agent, request } from 'undici';
 

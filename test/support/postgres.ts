@@ -1,7 +1,7 @@
 /**
  * PostgreSQL servers of tests: made in a new directory, on a free port of this machine, with the safety that users have. One is shared by
- * the whole process, a schema for each test; whoever kills or changes a server, or needs standbys that follow it, has one of his own. They
- * run as an ordinary user, because the server refuses to be root. `postgresHere` is null where no server is installed.
+ * the whole process, with a schema for each test; a test that kills or reconfigures a server, or needs standbys, starts its own. They run as
+ * an ordinary user, because the server refuses to be root. `postgresHere` is null where no server is installed.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { appendFileSync, chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
