@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
-import { atLength } from '../support/share.ts';
+import { isAtLength } from '../support/share.ts';
 import { closeAtEnd, type Test, t } from '../support/tap.ts';
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
@@ -121,7 +121,7 @@ interface Look {
 const looks: readonly [Look, ...Look[]] = [
   { theme: 'light', width: 1440 },
   { theme: 'dark', width: 360 },
-  ...(atLength.skip === undefined
+  ...(isAtLength
     ? ([
         { theme: 'light', width: 360 },
         { theme: 'dark', width: 1440 },

@@ -4,6 +4,7 @@
  */
 import root, { type Test } from 'tap';
 import { figures } from './figures.ts';
+import { isAtLength } from './share.ts';
 
 export type { Test };
 
@@ -32,7 +33,7 @@ export async function runFile(name: string, load: () => Promise<unknown>): Promi
   await root.test(name, async (file) => {
     t = file;
     file.setTimeout(limitMs);
-    nameLeft(file);
+    if (isAtLength) nameLeft(file);
     await load();
   });
 }
