@@ -47,8 +47,24 @@ const recoveringRetryS = 1;
 /** Somebody has to mend what is wrong. */
 const quarantinedRetryS = 60;
 
+/** Deliveries of one partner in memory. */
+const windowBorne = 10_000;
+
+/** In place of the hub's own, for tests. */
+export interface Replaceable {
+  /** Milliseconds in which the head of a partner's answer must have come. */
+  readonly headMs?: number;
+  /** Deliveries in flight to all partners together. */
+  readonly inFlightMax?: number;
+  /** Deliveries of one partner in memory. */
+  readonly windowMax?: number;
+  readonly gauge?: PressureGauge;
+  /** Wraps each port that the hub calls: its store, and its clients of partners. */
+  readonly wrap?: <Port extends object>(port: Port) => Port;
+}
+
 /** What outlives a hub, or stands outside of it. */
-export interface Surroundings {
+export interface Surroundings extends Replaceable {
   readonly log: ReturnType<typeof createLog>;
   readonly clock: Clock;
   readonly random: () => number;
@@ -57,22 +73,10 @@ export interface Surroundings {
   readonly publicUrl: () => string;
   /** Asked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
-  /** In place of the client's own limit. */
-  readonly headMs?: number;
-  /** In place of what the process's descriptors and memory bear. */
-  readonly inFlightMax?: number;
-  readonly windowMax?: number;
-  /** In place of what the process feels. */
-  readonly gauge?: PressureGauge;
-  /** Put around what the hub calls: its store, and partners. */
-  readonly around?: <Port extends object>(port: Port) => Port;
   readonly cluster?: () => ClusterView;
   /** Other hubs on the store. */
   readonly peers?: Peers | null;
 }
-
-/** Deliveries of one partner in memory. */
-const windowOfPartner = 10_000;
 
 export interface Assembled {
   readonly app: FastifyInstance;
@@ -89,7 +93,7 @@ export interface Assembled {
 /** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
   const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
-  const { windowMax = windowOfPartner, around: put = (port) => port } = around;
+  const { windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     let storeState = store.health().state;
@@ -108,9 +112,9 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       ...(mayCall && { mayCall }),
       ...(headMs !== undefined && { headMs }),
     };
-    const client = put(partnerClient({ ...calls, keptMax: inFlightMax }));
+    const client = wrap(partnerClient({ ...calls, keptMax: inFlightMax }));
     closing.unshift(() => client.close());
-    const pageClient = put(partnerClient({ ...calls, ...pageLimits }));
+    const pageClient = wrap(partnerClient({ ...calls, ...pageLimits }));
     closing.unshift(() => pageClient.close());
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
@@ -121,7 +125,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
       reader: { read: readWhole },
     };
-    const created = createHub(put(store), ports, settings, version, around.peers ?? null);
+    const created = createHub(wrap(store), ports, settings, version, around.peers ?? null);
     closing.unshift(() => created.close());
 
     let ready = false;

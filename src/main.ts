@@ -14,7 +14,7 @@ import { openPostgresStore } from '../storage/postgres-store.ts';
 import { parsePostgresUrl } from '../storage/postgres-url.ts';
 import type { ClusterView } from './admin/cluster.ts';
 import { answerOf } from './admin/own-answer.ts';
-import { assemble, closeAll } from './assembly.ts';
+import { assemble, closeAll, type Replaceable, type Surroundings } from './assembly.ts';
 import { Front } from './cluster/front.ts';
 import { hopOf } from './cluster/hop.ts';
 import { HubNode } from './cluster/node.ts';
@@ -30,7 +30,7 @@ import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { shardOf } from './placing.ts';
-import { connectionsMax, type PressureGauge } from './pressure.ts';
+import { connectionsMax } from './pressure.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -48,19 +48,7 @@ export interface RunningHub extends ServingHub {
 }
 
 /** What a test may replace. */
-export interface Replaced {
-  readonly clock?: Clock;
-  readonly random?: () => number;
-  /** Milliseconds in which the head of a partner's answer must have come. */
-  readonly headMs?: number;
-  /** Deliveries in flight to all partners together. */
-  readonly inFlightMax?: number;
-  /** Deliveries of one partner in memory. */
-  readonly windowMax?: number;
-  /** In place of what the process feels. */
-  readonly gauge?: PressureGauge;
-  /** Put around what the hub calls: its store, and partners. */
-  readonly around?: <Port extends object>(port: Port) => Port;
+export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock' | 'random'>> {
   /** Takes the lines of the log. */
   readonly logTo?: Parameters<typeof createLog>[1];
   /** Hears how far the store has come. */
@@ -123,8 +111,8 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 
 /** One of several hubs on a database, or the only one there. */
 async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
-  const { clock = systemClock, random = Math.random, onPoint: _, ...limits } = replaced;
-  const log = logFor(config);
+  const { clock = systemClock, random = Math.random, onPoint: _, logTo, ...others } = replaced;
+  const log = logFor(config, logTo);
   const metrics = createMetrics(version);
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
@@ -154,7 +142,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     };
     const serve = async (tenure: Tenure) => {
       const peers = store.shards === 1 ? null : peersOf(peerParts);
-      const around = { log, clock, random, metrics, publicUrl, cluster: view, peers, ...limits };
+      const around = { log, clock, random, metrics, publicUrl, cluster: view, peers, ...others };
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
       const hub = await assemble(tenure.store, config, { ...around, mayCall });
       try {

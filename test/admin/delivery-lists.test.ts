@@ -70,7 +70,7 @@ t.test('a dead letter that is written while its list is read is in the list', as
   const [mayWrite, write] = gate();
   const [isWritten, written] = gate();
   /** The list is read before the row is written, and is answered afterwards. */
-  const around = <Port extends object>(port: Port): Port => {
+  const wrap = <Port extends object>(port: Port): Port => {
     if (!('settle' in port)) return port;
     const store = port as unknown as Store;
     const instead: Partial<Store> = {
@@ -92,7 +92,7 @@ t.test('a dead letter that is written while its list is read is in the list', as
       get: (_, name) => instead[name as keyof Store] ?? bound(store[name as keyof Store]),
     });
   };
-  const hub = await hubFor(t, {}, { around });
+  const hub = await hubFor(t, {}, { wrap });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 400, text: '{}' }) });
   isHeld = true;
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));

@@ -49,11 +49,11 @@ export async function hubFor(
   const underWay = new UnderWay();
   const lines: string[] = [];
   const logTo = { write: (line: string) => void (lines.push(line) > linesMax && lines.shift()) };
-  const { around, clock } = underWay;
+  const { wrap, clock } = underWay;
   t.teardown(() => {
     if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
   });
-  const running = await startHub(config, { headMs: limitMs, gauge: calmGauge, around, clock, logTo, ...replaced });
+  const running = await startHub(config, { headMs: limitMs, gauge: calmGauge, wrap, clock, logTo, ...replaced });
   const hub: TestHub = {
     ...running,
     partners: [],

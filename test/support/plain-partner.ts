@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Caller, type HubAddress, type Said, Unanswered } from './caller.ts';
-import { within } from './within.ts';
+import { Changes, within } from './within.ts';
 
 export interface Received {
   readonly method: string;
@@ -108,20 +108,16 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
   let hubUrl = '';
   let caller = new Caller();
   let holding = 0;
-  let waiting: (() => void)[] = [];
-  const count = (by: 0 | -1) => {
-    holding += by;
-    const told = waiting;
-    waiting = [];
-    for (const tell of told) tell();
-  };
+  const changes = new Changes();
   const server = createServer((request, response) => {
     let isHeld = true;
     const release = () => {
-      if (isHeld) count(-1);
+      if (!isHeld) return;
       isHeld = false;
+      holding -= 1;
+      changes.tell();
     };
-    // Whoever asked may have gone.
+    // The hub may have closed the connection before.
     response.once('close', release);
     const answered = serve(request).finally(release);
     answered.then(
@@ -151,7 +147,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     };
     if (path === '/ocpi/versions' || path === '/ocpi/2.2.1') {
       asked.push(call);
-      count(0);
+      changes.tell();
       const told = await options.discovery?.(call);
       if (told) return told;
     }
@@ -163,7 +159,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
       return { body: { version: '2.2.1', endpoints } };
     }
     received.push(call);
-    count(0);
+    changes.tell();
     return answer(call);
   }
 
@@ -220,7 +216,7 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     async gotCalls(calls) {
       while (received.length < calls) await soon(partner, `${calls} calls`);
     },
-    changed: () => new Promise((resolve) => waiting.push(resolve)),
+    changed: () => changes.next(),
     async close() {
       caller.close();
       await closed(server);

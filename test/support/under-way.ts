@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
-import { within } from './within.ts';
+import { Changes, within } from './within.ts';
 
 /** A partner of a test: what it holds is not the hub's to end. */
 export interface Holder {
@@ -22,12 +22,12 @@ const standstillMs = 30_000;
 const limitMs = 150_000;
 
 export class UnderWay {
-  readonly #names = new Map<object, string>();
+  readonly #names = new Map<unknown, string>();
+  readonly #changes = new Changes();
   #begun = 0;
-  #waiting: (() => void)[] = [];
 
   /** Counts what is called of a port until it has ended. */
-  readonly around = <P extends object>(port: P): P =>
+  readonly wrap = <P extends object>(port: P): P =>
     new Proxy(port, {
       get: (target, name) => {
         const member: unknown = Reflect.get(target, name, target);
@@ -40,7 +40,7 @@ export class UnderWay {
   readonly clock: Clock = {
     ...systemClock,
     setTimeout: (fn, timeoutMs, ...args) => {
-      const timer = setTimeout(() => {
+      const timer = systemClock.setTimeout(() => {
         this.#end(timer);
         fn(...args);
       }, timeoutMs);
@@ -48,8 +48,8 @@ export class UnderWay {
       return timer;
     },
     clearTimeout: (timer) => {
-      clearTimeout(timer as NodeJS.Timeout | undefined);
-      if (timer) this.#end(timer);
+      systemClock.clearTimeout(timer);
+      this.#end(timer);
     },
   };
 
@@ -63,7 +63,7 @@ export class UnderWay {
       const begun = this.#begun;
       for (let n = 0; n < turns && isStill(); n++) await new Promise((resolve) => setImmediate(resolve));
       if (isStill() && begun === this.#begun) return;
-      const changed = [this.#changed(), ...holders.map((holder) => holder.changed())];
+      const changed = [this.#changes.next(), ...holders.map((holder) => holder.changed())];
       if (!isStill()) await within(Math.min(standstillMs, end - performance.now()), Promise.race(changed), late);
     }
   }
@@ -71,7 +71,7 @@ export class UnderWay {
   #counted(name: string, result: unknown): unknown {
     if (result instanceof Promise) return this.#until(name, result);
     if (!isIterable(result)) return result;
-    return { [Symbol.asyncIterator]: () => this.around(result[Symbol.asyncIterator]()) };
+    return { [Symbol.asyncIterator]: () => this.wrap(result[Symbol.asyncIterator]()) };
   }
 
   #until<T>(name: string, result: Promise<T>): Promise<T> {
@@ -79,22 +79,14 @@ export class UnderWay {
     return result.finally(() => this.#end(result));
   }
 
-  #begin(what: object, name: string): void {
+  #begin(what: unknown, name: string): void {
     this.#names.set(what, name);
     this.#begun++;
-    this.#tell();
+    this.#changes.tell();
   }
 
-  #end(what: object): void {
-    if (this.#names.delete(what)) this.#tell();
-  }
-
-  #tell(): void {
-    for (const tell of this.#waiting.splice(0)) tell();
-  }
-
-  #changed(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
+  #end(what: unknown): void {
+    if (this.#names.delete(what)) this.#changes.tell();
   }
 }
 

@@ -1,6 +1,19 @@
 /** Waits that end: when what they wait for can come no more, and at a limit, so that a broken test says what it waited for. */
 
-/** Whoever waits now, to be told that it is in vain. */
+/** Something changes now and then: who waits for the next change is told. */
+export class Changes {
+  #waiting: (() => void)[] = [];
+
+  tell(): void {
+    for (const told of this.#waiting.splice(0)) told();
+  }
+
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+}
+
+/** Those that wait now, to be told that it is in vain. */
 const waiting = new Set<(why: Error) => void>();
 
 /** Ends all waits of this process: what they wait for has gone. */
