@@ -5,7 +5,7 @@
  * A1  The child goes when its parent does: a store that a dead parent's child still holds would be in use.
  */
 import { fork } from 'node:child_process';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import { StoreUnavailable } from './contract.ts';
 import type { Look } from './look.ts';
 
@@ -27,11 +27,10 @@ const SAID_LENGTH_MAX = 400;
 export async function lookApart(
   store: string,
   progress: (records: number) => void = () => {},
-  entry = join(import.meta.dirname, `look-child${extname(import.meta.filename)}`),
+  entry = join(import.meta.dirname, 'look-child.js'),
 ): Promise<Look> {
-  // Whatever else the parent runs with (a program on its command line, a profiler) is its own.
-  const execArgv = process.execArgv.filter((flag) => flag.startsWith('--import='));
-  const child = fork(entry, [store], { execArgv, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  // What the parent runs with (a program on its command line, a profiler) is its own.
+  const child = fork(entry, [store], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   let [said, told]: [string, Told | null] = ['', null];
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-100 * SAID_LENGTH_MAX);

@@ -4,15 +4,12 @@
  * C1  Nothing from another host, nothing inline: a page that holds an admin token runs no script but its own.
  * C2  Every path below is the page itself, so that an address that was shared opens where it was copied.
  */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
 
-/** Beside the compiled file; from the sources, where the build put it. */
-const built = [join(import.meta.dirname, 'page'), join(import.meta.dirname, '../../dist/src/console/page')].find(
-  (directory) => existsSync(join(directory, 'main.js')),
-);
+/** The build puts it beside the compiled file. */
+const built = join(import.meta.dirname, 'page');
 
 const headers = {
   'cache-control': 'no-cache',
@@ -37,12 +34,6 @@ export function consolePage(): FastifyPluginAsync {
   return async (app) => {
     app.addHook('onSend', async (_request, reply) => void reply.headers(headers));
     app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect('/console/', 308));
-    if (built === undefined) {
-      app.get('/*', async (_request, reply) =>
-        reply.code(503).type('text/plain; charset=utf-8').send('The console was not built. Run: npm run build\n'),
-      );
-      return;
-    }
     await app.register(fastifyStatic, { root: built, cacheControl: false });
     app.setNotFoundHandler(async ({ method, url }, reply) => {
       const isPage = ['GET', 'HEAD'].includes(method) && !/\.\w+$/.test(url.split('?', 1)[0] ?? '');

@@ -31,14 +31,13 @@ interface Told {
   readonly error?: string;
 }
 
-const child = fileURLToPath(new URL('./child.ts', import.meta.url));
+const child = fileURLToPath(new URL('./child.js', import.meta.url));
 
 /** Starts a part of `child.ts`; resolves when it can be asked. */
 export async function startPart<Ready>(part: string, place: Place, options: object = {}): Promise<BenchProcess<Ready>> {
-  const node = [process.execPath, '--import=@tapjs/typescript/import', child, part, JSON.stringify(options)];
+  const node = [process.execPath, child, part, JSON.stringify(options)];
   const [program = '', ...args] = [...pinnedTo(place), ...node];
   const started = spawn(program, args, {
-    env: { ...process.env, TS_NODE_TRANSPILE_ONLY: '1' },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();

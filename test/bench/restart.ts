@@ -17,7 +17,7 @@ const sizes = { objects: 100_000, pushes: 10, commands: 10_000 };
 const shortSizes = { objects: 10_000, pushes: 10, commands: 1_000 };
 const turns = 5;
 
-const scanner = fileURLToPath(new URL('./raw-scan/child.ts', import.meta.url));
+const scanner = fileURLToPath(new URL('./raw-scan/child.js', import.meta.url));
 
 interface Scan {
   readonly seconds: number;
@@ -27,7 +27,7 @@ interface Scan {
 }
 
 async function scan(directory: string): Promise<Scan> {
-  const args = ['--import=@tapjs/typescript/import', scanner, directory];
+  const args = [scanner, directory];
   const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 1 << 20 });
   return JSON.parse(stdout) as Scan;
 }

@@ -29,7 +29,7 @@ export async function runTests(entries: readonly string[], progress: (line: stri
     writeFileSync(path, '');
     const env = { TEST_SHARE: '1', ...process.env, TEST_FIGURES: path };
     const tap = join('node_modules', '.bin', 'tap');
-    const files = entries.map((name) => `test/${name}.test.ts`);
+    const files = entries.map((name) => `dist/test/${name}.test.js`);
     const running = spawn(tap, ['--reporter=tap', '--timeout=0', ...files], {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { startChildHub } from '../support/child-hub.ts';
-import { asUsers } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
@@ -30,9 +29,7 @@ t.test('the walk of the README ends with the story of a session that reached its
   const env = { PATH: process.env.PATH, HUB_URL: hub.url };
 
   const onboarding = typed('Onboarding a partner');
-  const shell = (text: string) => [...asUsers, 'sh', '-c', text] as const;
-  const [program = '', ...walking] = shell(`${commands(onboarding)}wait`);
-  const walk = spawn(program, walking, { cwd: directory, env, detached: true });
+  const walk = spawn('sh', ['-c', `${commands(onboarding)}wait`], { cwd: directory, env, detached: true });
   const walkOver = once(walk, 'close');
   t.teardown(() => walk.exitCode ?? process.kill(-(walk.pid ?? 0), 'SIGKILL'));
   let said = '';
@@ -46,8 +43,7 @@ t.test('the walk of the README ends with the story of a session that reached its
 
   const name = /^alias .*\n/m.exec(onboarding)?.[0] ?? '';
   const afterwards = commands(name + typed('When something went wrong'));
-  const [, ...looking] = shell(afterwards);
-  const { status, stdout, stderr } = spawnSync(program, looking, { cwd: directory, env, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', afterwards], { cwd: directory, env, encoding: 'utf8' });
   t.equal(status, 0, stderr);
   t.match(stdout, /^NL-EMS +CONNECTED/m, 'parties');
   t.match(stdout, /NL-TNM\/SES-\S+: \d+ steps?, oldest first/, 'trace');
@@ -64,16 +60,8 @@ t.test('the campaign takes the line of the README, and names its parts when ther
   t.match(options, '--only');
   const report = join(directoryFor(t), 'report.md');
   const campaign = (words: string) => {
-    const script = [
-      '--import=@tapjs/typescript/import',
-      'test/campaign/campaign.ts',
-      ...words.split(' '),
-      '--report',
-      report,
-    ];
-    const env = { PATH: process.env.PATH, TS_NODE_TRANSPILE_ONLY: '1' };
-    const [program = '', ...args] = [...asUsers, process.execPath, ...script];
-    return spawnSync(program, args, { env, encoding: 'utf8' });
+    const args = ['dist/test/campaign/campaign.js', ...words.split(' '), '--report', report];
+    return spawnSync(process.execPath, args, { env: { PATH: process.env.PATH }, encoding: 'utf8' });
   };
   const none = campaign(options.replace(/--kills \d+/, '--kills 0'));
   t.equal(none.status, 0, none.stderr);

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { asUsers, command } from '../support/command.ts';
+import { command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -19,7 +19,7 @@ interface Served {
 }
 
 function serve(t: Test, env: Record<string, string>, before: readonly string[] = []): Served {
-  const [program, ...args] = [...asUsers, ...before, process.execPath, command, 'serve'];
+  const [program, ...args] = [...before, process.execPath, command, 'serve'];
   const child = spawn(program ?? '', args, { env: { PATH: process.env.PATH, HUB_PORT: '0', ...env } });
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));

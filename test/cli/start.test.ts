@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { builtHub } from '../support/child-hub.ts';
-import { asUsers, runCommand } from '../support/command.ts';
+import { runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
@@ -22,7 +22,7 @@ interface Run {
 
 /** In a process group of its own, which ends with the test. */
 function run(t: Test, words: readonly string[], env: Record<string, string> = {}): Run {
-  const [program = '', ...args] = [...asUsers, ...words];
+  const [program = '', ...args] = words;
   const directory = directoryFor(t);
   const dataDir = join(directory, 'data');
   const own = { HOME: directory, npm_config_update_notifier: 'false', TERM: 'dumb', HUB_PORT: '0' };

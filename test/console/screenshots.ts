@@ -1,6 +1,6 @@
 /**
  * Takes the pictures of every page for the documents: light and dark on a desk, and on a phone.
- * `node --import=@tapjs/typescript/import test/console/screenshots.ts [directory]`
+ * `node dist/test/console/screenshots.js [directory]`
  */
 import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';

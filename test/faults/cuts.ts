@@ -15,7 +15,7 @@ import { type Random, seeded } from './random.ts';
 import { readTrace, type Step, traced, whyNotTraced } from './trace.ts';
 import { bodyOf, receiver } from './written.ts';
 
-const child = join(import.meta.dirname, 'child.ts');
+const child = join(import.meta.dirname, 'child.js');
 
 interface Run {
   readonly commits: number;
@@ -107,7 +107,7 @@ function momentsOf(random: Random, steps: readonly Step[], disk: Disk, wanted: n
 
 /** Lets a child work; gives what it asked of the system when a trace is wanted. */
 export async function work(child: readonly string[], trace: string | null): Promise<Step[]> {
-  const run = [process.execPath, ...process.execArgv, ...child];
+  const run = [process.execPath, ...child];
   const [program = '', ...args] = trace === null ? run : traced(trace, run);
   const working = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   working.stdout.resume();

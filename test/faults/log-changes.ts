@@ -16,7 +16,7 @@ import { nothing, type Outcome, type Part, plus } from './part.ts';
 import { type Random, seeded } from './random.ts';
 import { type Step, whyNotTraced } from './trace.ts';
 
-const child = join(import.meta.dirname, 'heavy-settles', 'child.ts');
+const child = join(import.meta.dirname, 'heavy-settles', 'child.js');
 
 const characters = 200;
 /** A round writes half a megabyte: the engine changes its log twice. */

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { nothing, type Part, plus } from './part.ts';
 import { seeded } from './random.ts';
-import type { Reading } from './reader.ts';
+import type { Reading } from './reader.js';
 import { filled } from './rot.ts';
 import { spoiler } from './spoil.ts';
 
@@ -96,7 +96,7 @@ function readers() {
   let child: ChildProcess | null = null;
   return {
     read(directory: string, names: readonly string[]): Promise<Reading | string> {
-      child ??= fork(join(import.meta.dirname, 'reader.ts'), { execArgv: process.execArgv });
+      child ??= fork(join(import.meta.dirname, 'reader.js'), { execArgv: [] });
       const present = child;
       present.removeAllListeners();
       const read = new Promise<Reading | string>((resolve) => {

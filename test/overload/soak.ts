@@ -3,7 +3,7 @@
  * without results, inspectors that come and leave, pulls, re-drives. After each day the hub rests; what it holds at two such rests
  * must be the same. Run alone it goes on for as many days as it is told:
  *
- *     node --import=@tapjs/typescript/import test/overload/soak.ts --cycles 200
+ *     node dist/test/overload/soak.js --cycles 200
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ import {
   type Received,
   type Reply,
 } from '../support/plain-partner.ts';
-import type { Held } from './child.ts';
+import type { Held } from './child.js';
 
 export interface SoakOptions {
   /** Days before the first rest that counts: caches and pools fill once. */
@@ -87,8 +87,8 @@ const settings = {
 
 export async function soak({ warmUp, cycles }: SoakOptions, progress: (cycle: number) => void): Promise<SoakReport> {
   const dataDir = mkdtempSync(join(tmpdir(), 'ocpi-hub-soak-'));
-  const child = fork(fileURLToPath(new URL('./child.ts', import.meta.url)), {
-    execArgv: ['--expose-gc', '--import=@tapjs/typescript/import'],
+  const child = fork(fileURLToPath(new URL('./child.js', import.meta.url)), {
+    execArgv: ['--expose-gc'],
     env: { ...process.env, ...settings, HUB_DATA_DIR: dataDir },
   });
   const [hub] = (await once(child, 'message')) as [Hub];

@@ -8,7 +8,7 @@ import { growthPercent } from '../../src/pressure.ts';
 import { t } from '../support/tap.ts';
 
 const mebibyte = 1024 * 1024;
-const child = fileURLToPath(new URL('./sweeps-child.ts', import.meta.url));
+const child = fileURLToPath(new URL('./sweeps-child.js', import.meta.url));
 
 interface Told {
   /** What `growthPercent` says of what the sweep left. */
@@ -17,7 +17,7 @@ interface Told {
 
 /** What the child says, and by what V8 multiplies what its last sweep left; null when this V8 does not tell. */
 async function swept(...nodeFlags: readonly string[]): Promise<{ told: Told; factor: number | null }> {
-  const run = [...process.execArgv, '--expose-gc', '--trace-gc-verbose', ...nodeFlags, child];
+  const run = ['--expose-gc', '--trace-gc-verbose', ...nodeFlags, child];
   const { stdout } = await promisify(execFile)(process.execPath, run, { encoding: 'utf8', maxBuffer: 64 * mebibyte });
   const limits = [...stdout.matchAll(/\[HeapController\] Limit: .* \((\d+\.\d)\)/g)];
   const told = JSON.parse(/^told (.*)$/m.exec(stdout)?.[1] ?? 'null') as Told;

@@ -2,7 +2,7 @@
  * What the product is made of besides its own code, from the lock file: every package that runs in production or is bundled into
  * the console's page, with version and licence. `docs/LICENSES.md` is written by it:
  *
- *     node --import=@tapjs/typescript/import test/security/licences.ts
+ *     node dist/test/security/licences.js
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

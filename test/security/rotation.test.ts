@@ -19,7 +19,7 @@ import { admin, type PlainPartner, plainPartner } from '../support/plain-partner
 import { partOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
+const command = fileURLToPath(new URL('../../bin/ocpi-hub.js', import.meta.url));
 const key = (name: string | number) => `key-of-the-rotation-test-${name}`;
 const partnersCount = 12;
 const kills = Math.max(2, partOf(12));

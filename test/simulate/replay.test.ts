@@ -64,9 +64,8 @@ t.test('a failure is told again in fewer steps, and just so a second time', asyn
 });
 
 t.test('npm run simulate runs seeds, counts what was met and says how it went', async (t) => {
-  const options = ['--import=@tapjs/typescript/import', 'test/simulate/simulate.ts', '--seed', '7', '--runs', '3'];
-  const env = { ...process.env, TS_NODE_TRANSPILE_ONLY: 'true' };
-  const { stdout } = await promisify(execFile)(process.execPath, options, { encoding: 'utf8', env });
+  const options = ['dist/test/simulate/simulate.js', '--seed', '7', '--runs', '3'];
+  const { stdout } = await promisify(execFile)(process.execPath, options, { encoding: 'utf8' });
   t.match(stdout, /^3 of 3 seeds, 0 failed/m);
   t.match(stdout, /^ +\d+ {2}a lane was held while another moved$/m);
   t.match(stdout, /^3 seeds, 0 failed, \d+ hours simulated/m);

@@ -167,7 +167,7 @@ const ROLES: Record<string, () => Promise<void>> = {
 
 // A shell's `ulimit` reaches the process that it starts, not this one: so this one starts itself again.
 if (role === 'limited') {
-  const again = [...process.execArgv, process.argv[1] ?? '', 'stubborn', directory, count];
+  const again = [process.argv[1] ?? '', 'stubborn', directory, count];
   const line = `ulimit -f 5120; exec "$0" "$@"`;
   const { status, stdout, stderr } = spawnSync('bash', ['-c', line, process.execPath, ...again], { encoding: 'utf8' });
   process.stdout.write(stdout);

@@ -16,12 +16,12 @@ import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, collect, event, row } from './support.ts';
 
-const CHILD = join(import.meta.dirname, 'child.ts');
+const CHILD = join(import.meta.dirname, 'child.js');
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
 
 function start(role: string, directory: string): { child: ChildProcess; lines: AsyncIterable<string> } {
   const stdio = ['pipe', 'pipe', 'inherit'] as const;
-  const child = spawn(process.execPath, [...process.execArgv, CHILD, role, directory], { stdio: [...stdio] });
+  const child = spawn(process.execPath, [CHILD, role, directory], { stdio: [...stdio] });
   if (child.stdout === null) throw new Error('no output');
   return { child, lines: createInterface({ input: child.stdout }) };
 }
@@ -139,7 +139,7 @@ t.test('[S1] an acknowledgement comes after a completed sync of the log', async 
   const directory = directoryFor(t);
   const trace = join(directory, 'trace');
   const watched = ['-f', '-q', '-e', 'trace=write,fdatasync,fsync', '-s', '20', '-o', trace];
-  const run = [process.execPath, ...process.execArgv, CHILD, 'sequence', join(directory, 'store'), '20'];
+  const run = [process.execPath, CHILD, 'sequence', join(directory, 'store'), '20'];
   const { error, status } = spawnSync('strace', [...watched, ...run], { encoding: 'utf8' });
   if (error !== undefined || status !== 0) return void t.plan(0, 'strace is not to be had here');
   const lines = readFileSync(trace, 'latin1').split('\n');
@@ -162,7 +162,7 @@ t.test('[S6] a store that says that its end was clean has every settle on the di
   const root = directoryFor(t);
   const [directory, trace, empty] = [join(root, 'store'), join(root, 'trace'), join(root, 'empty')];
   for (const made of [directory, empty]) mkdirSync(made);
-  const [program = '', ...args] = traced(trace, [process.execPath, ...process.execArgv, CHILD, 'close', directory]);
+  const [program = '', ...args] = traced(trace, [process.execPath, CHILD, 'close', directory]);
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   child.stdout.resume();
   t.strictSame(await once(child, 'close'), [0, null]);

@@ -9,7 +9,7 @@ import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
 import { append, event, row, smallDisk, until } from './support.ts';
 
-const CHILD = join(import.meta.dirname, 'child.ts');
+const CHILD = join(import.meta.dirname, 'child.js');
 const MIB = 1 << 20;
 const NO_MOUNT = 'mounting a small file system is not allowed here';
 
@@ -133,7 +133,7 @@ t.test('[S5] writes that fail again and again (a limit on the size of files): ea
     return void t.plan(0, 'no shell that limits the size of files');
   }
   const directory = directoryFor(t);
-  const args = [...process.execArgv, CHILD, 'limited', join(directory, 'store'), '700'];
+  const args = [CHILD, 'limited', join(directory, 'store'), '700'];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   const told = JSON.parse(stdout || 'null') as {
     failures: number;

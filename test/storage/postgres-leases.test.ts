@@ -8,13 +8,13 @@ import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '..
 import { type Test, t } from '../support/tap.ts';
 import { event, patient, until } from './support.ts';
 
-const CHILD = join(import.meta.dirname, 'postgres-node', 'child.ts');
+const CHILD = join(import.meta.dirname, 'postgres-node', 'child.js');
 const ttlMs = 1500;
 const shards = Array.from({ length: 256 }, (_, shard) => shard);
 
 /** A node in a process of its own, with all that it said. */
 async function startNode(t: Test, url: string, name: string, ttl = ttlMs) {
-  const words = [...process.execArgv, CHILD, url, name, `${ttl}`];
+  const words = [CHILD, url, name, `${ttl}`];
   const child = spawn(process.execPath, words, { stdio: ['pipe', 'pipe', 'inherit'] });
   const said: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => said.push(line));

@@ -13,12 +13,12 @@ import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, event, row, smallDisk, trim, trimAll } from './support.ts';
 
-const CHILD = join(import.meta.dirname, 'child.ts');
+const CHILD = join(import.meta.dirname, 'child.js');
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
 
 /** All that a child said before it ended itself at a point. */
 async function killedAt(role: string, directory: string, point: string): Promise<string[]> {
-  const words = [...process.execArgv, CHILD, role, directory, point];
+  const words = [CHILD, role, directory, point];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   const gone = new Promise<NodeJS.Signals | null>((resolve) => child.once('close', (_code, signal) => resolve(signal)));
   const said: string[] = [];

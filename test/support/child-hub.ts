@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { asUsers, command } from './command.ts';
+import { command } from './command.ts';
 import { endWaits } from './within.ts';
 
 export interface ChildHub {
@@ -65,7 +65,7 @@ export async function startChildHub(options: ChildHubOptions): Promise<ChildHub>
 /** For whoever kills a hub before it listens. */
 export function spawnChildHub(options: ChildHubOptions): Starting {
   const { dataDir, port, env = {}, run = builtHub, onOutput = () => {} } = options;
-  const [program = '', ...args] = env.NODE_OPTIONS === undefined ? [...asUsers, ...run] : run;
+  const [program = '', ...args] = run;
   const child = spawn(program, args, {
     env: { PATH: process.env.PATH, HUB_PORT: String(port), HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'warn', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -11,13 +11,7 @@ export interface Ended {
   readonly err: string;
 }
 
-export const command = fileURLToPath(new URL('../../dist/bin/ocpi-hub.js', import.meta.url));
-
-/**
- * Before a command: it starts as it does for users. The test runner has every process load modules of its own first, which takes twice
- * as long as the command.
- */
-export const asUsers: readonly string[] = ['env', '-u', 'NODE_OPTIONS'];
+export const command = fileURLToPath(new URL('../../bin/ocpi-hub.js', import.meta.url));
 
 /** Ctrl-C comes once it has written `interruptAt`. */
 export async function runCommand(
@@ -25,8 +19,7 @@ export async function runCommand(
   env: Readonly<Record<string, string>> = {},
   interruptAt?: RegExp,
 ): Promise<Ended> {
-  const [program = '', ...args] = [...asUsers, process.execPath, command, ...words];
-  const child = spawn(program, args, { env: { PATH: process.env.PATH, ...env } });
+  const child = spawn(process.execPath, [command, ...words], { env: { PATH: process.env.PATH, ...env } });
   let [out, err, isInterrupted] = ['', '', false];
   const look = () => {
     if (isInterrupted || !interruptAt?.test(out + err)) return;

@@ -4,7 +4,7 @@ import { closeShared, runFile } from './tap.ts';
 
 const tests = new URL('../', import.meta.url);
 
-/** `names`: folders of `test/`, or files in them without `.test.ts`, where `*` is any part of a name; `!` before one leaves it out. */
+/** `names`: folders of `test/`, or files in them without `.test.js`, where `*` is any part of a name; `!` before one leaves it out. */
 export async function runFolders(...names: string[]): Promise<void> {
   const isLeftOut = (name: string) => name.startsWith('!');
   const leftOut = new Set(names.filter(isLeftOut).flatMap((name) => filesOf(name.slice(1))));
@@ -17,7 +17,7 @@ function filesOf(name: string): string[] {
   const [folder = '', pattern = '*'] = name.split('/');
   const [first = '', last] = pattern.split('*');
   const isMeant = (file: string) =>
-    last === undefined ? file === `${first}.test.ts` : file.startsWith(first) && file.endsWith(`${last}.test.ts`);
+    last === undefined ? file === `${first}.test.js` : file.startsWith(first) && file.endsWith(`${last}.test.js`);
   const found = readdirSync(new URL(`${folder}/`, tests))
     .sort()
     .filter(isMeant);

@@ -2,11 +2,16 @@
  * The test in which a file of tests stands: the process's own when the file is run alone, one named after it where an entry runs a whole
  * folder in one process. Hooks and teardowns of a file thus end with it.
  */
+import processOnSpawn from 'process-on-spawn';
 import root, { type Test } from 'tap';
 import { figures } from './figures.ts';
 import { isAtLength } from './share.ts';
 
 export type { Test };
+
+// The runner has every process that a test starts load modules of its own, which takes longer than the hub: what is started starts as it
+// does for its users.
+processOnSpawn.removeAllListeners();
 
 /** A live binding: files read it while they are loaded, and one is loaded at a time. */
 export let t: Test = root;
