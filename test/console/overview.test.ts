@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
+import { giveUp, hastyClock } from '../support/given-up.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
@@ -44,21 +45,6 @@ async function addMany(hub: RunningHub, many: number): Promise<void> {
 
 const setCircuit = (hub: RunningHub, id: string, state: string) =>
   admin(hub, 'POST', `/parties/${id}/circuits/async`, { state });
-
-/** An actor that throws each time it comes back. */
-async function giveUp(hub: RunningHub, id: string): Promise<void> {
-  const { supervisor } = hub.created.core;
-  const poison = {
-    type: 'sync.failed',
-    get at(): number {
-      throw new Error('poisoned on purpose');
-    },
-  };
-  await eventually('it was given up', () => {
-    if (supervisor.view(id)?.status === 'active') supervisor.send(id, poison);
-    return supervisor.view(id)?.status === 'quarantined';
-  });
-}
 
 const live = (page: Page) => page.locator('.badge', { hasText: /live$/ });
 
@@ -207,7 +193,7 @@ browserTest('partners are found, narrowed and sorted, and the address says how',
 });
 
 browserTest('what needs attention comes by itself and leads to where it is mended', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, { clock: hastyClock });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
   const page = await consoleFor(t, browser, hub, { token: viewerToken });
   const attention = page.getByRole('region', { name: 'Needs attention' });

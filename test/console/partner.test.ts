@@ -7,9 +7,10 @@ import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../../src/sandbox/emsp.ts';
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
+import { giveUp, hastyClock } from '../support/given-up.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import type { Test } from '../support/tap.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
@@ -198,7 +199,7 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await page.getByLabel('Module', { exact: true }).fill('cdrs');
   await page.getByLabel('URL').fill('https://elsewhere.example/cdrs');
   await press('Save');
-  await page.getByText('set here').waitFor();
+  await page.locator('.badge', { hasText: 'set here' }).waitFor();
   const set = (await partyOf(hub, 'NL-EMS')).endpoints.find(({ source }) => source === 'operator');
   t.match(set, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' });
 });
@@ -250,7 +251,7 @@ browserTest('a viewer sees all of it and no button that changes anything', async
 });
 
 browserTest('a partner that does not exist is said to, and a given up actor as well', async (t, browser) => {
-  const hub = await hubFor(t);
+  const hub = await hubFor(t, {}, { clock: hastyClock });
   const page = await consoleFor(t, browser, hub, {
     ...{ token: hub.adminToken, path: '/partners/NL-XXX' },
     mayComplain: /404/,
@@ -259,17 +260,7 @@ browserTest('a partner that does not exist is said to, and a given up actor as w
   await emspFor(t, hub);
   await page.goto(`${hub.url}/console/partners/NL-EMS`);
   await lit(page, 'connection.connected').waitFor();
-  const { supervisor } = hub.created.core;
-  const poison = {
-    type: 'sync.failed',
-    get at(): number {
-      throw new Error('poisoned on purpose');
-    },
-  };
-  await eventually('it was given up', () => {
-    if (supervisor.view('partner:NL-EMS')?.status === 'active') supervisor.send('partner:NL-EMS', poison);
-    return supervisor.view('partner:NL-EMS')?.status === 'quarantined';
-  });
+  await giveUp(hub, 'partner:NL-EMS');
   t.match(await page.getByRole('alert').textContent(), /was given up: .*poisoned on purpose/s);
 });
 

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
+import { hastyClock, poison } from '../support/given-up.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -242,16 +243,10 @@ t.test('a delivery that may go and does not end is overdue after a minute', asyn
 });
 
 t.test('an actor that throws is counted, given up after a while, and what is sent to it then is lost', async (t) => {
-  const hub = await hubFor(t);
+  const hub = await hubFor(t, {}, { clock: hastyClock });
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const { supervisor } = hub.created.core;
   const kind = 'partner';
-  const poison = {
-    type: 'sync.failed',
-    get at(): number {
-      throw new Error('poisoned on purpose');
-    },
-  };
   for (let restarts = 1; restarts <= 5; restarts++) {
     supervisor.send('partner:NL-CPO', poison);
     t.equal(await measured(hub, 'actor_restarts_total', { kind }), restarts);
