@@ -14,6 +14,8 @@ const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/
 const args = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   ...['--disable-component-update', '--disable-sync', '--in-process-gpu'],
+  // Pages live for a second or two: compilers that make long-lived ones faster cost more than they give.
+  '--js-flags=--no-turbofan,--no-maglev',
 ];
 /** Only there so that a broken test ends. */
 const limitMs = 120_000;
@@ -152,9 +154,14 @@ interface AxeResults {
   readonly violations: readonly { id: string; impact: string; help: string; nodes: readonly { html: string }[] }[];
 }
 
+/** In the page: of the rules of axe those whose findings are serious or critical; another finding would be left out anyway. */
+const gravest = `axe.configure({
+  rules: axe._audit.rules.map(({ id, impact, enabled }) => ({ id, enabled: enabled && impact !== 'minor' && impact !== 'moderate' })),
+})`;
+
 /** What axe finds that is serious or critical, one line each. */
 export async function barriers(page: Page, within = 'html'): Promise<string[]> {
-  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source);
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(`${axe.source};${gravest}`);
   const { violations } = (await page.evaluate(
     `axe.run(${JSON.stringify(within)}, { resultTypes: ['violations'] })`,
   )) as AxeResults;

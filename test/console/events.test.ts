@@ -143,11 +143,11 @@ browserTest('when the log grows faster than a page can show, it says so and show
 browserTest('what lies further back is searched for on demand', async (t, browser) => {
   const hub = await hubFor(t);
   const flow = await traffic(t, hub);
-  await tariffs(flow, numbered('A', 130));
+  await tariffs(flow, numbered('A', 105));
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
   await areTold(page, 100, 'A');
   await page.getByRole('button', { name: 'Search further back' }).click();
-  await areTold(page, 130, 'A');
+  await areTold(page, 105, 'A');
   await page.getByRole('button', { name: 'Search further back' }).waitFor({ state: 'detached' });
 });
 

@@ -14,6 +14,8 @@ export interface Traffic {
   readonly answers: Map<string, Reply>;
   /** A session that is pushed and, unless it is refused for good, has arrived when this resolves. */
   push(id: string, fields?: object): Promise<void>;
+  /** Many at once. */
+  pushAll(ids: readonly string[]): Promise<void>;
 }
 
 interface HubAddress {
@@ -32,12 +34,19 @@ export async function traffic(t: Test, hub: HubAddress): Promise<Traffic> {
   const { cpo, emsp } = await routedPair(t, hub, {
     emsp: ({ path }) => [...answers].find(([text]) => path.includes(text))?.[1] ?? {},
   });
-  async function push(id: string, fields: object = {}): Promise<void> {
+  async function taken(id: string, fields: object): Promise<void> {
     const { json } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields));
     if (json.status_code !== 1000) throw new Error(`pushing ${id}: ${JSON.stringify(json)}`);
+  }
+  async function push(id: string, fields: object = {}): Promise<void> {
+    await taken(id, fields);
     await quiet(hub);
   }
-  return { cpo, emsp, answers, push };
+  async function pushAll(ids: readonly string[]): Promise<void> {
+    await Promise.all(ids.map((id) => taken(id, {})));
+    await quiet(hub);
+  }
+  return { cpo, emsp, answers, push, pushAll };
 }
 
 /** Id of the newest delivery of an object of NL-CPO to NL-EMS. */
