@@ -59,7 +59,7 @@ const gzipped = (bytes: Buffer) =>
 const chunkedHead = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
 const deep = (levels: number) => `{"status_code":1000,"data":${'['.repeat(levels)}${']'.repeat(levels)}}`;
 
-/** Ended by nothing but the time limit of the call: tried once, where that is the shortest, and without haste. */
+/** Ended by nothing but the time limit of the call: tried once, where that is the shortest, each with a partner of its own, and without haste. */
 const lasting: Readonly<Record<string, Behaviour>> = {
   'an endless chunk extension': dripping(`${chunkedHead}1;`, 'x'.repeat(65_536)),
   'endless interim answers': dripping('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)),
@@ -155,21 +155,32 @@ t.test(
   async (t) => {
     const scene = await sceneFor(t);
     const { hub, liar, behave } = scene;
-    const initial = String(
-      (await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'LIE' }] }))
-        .initial_token,
-    );
-    const before = await sequenceOf(hub);
-    for (const [name, behaviour] of Object.entries({ ...metAt('versions'), ...lasting })) {
-      behave(behaviour);
-      const answer = await scene.cpo.call(
-        'POST',
-        '/2.2.1/credentials',
-        { token: 'x', url: `${liar.url}/versions`, roles: [{ role: 'CPO', country_code: 'NL', party_id: 'LIE' }] },
-        { Authorization: `Token ${btoa(initial)}` },
-      );
-      t.match([answer.status, answer.json.status_code], [200, /^300[123]$/], `${name}: ${answer.json.status_message}`);
+    /** Presents the versions of a liar in the name of a party that was added for it. */
+    const newcomer = async (party_id: string) => {
+      const roles = [{ role: 'CPO', country_code: 'NL', party_id }];
+      const initial = String((await admin(hub, 'POST', '/parties', { roles })).initial_token);
+      return async (name: string, { url }: Stranger) => {
+        const body = { token: 'x', url: `${url}/versions`, roles };
+        const headers = { Authorization: `Token ${btoa(initial)}` };
+        const { status, json } = await scene.cpo.call('POST', '/2.2.1/credentials', body, headers);
+        t.match([status, json.status_code], [200, /^300[123]$/], `${name}: ${json.status_message}`);
+      };
+    };
+    const register = await newcomer('LIE');
+    const slow: (() => Promise<void>)[] = [];
+    for (const [n, [name, behaviour]] of Object.entries(lasting).entries()) {
+      const one = await stranger(behaviour);
+      t.teardown(() => one.close());
+      const registerSlow = await newcomer(`LI${n}`);
+      slow.push(() => registerSlow(name, one));
     }
+    const before = await sequenceOf(hub);
+    const underWay = slow.map((begin) => begin());
+    for (const [name, behaviour] of Object.entries(metAt('versions'))) {
+      behave(behaviour);
+      await register(name, liar);
+    }
+    await Promise.all(underWay);
     t.equal(await sequenceOf(hub), before, 'nothing was recorded');
     await stillServes(t, scene, 'V');
   },

@@ -251,8 +251,9 @@ function grown(before: Held, after: Held): string[] {
 }
 
 const restMs = 45_000;
-const looks = 8;
-const lookAgainMs = 250;
+/** Each look collects garbage three times over, which is most of what a short run costs. */
+const looks = 4;
+const lookAgainMs = 500;
 
 /**
  * What is held once nothing is under way any more. Idle sockets close by themselves after a while: the first rest is taken when
