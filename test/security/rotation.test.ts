@@ -2,24 +2,23 @@
  * The key that seals partner tokens is replaced while the hub is killed again and again; and a key that is wrong or gone stops the
  * start by name, before anything was changed.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { sealedTokens } from '../../src/hub/registration.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { startChildHub } from '../support/child-hub.ts';
+import { askCommand, command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
+import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const command = fileURLToPath(new URL('../../bin/ocpi-hub.js', import.meta.url));
 const key = (name: string | number) => `key-of-the-rotation-test-${name}`;
 const partnersCount = 12;
 const kills = Math.max(2, partOf(12));
