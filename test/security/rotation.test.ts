@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { sealedTokens } from '../../src/hub/registration.ts';
+import type { Replaced } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
@@ -31,22 +32,21 @@ interface Place {
 type Env = Readonly<Record<string, string>>;
 
 const environment = ({ dataDir, port }: Place, env: Env) => ({
-  ...{ PATH: process.env.PATH, HUB_PORT: String(port), HUB_DATA_DIR: dataDir },
+  ...{ PATH: process.env.PATH ?? '', HUB_PORT: String(port), HUB_DATA_DIR: dataDir },
   ...{ HUB_LOG_LEVEL: 'info', ...env },
 });
 
-/** What a start that must fail says; it is stopped should it not fail. */
-function refusedStart(place: Place, env: Env): { status: number | null; said: string } {
-  const options = { env: environment(place, env), encoding: 'utf8', timeout: 120_000 } as const;
-  const { status, stderr } = spawnSync(process.execPath, [command, 'serve'], options);
-  return {
-    status,
-    said: stderr
-      .split('\n')
-      .filter((line) => line.startsWith('ocpi-hub: '))
-      .join('\n'),
-  };
+/** What a start that must fail says, and its exit code. */
+async function refusedStart(place: Place, env: Env): Promise<{ code: number | null; said: string }> {
+  const { code, err } = await askCommand(['serve'], { ...environment(place, env), HUB_LOG_LEVEL: 'silent' });
+  const said = err.split('\n').filter((line) => line.startsWith('ocpi-hub: '));
+  return { code, said: said.join('\n') };
 }
+
+/** A hub there, in this process: only those that are killed need one of their own. */
+const hubAt = (t: Test, { dataDir, port }: Place, env: Env, logTo?: Replaced['logTo']): Promise<TestHub> =>
+  // A key that is not set is empty.
+  hubFor(t, { HUB_PORT: String(port), HUB_SECRET_KEY: '', ...env }, logTo ? { logTo } : {}, dataDir);
 
 /** How many stored tokens the key alone opens, and how many there are. */
 async function sealedUnder(dataDir: string, secretKey: string): Promise<[opened: number, all: number]> {
@@ -63,7 +63,7 @@ async function sealedUnder(dataDir: string, secretKey: string): Promise<[opened:
 /** A hub with one CPO and many eMSPs that are routed to it, stopped again. */
 async function populated(t: Test, env: Env): Promise<Place & { cpo: PlainPartner; emsps: PlainPartner[] }> {
   const place = { dataDir: directoryFor(t), port: await freePort() };
-  const hub = await startChildHub({ ...place, env });
+  const hub = await hubAt(t, place, env);
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   t.teardown(() => cpo.close());
   await cpo.register(hub);
@@ -75,7 +75,7 @@ async function populated(t: Test, env: Env): Promise<Place & { cpo: PlainPartner
     await admin(hub, 'PUT', `/routes/${emsp.id}/NL-CPO`, { active: true });
     emsps.push(emsp);
   }
-  await hub.stop();
+  await hub.close();
   return { ...place, cpo, emsps };
 }
 
@@ -111,20 +111,18 @@ t.test(
     t.comment(`${kills} kills, ${halfway} of them halfway through`);
 
     const newest = key('newest');
-    const rotating = await startChildHub({
-      ...place,
-      env: { HUB_SECRET_KEY: newest, HUB_SECRET_KEY_PREVIOUS: used.join(' '), HUB_LOG_LEVEL: 'info' },
-    });
-    await rotating.stop();
-    t.match(rotating.log(), /partner tokens were sealed anew/);
+    const lines: string[] = [];
+    const env = { HUB_SECRET_KEY: newest, HUB_SECRET_KEY_PREVIOUS: used.join(' '), HUB_LOG_LEVEL: 'info' };
+    const rotating = await hubAt(t, place, env, { write: (line) => void lines.push(line) });
+    await rotating.close();
+    t.match(lines.join(''), /partner tokens were sealed anew/);
     t.strictSame(
       await sealedUnder(dataDir, newest),
       [partnersCount, partnersCount],
       'all of them under the newest key',
     );
 
-    const hub = await startChildHub({ ...place, env: { HUB_SECRET_KEY: newest } });
-    t.teardown(() => hub.kill());
+    const hub = await hubAt(t, place, { HUB_SECRET_KEY: newest });
     const location = {
       ...sessionBody('S1'),
       cdr_token: { country_code: 'NL', party_id: 'E1', uid: 'U', contract_id: 'C' },
@@ -139,10 +137,10 @@ t.test(
     for (const { id } of [cpo, ...emsps]) {
       t.match(await admin(hub, 'POST', `/parties/${id}/probe`), { status: 'reachable' }, `${id} knows its token`);
     }
-    await hub.stop();
+    await hub.close();
 
-    const { status, said } = refusedStart(place, { HUB_SECRET_KEY: key(0) });
-    t.equal(status, 2);
+    const { code, said } = await refusedStart(place, { HUB_SECRET_KEY: key(0) });
+    t.equal(code, 2);
     t.match(said, /^ocpi-hub: HUB_SECRET_KEY \(--secret-key\) is another than it was/, 'an old key alone is refused');
   },
 );
@@ -163,24 +161,23 @@ t.test('a key that is gone or wrong stops the start, names the setting and chang
     ['wrong previous', { HUB_SECRET_KEY_PREVIOUS: key('wrong') }, /HUB_SECRET_KEY \(--secret-key\) is not set/],
   ] as const;
   for (const [name, env, expected] of refusals) {
-    const { status, said } = refusedStart(place, env);
-    t.equal(status, 2, `${name}: exit code of a wrong configuration`);
+    const { code, said } = await refusedStart(place, env);
+    t.equal(code, 2, `${name}: exit code of a wrong configuration`);
     t.match(said, expected, name);
     t.match(said, 'HUB_SECRET_KEY_PREVIOUS', `${name}: says the way out`);
     t.notMatch(said, key('wrong'), `${name}: shows no key`);
     t.notOk(readdirSync(place.dataDir).includes('secret-key'), `${name}: no other key was made in its place`);
   }
 
-  const rotated = await startChildHub({ ...place, env: { HUB_SECRET_KEY_PREVIOUS: kept.trim() } });
+  const rotated = await hubAt(t, place, { HUB_SECRET_KEY_PREVIOUS: kept.trim() });
   t.match(
     await admin(rotated, 'POST', '/parties/NL-E1/probe'),
     { status: 'reachable' },
     'put aside, it is the previous key',
   );
-  await rotated.stop();
+  await rotated.close();
   t.not(readFileSync(path, 'utf8'), kept, 'and a new one was made');
   rmSync(aside);
-  const hub = await startChildHub({ ...place, env: {} });
-  t.teardown(() => hub.kill());
+  const hub = await hubAt(t, place, {});
   t.match(await admin(hub, 'POST', '/parties/NL-E1/probe'), { status: 'reachable' }, 'which is enough from then on');
 });
