@@ -1,11 +1,26 @@
 /** What every part of the fault campaign is given and gives back. */
+import type { World } from './world.ts';
 
 export interface PartOptions {
   /** Chooses every fault; printed with the result, so that a run can be repeated. */
   readonly seed: number;
   /** How many kills, cuts, … this part is asked for. */
   readonly count: number;
+  /** Where a directory comes from that a hub filled, for parts that spoil one; made anew when absent. */
+  readonly filling?: Filling;
 }
+
+/** A directory that a hub filled. */
+export interface Filled {
+  readonly dataDir: string;
+  /** Its partners, who still answer. */
+  readonly world: World;
+  /** What a hub on it serves for each object. */
+  readonly truth: ReadonlyMap<string, string | null>;
+}
+
+/** Gives a directory that was filled for so many corruptions, and afterwards it is done with. */
+export type Filling = <T>(seed: number, corruptions: number, use: (filled: Filled) => Promise<T>) => Promise<T>;
 
 /** Called now and then: how far it has come, and what was found until then. */
 export type Progress = (done: number, findings: number) => void;

@@ -2,6 +2,8 @@
  * Every part of the faults: as many as stand here at length (`TEST_SHARE=1`), else a slice in which each kind of fault comes once. The
  * campaign makes thousands.
  */
+import { join } from 'node:path';
+import { directoryFor } from '../support/directory.ts';
 import { atLength, partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { cuts } from './cuts.ts';
@@ -9,9 +11,10 @@ import { fullDisk } from './full-disk.ts';
 import { cutMoments, hubCuts } from './hub-cuts.ts';
 import { kills, killsAt, randomMoments, sendKills, sendMoments } from './kills.ts';
 import { logChanges } from './log-changes.ts';
-import { type Outcome, type Part, summary } from './part.ts';
+import { type Filled, type Filling, type Outcome, type Part, summary } from './part.ts';
 import { commitKills, commitMoments } from './points.ts';
-import { rot } from './rot.ts';
+import { seeded } from './random.ts';
+import { filled, rot } from './rot.ts';
 import { storeRot } from './rot-store.ts';
 import { whyNotTraced } from './trace.ts';
 import { upkeepKills, upkeepMoments } from './upkeep.ts';
@@ -146,13 +149,21 @@ const promises: readonly Promised[] = [
   },
 ];
 
+let first: Promise<Filled> | undefined;
+t.teardown(async () => (await first?.catch(() => undefined))?.world.close());
+/** The first that was filled, for all: what differs is how it is spoilt. */
+const filling: Filling = async (filledBy, corruptions, use) => {
+  first ??= filled(join(directoryFor(t), 'data'), seeded(filledBy), corruptions);
+  return use(await first);
+};
+
 for (const { part, all, checks, title, isLong } of promises) {
   t.test(title, isLong ? atLength : {}, async (t) => {
     const reason = part.unable?.() ?? null;
     if (reason !== null) return void t.plan(0, `${part.name}: not run: ${reason}`);
     const count = Math.max(partOf(all), part.kinds);
     t.comment(`${part.name}: ${count} of ${all}, seed ${seed}`);
-    const outcome = await part.run({ seed, count }, () => {});
+    const outcome = await part.run({ seed, count, filling }, () => {});
     t.comment(summary(outcome));
     t.strictSame(outcome.findings.slice(0, 20), [], `findings of seed ${seed}`);
     const { done, lost, reordered, unexplained } = outcome;

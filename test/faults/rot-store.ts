@@ -10,49 +10,47 @@ import { join } from 'node:path';
 import { nothing, type Part, plus } from './part.ts';
 import { seeded } from './random.ts';
 import type { Reading } from './reader.js';
-import { filled } from './rot.ts';
+import { fillingAnew } from './rot.ts';
 import { spoiler } from './spoil.ts';
 
 export const storeRot: Part = {
   name: 'bit rot of the store',
   kinds: 8,
-  async run({ seed, count }, progress) {
-    const random = seeded(seed);
-    const root = mkdtempSync(join(tmpdir(), 'rot-store-'));
-    const [original, copy] = [join(root, 'original'), join(root, 'copy')];
-    const { world } = await filled(original, random, count);
-    await world.close();
-    const reader = readers();
-    let total = nothing;
-    try {
-      // On a copy, too: reading opens, and opening makes tables of the log.
-      cpSync(world.store, copy, { recursive: true });
-      const truth = await reader.read(copy, []);
-      rmSync(copy, { recursive: true });
-      if (typeof truth === 'string' || truth.refused !== null) throw new Error(`the truth cannot be read: ${truth}`);
-      const names = Object.keys(truth.found);
-      const spoiltCopy = spoiler(world.store, random);
-      for (let done = 1; done <= count; done += 1) {
-        const { what, kind } = spoiltCopy(copy);
-        // An assertion of the engine: it served nothing. After two such ends at most the next opening outlives it, and says what the
-        // engine said; or it is not met again, and the store is as good as it says.
-        let reading = await reader.read(copy, names);
-        let deaths = 0;
-        for (; reading === aborted && deaths < deathsMax; deaths += 1) reading = await reader.read(copy, names);
+  run: ({ seed, count, filling = fillingAnew }, progress) =>
+    filling(seed, count, async ({ world }) => {
+      const root = mkdtempSync(join(tmpdir(), 'rot-store-'));
+      const copy = join(root, 'copy');
+      const reader = readers();
+      let total = nothing;
+      try {
+        // On a copy, too: reading opens, and opening makes tables of the log.
+        cpSync(world.store, copy, { recursive: true });
+        const truth = await reader.read(copy, []);
         rmSync(copy, { recursive: true });
-        const isTold = deaths > 0 && typeof reading !== 'string' && toldOfAbort.test(reading.refused ?? '');
-        const { ending, said, wrong } = isTold ? { ending: 'aborted', said: '', wrong: [] } : judge(reading, truth);
-        const findings = wrong.map((text) => `seed ${seed}, ${done}: ${what}: ${ending} (${said}): ${text}`);
-        const figures = { [ending]: 1, [`${ending}: ${kind}`]: 1, wrongAnswers: wrong.length };
-        total = plus(total, { ...nothing, done: 1, unexplained: findings.length, findings, figures });
-        progress(done, total.findings.length);
+        if (typeof truth === 'string' || truth.refused !== null) throw new Error(`the truth cannot be read: ${truth}`);
+        const names = Object.keys(truth.found);
+        const spoiltCopy = spoiler(world.store, seeded(seed));
+        for (let done = 1; done <= count; done += 1) {
+          const { what, kind } = spoiltCopy(copy);
+          // An assertion of the engine: it served nothing. After two such ends at most the next opening outlives it, and says what the
+          // engine said; or it is not met again, and the store is as good as it says.
+          let reading = await reader.read(copy, names);
+          let deaths = 0;
+          for (; reading === aborted && deaths < deathsMax; deaths += 1) reading = await reader.read(copy, names);
+          rmSync(copy, { recursive: true });
+          const isTold = deaths > 0 && typeof reading !== 'string' && toldOfAbort.test(reading.refused ?? '');
+          const { ending, said, wrong } = isTold ? { ending: 'aborted', said: '', wrong: [] } : judge(reading, truth);
+          const findings = wrong.map((text) => `seed ${seed}, ${done}: ${what}: ${ending} (${said}): ${text}`);
+          const figures = { [ending]: 1, [`${ending}: ${kind}`]: 1, wrongAnswers: wrong.length };
+          total = plus(total, { ...nothing, done: 1, unexplained: findings.length, findings, figures });
+          progress(done, total.findings.length);
+        }
+        return total;
+      } finally {
+        reader.close();
+        rmSync(root, { recursive: true });
       }
-      return total;
-    } finally {
-      reader.close();
-      rmSync(root, { recursive: true });
-    }
-  },
+    }),
 };
 
 const deathsMax = 2;

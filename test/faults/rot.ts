@@ -13,7 +13,7 @@ import { dataText } from '../support/observed.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { drained } from './kills.ts';
 import { startLoad } from './load.ts';
-import { nothing, type Part, plus } from './part.ts';
+import { type Filled, type Filling, nothing, type Part, plus } from './part.ts';
 import { type Random, seeded } from './random.ts';
 import { spoiler } from './spoil.ts';
 import { makeWorld, type World } from './world.ts';
@@ -31,46 +31,51 @@ export const rot: Part = {
   name: 'bit rot',
   // Both files that are the hub's own, and one of the store's, each kind of which is spoilt without a hub.
   kinds: 3,
-  async run({ seed, count }, progress) {
-    const random = seeded(seed);
-    const root = mkdtempSync(join(tmpdir(), 'rot-'));
-    const original = join(root, 'original');
-    const { world, truth } = await filled(original, random, count);
-    const spoiltCopy = spoiler(original, random);
-    let total = nothing;
-    try {
-      for (let done = 1; done <= count; done += 1) {
-        const copy = join(root, 'copy');
-        const { what, kind } = spoiltCopy(copy);
-        const { ending, wrong, said } = await look(world, truth, copy);
-        rmSync(copy, { recursive: true });
-        const isUntold = ending !== 'harmless' && said === '';
-        const told = [...wrong, ...(isUntold ? ['it said nothing'] : [])];
-        const findings = told.map((text) => `seed ${seed}, ${done}: ${what}: ${ending} (${said}): ${text}`);
-        const figures = { [ending]: 1, [`${ending} ${kind}`]: 1, wrongAnswers: wrong.length };
-        total = plus(total, { ...nothing, done: 1, unexplained: told.length, findings, figures });
-        progress(done, total.findings.length);
+  run: ({ seed, count, filling = fillingAnew }, progress) =>
+    filling(seed, count, async ({ dataDir, world, truth }) => {
+      const root = mkdtempSync(join(tmpdir(), 'rot-'));
+      const spoiltCopy = spoiler(dataDir, seeded(seed));
+      let total = nothing;
+      try {
+        for (let done = 1; done <= count; done += 1) {
+          const copy = join(root, 'copy');
+          const { what, kind } = spoiltCopy(copy);
+          const { ending, wrong, said } = await look(world, truth, copy);
+          rmSync(copy, { recursive: true });
+          const isUntold = ending !== 'harmless' && said === '';
+          const told = [...wrong, ...(isUntold ? ['it said nothing'] : [])];
+          const findings = told.map((text) => `seed ${seed}, ${done}: ${what}: ${ending} (${said}): ${text}`);
+          const figures = { [ending]: 1, [`${ending} ${kind}`]: 1, wrongAnswers: wrong.length };
+          total = plus(total, { ...nothing, done: 1, unexplained: told.length, findings, figures });
+          progress(done, total.findings.length);
+        }
+        return total;
+      } finally {
+        rmSync(root, { recursive: true });
       }
-      return total;
-    } finally {
-      await world.close();
-      rmSync(root, { recursive: true });
-    }
-  },
+    }),
 };
 
-/** A directory with everything in it, fewer objects for a few corruptions, and what a hub on it serves for each object. */
-export async function filled(
-  dataDir: string,
-  random: Random,
-  corruptions: number,
-): Promise<{ world: World; truth: Map<string, string | null> }> {
+/** One for whoever asks. */
+export const fillingAnew: Filling = async (seed, corruptions, use) => {
+  const root = mkdtempSync(join(tmpdir(), 'filled-'));
+  try {
+    const given = await filled(join(root, 'original'), seeded(seed), corruptions);
+    return await use(given).finally(() => given.world.close());
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+};
+
+/** With everything in it; fewer objects for a few corruptions. */
+export async function filled(dataDir: string, random: Random, corruptions: number): Promise<Filled> {
   const { world, hub } = await makeWorld(dataDir, random);
   let running = hub;
   const load = startLoad(world);
   const requests = Math.min(700, 25 * corruptions);
-  // Twice opened: so some of it stands in tables and some in the log.
-  for (const upTo of [requests * 0.4, requests * 0.7]) {
+  // Opened again: so some of it stands in tables and some in the log. A small one has no room for more than one table of each.
+  const restarts = requests < 700 ? [requests * 0.5] : [requests * 0.4, requests * 0.7];
+  for (const upTo of restarts) {
     while (world.ledger.number < upTo) await sleep(5);
     world.isUp = false;
     await running.kill();
@@ -79,7 +84,7 @@ export async function filled(
   }
   while (world.ledger.number < requests) await sleep(5);
   await load.stop();
-  return { world, truth: await drained(world, running) };
+  return { dataDir, world, truth: await drained(world, running) };
 }
 
 async function look(world: World, truth: ReadonlyMap<string, string | null>, dataDir: string): Promise<Seen> {
