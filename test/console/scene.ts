@@ -2,7 +2,6 @@
  * A hub with life in it, for pages to be looked at: partners in every state, traffic, dead letters, a command that waits, a case that is
  * open. Real processes and sockets; only the partners are simulated.
  */
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -48,7 +47,7 @@ export async function scene(t: Pick<Test, 'teardown'>): Promise<Scene> {
     ...{ HUB_ORPHAN_GRACE_S: '0.2', HUB_ORPHAN_SWEEP_S: '0.5', HUB_COMMAND_RESULT_WINDOW_S: '600' },
     ...{ HUB_PROBE_INTERVAL_S: '1', HUB_OFFLINE_AFTER_S: '1', HUB_RETRY_SCHEDULE_S: '2,5,30' },
   };
-  const hub = await startChildHub({ dataDir: directoryFor(t), port: await freePort(), env });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env });
   t.teardown(() => hub.stop());
   const partners: PlainPartner[] = [];
   for (const [role, countryCode, partyId, name] of names) {

@@ -3,7 +3,6 @@
  * had acknowledged when the crawl began and what it acknowledged since.
  */
 import { Pool } from 'undici';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
@@ -136,7 +135,7 @@ t.setTimeout(900_000);
 
 t.test('a crawl of 100 pages of objects that are written to meanwhile misses none [D32]', async (t) => {
   const env = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
-  const hub = await startChildHub({ dataDir: directoryFor(t), port: await freePort(), env });
+  const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env });
   t.teardown(() => hub.kill());
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });

@@ -3,7 +3,6 @@
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { builtHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, plainPartner } from '../support/plain-partner.ts';
@@ -31,7 +30,7 @@ async function opened(t: Test, url: string, first: string): Promise<Socket[]> {
 t.test('more idle connections than descriptors neither end the hub nor keep a partner out', async (t) => {
   const hub = await startChildHub({
     dataDir: directoryFor(t),
-    port: await freePort(),
+    port: 0,
     run: ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', ...builtHub],
   });
   t.teardown(() => hub.kill());

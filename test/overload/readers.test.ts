@@ -2,7 +2,6 @@
  * A partner that asks for large objects and takes none of them: it is refused, its connections end, and nobody else notices.
  */
 import { connect, type Socket } from 'node:net';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -31,7 +30,7 @@ function ask(t: Test, hub: { url: string }, partner: PlainPartner, path: string)
 t.test('answers that a partner does not take have a quarter of the room at most, and end', async (t) => {
   const hub = await startChildHub({
     dataDir: directoryFor(t),
-    port: await freePort(),
+    port: 0,
     env: { NODE_OPTIONS: '--max-old-space-size=256', HUB_AUTHORIZE_TIMEOUT_MS: '30000' },
   });
   t.teardown(() => hub.kill());

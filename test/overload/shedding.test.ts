@@ -3,7 +3,6 @@
  * its receivers one is slow and one hangs. The oracle sees HTTP alone.
  */
 import { createHash } from 'node:crypto';
-import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { Caller, Unanswered } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -57,7 +56,7 @@ t.test(
     };
     const hub = await startChildHub({
       dataDir: directoryFor(t),
-      port: await freePort(),
+      port: 0,
       env,
     });
     t.teardown(() => hub.kill());
