@@ -6,7 +6,7 @@
 import { Holding, kwhOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
@@ -17,7 +17,10 @@ async function scene(t: Test) {
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
   const push = (kwh: number) => cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { kwh }));
-  const sent = (count: number) => eventually(`${count} were sent`, () => emsp.received.length === count);
+  const sent = async (count: number) => {
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, count, `${count} were sent`);
+  };
   const order: string[] = [];
   const close = async () => {
     await hub.close();

@@ -7,7 +7,7 @@ import type { Fence } from '../../storage/contract.ts';
 import { deliveriesOf, Holding } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -36,6 +36,8 @@ async function scene(t: Test) {
     await writes.mayGoOn();
     return settle(...ends);
   };
+  /** A write that waits to be let in has not reached the store: it is not under way. */
+  const settled = () => hub.settled(emsp);
   const push = async (id: string, receiver: 'EMS' | 'EM2' = 'EMS') => {
     const card = { country_code: 'NL', party_id: receiver, uid: 'C', type: 'RFID', contract_id: 'C' };
     const { status } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { cdr_token: card }));
@@ -46,13 +48,23 @@ async function scene(t: Test) {
     (await core.store.floors()).find(({ dest }) => dest === receiver)?.seq ?? 0;
   return {
     ...{ clock, core, holding, emsp, settle, writes, push, floorOf },
-    /** Resolves when the end of a delivery to the eMSP is known, written or not. */
-    ended: (seq: number) =>
-      eventually('it has ended', async () => {
-        const items = await deliveriesOf(hub, '?receiver=NL-EMS');
-        return items.some((item) => item.seq === seq && item.state === 'DELIVERED');
-      }),
-    sent: (count: number) => eventually(`${count} were sent`, () => emsp.received.length === count),
+    /** The end of a delivery to the eMSP is known, written or not. */
+    async ended(seq: number) {
+      await settled();
+      t.match(
+        (await deliveriesOf(hub, '?receiver=NL-EMS')).find((item) => item.seq === seq),
+        { state: 'DELIVERED' },
+      );
+    },
+    async sent(count: number) {
+      await settled();
+      t.equal(emsp.received.length, count, `${count} were sent`);
+    },
+    /** An end of a delivery could be written if the store let it in. */
+    async isWriting() {
+      await settled();
+      t.ok(writes.begun > 0, 'an end is to be written');
+    },
     async moves() {
       drop(shards);
       await gain(shards);
@@ -61,9 +73,11 @@ async function scene(t: Test) {
     async allIsWritten() {
       writes.mayGoOn = () => Promise.resolve();
       const seq = await push('of another one', 'EM2');
-      await eventually('the other one has it', () => other.received.length > 0);
+      await settled();
+      t.equal(other.received.length, 1, 'the other one has it');
       clock.advance(againMs);
-      await eventually('it is written', async () => (await floorOf('NL-EM2')) >= seq);
+      await settled();
+      t.ok((await floorOf('NL-EM2')) >= seq, 'it is written');
     },
   };
 }
@@ -82,12 +96,12 @@ function gate() {
 t.test(
   'how far a receiver had come, that could not be written, is not how far it is when its shard is back',
   async (t) => {
-    const { holding, writes, push, sent, moves, allIsWritten, floorOf } = await scene(t);
+    const { holding, writes, push, sent, isWriting, moves, allIsWritten, floorOf } = await scene(t);
     writes.mayGoOn = () => Promise.reject(new Error('the store is away'));
     const seq = await push('S1');
     await sent(1);
     holding.releaseOne();
-    await eventually('its end could not be written', () => writes.begun > 0);
+    await isWriting();
     await moves();
     await sent(2);
     await allIsWritten();
@@ -98,13 +112,13 @@ t.test(
 );
 
 t.test('nor what was added to it while a part of it was being written', async (t) => {
-  const { holding, writes, push, sent, ended, moves, allIsWritten, floorOf } = await scene(t);
+  const { holding, writes, push, sent, ended, isWriting, moves, allIsWritten, floorOf } = await scene(t);
   const { open, mayGoOn } = gate();
   writes.mayGoOn = mayGoOn;
   await push('S1');
   await sent(1);
   holding.releaseOne();
-  await eventually('its end is being written', () => writes.begun > 0);
+  await isWriting();
   const next = await push('S2');
   await sent(2);
   holding.releaseOne();
@@ -120,13 +134,13 @@ t.test('nor what was added to it while a part of it was being written', async (t
 
 for (const moment of ['waits to be written', 'is being written']) {
   t.test(`how a delivery went, that ${moment}, is not written over what another hub knows of it`, async (t) => {
-    const { core, clock, holding, settle, writes, push, sent, moves, allIsWritten } = await scene(t);
+    const { core, clock, holding, settle, writes, push, sent, isWriting, moves, allIsWritten } = await scene(t);
     const { refuse, mayGoOn } = gate();
     writes.mayGoOn = mayGoOn;
     const seq = await push('S1');
     await sent(1);
     holding.releaseOne({ status: 503 });
-    await eventually('its end is being written', () => writes.begun > 0);
+    await isWriting();
     const isRefused = moment === 'waits to be written';
     if (isRefused) {
       refuse();

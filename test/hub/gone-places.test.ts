@@ -18,9 +18,10 @@ import { Holding } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { calmGauge, routedPair } from '../support/hub-in-process.ts';
-import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
+import { UnderWay } from '../support/under-way.ts';
+import { Changes } from '../support/within.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
 /** How often it is noted, and after how long what could not be written is tried again. */
@@ -45,13 +46,18 @@ async function scene(t: Test) {
   const dataDir = directoryFor(t);
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
   t.teardown(() => store.close());
-  const writes = { begun: 0, mayGoOn: () => Promise.resolve() };
+  const changes = new Changes();
+  const writes = { holding: 0, changed: () => changes.next(), mayGoOn: () => Promise.resolve() };
   const settle = store.settle.bind(store);
   store.settle = async (...ends) => {
-    writes.begun += 1;
-    await writes.mayGoOn();
+    writes.holding += 1;
+    await writes.mayGoOn().finally(() => {
+      writes.holding -= 1;
+      changes.tell();
+    });
     await settle(...ends);
   };
+  const underWay = new UnderWay();
   // What is on its way does not time out while the clock is moved.
   const headMs = 86_400_000;
   const env = { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_DELIVERY_TIMEOUT_MS: String(headMs) };
@@ -59,7 +65,7 @@ async function scene(t: Test) {
   let url = '';
   const hub = await assemble(store, config, {
     ...{ log: createLog('silent'), clock, random: Math.random, metrics: createMetrics('test'), publicUrl: () => url },
-    ...{ peers: silentPeers(store), headMs, gauge: calmGauge },
+    ...{ peers: silentPeers(store), headMs, gauge: calmGauge, wrap: underWay.wrap },
   });
   t.teardown(() => hub.close(0));
   await hub.app.listen({ host: '127.0.0.1', port: 0 });
@@ -69,32 +75,33 @@ async function scene(t: Test) {
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, { url, adminToken: hub.adminToken }, { emsp: holding.answer });
   t.teardown(() => holding.releaseAll());
+  const settled = () => underWay.settled(emsp, writes);
   return {
-    ...{ ...hub.created, clock, writes, holding },
+    ...{ ...hub.created, clock, writes, holding, settled },
     push: async () => {
       t.equal((await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'))).status, 200);
       return store.head(0);
     },
-    sent: (count: number) => eventually(`${count} were sent`, () => emsp.received.length === count),
-    /** Gives what is under way the time of many readings. */
-    async lull() {
-      for (let turn = 0; turn < 20; turn += 1) await store.floors();
+    async sent(count: number) {
+      await settled();
+      t.equal(emsp.received.length, count, `${count} were sent`);
     },
     noted: async () => (await Places.read(store, shards)).of(0, 0),
   };
 }
 
 t.test('how far it is is noted, and a hub that gains the shard begins there', async (t) => {
-  const { clock, holding, push, sent, noted, drop, gain } = await scene(t);
+  const { clock, holding, push, sent, settled, noted, drop, gain } = await scene(t);
   const seq = await push();
   await sent(1);
   clock.advance(notedMs);
-  await eventually('it is noted', async () => (await noted()) === seq - 1);
+  await settled();
+  t.equal(await noted(), seq - 1, 'it is noted');
   holding.releaseAll();
-  await eventually('it has come further', async () => {
-    clock.advance(notedMs);
-    return (await noted()) === seq;
-  });
+  await settled();
+  clock.advance(notedMs);
+  await settled();
+  t.equal(await noted(), seq, 'it has come further');
   drop(shards);
   await gain(shards);
   await push();
@@ -103,7 +110,7 @@ t.test('how far it is is noted, and a hub that gains the shard begins there', as
 
 for (const moment of ['away', 'back'] as const) {
   t.test(`what was found out before a shard went is not noted when it is ${moment}`, async (t) => {
-    const { clock, writes, holding, push, sent, lull, noted, drop, gain } = await scene(t);
+    const { clock, writes, holding, push, sent, settled, noted, drop, gain } = await scene(t);
     let refuse = () => {};
     const isRefused = new Promise<void>((_, reject) => {
       refuse = () => reject(new Error('the store is away'));
@@ -112,16 +119,17 @@ for (const moment of ['away', 'back'] as const) {
     const seq = await push();
     await sent(1);
     holding.releaseOne();
-    await eventually('its end is being written', () => writes.begun > 0);
+    await settled();
+    t.equal(writes.holding, 1, 'its end is being written');
     clock.advance(notedMs);
     drop(shards);
     if (moment === 'back') await gain(shards);
     writes.mayGoOn = () => Promise.resolve();
     refuse();
-    await lull();
+    await settled();
     // It is tried again, and what waits for it goes on; nothing of that is seen from outside.
     clock.advance(againMs);
-    await lull();
+    await settled();
     t.ok((await noted()) < seq);
     if (moment === 'away') await gain(shards);
     await sent(2);

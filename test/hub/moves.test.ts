@@ -2,7 +2,6 @@
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
-import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 
 const shards: ReadonlySet<number> = new Set([0]);
@@ -18,7 +17,8 @@ t.test('nothing of a shard that went runs on, and all of it is back when it come
   const push = (id: string, kwh: number) =>
     cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { status: 'ACTIVE', kwh }));
   await push('S1', 0);
-  await eventually('it arrived', () => emsp.received.length === 1);
+  await hub.settled();
+  t.equal(emsp.received.length, 1, 'it arrived');
   const response_url = `${emsp.url}/ocpi/result`;
   const stop = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url, session_id: 'S1' });
   t.match(stop.json, { data: { result: 'ACCEPTED' } });
@@ -31,7 +31,7 @@ t.test('nothing of a shard that went runs on, and all of it is back when it come
   isDown = true;
   for (const kwh of [1, 2, 3]) t.equal((await push('S1', kwh)).status, 200);
   t.equal((await push('S2', 1)).status, 200);
-  await eventually('they were tried', () => emsp.received.length >= 3);
+  await emsp.gotCalls(3);
   await calm(shards, 30_000);
   await give(shards);
   t.strictSame(running(), [], 'no actor is left');
@@ -44,9 +44,9 @@ t.test('nothing of a shard that went runs on, and all of it is back when it come
   await gain(shards);
   t.equal(core.shards.has(0), true);
   t.strictSame(running(), before, 'every actor is back');
-  await eventually('what was owed arrives', () => emsp.received.length >= tried + 4);
+  await emsp.gotCalls(tried + 4);
   t.equal((await push('S2', 2)).status, 200);
-  await eventually('and what came later', () => emsp.received.length >= tried + 5);
+  await emsp.gotCalls(tried + 5);
   const arrived = emsp.received.slice(tried).map(({ body }) => {
     const { id, kwh } = JSON.parse(body) as { id: string; kwh: number };
     return `${id} ${kwh}`;
@@ -64,5 +64,6 @@ t.test('nothing of a shard that went runs on, and all of it is back when it come
   );
   t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ state: 'GRACE', session: 'NL-CPO/S1' }]);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'COMPLETED' }));
-  await eventually('the watch ends with the session', () => running().length === 4);
+  await hub.settled();
+  t.equal(running().length, 4, 'the watch ends with the session');
 });

@@ -8,7 +8,7 @@ import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -68,12 +68,10 @@ const cases = async (hub: Scene['hub']) => [
 /** Moves the clock over grace and sweep, and gives the case once the CPO was asked for it. */
 async function opened({ hub, clock }: Scene, spanMs = 5 * minute): Promise<Record<string, unknown>> {
   clock.advance(spanMs);
-  let found: Record<string, unknown> | undefined;
-  await eventually('the CPO was asked for the case', async () => {
-    [found] = await cases(hub);
-    return found?.pulled_at != null || found?.state === 'RESOLVED';
-  });
-  return found ?? {};
+  await hub.settled();
+  const [found = {}] = await cases(hub);
+  if (found.pulled_at == null && found.state !== 'RESOLVED') throw new Error(`not asked: ${JSON.stringify(found)}`);
+  return found;
 }
 
 t.test('the next sweep after the grace opens a case, and the CPO is asked once by date [D36]', async (t) => {
@@ -93,7 +91,8 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
   t.equal(second?.get('offset'), '2', 'it stood on the second page');
   t.same(more, []);
   clock.advance(20 * minute);
-  await eventually('sweeps came and went', async () => (await cases(hub)).length === 1);
+  await hub.settled();
+  t.equal((await cases(hub)).length, 1, 'sweeps came and went');
   t.equal(pagesAsked(cpo.received, 'sessions').length, 2, 'once');
   t.same(lines(cpo.received.filter(({ method }) => method !== 'GET')), [], 'and no second stop');
   t.same(
@@ -109,13 +108,10 @@ t.test('a COMPLETED that is pulled is stored, forwarded byte for byte, and resol
   await stopped(scenery);
   const text = session('S1', 'COMPLETED', { kwh: 4.5, last_updated: '2026-05-01T10:02:00Z' }).replace('4.5', '4.500');
   served.texts.sessions = [text];
-  const found = await opened(scenery);
-  await eventually('the case is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
-  t.match(found, { kind: 'stop_without_complete' });
+  t.match(await opened(scenery), { kind: 'stop_without_complete' });
   t.match(await cases(hub), [
     { state: 'RESOLVED', note: 'the CPO reported COMPLETED', resolved_at: /^2026-05-01T10:0/ },
   ]);
-  await eventually('the eMSP has it', () => emsp.received.length === 1);
   t.match(emsp.received, [{ method: 'PUT', path: '/ocpi/2.2.1/sessions/NL/CPO/S1', body: text }]);
   const { text: stored } = await emsp.call('GET', '/2.2.1/sessions/NL/CPO/S1');
   t.ok(stored.includes(text));
@@ -144,8 +140,8 @@ t.test('a push that comes while the CPO is asked is not undone by the older answ
     return { body: [JSON.parse(session('S1', 'ACTIVE', { kwh: 2 }))] };
   };
   clock.advance(5 * minute);
-  await eventually('the case is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
-  await quiet(hub);
+  await hub.settled();
+  t.equal((await cases(hub))[0]?.state, 'RESOLVED');
   t.match(emsp.received, [{ body: completed }]);
   t.equal(emsp.received.length, 1);
 });
@@ -166,7 +162,8 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
     served.instead = () => undefined;
     served.texts.sessions = [...texts];
     t.match(await admin(hub, 'POST', path), { id: found.id, state: 'OPEN' });
-    await eventually('its note says what came', async () => note.test(String(await noteOf())));
+    await hub.settled();
+    t.match(await noteOf(), note, 'its note says what came');
   }
   const { circuits } = await admin(hub, 'GET', '/parties/NL-CPO');
   t.match(circuits, [{ circuit: 'sync', failures: 0 }, { circuit: 'async' }], 'no circuit heard of it');
@@ -174,7 +171,8 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
   t.same(emsp.received, [], 'nothing was invented');
   served.texts.sessions = [session('S1', 'INVALID')];
   await admin(hub, 'POST', path);
-  await eventually('it is resolved', async () => (await cases(hub))[0]?.state === 'RESOLVED');
+  await hub.settled();
+  t.equal((await cases(hub))[0]?.state, 'RESOLVED');
   t.equal(await noteOf(), 'the CPO reported INVALID');
 });
 
@@ -200,11 +198,10 @@ t.test('an operator closes a case by hand, with a note or without; what is not o
   await stopped(scenery);
   served.texts.sessions = [];
   clock.advance(10 * minute);
-  await eventually(
-    'a second stop is a second case',
-    async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 1,
-  );
-  const [second] = await itemsOf(hub, '/orphans?state=OPEN');
+  await hub.settled();
+  const [second, ...others] = await itemsOf(hub, '/orphans?state=OPEN');
+  t.ok(second, 'a second stop is a second case');
+  t.same(others, []);
   t.match(await admin(hub, 'POST', `/orphans/${String(second?.id)}/resolve`), { note: 'closed by an operator' });
   t.equal((await cases(hub)).length, 2);
   await quiet(hub);
@@ -223,15 +220,15 @@ t.test('a COMPLETED session without its CDR becomes a case where that is set up,
   }
   const unowned = { cdr_token: { country_code: 'XX', party_id: 'XXX', uid: 'U', type: 'RFID', contract_id: 'C' } };
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S5', session('S5', 'COMPLETED', unowned));
-  await eventually('three are watched', async () => (await cases(hub)).length === 3);
+  await hub.settled();
   t.same(
     await kindsOf(),
     ['NL-CPO/S1 GRACE', 'NL-CPO/S3 GRACE', 'NL-CPO/S4 GRACE'],
     'not those billed before, or of nobody',
   );
   await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C3', { session_id: 'S3' }));
-  await eventually('one was billed in time', async () => (await cases(hub)).length === 2);
   await quiet(hub);
+  t.equal((await cases(hub)).length, 2, 'one was billed in time');
   cpo.received.splice(0);
   emsp.received.splice(0);
 
@@ -239,21 +236,16 @@ t.test('a COMPLETED session without its CDR becomes a case where that is set up,
   served.texts.cdrs = [JSON.stringify(cdrBody('C9', { session_id: 'S9', last_updated: '2026-05-01T10:20:00Z' })), cdr];
   clock.advance(10 * minute);
   clock.advance(5 * minute);
-  await eventually('the CPO was asked for both', async () => {
-    const both = await itemsOf(hub, '/orphans');
-    return both.length === 2 && both.every(({ state, pulled_at }) => state === 'RESOLVED' || pulled_at !== null);
-  });
+  await hub.settled();
   t.same(await kindsOf(), ['NL-CPO/S1 OPEN', 'NL-CPO/S4 RESOLVED']);
   const [open] = await itemsOf(hub, '/orphans?state=OPEN');
   t.match(open, { kind: 'complete_without_cdr', note: "pulled: the CPO's list does not have a CDR of the session" });
-  await eventually('the CDR that the CPO had was forwarded', () => emsp.received.length === 1);
+  t.equal(emsp.received.length, 1, 'the CDR that the CPO had was forwarded');
   t.match(emsp.received, [{ method: 'POST', path: '/ocpi/2.2.1/cdrs', body: cdr }]);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', session('S1', 'COMPLETED', { kwh: 7 }));
   await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { session_id: 's1' }));
-  await eventually(
-    'the late CDR resolved the case',
-    async () => (await itemsOf(hub, '/orphans?state=OPEN')).length === 0,
-  );
+  await hub.settled();
+  t.same(await itemsOf(hub, '/orphans?state=OPEN'), [], 'the late CDR resolved the case');
   t.ok((await cases(hub)).some(({ note }) => note === 'the CDR C1 came'));
 });
 
@@ -273,7 +265,8 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
   await stopped(scenery, 'S1');
   served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
   clock.advance(5 * minute);
-  await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
+  await hub.settled(cpo);
+  t.equal(pagesAsked(cpo.received, 'sessions').length, 1, 'the CPO is being asked');
   t.match(await cases(hub), [{ state: 'OPEN', pulled_at: null }]);
   await stopped(scenery, 'S2');
 
@@ -309,7 +302,8 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
   await stopped(scenery);
   served.instead = ({ method }) => (method === 'GET' ? new Promise(() => {}) : undefined);
   clock.advance(5 * minute);
-  await eventually('the CPO is being asked', () => pagesAsked(cpo.received, 'sessions').length === 1);
+  await hub.settled(cpo);
+  t.equal(pagesAsked(cpo.received, 'sessions').length, 1, 'the CPO is being asked');
   await closed(hub, clock);
   served.instead = () => undefined;
   const again = await hubFor(t, {}, { clock }, dataDir);

@@ -5,10 +5,11 @@ import type { Replaced } from '../../src/main.ts';
 import { nextLink } from '../../src/partners/pull.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { closed, hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { ocpi } from '../support/ocpi-call.ts';
+import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -22,21 +23,12 @@ const location = (id: string, minute: number, fields: object = {}) =>
   JSON.stringify(locationBody(id, { ...at(minute), ...fields }));
 const tariff = (id: string, minute: number) => JSON.stringify(tariffBody(id, at(minute)));
 
-interface HubAddress {
-  readonly url: string;
-  readonly adminToken: string;
-}
-
-const start = async (hub: HubAddress, module: string, body?: object) =>
+const start = async (hub: TestHub, module: string, body?: object) =>
   String((await admin(hub, 'POST', `/parties/NL-CPO/pull/${module}`, body)).id);
 
-async function ended(hub: HubAddress, id: string): Promise<Record<string, unknown>> {
-  let found: Record<string, unknown> = {};
-  await eventually('the pull ended', async () => {
-    found = await admin(hub, 'GET', `/pulls/${id}`);
-    return found.state !== 'RUNNING';
-  });
-  return found;
+async function ended(hub: TestHub, id: string): Promise<Record<string, unknown>> {
+  await hub.settled();
+  return admin(hub, 'GET', `/pulls/${id}`);
 }
 
 async function scene(t: Test, replaced: Replaced = {}) {
@@ -94,8 +86,9 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
   served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
   served.instead = ({ path }) => (path.includes('offset=2') ? new Promise(() => {}) : undefined);
   const id = await start(hub, 'locations');
-  await eventually('the first page was taken', async () => (await admin(hub, 'GET', `/pulls/${id}`)).pages === 1);
-  await eventually('the second page is asked for', async () => cpo.received.length === 2);
+  await hub.settled(cpo);
+  t.equal((await admin(hub, 'GET', `/pulls/${id}`)).pages, 1, 'the first page was taken');
+  t.equal(cpo.received.length, 2, 'the second page is asked for');
 
   // The directory as a power cut would leave it: everything acknowledged is in it.
   const copy = join(dataDir, '..', 'copy');
@@ -115,10 +108,8 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
     pages: 1,
   });
   t.match(await ended(again, await start(again, 'locations')), { state: 'DONE', full: true, stored: 1, unchanged: 2 });
-  const stored = await fetch(`${again.url}/ocpi/2.2.1/locations`, {
-    headers: { Authorization: `Token ${Buffer.from(emsp.hubToken).toString('base64')}` },
-  });
-  t.equal(((await stored.json()) as { data: unknown[] }).data.length, 3);
+  const stored = await ocpi(again, 'GET', '/2.2.1/locations', { token: emsp.hubToken });
+  t.equal((stored.json.data as unknown[]).length, 3);
   t.equal(cpo.received.length, 4);
 });
 

@@ -8,7 +8,7 @@ import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { damageRows, dayMs, days, type Scene, scene, storeOfEach } from './retention-scene.ts';
+import { damageRows, dayMs, days, inTime, type Scene, scene, storeOfEach } from './retention-scene.ts';
 
 const kinds = ['sessions', 'locations', 'tariffs', 'cdrs', 'tokens', 'partners', 'routes'];
 const pieceMax = 64;
@@ -81,12 +81,11 @@ const refusing: Parameters<typeof scene>[1] = {
 };
 
 /** Lets one piece be trimmed. */
-async function nextPiece({ store, clock }: { store: Store; clock: SimulatedClock }): Promise<void> {
+async function nextPiece(scene: Pick<Scene, 'hub' | 'clock'>): Promise<void> {
+  const { store } = scene.hub.created.core;
   const before = store.horizon(0);
-  await eventually('a piece is trimmed', () => {
-    if (store.horizon(0) === before) clock.advance(20);
-    return store.horizon(0) > before;
-  });
+  await scene.hub.settled();
+  if (store.horizon(0) === before) await inTime(scene, 20, 'a piece is trimmed', () => store.horizon(0) > before);
 }
 
 /** A hub on a copy of the directory as it is now: what a kill at this moment leaves. */
@@ -112,7 +111,7 @@ t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and 
   stage.clock.advance((days + 1) * dayMs);
   const horizons: number[] = [];
   while (store.horizon(0) < head) {
-    await nextPiece({ store, clock: stage.clock });
+    await nextPiece(stage);
     horizons.push(store.horizon(0));
     const { hub, clock, store: left } = await afterKill(t, stage, `kill-${horizons.length}`, before);
     const where = `killed at ${left.horizon(0)}`;
@@ -124,7 +123,7 @@ t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and 
     const row = await left.get({ kind: 'commands', owner: '', id: command });
     t.strictSame(steps, row ? told : [], `${where}: of the command all is there, or nothing`);
     clock.advance(3_600_000);
-    while (left.horizon(0) < head) await nextPiece({ store: left, clock });
+    while (left.horizon(0) < head) await nextPiece({ hub, clock });
     t.strictSame(await rowsIn(left), before, `${where}, and trimmed to the end`);
     t.equal(await deadLetters(hub), dead, `${where}: and those that ended after it were told, too`);
     await hub.close();
@@ -148,8 +147,7 @@ t.test(
     });
     const [{ id } = {}] = await itemsOf(stage.hub, '/commands');
     const stream = `command:${String(id)}`;
-    await eventually('its result is not awaited any more', async () => {
-      stage.clock.advance(60_000);
+    await inTime(stage, 60_000, 'its result is not awaited any more', async () => {
       return (await itemsOf(stage.hub, '/commands'))[0]?.state === 'silent';
     });
     const head = store.head(0);
@@ -167,14 +165,12 @@ t.test(
     const result = ok(stage.cpo, 'POST', callbackIn(stage), { result: 'ACCEPTED' });
     await eventually('the result waits for its turn', () => turns === 2);
     stage.clock.advance((days + 1) * dayMs);
-    await eventually('the log is about to be trimmed', () => turns === 3 || store.horizon(0) > 0);
+    await stage.hub.settled();
+    t.equal(turns, 3, 'the log is about to be trimmed');
     t.equal(store.horizon(0), 0, 'and waits for its turn, too');
     release();
     await Promise.all([before, result]);
-    await eventually('the log is trimmed', async () => {
-      stage.clock.advance(1_000);
-      return store.horizon(0) >= head;
-    });
+    await inTime(stage, 1_000, 'the log is trimmed', () => store.horizon(0) >= head);
     const types = (await store.history(0, stream)).map(({ type }) => type);
     t.strictSame(types[0], 'command.requested', `its beginning is there: ${types}`);
     t.ok(types.includes('command.relayed'));

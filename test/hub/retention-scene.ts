@@ -7,12 +7,14 @@ import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../su
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
-import { eventually, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
+import type { PlainPartner, PlainPartnerOptions } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import type { Test } from '../support/tap.ts';
 
 export const dayMs = 86_400_000;
 export const days = 30;
+/** More than any wait of a test takes, a sweep of many pieces among them. */
+const stepsMax = 1000;
 
 export interface Scene {
   readonly clock: SimulatedClock;
@@ -91,14 +93,26 @@ export async function storedTexts({ cpo, emsp }: Scene): Promise<string[]> {
   return texts.map(({ text }) => text.replace(/,"status_code".*/, ''));
 }
 
+/** Lets time pass until it holds, step by step; what falls due at a step is done before the next one. */
+export async function inTime(
+  { clock, hub }: Pick<Scene, 'clock' | 'hub'>,
+  stepMs: number,
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+): Promise<void> {
+  for (let steps = 0; steps < stepsMax; steps += 1) {
+    clock.advance(stepMs);
+    await hub.settled();
+    if (await holds()) return;
+  }
+  throw new Error(`it never came to: ${what}`);
+}
+
 /** Lets days pass, and the sweep that is due then do its work. */
-export async function passDays({ clock, hub }: Scene, count: number, done: () => Promise<boolean>): Promise<void> {
-  clock.advance(count * dayMs);
-  await eventually('the log is trimmed', async () => {
-    clock.advance(20_000);
-    await new Promise((resolve) => setImmediate(resolve));
-    return hub.created.core.store.health().state === 'open' && done();
-  });
+export async function passDays(scene: Scene, count: number, done: () => Promise<boolean>): Promise<void> {
+  scene.clock.advance(count * dayMs);
+  const { store } = scene.hub.created.core;
+  await inTime(scene, 20_000, 'the log is trimmed', async () => store.health().state === 'open' && done());
 }
 
 /** A sweep has come to its end, and said so: it left nothing that is as old as what is there now. */

@@ -4,13 +4,14 @@ import { tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import {
   damageRows,
   dayMs,
   days,
+  inTime,
   passDays,
   patched,
   scene,
@@ -84,7 +85,8 @@ t.test(
     const { store } = stage.hub.created.core;
     const owedFrom = store.head(0);
     await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(40, { name: 'Waits' }));
-    await eventually('the other one has it', () => callsTo(stage.emsp, 'locations').length > 7);
+    await stage.hub.settled();
+    t.ok(callsTo(stage.emsp, 'locations').length > 7, 'the other one has it');
     const waiting = (await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=PENDING')) as { seq: number }[];
     t.equal(waiting.length, 1);
     const seq = waiting[0]?.seq ?? 0;
@@ -105,19 +107,16 @@ t.test(
     t.strictSame(age, { 'NL-OTH': (stage.clock.now() - Date.parse(since ?? '')) / 1000 });
 
     await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: false });
-    await eventually('it has ended as expired', async () => {
-      stage.clock.advance(1000);
+    await inTime(stage, 1000, 'it has ended as expired', async () => {
       return (await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD')).length === 1;
     });
     const party = async () => (await admin(stage.hub, 'GET', '/parties/NL-OTH')) as { queue: { dead: number } };
     t.match(JSON.stringify(await party()), /"dead":1/);
     await passDays(stage, 1, async () => store.horizon(0) >= seq);
-    await eventually('the sweep has told', async () => {
-      stage.clock.advance(1000);
+    await inTime(stage, 1000, 'the sweep has told', async () => {
       const told = await itemsOf(stage.hub, '/events?type=log.trimmed');
       return told.some(({ data }) => (data as { dead: Record<string, number> }).dead['NL-OTH'] === 1);
     });
-    await stage.hub.settled();
     t.match(JSON.stringify(await party()), /"dead":0/);
     t.strictSame(await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=DEAD'), []);
     t.equal(callsTo(other, 'locations').filter(({ body }) => body.includes('Waits')).length, 0);
@@ -130,13 +129,11 @@ t.test('pulls, what they refused, jobs and backups go with their events, once th
   const stage = await scene(t, { cpo: ({ method }) => (method === 'GET' ? { body: [{ id: 'no location' }] } : {}) });
   await storeOfEach(stage);
   const { id } = await admin(stage.hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
-  await eventually('the pull has ended', async () => {
-    return (await admin(stage.hub, 'GET', `/pulls/${String(id)}`)).state !== 'RUNNING';
-  });
+  await stage.hub.settled();
+  t.not((await admin(stage.hub, 'GET', `/pulls/${String(id)}`)).state, 'RUNNING', 'the pull has ended');
   const job = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' });
   const backup = await admin(stage.hub, 'POST', '/backup', { directory: join(stage.dataDir, '..', 'backup') });
-  await eventually('both have ended', async () => {
-    stage.clock.advance(1000);
+  await inTime(stage, 1000, 'both have ended', async () => {
     const states = [`/redrives/${String(job.id)}`, `/backups/${String(backup.id)}`].map((path) =>
       admin(stage.hub, 'GET', path),
     );
@@ -159,15 +156,13 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   await storeOfEach(stage);
   const command = { response_url: `${stage.emsp.url}/ocpi/result`, session_id: 'S1' };
   await stage.emsp.call('POST', '/2.2.1/commands/STOP_SESSION', command);
-  await eventually('its result is not awaited any more', async () => {
-    stage.clock.advance(60_000);
+  await inTime(stage, 60_000, 'its result is not awaited any more', async () => {
     const [item] = await itemsOf(stage.hub, '/commands');
     return item?.state === 'silent';
   });
   const watches = await itemsOf(stage.hub, '/orphans?state=GRACE');
   t.equal(watches.length, 1, 'the session that was stopped is watched');
-  await eventually('the watch has become a case', async () => {
-    stage.clock.advance(60_000);
+  await inTime(stage, 60_000, 'the watch has become a case', async () => {
     return (await itemsOf(stage.hub, '/orphans?state=OPEN')).length === 1;
   });
   await trimmed(stage);
@@ -196,8 +191,7 @@ t.test('rows that were made again go with what they are of, though they are youn
     ...{ response_url: `${stage.emsp.url}/ocpi/result`, token: tokenBody('CARD1'), location_id: 'LOC1' },
     ...{ expiry_date: '2026-01-10T09:00:00Z', reservation_id: 'R1' },
   });
-  await eventually('its result is not awaited any more', async () => {
-    stage.clock.advance(60_000);
+  await inTime(stage, 60_000, 'its result is not awaited any more', async () => {
     const [item] = await itemsOf(stage.hub, '/commands');
     return item?.state === 'silent';
   });
@@ -228,8 +222,7 @@ t.test('a resync that changes no row leaves the store whole when what it recorde
   const before = await storedTexts(stage);
   for (const module of ['locations', 'sessions']) {
     const { id } = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module });
-    await eventually('the resync ended', async () => {
-      stage.clock.advance(1_000);
+    await inTime(stage, 1_000, 'the resync ended', async () => {
       return (await admin(stage.hub, 'GET', `/redrives/${String(id)}`)).state === 'DONE';
     });
   }
