@@ -2,7 +2,6 @@
  * Authorize in both directions, through a real hub to real partners: what is forwarded, what comes back, and each row of the
  * error table.
  */
-import type { RunningHub } from '../../src/main.ts';
 import {
   closeCircuit,
   type Failure,
@@ -12,9 +11,9 @@ import {
   setEndpoint,
   urlFor,
 } from '../support/forward-failures.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
-import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -28,7 +27,7 @@ const emspMood = moody(() => allowed('ALLOWED'), timesOut);
 /** What probes of either partner meet. */
 let discovery: Reply | undefined;
 
-let hub: RunningHub;
+let hub: TestHub;
 let cpo: PlainPartner;
 let emsp: PlainPartner;
 /** An eMSP with two routed CPOs, one that has none, and a CPO that offers no tokens endpoint. */
@@ -334,13 +333,16 @@ for (const direction of directions) {
     await operations.probe(to().id);
     clock.advance(60_001);
     await operations.probe(to().id);
-    const statusIs = async (status: string) => (await admin(hub, 'GET', `/parties/${to().id}`)).status === status;
-    await eventually('it is OFFLINE', () => statusIs('OFFLINE'));
+    const statusIs = async (status: string) => {
+      await hub.settled();
+      t.equal((await admin(hub, 'GET', `/parties/${to().id}`)).status, status);
+    };
+    await statusIs('OFFLINE');
     succeeded(t, await ask(direction), { allowed: 'ALLOWED' }, 'it is asked all the same');
     t.equal(to().received.length, 1);
     discovery = undefined;
     await operations.probe(to().id);
-    await eventually('it is CONNECTED', () => statusIs('CONNECTED'));
+    await statusIs('CONNECTED');
   });
 }
 

@@ -3,13 +3,12 @@
  * told, and each row of the error table.
  */
 import { loadConfig } from '../../src/config.ts';
-import type { RunningHub } from '../../src/main.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from '../support/forward-failures.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
-import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -24,7 +23,7 @@ const emspMood = moody(() => ({}), timesOut);
 let beforeAnswer: ((received: Received) => Promise<void>) | null = null;
 let discovery: Reply | undefined;
 
-let hub: RunningHub;
+let hub: TestHub;
 /** Routed to both eMSPs. */
 let cpo: PlainPartner;
 /** Routed to NL-EMS. */
@@ -522,17 +521,20 @@ t.test(
 
 t.test('OFFLINE does not keep a command away [interface, Commands 6]', async (t) => {
   const { operations } = hub.created.hub;
-  const statusIs = async (status: string) => (await admin(hub, 'GET', '/parties/NL-CPO')).status === status;
+  const statusIs = async (status: string) => {
+    await hub.settled();
+    t.equal((await admin(hub, 'GET', '/parties/NL-CPO')).status, status);
+  };
   discovery = { status: 500 };
   await operations.probe(cpo.id);
   clock.advance(60_001);
   await operations.probe(cpo.id);
-  await eventually('it is OFFLINE', () => statusIs('OFFLINE'));
+  await statusIs('OFFLINE');
   succeeded(t, await start(), 'forwarded all the same');
   t.equal(cpo.received.length, 1);
   discovery = undefined;
   await operations.probe(cpo.id);
-  await eventually('it is CONNECTED', () => statusIs('CONNECTED'));
+  await statusIs('CONNECTED');
 });
 
 // Results
@@ -622,7 +624,8 @@ t.test(
   async (t) => {
     const id = await begun();
     clock.advance(25_000);
-    await eventually('the wait is over', async () => (await record(id)).state === 'silent');
+    await hub.settled();
+    t.equal((await record(id)).state, 'silent', 'the wait is over');
     t.equal(emsp.received.length, 0, 'the hub makes no result of its own');
     t.equal(cpo.received.length, 1, 'and asks nobody again');
     succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'late');

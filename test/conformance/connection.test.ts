@@ -1,11 +1,10 @@
 /**
  * Whether partners can be reached: who is probed and when, OFFLINE and back, and what goes on all the same. [D34]
  */
-import type { RunningHub } from '../../src/main.ts';
 import { locationBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, lines, statusOf } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -24,25 +23,23 @@ class Scene {
   readonly emsp: Probed;
   /** Reads hub client info, so that looking is no sign of life of the others. */
   readonly observer: PlainPartner;
-  readonly hub: RunningHub;
-  readonly #waits: number;
+  readonly hub: TestHub;
+  readonly #t: Test;
 
-  constructor(hub: RunningHub, clock: SimulatedClock, partners: { cpo: Probed; emsp: Probed; observer: PlainPartner }) {
+  constructor(t: Test, hub: TestHub, clock: SimulatedClock, partners: Pick<Scene, 'cpo' | 'emsp' | 'observer'>) {
+    this.#t = t;
     this.hub = hub;
     this.clock = clock;
     this.cpo = partners.cpo;
     this.emsp = partners.emsp;
     this.observer = partners.observer;
-    this.#waits = hub.created.core.timers.size;
   }
 
   /** Lets time pass; resolves with the probes that CPO and eMSP got, once all that fell due have been answered. */
   async pass(ms: number): Promise<{ cpo: number; emsp: number }> {
     const before = [this.cpo.partner.asked.length, this.emsp.partner.asked.length] as const;
     this.clock.advance(ms);
-    // The wait for the next look at a partner is armed when the look before it has ended.
-    const { timers } = this.hub.created.core;
-    await eventually('every look at a partner has ended', () => timers.size >= this.#waits);
+    await this.hub.settled();
     return { cpo: this.cpo.partner.asked.length - before[0], emsp: this.emsp.partner.asked.length - before[1] };
   }
 
@@ -53,9 +50,9 @@ class Scene {
     return parties.find(({ party_id }) => party_id === partyId);
   }
 
-  /** What a probe found is recorded a moment after it was answered. */
-  becomes(partyId: 'CPO' | 'EMS', status: string): Promise<void> {
-    return eventually(`${partyId} is ${status}`, async () => (await this.shown(partyId))?.status === status);
+  async becomes(partyId: 'CPO' | 'EMS', status: string): Promise<void> {
+    await this.hub.settled();
+    this.#t.equal((await this.shown(partyId))?.status, status, `${partyId} is ${status}`);
   }
 
   async loseSight(probed: Probed, partyId: 'CPO' | 'EMS'): Promise<void> {
@@ -80,7 +77,7 @@ async function sceneFor(t: Test): Promise<Scene> {
   const [cpo, emsp] = [await probed('CPO', 'CPO'), await probed('EMSP', 'EMS')];
   const observer = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OBS' });
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  return new Scene(hub, clock, { cpo, emsp, observer });
+  return new Scene(t, hub, clock, { cpo, emsp, observer });
 }
 
 t.test(

@@ -1,10 +1,9 @@
 /**
  * Hub client info as partners read it, from a hub whose clock the test moves: each party changes at an instant of its own.
  */
-import type { RunningHub } from '../../src/main.ts';
-import { hubFor } from '../support/hub-in-process.ts';
+import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
-import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -23,7 +22,7 @@ let offReply: Reply | undefined;
 
 const clock = new SimulatedClock('2026-03-01T10:00:00Z');
 const begin = clock.now();
-let hub: RunningHub;
+let hub: TestHub;
 let reader: PlainPartner;
 let leaver: PlainPartner;
 let unreachable: PlainPartner;
@@ -223,11 +222,13 @@ t.test(
     t.equal(await statusOf(), 'CONNECTED', 'nor is a minute of them');
     clock.advance(1);
     await operations.probe('NL-OFF');
-    await eventually('it is OFFLINE', async () => (await statusOf()) === 'OFFLINE');
+    await hub.settled();
+    t.equal(await statusOf(), 'OFFLINE');
     t.equal((await get('', unreachable)).status, 200, 'its own calls are served all the same');
     t.equal(await statusOf(), 'OFFLINE', 'and prove nothing about reaching it');
     offReply = undefined;
     await operations.probe('NL-OFF');
-    await eventually('it is CONNECTED', async () => (await statusOf()) === 'CONNECTED');
+    await hub.settled();
+    t.equal(await statusOf(), 'CONNECTED');
   },
 );

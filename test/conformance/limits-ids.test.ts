@@ -7,7 +7,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { keptPort } from '../support/kept-port.ts';
 import { arrivals, callsTo, dataText, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
-import { type Answer, admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
+import { type Answer, admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -161,7 +161,7 @@ t.test(
         t.equal(new Set([...requests, request]).size, tries + 1, `${what}: a new request id for each attempt`);
         t.same([...new Set(came.map((call) => call.headers['x-correlation-id']))], [correlation], `${what}: passed on`);
         const events = `/events?correlation_id=${encodeURIComponent(correlation)}`;
-        await eventually(`${what}: in the event log`, async () => (await itemsOf(hub, events)).length > 0);
+        t.not((await itemsOf(hub, events)).length, 0, `${what}: in the event log`);
       }
     }
   },
@@ -363,7 +363,8 @@ t.test(
     await pass(scene, 3 * minuteMs - 1);
     t.same(await states(hub), ['NL-CPO/S1 GRACE'], 'nor does the time before the sweep');
     scene.clock.advance(1);
-    await eventually('the sweep opens it', async () => (await states(hub)).includes('NL-CPO/S1 OPEN'));
+    await hub.settled();
+    t.ok((await states(hub)).includes('NL-CPO/S1 OPEN'), 'the sweep opens it');
     const [opened] = await itemsOf(hub, '/orphans?state=OPEN');
     t.match(opened, {
       kind: 'stop_without_complete',
@@ -371,7 +372,7 @@ t.test(
       emsp: 'NL-EMS',
       opened_at: afterStart(5 * minuteMs),
     });
-    await eventually('the CPO is pulled', () => callsTo(cpo, 'sessions').length > 0);
+    t.equal(callsTo(cpo, 'sessions').length, 1, 'the CPO is pulled');
     for (let sweeps = 0; sweeps < 3; sweeps++) await pass(scene, 5 * minuteMs);
     t.same(await states(hub), ['NL-CPO/S1 OPEN'], 'once');
     const openings = await itemsOf(hub, '/events?type=orphan.opened');
@@ -386,7 +387,8 @@ t.test(
     t.equal((await emsp.call('GET', '/2.2.1/cdrs')).headers.get('x-total-count'), '0', 'there is no CDR');
 
     await push(scene, 'S1', 'COMPLETED');
-    await eventually('a later COMPLETED resolves it', async () => (await states(hub)).includes('NL-CPO/S1 RESOLVED'));
+    await hub.settled();
+    t.ok((await states(hub)).includes('NL-CPO/S1 RESOLVED'), 'a later COMPLETED resolves it');
     const [resolved] = await itemsOf(hub, '/orphans?state=RESOLVED');
     t.equal(resolved?.resolved_at, afterStart(20 * minuteMs));
   },
@@ -403,8 +405,8 @@ t.test(
     const ended = sessionBody('S1', { status: 'COMPLETED', kwh: 9.5, last_updated: instant(50) });
     scene.pulled = [ended];
     scene.clock.advance(5 * minuteMs);
-    await eventually('the case is resolved', async () => (await states(scene.hub)).includes('NL-CPO/S1 RESOLVED'));
-    await quiet(scene.hub);
+    await scene.hub.settled();
+    t.ok((await states(scene.hub)).includes('NL-CPO/S1 RESOLVED'), 'the case is resolved');
     t.equal(callsTo(scene.cpo, 'sessions').length, 1, 'one pull');
     const came = scene.emsp.received.slice(before);
     t.same(lines(came), ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1']);
@@ -423,7 +425,8 @@ t.test('a grace that ends after a sweep waits for the next one [D36]', async (t)
   await pass(scene, 4 * minuteMs);
   t.same(await states(scene.hub), ['NL-CPO/S1 GRACE']);
   scene.clock.advance(minuteMs);
-  await eventually('the sweep at 10 minutes', async () => (await states(scene.hub)).includes('NL-CPO/S1 OPEN'));
+  await scene.hub.settled();
+  t.ok((await states(scene.hub)).includes('NL-CPO/S1 OPEN'), 'the sweep at 10 minutes');
 });
 
 t.test('a COMPLETED or INVALID push disarms the watch; without an ACCEPTED stop there is none [D36]', async (t) => {
@@ -443,7 +446,8 @@ t.test('a COMPLETED or INVALID push disarms the watch; without an ACCEPTED stop 
     const fields = { status, last_updated: instant(5) };
     const body = method === 'PUT' ? sessionBody(id, fields) : fields;
     t.equal(statusOf(await scene.cpo.call(method, sessionPath(id), body)), done);
-    await eventually(`${id} is disarmed`, async () => !(await states(scene.hub)).join().includes(`/${id} `));
+    await scene.hub.settled();
+    t.notOk((await states(scene.hub)).join().includes(`/${id} `), `${id} is disarmed`);
   }
   for (const answer of ['REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION']) {
     scene.answer = answer;

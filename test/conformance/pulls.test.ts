@@ -1,9 +1,9 @@
 /** Admin pulls: a CPO's own lists, read on an operator's word. [interface, Admin pulls; D51] */
 import { locationBody, tariffBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { lists, pagesAsked } from '../support/lists.ts';
 import { idsOf, itemsOf, lines, quiet } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -36,14 +36,15 @@ async function listed(t: Test, options: { clock?: SimulatedClock; env?: Record<s
 }
 
 /** Starts a pull and gives what it came to. */
-async function pull(hub: HubAddress, module: string, body?: object): Promise<Record<string, unknown>> {
+async function pull(
+  hub: TestHub,
+  module: string,
+  body?: object,
+  ...holders: PlainPartner[]
+): Promise<Record<string, unknown>> {
   const { id } = await admin(hub, 'POST', `/parties/NL-CPO/pull/${module}`, body);
-  let found: Record<string, unknown> = {};
-  await eventually('the pull ended', async () => {
-    found = await admin(hub, 'GET', `/pulls/${String(id)}`);
-    return found.state !== 'RUNNING';
-  });
-  return found;
+  await hub.settled(...holders);
+  return admin(hub, 'GET', `/pulls/${String(id)}`);
 }
 
 /** Texts of the eMSP's list, byte for byte. */
@@ -166,7 +167,6 @@ t.test('with forward the routed eMSPs get what is new, and what an earlier pull 
   await quiet(hub);
   t.same(emsp.received, []);
   t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 1, unchanged: 1 });
-  await eventually('it arrived', () => emsp.received.length === 1);
   t.same(lines(emsp.received), ['PUT /ocpi/2.2.1/locations/NL/CPO/LOC1'], 'an unpublished one is nobody’s');
   t.equal(emsp.received[0]?.body, served.texts.locations[0]);
   t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 0, unchanged: 2 }, 'once');
@@ -190,10 +190,7 @@ t.test('a full tariff pull replaces the catalogue, an incremental one deletes no
   await quiet(hub);
   t.same(emsp.received, [], 'nothing of it was forwarded');
   t.match(await pull(hub, 'tariffs', { full: true, forward: true }), { deleted: 2 });
-  await eventually(
-    'the deletions arrived',
-    () => emsp.received.filter(({ method }) => method === 'DELETE').length === 2,
-  );
+  t.equal(emsp.received.filter(({ method }) => method === 'DELETE').length, 2, 'the deletions arrived');
   t.same(await ids(), ['T2']);
   for (const type of ['object.put', 'object.deleted']) {
     const facts = await itemsOf(hub, `/events?object=NL-CPO/T1&type=${type}`);
@@ -234,7 +231,7 @@ t.test('a link that leads back, away or nowhere ends the pull with the reason', 
 });
 
 t.test('one pull runs per partner and module; its progress shows while it runs', async (t) => {
-  const { hub, served } = await listed(t);
+  const { hub, served, cpo } = await listed(t);
   served.texts.locations = [1, 2, 3].map((n) => location(`LOC${n}`, n));
   served.texts.tariffs = [];
   let release = () => {};
@@ -244,12 +241,13 @@ t.test('one pull runs per partner and module; its progress shows while it runs',
   served.instead = ({ path }) => (path.includes('offset=2') ? held.then(() => ({ body: [] })) : undefined);
   const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations');
   const shown = () => admin(hub, 'GET', `/pulls/${String(id)}`);
-  await eventually('the first page was taken', async () => (await shown()).pages === 1);
-  t.match(await shown(), { state: 'RUNNING', received: 2, stored: 2, ended_at: null });
+  await hub.settled(cpo);
+  t.match(await shown(), { state: 'RUNNING', pages: 1, received: 2, stored: 2, ended_at: null });
   t.match(await refusal(hub, '/parties/NL-CPO/pull/locations', { full: true }), /409/);
-  t.match(await pull(hub, 'tariffs'), { state: 'DONE' }, 'another module is another pull');
+  t.match(await pull(hub, 'tariffs', {}, cpo), { state: 'DONE' }, 'another module is another pull');
   release();
-  await eventually('it ended', async () => (await shown()).state === 'DONE');
+  await hub.settled();
+  t.equal((await shown()).state, 'DONE', 'it ended');
   t.match(await pull(hub, 'locations'), { state: 'DONE' }, 'then it may run again');
   t.equal((await itemsOf(hub, '/pulls')).length, 3);
 });

@@ -5,6 +5,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
@@ -13,7 +14,6 @@ import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import {
   type Answer,
   admin,
-  eventually,
   type PlainPartner,
   plainPartner,
   type Received,
@@ -580,8 +580,8 @@ t.test('each role may do what is its own, and nothing of the other’s [interfac
 t.test('the admin API stands under /admin/v1, with tokens of its own [interface, Versioning 5]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
-  const get = async (path: string, authorization: string) =>
-    (await fetch(`${hub.url}${path}`, { headers: { Authorization: authorization } })).status;
+  const get = async (path: string, Authorization: string) =>
+    (await callOnce('GET', `${hub.url}${path}`, undefined, { Authorization })).status;
   t.equal(await get('/admin/v1/parties', `Bearer ${hub.adminToken}`), 200);
   for (const scheme of ['Token', 'Bearer']) {
     t.equal(await get('/admin/v1/parties', `${scheme} ${cpo.hubToken}`), 401, `a partner’s, as ${scheme}`);
@@ -645,12 +645,11 @@ t.test(
     };
     // The one whose time has to pass is the last.
     const transient = ['CUT', 'ILL', 'HNG'];
-    const asked = new Map<string, readonly unknown[]>();
+    const partners: PlainPartner[] = [];
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
     for (const [partyId, { reply }] of Object.entries(faults)) {
       const answer = () => (isWell ? {} : reply());
-      const { received } = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
-      asked.set(partyId, received);
+      partners.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer }));
       await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
     }
     for (const id of Object.keys(faults)) t.equal(statusOf(await putSession(cpo, id, cdrTokenOf(id))), done, id);
@@ -660,10 +659,11 @@ t.test(
     };
     for (const [index, waitS] of [1, 2, 5, 15, 30].entries()) {
       for (const id of transient) {
-        const attempts = async () => (await shown(id)).attempts.length;
-        await eventually(`${id} is asked`, () => asked.get(id)?.length === index + 1);
+        await hub.settled(...partners);
+        t.equal(partners.find((partner) => partner.id === `NL-${id}`)?.received.length, index + 1, `${id} is asked`);
         if (id === 'HNG') clock.advance(limitMs);
-        await eventually(`${id}: attempt ${index + 1}`, async () => (await attempts()) === index + 1);
+        await hub.settled(...partners);
+        t.equal((await shown(id)).attempts.length, index + 1, `${id}: attempt ${index + 1}`);
         const due_at = new Date(clock.now() + waitS * 1000).toISOString();
         t.match(await shown(id), { state: 'PENDING', due_at }, `${id}: again after ${waitS} s`);
       }

@@ -10,7 +10,6 @@ import { hubFor } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused, sequenceOf } from '../support/ocpi-call.ts';
 import {
   admin,
-  eventually,
   type PartnerParty,
   type PlainPartner,
   type PlainPartnerOptions,
@@ -434,7 +433,7 @@ t.test('an endpoint set by the operator wins and survives a rotation [interface,
     const fields = { party_id: cpo.id.slice(3), cdr_token };
     const path = `/2.2.1/sessions/NL/${cpo.id.slice(3)}/${id}`;
     t.equal((await ocpi(hub, 'PUT', path, { token: cpo.hubToken, body: sessionBody(id, fields) })).status, 200);
-    await eventually(`${id} arrived`, () => emsp.partner.received.some(({ path }) => path.endsWith(`/${id}`)));
+    await emsp.partner.got(id, ({ path }) => path.endsWith(`/${id}`));
   };
   await push('S1');
   const rotation = { token: emsp.hubToken, body: emsp.body };

@@ -2,12 +2,11 @@
  * Every door and method of the hub with input that is wrong: each row says how it is refused, and after every door nothing may
  * have been recorded and no partner may have been called. A door without a row here fails the first test.
  */
-import type { RunningHub } from '../../src/main.ts';
 import { routes } from '../../src/ocpi/server.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { type OcpiCall, ocpi, type Refused, refused, sequenceOf } from '../support/ocpi-call.ts';
-import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -434,7 +433,7 @@ const doors: Readonly<Record<string, Door>> = {
 
 // The stage
 
-let hub: RunningHub;
+let hub: TestHub;
 let callers: Record<Caller, PlainPartner>;
 let initial = '';
 /** A token of the CPO that a rotation has replaced. */
@@ -484,7 +483,8 @@ async function stage(cpo: PlainPartner, emsp: PlainPartner): Promise<void> {
   const command = cpo.received.find(({ path }) => path.endsWith('/START_SESSION'));
   const { response_url } = JSON.parse(command?.body ?? '{}') as { response_url: string };
   pending = response_url.slice(response_url.lastIndexOf('/') + 1);
-  await eventually('all of it is delivered', () => emsp.received.length === 4 && cpo.received.length === 2);
+  await hub.settled();
+  t.strictSame([emsp.received.length, cpo.received.length], [4, 2], 'all of it is delivered');
 }
 
 /** Facts recorded and calls made, before and after. */
@@ -617,5 +617,6 @@ t.test('what was on the stage is still there and the doors still open [D3]', asy
   const right = await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { kwh: 2 }));
   t.equal(right.json.status_code, 1000);
   t.ok((await sequenceOf(hub)) > before, 'a right push does move the sequence');
-  await eventually('and is delivered', () => emsp.received.length === 5);
+  await hub.settled();
+  t.equal(emsp.received.length, 5, 'and is delivered');
 });

@@ -37,7 +37,7 @@ export class Caller {
       const answer = await request(url, {
         method: method as 'GET',
         dispatcher: this.#agent,
-        headers: { ...(body !== undefined && { 'Content-Type': 'application/json' }), ...headers },
+        headers: { ...(body !== undefined && !isTyped(headers) && { 'Content-Type': 'application/json' }), ...headers },
         ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       });
       const text = await answer.body.text();
@@ -54,4 +54,13 @@ export class Caller {
   close(): void {
     void this.#agent.destroy();
   }
+}
+
+/** In whatever letters: both names would be sent. */
+const isTyped = (headers: Readonly<Record<string, string>>) => new Headers(headers).has('content-type');
+
+/** One call on a connection of its own, which is not kept. */
+export async function callOnce(...call: Parameters<Caller['send']>): Promise<Said> {
+  const caller = new Caller();
+  return caller.send(...call).finally(() => caller.close());
 }
