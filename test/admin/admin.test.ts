@@ -7,6 +7,7 @@ import { loadConfig } from '../../src/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
 import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/operator.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
+import { callOnce } from '../support/caller.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const tokens = {
@@ -58,20 +59,15 @@ async function call<T = Fields>(
   { token = tokens.admin, body, text, headers }: Asked = {},
 ): Promise<Answer<T>> {
   const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
-  const response = await fetch(hub.url + path, {
-    method,
-    headers: {
-      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-      ...(sent === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    ...(sent === undefined ? {} : { body: sent }),
+  const answer = await callOnce(method, hub.url + path, sent, {
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+    ...(sent === undefined ? {} : { 'content-type': 'application/json' }),
+    ...headers,
   });
-  const answer = await response.text();
-  const isJson =
-    response.headers.get('content-type')?.includes('json') && !response.headers.get('content-type')?.includes('ndjson');
-  const json = (isJson && answer ? JSON.parse(answer) : null) as T;
-  return { status: response.status, headers: response.headers, text: answer, json };
+  const type = answer.headers.get('content-type') ?? '';
+  const isJson = type.includes('json') && !type.includes('ndjson');
+  const json = (isJson && answer.text ? JSON.parse(answer.text) : null) as T;
+  return { ...answer, json };
 }
 
 const admin = <T = Fields>(method: string, path: string, asked?: Asked) => call<T>(method, `/admin/v1${path}`, asked);

@@ -6,7 +6,7 @@ import type { DeliveryRow } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 
 const refused = { status: 404, text: '{"status_code":2003}' };
@@ -54,7 +54,8 @@ for (const query of ['?state=DELIVERED', '?state=DELIVERED&receiver=NL-EMS&limit
     const { hub, answer, stateNow } = await aboutToDie(t);
     const hasEnded = afterLooking(hub, async () => {
       answer.open();
-      await eventually('it is dead', async () => (await stateNow()) === 'DEAD');
+      await hub.settled();
+      t.equal(await stateNow(), 'DEAD');
     });
     t.strictSame((await admin(hub, 'GET', `/deliveries${query}`)).items, []);
     t.ok(hasEnded(), 'it ended between the looks');
@@ -68,7 +69,8 @@ t.test(
     const { hub, answer, id, stateNow } = await aboutToDie(t);
     const hasEnded = afterLooking(hub, async () => {
       answer.open();
-      await eventually('it is dead', async () => (await stateNow()) === 'DEAD');
+      await hub.settled();
+      t.equal(await stateNow(), 'DEAD');
     });
     const plan = await admin(hub, 'POST', '/redrive', { filter: { state: 'DELIVERED' }, dry_run: true });
     t.match(plan, { matched: 0 });
@@ -95,13 +97,12 @@ t.test('to a peer a delivery is pending until its end can be read in the store',
   const asked = { shard: 0, seq: Number(delivery?.seq), receiver: 'NL-EMS' };
   t.match(await created.answer('isPending', asked), { value: true }, 'it is on its way');
   answer.open();
-  await eventually('its end is to be written', () => held.includes('DEAD'));
+  await hub.settled();
+  t.ok(held.includes('DEAD'), 'its end is to be written');
   t.equal(await store.delivery('NL-EMS', 0, asked.seq), null, 'and cannot be read yet');
   t.match(await created.answer('isPending', asked), { value: true });
   written.open();
-  await eventually('it can be read', async () => (await store.delivery('NL-EMS', 0, asked.seq))?.state === 'DEAD');
-  await eventually('then it is not pending', async () => {
-    const { value } = (await created.answer('isPending', asked)) as { value: boolean };
-    return !value;
-  });
+  await hub.settled();
+  t.equal((await store.delivery('NL-EMS', 0, asked.seq))?.state, 'DEAD', 'it can be read');
+  t.match(await created.answer('isPending', asked), { value: false }, 'then it is not pending');
 });

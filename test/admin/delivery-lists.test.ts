@@ -31,11 +31,10 @@ t.test('each state is listed whole, newest first, in pages of any size', async (
   const whole = async () => (await ask('limit=1000')).items;
   const sizeOf = (state: string, items: readonly DeliveryView[]) => items.filter((one) => one.state === state).length;
   // 9 tariffs to 4 receivers and 9 sessions to one: 9 + 4 are refused, 9 are held back and one waits for its next attempt.
-  await eventually('everything has come to rest', async () => {
-    const items = await whole();
-    return sizeOf('DEAD', items) === 13 && sizeOf('PENDING', items) === 10 && sizeOf('DELIVERED', items) === 22;
-  });
+  await hub.settled();
   const all = await whole();
+  const sizes = ['DEAD', 'PENDING', 'DELIVERED'].map((state) => sizeOf(state, all));
+  t.strictSame(sizes, [13, 10, 22], 'everything has come to rest');
   const conditions: readonly [string, (one: DeliveryView) => boolean][] = [
     ['', () => true],
     ['&receiver=NL-ABC', ({ receiver }) => receiver === 'NL-ABC'],

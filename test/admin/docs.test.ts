@@ -8,8 +8,9 @@ import { docsPage } from '../../src/admin/docs-page.ts';
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
+import { callOnce, type Said } from '../support/caller.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Schema = Readonly<Record<string, unknown>> & {
@@ -59,9 +60,9 @@ interface Described {
 }
 
 async function documentOf(hub: { url: string }): Promise<{ raw: unknown; document: Document }> {
-  const response = await fetch(`${hub.url}/admin/v1/openapi.json`);
-  if (response.status !== 200) throw new Error(`openapi.json answered ${response.status}`);
-  const raw: unknown = await response.json();
+  const { status, text } = await callOnce('GET', `${hub.url}/admin/v1/openapi.json`);
+  if (status !== 200) throw new Error(`openapi.json answered ${status}`);
+  const raw: unknown = JSON.parse(text);
   return { raw, document: resolved(raw, raw) as Document };
 }
 
@@ -175,10 +176,9 @@ async function inhabited(t: Test): Promise<RunningHub> {
   await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
   await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/results/1`, session_id: 'S1' });
   await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', {});
-  await eventually('what is owed has ended', async () => {
-    const { items } = (await admin(hub, 'GET', '/deliveries?state=PENDING')) as { items: unknown[] };
-    return items.length === 0;
-  });
+  await hub.settled();
+  const { items } = await admin(hub, 'GET', '/deliveries?state=PENDING');
+  t.strictSame(items, [], 'what is owed has ended');
   return hub;
 }
 
@@ -227,21 +227,24 @@ t.test('what is refused is a problem as described', async (t) => {
     [422, 'GET', '/parties?typo=1', {}, undefined],
   ] as const;
   for (const [status, method, asked, headers, body] of refusals) {
-    const response = await fetch(`${hub.url}/admin/v1${asked}`, {
-      method,
-      headers: { authorization: `Bearer ${hub.adminToken}`, ...headers },
-      ...(body !== undefined && { body }),
+    const response = await callOnce(method, `${hub.url}/admin/v1${asked}`, body, {
+      authorization: `Bearer ${hub.adminToken}`,
+      ...headers,
     });
     t.equal(response.status, status, `${method} ${asked}`);
     const path = asked.replace(/\?.*/, '').replace('NL-NIL', '{id}');
     const described = document.paths[path]?.[method.toLowerCase()]?.responses[status];
-    t.strictSame(misfits(schemaOf(described, 'application/problem+json'), await response.json()), [], `its ${status}`);
+    t.strictSame(
+      misfits(schemaOf(described, 'application/problem+json'), JSON.parse(response.text)),
+      [],
+      `its ${status}`,
+    );
   }
 });
 
-async function pageOf(hub: { url: string }): Promise<{ response: Response; html: string }> {
-  const response = await fetch(`${hub.url}/admin/docs`);
-  return { response, html: await response.text() };
+async function pageOf(hub: { url: string }): Promise<{ response: Said; html: string }> {
+  const response = await callOnce('GET', `${hub.url}/admin/docs`);
+  return { response, html: response.text };
 }
 
 const plainText = (html: string) =>
@@ -274,7 +277,7 @@ t.test('/admin/docs needs no token and nothing from anywhere else [contract, 3]'
   t.ok(new Script(script), 'the script can be read');
   t.match(html, /<meta name="viewport" content="width=device-width, initial-scale=1">/);
   t.match(html, /prefers-color-scheme: dark/);
-  t.equal((await fetch(`${hub.url}/admin/docs`, { method: 'HEAD' })).status, 200);
+  t.equal((await callOnce('HEAD', `${hub.url}/admin/docs`)).status, 200);
   const slash = await fetch(`${hub.url}/admin/docs/`);
   t.equal(slash.url, `${hub.url}/admin/docs`, 'with a slash at its end it is found as well');
   t.equal(slash.status, 200);

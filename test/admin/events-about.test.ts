@@ -6,12 +6,13 @@ import { subjects } from '../../src/domain/subject.ts';
 import type { EventView } from '../../src/hub/operator.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import { t } from '../support/tap.ts';
+import { type Test, t } from '../support/tap.ts';
 
 type Hub = Awaited<ReturnType<typeof hubFor>>;
 
@@ -20,7 +21,7 @@ const typesIn = (events: readonly EventView[]) => [...new Set(events.map(({ type
 
 async function streamed({ url, adminToken }: Hub, query: string): Promise<EventView[]> {
   const headers = { authorization: `Bearer ${adminToken}`, accept: 'application/x-ndjson' };
-  const text = await (await fetch(`${url}/admin/v1/events?${query}`, { headers })).text();
+  const { text } = await callOnce('GET', `${url}/admin/v1/events?${query}`, undefined, headers);
   return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as EventView]));
 }
 
@@ -47,8 +48,10 @@ async function scene(t: Parameters<typeof hubFor>[0]) {
   return { hub, clock, cpo, emsp };
 }
 
-const wait = async (hub: Hub, type: string, count = 1) =>
-  eventually(`${count} ${type}`, async () => (await list(hub, `type=${type}`)).length >= count);
+async function recorded(t: Test, hub: Hub, type: string, count = 1): Promise<void> {
+  await hub.settled();
+  t.equal((await list(hub, `type=${type}`)).length, count, `${count} ${type}`);
+}
 
 t.test(
   'what happens to partners, deliveries, commands, cases and routes is found by party and by object [D80]',
@@ -56,23 +59,23 @@ t.test(
     const { hub, clock, cpo, emsp } = await scene(t);
     for (const id of ['S1', 'DEAD'])
       await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { status: 'ACTIVE' }));
-    await wait(hub, 'delivery.dead');
-    await wait(hub, 'object.missed');
+    await recorded(t, hub, 'delivery.dead');
+    await recorded(t, hub, 'object.missed');
     const stop = { response_url: `${emsp.url}/ocpi/result`, session_id: 'S1' };
     await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop);
-    await wait(hub, 'orphan.armed');
+    await recorded(t, hub, 'orphan.armed');
     clock.advance(31_000);
-    await wait(hub, 'command.silent');
+    await recorded(t, hub, 'command.silent');
     clock.advance(300_000);
-    await wait(hub, 'orphan.pulled');
+    await recorded(t, hub, 'orphan.pulled');
     const [found] = await itemsOf(hub, '/orphans');
     await admin(hub, 'POST', `/orphans/${String(found?.id)}/pull`);
-    await wait(hub, 'orphan.pulled', 2);
+    await recorded(t, hub, 'orphan.pulled', 2);
     await admin(hub, 'POST', `/orphans/${String(found?.id)}/resolve`, { note: 'settled' });
     const [dead] = await list(hub, 'type=delivery.dead');
     const { delivery } = (dead?.data ?? { delivery: '' }) as { delivery: string };
     await admin(hub, 'POST', `/deliveries/${delivery}/redrive`, {});
-    await wait(hub, 'delivery.dead', 2);
+    await recorded(t, hub, 'delivery.dead', 2);
     await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
 
     const all = await list(hub, 'limit=1000');
@@ -132,7 +135,8 @@ t.test('an operator’s acts are recorded as an operator’s, and a circuit says
   await put('async', 'open');
   await put('async', 'closed');
   const circuits = () => list(hub, 'type=circuit');
-  await eventually('both are recorded', async () => (await circuits()).length === 2);
+  await hub.settled();
+  t.equal((await circuits()).length, 2, 'both are recorded');
   t.match(await circuits(), [
     {
       type: 'circuit.opened',
@@ -153,9 +157,9 @@ t.test('an operator’s acts are recorded as an operator’s, and a circuit says
     endpoints: [{ identifier: 'tariffs', role: 'SENDER', url: `${cpo.url}/ocpi/2.2.1/tariffs` }],
   });
   await admin(hub, 'POST', '/parties/NL-CPO/pull/tariffs', {});
-  await wait(hub, 'pull.done');
+  await recorded(t, hub, 'pull.done');
   const { id: job } = await admin(hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' });
-  await wait(hub, 'job.ended');
+  await recorded(t, hub, 'job.ended');
   await admin(hub, 'POST', '/parties/NL-CPO/suspend', {});
   const by = (events: readonly EventView[]) => Object.fromEntries(events.map((event) => [event.type, event.by]));
   t.match(by(await list(hub, 'party=NL-CPO')), {
@@ -186,7 +190,7 @@ t.test('a circuit that its calls opened says how many failed, and one that crede
   });
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
   await Promise.all(['T1', 'T2', 'T3'].map((id) => cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariffBody(id))));
-  await wait(hub, 'circuit.opened');
+  await recorded(t, hub, 'circuit.opened');
   t.match(await list(hub, 'party=NL-EMS&type=circuit.opened'), [
     { about: 'partner:NL-EMS', by: 'hub', data: { circuit: 'async', reason: '3 failures in a row' } },
   ]);
@@ -194,7 +198,7 @@ t.test('a circuit that its calls opened says how many failed, and one that crede
   await admin(hub, 'POST', '/parties/NL-EMS/suspend', {});
   const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token', {});
   await emsp.registerAgain(String(initial_token));
-  await wait(hub, 'circuit.closed');
+  await recorded(t, hub, 'circuit.closed');
   t.match(await list(hub, 'type=circuit.closed'), [
     { party: 'NL-EMS', by: 'partner', data: { reason: 'the partner exchanged credentials' } },
   ]);
@@ -246,12 +250,13 @@ t.test('the list of orphans has cases alone, and a route may be removed twice [D
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
   const stop = { response_url: `${emsp.url}/ocpi/result`, session_id: 'S1' };
   await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop);
-  await eventually('it is watched', async () => (await itemsOf(hub, '/orphans?state=GRACE')).length === 1);
+  await hub.settled();
+  t.equal((await itemsOf(hub, '/orphans?state=GRACE')).length, 1, 'it is watched');
   t.strictSame(await itemsOf(hub, '/orphans'), [], 'a watch is no case');
 
   const remove = async (pair: string) => {
-    const options = { method: 'DELETE', headers: { authorization: `Bearer ${hub.adminToken}` } };
-    return (await fetch(`${hub.url}/admin/v1/routes/${pair}`, options)).status;
+    const headers = { authorization: `Bearer ${hub.adminToken}` };
+    return (await callOnce('DELETE', `${hub.url}/admin/v1/routes/${pair}`, undefined, headers)).status;
   };
   t.equal(await remove('NL-EMS/NL-CPO'), 204);
   t.equal(await remove('nl-ems/nl-cpo'), 204, 'once more');

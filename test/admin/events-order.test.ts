@@ -3,6 +3,7 @@
  */
 import type { EventPage } from '../../src/hub/operator.ts';
 import { tariffBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -49,11 +50,12 @@ t.test('the stream has either order, and an order that is none is refused', asyn
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const get = (query: string) =>
-    fetch(`${hub.url}/admin/v1/events?${query}`, {
-      headers: { authorization: `Bearer ${hub.adminToken}`, accept: 'application/x-ndjson' },
+    callOnce('GET', `${hub.url}/admin/v1/events?${query}`, undefined, {
+      authorization: `Bearer ${hub.adminToken}`,
+      accept: 'application/x-ndjson',
     });
   const read = async (query: string) => {
-    const text = await (await get(query)).text();
+    const { text } = await get(query);
     return text
       .trim()
       .split('\n')
