@@ -4,9 +4,10 @@
 import { readFileSync } from 'node:fs';
 import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hastyClock, poison } from '../support/given-up.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -22,10 +23,12 @@ interface Sample {
 const viewerToken = 'viewer-token-of-the-metrics';
 
 async function scraped(hub: RunningHub): Promise<string> {
-  const response = await fetch(`${hub.url}/metrics`, { headers: { authorization: `Bearer ${hub.adminToken}` } });
-  if (response.status !== 200) throw new Error(`/metrics answered ${response.status}`);
-  return response.text();
+  const { status, text } = await get(hub, '/metrics', { authorization: `Bearer ${hub.adminToken}` });
+  if (status !== 200) throw new Error(`/metrics answered ${status}`);
+  return text;
 }
+
+const get = (hub: RunningHub, path: string, headers = {}) => callOnce('GET', `${hub.url}${path}`, undefined, headers);
 
 /** Read by the text format's own rules: one sample a line, label values quoted. */
 function samplesOf(text: string): Sample[] {
@@ -55,7 +58,7 @@ const isCommand = ({ path }: Received) => path.includes('/commands/');
 const session = (id: string) => `/2.2.1/sessions/NL/CPO/${id}`;
 
 /** One of everything: delivered, dead, owed to nobody, refused, authorized, commanded with its result. */
-async function traffic(t: Test, hub: RunningHub): Promise<void> {
+async function traffic(t: Test, hub: TestHub): Promise<void> {
   const results: string[] = [];
   const { cpo, emsp } = await routedPair(t, hub, {
     cpo: (received) => {
@@ -84,27 +87,25 @@ async function traffic(t: Test, hub: RunningHub): Promise<void> {
   });
   const [callback = ''] = results;
   await cpo.call('POST', callback.replace(/^\/ocpi/, ''), { result: 'ACCEPTED' });
-  await eventually('all that is owed has ended', async () => {
-    const ended = await measured(hub, 'deliveries_total');
-    return ended !== null && ended >= 4;
-  });
+  await hub.settled();
+  t.ok(((await measured(hub, 'deliveries_total')) ?? 0) >= 4, 'all that is owed has ended');
 }
 
 t.test('/metrics is for those who may read the admin API [contract, 3]', async (t) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const asked = (headers: Record<string, string>) => fetch(`${hub.url}/metrics`, { headers });
+  const asked = (headers: Record<string, string>) => get(hub, '/metrics', headers);
   const refused = await asked({});
   t.equal(refused.status, 401);
   t.match(refused.headers.get('content-type'), /^application\/problem\+json/);
   t.match(refused.headers.get('www-authenticate'), /^Bearer/);
-  t.match(await refused.json(), { status: 401, title: /./, instance: '/metrics' });
+  t.match(JSON.parse(refused.text), { status: 401, title: /./, instance: '/metrics' });
   t.equal((await asked({ authorization: 'Bearer wrong' })).status, 401);
   t.equal((await asked({ authorization: `Token ${hub.adminToken}` })).status, 401);
   for (const token of [hub.adminToken, viewerToken]) {
     const answer = await asked({ authorization: `Bearer ${token}` });
     t.equal(answer.status, 200);
     t.match(answer.headers.get('content-type'), /^text\/plain; version=0\.0\.4/);
-    t.ok(samplesOf(await answer.text()).length > 50, 'samples');
+    t.ok(samplesOf(answer.text).length > 50, 'samples');
   }
   t.notMatch(await scraped(hub), hub.adminToken, 'the token is not among them');
 });
@@ -184,8 +185,8 @@ t.test(
     const partner = 'NL-EMS';
     const circuit = { partner, circuit: 'async' };
     for (const id of ['S1', 'S2', 'S3']) await cpo.call('PUT', session(id), sessionBody(id));
-    const isOpen = async () => (await measured(hub, 'circuit_state', { ...circuit, state: 'open' })) === 1;
-    await eventually('its circuit opens', isOpen);
+    await hub.settled();
+    t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'open' }), 1, 'its circuit opens');
     t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'closed' }), 0);
     t.equal(await measured(hub, 'circuit_state', { partner, circuit: 'sync', state: 'closed' }), 1);
     t.equal(await measured(hub, 'backlog_deliveries', { partner }), 3);
@@ -196,9 +197,9 @@ t.test(
 
     isIll = false;
     clock.advance(200_000);
-    await eventually('all is delivered', async () => {
-      return (await measured(hub, 'deliveries_total', { module: 'sessions', class: 'delivered' })) === 3;
-    });
+    await hub.settled();
+    const delivered = await measured(hub, 'deliveries_total', { module: 'sessions', class: 'delivered' });
+    t.equal(delivered, 3, 'all is delivered');
     t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
     t.equal(await measured(hub, 'backlog_deliveries', { partner }), 0);
     t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'open' }), 0);
@@ -219,7 +220,8 @@ t.test('what an operator holds back is backlog and not overdue', async (t) => {
   t.equal(await measured(hub, 'backlog_deliveries', { partner }), 1);
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
   await admin(hub, 'PATCH', `/parties/${partner}`, { paused: false });
-  await eventually('it arrives', () => emsp.received.length === 1);
+  await hub.settled();
+  t.equal(emsp.received.length, 1, 'it arrives');
 });
 
 t.test('a delivery that may go and does not end is overdue after a minute', async (t) => {
@@ -233,13 +235,15 @@ t.test('a delivery that may go and does not end is overdue after a minute', asyn
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => held.then(() => ({})) });
   const partner = 'NL-EMS';
   await cpo.call('PUT', session('S1'), sessionBody('S1'));
-  await eventually('it is in flight', () => emsp.received.length === 1);
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'it is in flight');
   clock.advance(59_000);
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0);
   clock.advance(2_000);
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 1);
   answer();
-  await eventually('it ends', async () => (await measured(hub, 'overdue_deliveries', { partner })) === 0);
+  await hub.settled();
+  t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'it ends');
 });
 
 t.test('an actor that throws is counted, given up after a while, and what is sent to it then is lost', async (t) => {
@@ -273,8 +277,8 @@ t.test('a restart loses no send, however partners and their circuits stood when 
   await admin(first, 'POST', '/parties/NL-SUS/suspend');
   await cpo.call('PUT', session('S1'), sessionBody('S1'));
   const async = { partner: 'NL-EMS', circuit: 'async' };
-  const isOpen = async () => (await measured(first, 'circuit_state', { ...async, state: 'open' })) === 1;
-  await eventually('a circuit is open', isOpen);
+  await first.settled();
+  t.equal(await measured(first, 'circuit_state', { ...async, state: 'open' }), 1, 'a circuit is open');
   await first.close();
   const second = await hubFor(t, env, {}, dataDir);
   t.equal(await measured(second, 'actors', { kind: 'courier' }), 4, 'every courier is there');
@@ -290,8 +294,8 @@ t.test('no label comes from an object or from what a partner made up (M1)', asyn
   await cpo.call('PUT', session('FANTASY'), sessionBody('FANTASY'));
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/FANTASY', locationBody('FANTASY'));
   await cpo.call('GET', '/2.2.1/FANTASY');
-  await fetch(`${hub.url}/FANTASY`);
-  await fetch(`${hub.url}/admin/v1/FANTASY`);
+  await get(hub, '/FANTASY');
+  await get(hub, '/admin/v1/FANTASY');
   const toEmsp = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
   await cpo.call('POST', '/2.2.1/tokens/FANTASY/authorize', undefined, toEmsp);
   await emsp.call('POST', '/2.2.1/commands/UNLOCK_CONNECTOR', {
@@ -308,7 +312,7 @@ t.test('no label comes from an object or from what a partner made up (M1)', asyn
 t.test('a hub that recovers or has failed is still measured', async (t) => {
   const hub = await hubFor(t);
   await hub.created.core.store.close();
-  t.equal((await fetch(`${hub.url}/readyz`)).status, 503);
+  t.equal((await get(hub, '/readyz')).status, 503);
   t.equal(await measured(hub, 'ready'), 0);
   t.equal(await measured(hub, 'store_state', { state: 'closed' }), 1);
 });

@@ -7,6 +7,7 @@ import { startHub } from '../../src/main.ts';
 import { eventKey } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { sessionBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { ocpi, sequenceOf } from '../support/ocpi-call.ts';
@@ -36,9 +37,13 @@ t.test(
     const answer = await ocpi(again, 'GET', path, { token: cpo.hubToken });
     t.match([answer.status, answer.json.status_code], [503, 3000]);
     t.ok(answer.headers['retry-after'], 'it says when to come again');
-    // `fetch` would send the path as it is, too.
-    const encoded = await fetch(`${again.url}/%6fcpi${path}`, { headers: { authorization: `Token ${cpo.hubToken}` } });
-    t.match([encoded.status, await encoded.json()], [503, { status_code: 3000 }], 'whatever the path is written like');
+    const authorization = `Token ${cpo.hubToken}`;
+    const encoded = await callOnce('GET', `${again.url}/%6fcpi${path}`, undefined, { authorization });
+    t.match(
+      [encoded.status, JSON.parse(encoded.text)],
+      [503, { status_code: 3000 }],
+      'whatever the path is written like',
+    );
   },
 );
 
