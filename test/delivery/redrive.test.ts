@@ -3,6 +3,7 @@
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -22,14 +23,8 @@ interface Job {
 }
 
 /** Status and body of an admin call that may be refused. */
-async function asked(hub: HubAddress, path: string, body: object = {}) {
-  const response = await fetch(`${hub.url}/admin/v1${path}`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${hub.adminToken}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  return { status: response.status, text: await response.text() };
-}
+const asked = (hub: HubAddress, path: string, body: object = {}) =>
+  callOnce('POST', `${hub.url}/admin/v1${path}`, body, { Authorization: `Bearer ${hub.adminToken}` });
 
 const redrive = async (hub: HubAddress, request: object) =>
   (await admin(hub, 'POST', '/redrive', request)) as unknown as Job;
