@@ -3,6 +3,7 @@ import { setup } from 'xstate';
 import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -77,12 +78,12 @@ t.test(
       'the door answers as to anybody',
     );
     t.equal((await knock(hub, { authorization }, { method: 'POST' })).status, 405);
-    const plain = await fetch(`${hub.url}${path}`, { headers: { authorization } });
+    const plain = await callOnce('GET', `${hub.url}${path}`, undefined, { authorization });
     t.equal(plain.status, 426);
     t.equal(plain.headers.get('upgrade'), 'websocket');
-    t.match(await plain.json(), { status: 426, title: 'Upgrade required', instance: path });
-    t.equal((await fetch(`${hub.url}${path}`)).status, 401, 'without a token not even that shows');
-    t.equal((await fetch(`${hub.url}${path}`, { method: 'POST', headers: { authorization } })).status, 405);
+    t.match(JSON.parse(plain.text), { status: 426, title: 'Upgrade required', instance: path });
+    t.equal((await callOnce('GET', `${hub.url}${path}`)).status, 401, 'without a token not even that shows');
+    t.equal((await callOnce('POST', `${hub.url}${path}`, undefined, { authorization })).status, 405);
     // Some HTTP clients offer HTTP/2 with each first request.
     const h2c = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAARAAAAA' };
     const healthy = await knock(hub, h2c, { at: '/healthz' });
@@ -252,7 +253,7 @@ t.test('what a reader sends that cannot be understood closes its connection, wit
   for (let n = 0; n < 100; n++) reader.socket.send('{"type":"subscribe"}');
   await eventually('who asks too much is closed', () => reader.ended() !== null);
   t.match(reader.ended(), { code: 1008, reason: /20 messages at once/ });
-  t.equal((await fetch(`${hub.url}/readyz`)).status, 200, 'the hub goes on');
+  t.equal((await callOnce('GET', `${hub.url}/readyz`)).status, 200, 'the hub goes on');
 });
 
 t.test('an actor that throws shows as restarting, then as it comes back, and at last as quarantined', async (t) => {
@@ -345,7 +346,7 @@ t.test('nothing is watched while there is no reader, and all is counted when the
   const { operations } = hub.created.hub;
   const metric = async (name: string) => {
     const headers = { authorization: `Bearer ${hub.adminToken}` };
-    const text = await (await fetch(`${hub.url}/metrics`, { headers })).text();
+    const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, headers);
     return Number(new RegExp(`^ocpi_hub_inspector_${name} (\\d+)$`, 'm').exec(text)?.[1]);
   };
   t.equal(await metric('readers'), 0);

@@ -1,6 +1,7 @@
 /**
  * Signing in to the console, and what a token that is not known, or a hub that is away, looks like.
  */
+import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -11,18 +12,19 @@ const viewerToken = 'viewer-token-of-the-test';
 
 t.test('the files of the page need no token, carry a strict policy and no data [contract 3]', async (t) => {
   const hub = await hubFor(t);
+  const get = (path: string) => callOnce('GET', `${hub.url}${path}`);
   for (const path of ['/console/', '/console/deliveries?state=DEAD', '/console/partners/NL-CPO']) {
-    const page = await fetch(`${hub.url}${path}`);
+    const page = await get(path);
     t.equal(page.status, 200, path);
     t.match(page.headers.get('content-type'), /^text\/html/);
     t.match(page.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'; style-src 'self'/);
-    t.match(await page.text(), '<div id="console">');
+    t.match(page.text, '<div id="console">');
   }
-  t.equal((await fetch(`${hub.url}/console`, { redirect: 'manual' })).headers.get('location'), '/console/');
-  t.equal((await fetch(`${hub.url}/console/nothing.js`)).status, 404);
-  t.equal((await fetch(`${hub.url}/console/../package.json`)).status, 404);
-  t.equal((await fetch(`${hub.url}/console/%2e%2e/%2e%2e/package.json`)).status, 404);
-  t.equal((await fetch(`${hub.url}/console/`, { method: 'POST' })).status, 404);
+  t.equal((await get('/console')).headers.get('location'), '/console/');
+  t.equal((await get('/console/nothing.js')).status, 404);
+  t.equal((await get('/console/../package.json')).status, 404);
+  t.equal((await get('/console/%2e%2e/%2e%2e/package.json')).status, 404);
+  t.equal((await callOnce('POST', `${hub.url}/console/`)).status, 404);
 });
 
 browserTest(
