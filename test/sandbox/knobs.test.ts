@@ -1,3 +1,4 @@
+import { callOnce } from '../support/caller.ts';
 import { t } from '../support/tap.ts';
 import { pair } from './pair.ts';
 
@@ -112,7 +113,7 @@ t.test("Only the hub's token is let in, plain or in base64", async (t) => {
   const { emsp } = await pair(t);
   const [token = ''] = emsp.ownTokens;
   const status = async (authorization: string) =>
-    (await fetch(`${emsp.url}/ocpi/versions`, { headers: authorization ? { authorization } : {} })).status;
+    (await callOnce('GET', `${emsp.url}/ocpi/versions`, undefined, authorization ? { authorization } : {})).status;
   t.equal(await status(`Token ${token}`), 200);
   t.equal(await status(`Token ${Buffer.from(token).toString('base64')}`), 200);
   t.equal(await status(`Token ${Buffer.from(`${token}\n`).toString('base64')}`), 200);

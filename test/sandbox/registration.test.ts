@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startCpo } from '../../src/sandbox/cpo.ts';
 import { startEmsp } from '../../src/sandbox/emsp.ts';
+import { callOnce } from '../support/caller.ts';
 import { t } from '../support/tap.ts';
 
 type Tap = { teardown(fn: () => unknown): void };
@@ -20,8 +21,8 @@ async function tinyHub(test: Tap) {
   const registrations: Registration[] = [];
   let issued = 0;
   const data = async (url: string, token: string) => {
-    const response = await fetch(url, { headers: { authorization: `Token ${token}` } });
-    return ((await response.json()) as { data?: unknown }).data;
+    const { text } = await callOnce('GET', url, undefined, { authorization: `Token ${token}` });
+    return (JSON.parse(text) as { data?: unknown }).data;
   };
   const server = createServer((request, response) => {
     const say = (value: unknown) => response.end(JSON.stringify({ status_code: 1000, timestamp: 'now', data: value }));
@@ -118,7 +119,7 @@ t.test('Rotating gives new tokens on both sides', async (t) => {
   t.not(second?.credentials.token, before);
   t.match(second?.versions, { version: '2.2.1' }, 'the new token works before the rotation is answered');
   t.equal(emsp.line.token, 'hub-token-2');
-  const old = await fetch(`${emsp.url}/ocpi/versions`, { headers: { authorization: `Token ${before}` } });
+  const old = await callOnce('GET', `${emsp.url}/ocpi/versions`, undefined, { authorization: `Token ${before}` });
   t.equal(old.status, 401, 'and the old one no more afterwards');
   await emsp.unregister();
 });

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { figures } from '../support/figures.ts';
 import { keptPort } from '../support/kept-port.ts';
@@ -235,17 +236,13 @@ async function refusedCalls(
     spoken('a refused call', (await ocpi(hub, method, path, { headers })).text);
   }
   for (const authorization of [`Bearer ${own.adminToken}x`, `Basic ${own.adminToken}`, own.viewerToken]) {
-    const answer = await fetch(`${hub.url}/admin/v1/parties?token=${encodeURIComponent(own.adminToken)}`, {
-      headers: { authorization },
-    });
-    spoken('a refused operator', await answer.text());
+    const url = `${hub.url}/admin/v1/parties?token=${encodeURIComponent(own.adminToken)}`;
+    spoken('a refused operator', (await callOnce('GET', url, undefined, { authorization })).text);
   }
-  const bad = await fetch(`${hub.url}/admin/v1/parties/NL-CPO/endpoints`, {
-    method: 'PUT',
-    headers: { authorization: `Bearer ${own.adminToken}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ endpoints: [{ identifier: 'commands', role: 'RECEIVER', url: userinfo }] }),
-  });
-  spoken('a refused endpoint', await bad.text());
+  const endpoints = [{ identifier: 'commands', role: 'RECEIVER', url: userinfo }];
+  const authorization = `Bearer ${own.adminToken}`;
+  const set = `${hub.url}/admin/v1/parties/NL-CPO/endpoints`;
+  spoken('a refused endpoint', (await callOnce('PUT', set, { endpoints }, { authorization })).text);
 }
 
 /** Catalogue, authorize, command with its result, session, CDR; what they are answered is of no matter here. */
@@ -271,7 +268,7 @@ async function adminAnswers(hub: ChildHub): Promise<Haystack[]> {
   const answers: Haystack[] = [];
   const get = async (path: string, accept = 'application/json'): Promise<string> => {
     const headers = { authorization: `Bearer ${own.viewerToken}`, accept };
-    const text = await (await fetch(`${hub.url}${path}`, { headers })).text();
+    const { text } = await callOnce('GET', `${hub.url}${path}`, undefined, headers);
     answers.push({ name: path, bytes: Buffer.from(text) });
     return text;
   };
