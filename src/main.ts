@@ -53,6 +53,8 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
   readonly logTo?: Parameters<typeof createLog>[1];
   /** Hears how far the store has come. */
   readonly onPoint?: (name: string) => void;
+  /** Room of the embedded store on its disk. */
+  readonly ballastBytes?: number;
 }
 
 const inFlightGraceMs = 10_000;
@@ -75,13 +77,14 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 
 /** A hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
-  const { clock = systemClock, random = Math.random, onPoint, logTo, ...others } = replaced;
+  const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, ...others } = replaced;
   const log = logFor(config, logTo);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const store = await openLevelStore({
     directory: join(config.dataDir, 'store'),
     node: `${hostname()}:${process.pid}`,
     ...(onPoint && { onPoint }),
+    ...(ballastBytes !== undefined && { ballastBytes }),
   });
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {

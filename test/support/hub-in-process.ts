@@ -27,6 +27,9 @@ export interface TestHub extends RunningHub {
   readonly partners: PlainPartner[];
 }
 
+/** Writing the usual 8 MiB takes longer than all else of a start. */
+const ballastBytes = 64 * 1024;
+
 /** Starts a hub on a directory of the test and closes it when the test ends. */
 export async function hubFor(
   t: Test,
@@ -53,7 +56,8 @@ export async function hubFor(
   t.teardown(() => {
     if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
   });
-  const running = await startHub(config, { headMs: limitMs, gauge: calmGauge, wrap, clock, logTo, ...replaced });
+  const own = { headMs: limitMs, gauge: calmGauge, ballastBytes, wrap, clock, logTo };
+  const running = await startHub(config, { ...own, ...replaced });
   const hub: TestHub = {
     ...running,
     partners: [],
