@@ -3,13 +3,13 @@
  * processes of their own, their output and how they end.
  */
 import { join } from 'node:path';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, leaseS, oneOwner, skip, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { askCommand as run } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
@@ -56,7 +56,7 @@ t.test('a hub and its database', { skip }, async (t) => {
   t.test('store copy takes an embedded hub into the database, and a hub there goes on with it', async (t) => {
     const dataDir = join(directoryFor(t), 'data');
     const keys = { HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-both-hubs' };
-    const port = await keptPort();
+    const port = await freePort();
     const hub = await startChildHub({ dataDir, port, env: keys });
     t.teardown(() => hub.kill());
     const { cpo } = await routedPair(t, hub);

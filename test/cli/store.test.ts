@@ -5,6 +5,7 @@
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventKey, rowKey } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { append, event, row } from '../storage/support.ts';
@@ -13,7 +14,6 @@ import { startChildHub } from '../support/child-hub.ts';
 import { askCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, secretKey } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -172,7 +172,7 @@ t.test(
   async (t) => {
     const place = directoryFor(t);
     const [data, elsewhere, backup] = [join(place, 'data'), join(place, 'elsewhere'), join(place, 'backup')];
-    const port = await keptPort();
+    const port = await freePort();
     const env = {
       HUB_LOG_LEVEL: 'fatal',
       HUB_RATE_OTHER_PER_MIN: '1000000',

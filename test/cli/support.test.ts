@@ -7,11 +7,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Column, table } from '../../src/cli/table.ts';
 import type { RunningHub } from '../../src/main.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { askCommand, type Ended, runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -248,7 +248,7 @@ t.test(
 
 t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', async (t) => {
   const at = await stage(t);
-  const free = await keptPort();
+  const free = await freePort();
   const cases: [line: string, env: Record<string, string>, code: number, words: RegExp][] = [
     ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
     ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],

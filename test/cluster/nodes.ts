@@ -6,8 +6,8 @@ import { crc32 } from 'node:zlib';
 import { loadConfig } from '../../src/config.ts';
 import { startServing } from '../../src/main.ts';
 import { startBalancer } from '../../src/sandbox/balancer.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, postgresHere } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
@@ -71,7 +71,7 @@ export async function startNodes(
 ): Promise<Nodes> {
   const { count = 2, env = {}, here, more = shared, of = () => ({}) } = options;
   const start = here ? startHere : spawnNode;
-  const ports = await Promise.all(Array.from({ length: count }, keptPort));
+  const ports = await Promise.all(Array.from({ length: count }, freePort));
   const { url, close } = await startBalancer(ports);
   t.teardown(close);
   const all: Node[] = [];

@@ -4,9 +4,9 @@
  */
 import { loadConfig } from '../../src/config.ts';
 import { type ServingHub, startServing } from '../../src/main.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { calmGauge, partnerFor } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -19,7 +19,7 @@ const dayMs = 86_400_000;
 const schema = newSchema('kept');
 
 async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock): Promise<ServingHub> {
-  const port = await keptPort();
+  const port = await freePort();
   const own = {
     ...{ HUB_PORT: String(port), HUB_EVENTS_KEEP_DAYS: String(keepDays), HUB_LOG_LEVEL: 'silent' },
     // No leap of time cuts what is in flight.

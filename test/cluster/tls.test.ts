@@ -7,9 +7,9 @@ import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { browserProtocols, path } from '../console/inspected.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -55,7 +55,7 @@ t.test('nodes that speak TLS with each other', { skip }, async (t) => {
   const schema = newSchema('tls');
   /** A node that shows one certificate and trusts those of a file. */
   const start = async (t: Test, shows: string, trusts: string) => {
-    const port = await keptPort();
+    const port = await freePort();
     const url = `https://127.0.0.1:${port}`;
     const hub = await startChildHub({
       ...{ dataDir: '/nowhere', port },

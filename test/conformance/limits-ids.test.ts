@@ -2,10 +2,10 @@
  * What holds for every request: rates, sizes, ids and envelopes. And the watch over stopped sessions, which is a limit in time.
  */
 
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { arrivals, callsTo, dataText, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -463,7 +463,7 @@ t.test('a COMPLETED or INVALID push disarms the watch; without an ACCEPTED stop 
 });
 
 t.test('a watch and a case survive a restart of the hub, neither shortened nor lengthened [D36]', async (t) => {
-  const env = { HUB_PORT: String(await keptPort()) };
+  const env = { HUB_PORT: String(await freePort()) };
   const dataDir = directoryFor(t);
   const scene = await watched(t, env, dataDir);
   await push(scene, 'S1', 'ACTIVE');

@@ -13,8 +13,8 @@ import { createInspectorServer } from '@statelyai/inspect/server';
 import { WebSocket } from 'ws';
 import { type AnyMachineSnapshot, type AnyStateMachine, createActor, createMachine, type StateValue } from 'xstate';
 import { courierMachine } from '../../machines/courier.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 import { browserProtocols, path } from './inspected.ts';
@@ -51,7 +51,7 @@ class Inspected {
 t.test('Stately’s relay and receiver understand the stream, and XState its machines', async (t) => {
   const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000' });
   await routedPair(t, hub);
-  const port = await keptPort();
+  const port = await freePort();
   const relay = createInspectorServer({ port, autoOpen: false });
   // Neither relay nor receiver can be told to close its sockets.
   const sockets: Socket[] = [];

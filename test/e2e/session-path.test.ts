@@ -2,11 +2,11 @@
  * The full session path through the hub as its users have it: the built command, real sockets, a CPO and an eMSP of their own.
  */
 import type { Arrival } from '../../src/sandbox/copies.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { openPath, type PathContext, sessionPath } from '../../src/sandbox/session-path.ts';
 import type { Entry } from '../../src/sandbox/transcript.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { someOf } from '../support/share.ts';
@@ -81,7 +81,7 @@ t.test('the full session path, from onboarding to CDR [interface, Session path]'
 
 t.test('the full session path with the hub killed between each two steps', async (t) => {
   const dataDir = directoryFor(t);
-  const port = await keptPort();
+  const port = await freePort();
   const start = () => startChildHub({ dataDir, port, env: { HUB_RETRY_SCHEDULE_S: '0.2,0.5,1' } });
   let hub = await start();
   t.teardown(() => hub.kill());

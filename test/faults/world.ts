@@ -8,9 +8,9 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { Unanswered } from '../support/caller.ts';
 import { type ChildHub, type ChildHubOptions, type Starting, spawnChildHub } from '../support/child-hub.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { admin, type PlainPartner, plainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Ending, emptyLedger, type Ledger } from './ledger.ts';
 import type { Random } from './random.ts';
@@ -56,7 +56,7 @@ const base = '/ocpi/2.2.1';
 /** Partners, registered and routed with one another, and the first hub process. */
 export async function makeWorld(dataDir: string, random: Random): Promise<{ world: World; hub: ChildHub }> {
   const ledger = emptyLedger();
-  const port = await keptPort();
+  const port = await freePort();
   const make = (role: 'CPO' | 'EMSP', partyId: string) =>
     plainPartner({ role, countryCode: 'NL', partyId, answer: (received) => answer(`NL-${partyId}`, received) });
   const cpos = [await make('CPO', 'CP1'), await make('CPO', 'CP2')];

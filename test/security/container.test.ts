@@ -5,9 +5,9 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { t } from '../support/tap.ts';
 
 const lines = readFileSync('Dockerfile', 'utf8')
@@ -43,7 +43,7 @@ t.test('its health check tells a hub that serves from one that does not', async 
   const [check = ''] = after('HEALTHCHECK');
   const [program, ...args] = JSON.parse(check.slice(check.indexOf('['))) as string[];
   t.equal(program, 'node');
-  const port = await keptPort();
+  const port = await freePort();
   const run = () =>
     spawnSync(process.execPath, args, { env: { PATH: process.env.PATH, HUB_PORT: String(port) }, timeout: 30_000 })
       .status;

@@ -8,13 +8,13 @@ import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { sealedTokens } from '../../src/hub/registration.ts';
 import type { Replaced } from '../../src/main.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { askCommand, command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
@@ -62,7 +62,7 @@ async function sealedUnder(dataDir: string, secretKey: string): Promise<[opened:
 
 /** A hub with one CPO and many eMSPs that are routed to it, stopped again. */
 async function populated(t: Test, env: Env): Promise<Place & { cpo: PlainPartner; emsps: PlainPartner[] }> {
-  const place = { dataDir: directoryFor(t), port: await keptPort() };
+  const place = { dataDir: directoryFor(t), port: await freePort() };
   const hub = await hubAt(t, place, env);
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   t.teardown(() => cpo.close());

@@ -5,11 +5,11 @@
  */
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { figures } from '../support/figures.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import {
@@ -84,7 +84,7 @@ function echoing(encoded: boolean) {
 }
 
 t.test('secrets found anywhere: 0', async (t) => {
-  const [directory, port] = [t.testdir({}), await keptPort()];
+  const [directory, port] = [t.testdir({}), await freePort()];
   const dataDir = join(directory, 'data');
   const written: string[] = [];
   const env = {

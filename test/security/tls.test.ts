@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
-import { keptPort } from '../support/kept-port.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
@@ -35,7 +35,7 @@ async function handshake(port: number, options: ConnectionOptions = {}): Promise
 t.test('TLS 1.2 with forward secrecy or better, and a renewed certificate on SIGHUP', async (t) => {
   const directory = t.testdir({ 'cert.pem': testCert, 'key.pem': testKey });
   const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
-  const port = await keptPort();
+  const port = await freePort();
   const env = { HUB_TLS_CERT: cert, HUB_TLS_KEY: key };
   const hub = await startChildHub({ dataDir: join(directory, 'data'), port, env });
   t.teardown(() => hub.kill());

@@ -9,8 +9,8 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { postgresHere as installed, postgresUser } from '../../src/sandbox/postgres.ts';
-import { keptPort } from './kept-port.ts';
 import type { Test } from './tap.ts';
 import { closeAtEnd } from './tap.ts';
 
@@ -89,7 +89,7 @@ async function started(
   const directory = join(home, 'data');
   const as = postgresUser ?? {};
   make(directory);
-  const port = await keptPort();
+  const port = await freePort();
   const configure = (lines: string): void => appendFileSync(join(directory, 'postgresql.conf'), `\n${lines}\n`);
   configure(`port = ${port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '${home}'\n${settings}`);
   let child: ChildProcess | null = null;
