@@ -7,7 +7,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, leaseS, oneOwner, skip, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
-import { askCommand as run } from '../support/command.ts';
+import { runCommand as run } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';

@@ -1,6 +1,6 @@
 /**
- * The commands of support as people and scripts use them, against a hub, judged by what they print and how they end. The help of each,
- * and what Ctrl-C ends, are processes of their own; all others have one in turn. [contract, Commands]
+ * The commands of support as people and scripts use them: processes of their own against a hub, judged by what they print and how they
+ * end. [contract, Commands]
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -9,7 +9,7 @@ import { type Column, table } from '../../src/cli/table.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { askCommand, type Ended, runCommand } from '../support/command.ts';
+import { type Ended, runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
@@ -29,7 +29,7 @@ interface Stage {
 
 async function run(line: string, env: Record<string, string>, interruptAt?: RegExp): Promise<Ended> {
   const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
-  return interruptAt ? runCommand(words, env, interruptAt) : askCommand(words, env);
+  return runCommand(words, env, interruptAt);
 }
 
 /** Several at once, each with what it was. */
@@ -354,7 +354,7 @@ t.test('a partner is added, suspended and let in again', async (t) => {
 t.test('the help of every command has examples', async (t) => {
   const words = 'status parties routes events trace deliveries redrive replay jobs commands orphans'.split(' ');
   const lines = [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve'];
-  for (const { line, code, out } of await all(lines, (line) => runCommand([...line.split(' '), '--help']))) {
+  for (const { line, code, out } of await all(lines, (line) => run(`${line} --help`, {}))) {
     t.equal(code, 0, line);
     t.match(out, new RegExp(`Examples:\\n  \\$ ocpi-hub ${line}`), line);
   }

@@ -2,7 +2,7 @@
  * The key that seals partner tokens is replaced while the hub is killed again and again; and a key that is wrong or gone stops the
  * start by name, before anything was changed.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { askCommand, command } from '../support/command.ts';
+import { command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
@@ -32,15 +32,16 @@ interface Place {
 type Env = Readonly<Record<string, string>>;
 
 const environment = ({ dataDir, port }: Place, env: Env) => ({
-  ...{ PATH: process.env.PATH ?? '', HUB_PORT: String(port), HUB_DATA_DIR: dataDir },
+  ...{ PATH: process.env.PATH, HUB_PORT: String(port), HUB_DATA_DIR: dataDir },
   ...{ HUB_LOG_LEVEL: 'info', ...env },
 });
 
-/** What a start that must fail says, and its exit code. */
-async function refusedStart(place: Place, env: Env): Promise<{ code: number | null; said: string }> {
-  const { code, err } = await askCommand(['serve'], { ...environment(place, env), HUB_LOG_LEVEL: 'silent' });
-  const said = err.split('\n').filter((line) => line.startsWith('ocpi-hub: '));
-  return { code, said: said.join('\n') };
+/** What a start that must fail says, and its exit code; it is stopped should it not fail. */
+function refusedStart(place: Place, env: Env): { code: number | null; said: string } {
+  const options = { env: environment(place, env), encoding: 'utf8', timeout: 120_000 } as const;
+  const { status, stderr } = spawnSync(process.execPath, [command, 'serve'], options);
+  const said = stderr.split('\n').filter((line) => line.startsWith('ocpi-hub: '));
+  return { code: status, said: said.join('\n') };
 }
 
 /** A hub there, in this process: only those that are killed need one of their own. */
@@ -139,7 +140,7 @@ t.test(
     }
     await hub.close();
 
-    const { code, said } = await refusedStart(place, { HUB_SECRET_KEY: key(0) });
+    const { code, said } = refusedStart(place, { HUB_SECRET_KEY: key(0) });
     t.equal(code, 2);
     t.match(said, /^ocpi-hub: HUB_SECRET_KEY \(--secret-key\) is another than it was/, 'an old key alone is refused');
   },
@@ -161,7 +162,7 @@ t.test('a key that is gone or wrong stops the start, names the setting and chang
     ['wrong previous', { HUB_SECRET_KEY_PREVIOUS: key('wrong') }, /HUB_SECRET_KEY \(--secret-key\) is not set/],
   ] as const;
   for (const [name, env, expected] of refusals) {
-    const { code, said } = await refusedStart(place, env);
+    const { code, said } = refusedStart(place, env);
     t.equal(code, 2, `${name}: exit code of a wrong configuration`);
     t.match(said, expected, name);
     t.match(said, 'HUB_SECRET_KEY_PREVIOUS', `${name}: says the way out`);
