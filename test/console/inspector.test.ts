@@ -6,18 +6,14 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { poison } from '../support/poison.ts';
 import { type Test, t } from '../support/tap.ts';
 import { browserProtocols, inspect, knock, path } from './inspected.ts';
 
 const viewerToken = 'viewer/token=of+the/inspector';
 
-/** An event that no machine survives: reading its instant throws. */
-const poison = {
-  type: 'sync.failed',
-  get at(): number {
-    throw new Error('poisoned with "S3CR3T-quoted" and S3CR3T-0123456789abcdefghij on purpose');
-  },
-};
+/** With what looks like secrets. */
+const words = 'poisoned with "S3CR3T-quoted" and S3CR3T-0123456789abcdefghij on purpose';
 
 function problem(text: string): { status: number; title: string; detail: string } {
   return JSON.parse(text) as { status: number; title: string; detail: string };
@@ -262,13 +258,13 @@ t.test('an actor that throws shows as restarting, then as it comes back, and at 
   const reader = await inspect(t, hub, '?ids=partner:NL-EMS');
   const { supervisor } = hub.created.core;
   const now = () => reader.actors.get('partner:NL-EMS');
-  supervisor.send('partner:NL-EMS', poison);
+  supervisor.send('partner:NL-EMS', poison(words));
   await eventually('it shows', () => now()?.supervision.state === 'restarting');
   t.match(now(), { snapshot: { status: 'error', error: /poisoned/ }, supervision: { restarts: 1, error: /poisoned/ } });
   await eventually('it is back', () => now()?.supervision.state === 'active');
   t.match(now(), { snapshot: { status: 'active', value: { connection: 'connected' } }, supervision: { restarts: 1 } });
   for (let round = 2; round <= 6; round++) {
-    supervisor.send('partner:NL-EMS', poison);
+    supervisor.send('partner:NL-EMS', poison(words));
     await eventually('it is up again or given up', () => supervisor.view('partner:NL-EMS')?.status !== 'restarting');
   }
   await eventually('it was given up', () => now()?.supervision.state === 'quarantined');

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { nothing, type Part, plus } from './part.ts';
 import { seeded } from './random.ts';
-import type { Reading } from './reader.js';
+import type { Reading } from './reader.ts';
 import { fillingAnew } from './rot.ts';
 import { spoiler } from './spoil.ts';
 

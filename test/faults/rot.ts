@@ -55,7 +55,7 @@ export const rot: Part = {
     }),
 };
 
-/** One for whoever asks. */
+/** A new directory for each use, removed afterwards. */
 export const fillingAnew: Filling = async (seed, corruptions, use) => {
   const root = mkdtempSync(join(tmpdir(), 'filled-'));
   try {

@@ -6,9 +6,10 @@ import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hastyClock, poison } from '../support/given-up.ts';
+import { hastyClock } from '../support/given-up.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { poison } from '../support/poison.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -252,12 +253,12 @@ t.test('an actor that throws is counted, given up after a while, and what is sen
   const { supervisor } = hub.created.core;
   const kind = 'partner';
   for (let restarts = 1; restarts <= 5; restarts++) {
-    supervisor.send('partner:NL-CPO', poison);
+    supervisor.send('partner:NL-CPO', poison());
     t.equal(await measured(hub, 'actor_restarts_total', { kind }), restarts);
     await eventually('it is up again', async () => (await measured(hub, 'actors', { kind, state: 'connected' })) === 1);
   }
   t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 0);
-  supervisor.send('partner:NL-CPO', poison);
+  supervisor.send('partner:NL-CPO', poison());
   t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 1);
   t.equal(await measured(hub, 'actor_restarts_total', { kind }), 5);
   t.equal(await measured(hub, 'actors', { kind, state: 'quarantined' }), 1);

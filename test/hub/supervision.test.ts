@@ -3,15 +3,8 @@ import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { poison } from '../support/poison.ts';
 import { t } from '../support/tap.ts';
-
-/** An event that no machine survives: reading its instant throws. */
-const poison = (type: string) => ({
-  type,
-  get at(): number {
-    throw new Error('poisoned on purpose');
-  },
-});
 
 const statusOf = (hub: RunningHub, id: string) =>
   [...hub.created.core.supervisor.views()].find((view) => view.id === id);
@@ -23,7 +16,7 @@ t.test('a partner whose actor throws comes back from the log, and the others nev
   await admin(hub, 'PUT', '/routes/BE-EMS/NL-CPO', { active: true });
   const { supervisor } = hub.created.core;
 
-  supervisor.send('partner:NL-EMS', poison('sync.failed'));
+  supervisor.send('partner:NL-EMS', poison());
   t.equal(statusOf(hub, 'partner:NL-EMS')?.status, 'restarting', 'it is down');
   t.equal(statusOf(hub, 'partner:BE-EMS')?.status, 'active', 'the others are not');
   const toOther = { country_code: 'BE', party_id: 'EMS', uid: 'X', type: 'RFID', contract_id: 'C' };
@@ -69,7 +62,7 @@ t.test('an actor that keeps throwing is quarantined, with an event that says so'
   const { cpo } = await routedPair(t, hub);
   const { supervisor } = hub.created.core;
   for (let round = 1; round <= 6; round++) {
-    supervisor.send('partner:NL-EMS', poison('sync.failed'));
+    supervisor.send('partner:NL-EMS', poison());
     await eventually('it is up again or given up', () => statusOf(hub, 'partner:NL-EMS')?.status !== 'restarting');
   }
   t.equal(statusOf(hub, 'partner:NL-EMS')?.status, 'quarantined');

@@ -23,7 +23,7 @@ import {
   type Received,
   type Reply,
 } from '../support/plain-partner.ts';
-import type { Held } from './child.js';
+import type { Held } from './child.ts';
 
 export interface SoakOptions {
   /** Days before the first rest that counts: caches and pools fill once. */

@@ -8,6 +8,7 @@ import { damage } from '../simulate/rot.ts';
 import { cpoOf, dateOf, emspOf, push, pushSession, receiverOf, revive, scene, told } from '../simulate/scene.ts';
 import { fair, weathers } from '../simulate/simulated-partner.ts';
 import type { World } from '../simulate/world.ts';
+import { poison } from '../support/poison.ts';
 import { t } from '../support/tap.ts';
 
 function sessionRow(world: World): Json {
@@ -261,12 +262,7 @@ t.test('an actor that cannot be rebuilt while the store is away is not given up'
   world.isMounted = false;
   world.fates.push({ kind: 'refused', isWritten: false, mendMs: 40_000 });
   await pushSession(world);
-  world.created?.core.supervisor.send(id, {
-    type: 'sync.failed',
-    get at(): number {
-      throw new Error('poisoned on purpose');
-    },
-  });
+  world.created?.core.supervisor.send(id, poison());
   await world.pass(30_000);
   t.match(world.created?.core.supervisor.view(id), { status: 'restarting' });
   await world.pass(20_000);

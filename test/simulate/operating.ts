@@ -1,8 +1,8 @@
 /** Steps of a workload in which operators act, and partners come and go. */
-
 import type { Endpoint } from '../../src/domain/party.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { CredentialsBody, Hub } from '../../src/hub/hub.ts';
+import { poison } from '../support/poison.ts';
 import { type Company, endpointsOf, roleOf } from './cast.ts';
 import type { Random } from './random.ts';
 import type { SimulatedPartner } from './simulated-partner.ts';
@@ -217,14 +217,8 @@ export function look(world: World, random: Random): void {
   });
 }
 
-/** An actor meets an event that no machine survives: reading its instant throws. */
-export function poison(world: World, random: Random): void {
+/** An actor meets an event that it does not survive. */
+export function poisoned(world: World, random: Random): void {
   const { id } = random.pick(world.cast.companies);
-  const event = {
-    type: 'sync.failed',
-    get at(): number {
-      throw new Error('poisoned on purpose');
-    },
-  };
-  world.created?.core.supervisor.send(`partner:${id}`, event);
+  world.created?.core.supervisor.send(`partner:${id}`, poison());
 }

@@ -6,7 +6,7 @@ import { runSeeds } from './run.ts';
 
 t.setTimeout(3_600_000);
 
-/** Of every slice fewer than their share, for one world costs a tenth of a second of a processor. */
+/** A world takes a tenth of a second of CPU time, so a slice has fewer of them than its share. */
 const count = isAtLength ? 5_000 : partOf(2_000);
 
 const missing = new Set<string>();

@@ -3,6 +3,7 @@ import type { Clock } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { eventually } from './plain-partner.ts';
+import { poison } from './poison.ts';
 
 /** The longest wait before a restart. */
 const backoffMs = 2_000;
@@ -14,18 +15,10 @@ export const hastyClock: Clock = {
     systemClock.setTimeout(fn, timeoutMs > backoffMs ? timeoutMs : timeoutMs / 20, ...args),
 };
 
-/** What an actor is sent to make it throw. */
-export const poison = {
-  type: 'sync.failed',
-  get at(): number {
-    throw new Error('poisoned on purpose');
-  },
-};
-
 export async function giveUp(hub: RunningHub, id: string): Promise<void> {
   const { supervisor } = hub.created.core;
   await eventually('it was given up', () => {
-    if (supervisor.view(id)?.status === 'active') supervisor.send(id, poison);
+    if (supervisor.view(id)?.status === 'active') supervisor.send(id, poison());
     return supervisor.view(id)?.status === 'quarantined';
   });
 }

@@ -1,6 +1,6 @@
 /** Waits that end: when what they wait for can come no more, and at a limit, so that a broken test says what it waited for. */
 
-/** Something changes now and then: who waits for the next change is told. */
+/** A condition variable: `tell` resolves all that wait for the next change. */
 export class Changes {
   #waiting: (() => void)[] = [];
 
