@@ -6,7 +6,6 @@
  * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
  * A4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
  */
-
 import type { Put, Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../domain/events.ts';

@@ -1,7 +1,6 @@
 /**
  * Tariffs: CPOs push and delete, eMSPs pull. There is no PATCH. [interface, Tariffs]
  */
-
 import { keyOf } from '../domain/party.ts';
 import type { Hub } from '../hub/hub.ts';
 import { tariff } from '../transport/shapes.ts';

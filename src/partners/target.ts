@@ -2,7 +2,6 @@
  * Where a URL leads. Every delivery has a URL of its own, and parsing one as browsers do costs more than anything else in making its
  * request; nearly all are so plain that parsing would change nothing.
  */
-
 import { parsedUrl } from '../kit/url.ts';
 
 /** Written as a parser would write it again: an origin, and a path and query without anything to be encoded or resolved. */

@@ -1,5 +1,4 @@
 /** Every part of the fault campaign, in the order in which it runs. */
-
 import { cuts } from '../faults/cuts.ts';
 import { fullDisk } from '../faults/full-disk.ts';
 import { hubCuts } from '../faults/hub-cuts.ts';

@@ -1,7 +1,6 @@
 /**
  * What holds for every request: rates, sizes, ids and envelopes. And the watch over stopped sessions, which is a limit in time.
  */
-
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';

@@ -1,7 +1,6 @@
 /**
  * The same request in bytes: whole, or with framing that is slow, broken or two-faced.
  */
-
 import type { Random } from '../faults/random.ts';
 import type { Draft } from './bent-heads.ts';
 import type { Wire } from './wire.ts';

@@ -2,7 +2,6 @@
  * The `n`-th hostile input of a seed: a valid request to one of the hub's doors, bent in one to three ways. The same seed and
  * number give the same input, whatever ran before.
  */
-
 import { type Random, seeded } from '../faults/random.ts';
 import { bendBytes, bendFields, loadedNames } from './bent-bodies.ts';
 import { bendFrame, framed } from './bent-frames.ts';

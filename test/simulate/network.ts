@@ -4,7 +4,6 @@
  *
  * N1  A dead hub's calls change nothing any more, and nobody hears their ends.
  */
-
 import { HubError, type Outcome } from '../../src/domain/errors.ts';
 import type { CommandName } from '../../src/domain/events.ts';
 import type { OutboundCall, PartnerClient, PartnerLists, PartnerPage, PartnerVersions } from '../../src/hub/ports.ts';
