@@ -22,7 +22,7 @@ const heapMiB = 128;
 const pushers = 160;
 const listers = 40;
 const drivers = 4;
-const acknowledgedWanted = 60;
+const acknowledgedWanted = 100;
 /** Far less patience than `Retry-After` asks for. */
 const impatienceMs = 250;
 const padding = 'x'.repeat(1_000_000);
