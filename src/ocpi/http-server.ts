@@ -194,16 +194,25 @@ class Incoming extends IncomingMessage {
 }
 
 /**
- * A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. Sockets are
- * swept, which no other clock than the machine's moves.
+ * A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. So would one on
+ * which nothing has come yet, as browsers open them ahead of need: Node counts it as busy. Sockets are swept, which no other clock than
+ * the machine's moves.
  */
 function closeIdleWhileClosing(app: FastifyInstance): void {
+  const open = new Set<Socket>();
+  // With TLS a connection is two sockets, and the handshake has come on the first.
+  for (const event of ['connection', 'secureConnection']) {
+    app.server.on(event, (socket: Socket) => {
+      open.add(socket);
+      socket.once('close', () => open.delete(socket));
+    });
+  }
+  const sweep = () => {
+    app.server.closeIdleConnections();
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+  };
   app.addHook('preClose', async () => {
-    if (!app.server.listening) return;
-    app.server.once(
-      'close',
-      every(systemClock, idleSweepMs, () => app.server.closeIdleConnections()),
-    );
+    if (app.server.listening) app.server.once('close', every(systemClock, idleSweepMs, sweep));
   });
 }
 

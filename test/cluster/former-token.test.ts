@@ -4,12 +4,12 @@ import { ocpi } from '../support/ocpi-call.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { type Node, shortLease, skip, startNodes } from './nodes.ts';
+import { longer, type Node, shortLease, startNodes } from './nodes.ts';
 import { partiesOn, untilShared } from './shares.ts';
 
 const credentials = '/2.2.1/credentials';
 
-t.test('both tokens of a rotation are found on every node until the new one is used [D73]', { skip }, async (t) => {
+t.test('both tokens of a rotation are found on every node until the new one is used [D73]', longer, async (t) => {
   const server = await sharedPostgres();
   const schema = newSchema('former');
   const nodes = await startNodes(t, server, schema, { env: { ...shortLease, HUB_PROBE_INTERVAL_S: '1000000' } });

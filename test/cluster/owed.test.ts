@@ -7,13 +7,13 @@ import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { adminToken, type Node, skip, startNodes } from './nodes.ts';
+import { adminToken, longer, type Node, startNodes } from './nodes.ts';
 import { partiesOn, untilShared } from './shares.ts';
 
 const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
 const shown = ({ method, path }: Received) => `${method} ${path.split('/ocpi/2.2.1')[1]}`;
 
-t.test('a CPO on one node and an eMSP on the other', { skip }, async (t) => {
+t.test('a CPO on one node and an eMSP on the other', longer, async (t) => {
   const server = await sharedPostgres();
   const schema = newSchema('owed');
   const nodes = await startNodes(t, server, schema, { here: true, env: { HUB_PROBE_INTERVAL_S: '1000000' } });

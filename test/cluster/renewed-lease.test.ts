@@ -9,12 +9,12 @@ import { event, row } from '../storage/support.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { skip } from './nodes.ts';
+import { longer } from './nodes.ts';
 import { type StandIn, startOneNode } from './one-node.ts';
 
 const written = row('written by another node');
 
-t.test('a hub of a lease that was lost meanwhile answers nothing', { skip }, async (t) => {
+t.test('a hub of a lease that was lost meanwhile answers nothing', longer, async (t) => {
   const server = await sharedPostgres();
 
   for (const moment of ['after', 'before'] as const) {

@@ -12,9 +12,9 @@ import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-import { adminToken, clusterSecret, leaseS, longer, oneOwner, roleOf, shortLease, skip, startNodes } from './nodes.ts';
+import { adminToken, clusterSecret, leaseS, longer, oneOwner, roleOf, shortLease, startNodes } from './nodes.ts';
 
-t.test('two nodes are one hub', { skip }, async (t) => {
+t.test('two nodes are one hub', longer, async (t) => {
   const server = await sharedPostgres();
 
   t.test('the session path, each request through the other node than the one before', atLength, async (t) => {

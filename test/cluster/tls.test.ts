@@ -14,7 +14,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
-import { adminToken, oneOwner, settingsOf, skip } from './nodes.ts';
+import { adminToken, longer, oneOwner, settingsOf } from './nodes.ts';
 
 /** Of both, so that every node can be asked; what nodes trust of each other is theirs. */
 const ca = [testCert, otherCert];
@@ -42,7 +42,7 @@ const party = (party_id: string) => ({
   roles: [{ role: 'CPO', country_code: 'NL', party_id, business_details: { name: party_id } }],
 });
 
-t.test('nodes that speak TLS with each other', { skip }, async (t) => {
+t.test('nodes that speak TLS with each other', longer, async (t) => {
   const server = await sharedPostgres();
   const files = t.testdir({
     'one.pem': testCert,

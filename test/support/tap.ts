@@ -2,6 +2,7 @@
  * The test in which a file of tests stands: the process's own when the file is run alone, one named after it where an entry runs a whole
  * folder in one process. Hooks and teardowns of a file thus end with it.
  */
+import './plain-promises.ts';
 import processOnSpawn from 'process-on-spawn';
 import root, { type Test } from 'tap';
 import { figures } from './figures.ts';
@@ -19,6 +20,11 @@ export let t: Test = root;
 /** There only so that a test that hangs ends; of a whole run there is the runner's own. */
 const limitMs = 3_600_000;
 root.setTimeout(limitMs);
+
+for (const event of ['uncaughtException', 'unhandledRejection'] as const)
+  process.on(event, (error: unknown) => {
+    t.threw(error instanceof Error ? error : new Error(String(error)));
+  });
 
 const closings: (() => unknown)[] = [];
 

@@ -10,6 +10,7 @@ import { trust } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
+import { within } from '../support/within.ts';
 
 const ask = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;
 const get = (path: string) => ask(path, 'Authorization: Token good\r\n');
@@ -64,7 +65,7 @@ async function scene(t: Test, tls: { cert: string; key: string } | null) {
   const answerAll = () => {
     for (const one of held.splice(0)) one();
   };
-  return { open, wait, upgraded: () => open(upgrade), answerAll };
+  return { app, open, wait, upgraded: () => open(upgrade), answerAll };
 }
 
 const ended = (socket: Socket) => eventually('it was ended', () => socket.destroyed || socket.readableEnded);
@@ -125,6 +126,16 @@ t.test('there are never more connections than there is room for, and what is und
 });
 
 for (const tls of [null, { cert: testCert, key: testKey }]) {
+  t.test(`a connection on which nothing came keeps no server from closing${tls ? ', with TLS' : ''}`, async (t) => {
+    const { app, open } = await scene(t, tls);
+    const socket = await open();
+    const received: Buffer[] = [];
+    socket.on('data', (bytes: Buffer) => received.push(bytes));
+    await within(60_000, app.close(), () => 'the server did not close');
+    await ended(socket);
+    t.strictSame(received, [], 'it ended at once, not by the time limit of a request');
+  });
+
   t.test(`requests that wait behind another end with their connection${tls ? ', with TLS' : ''}`, async (t) => {
     const app = createHttpServer(tls ? { tls } : {});
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
