@@ -5,11 +5,12 @@
  * A3  A viewer reads; nothing that a viewer may call changes anything.
  */
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/hub.ts';
 import type { Operations } from '../hub/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { methodsOf } from '../transport/methods.ts';
 import { backups } from './backups.ts';
 import { type ClusterView, cluster } from './cluster.ts';
 import { commands } from './commands.ts';
@@ -34,7 +35,6 @@ const nouns = [
   ...[parties, routes, deliveries, redrives, trace, events, commands],
   ...[pulls, orphans, storedNotForwarded, status, overview, backups],
 ];
-const allMethods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const bodyBytesMax = 262_144;
 const ndjson = 'application/x-ndjson';
 
@@ -116,7 +116,15 @@ async function serve(
 
 /** Everything that needs a token, what is not there included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
-  guarded.addHook('onRequest', async ({ raw }) => admitReader(allow, raw));
+  const served = [
+    ...table.map(({ method, path }) => ({ method, path: fastifyPath(path) })),
+    ...['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path })),
+  ];
+  guarded.addHook('onRequest', async (request) => {
+    admitReader(allow, request.raw);
+    // Before the body is read: a refused method has no body to judge.
+    if (request.is404) refuseMethod(request, methodsOf(served, pathOf(request).slice(guarded.prefix.length)));
+  });
   for (const route of table) {
     guarded.route({
       method: route.method,
@@ -132,9 +140,6 @@ function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Ga
       headers: { upgrade: 'websocket', connection: 'upgrade' },
     });
   });
-  refuseOthers(guarded, '/inspector', ['GET', 'HEAD']);
-  for (const [path, methods] of methodsByPath(table)) refuseOthers(guarded, path, methods);
-  refuseOthers(guarded, '/openapi.json', ['GET', 'HEAD']);
   refuseUnknownPaths(guarded);
 }
 
@@ -192,27 +197,14 @@ export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined
   });
 }
 
-function refuseOthers(admin: FastifyInstance, path: string, methods: readonly HTTPMethods[]): void {
-  admin.route({
-    method: allMethods.filter((method) => !methods.includes(method)),
-    url: fastifyPath(path),
-    exposeHeadRoute: false,
-    // Before the body is read: a refused method has no body to judge.
-    preParsing: async (request) => {
-      throw new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
-        headers: { allow: methods.join(', ') },
-      });
-    },
-    handler: async () => {},
+/** `served`: the methods that the path has, none when it is not there. */
+function refuseMethod(request: FastifyRequest, served: readonly string[]): void {
+  const allowed = served.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+  // One that it has was refused for something else.
+  if (allowed.length === 0 || allowed.includes(request.method)) return;
+  throw new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
+    headers: { allow: allowed.join(', ') },
   });
-}
-
-function methodsByPath(table: readonly AdminRoute[]): Map<string, HTTPMethods[]> {
-  const found = new Map<string, HTTPMethods[]>();
-  for (const { path, method } of table) {
-    found.set(path, [...(found.get(path) ?? []), ...(method === 'GET' ? (['GET', 'HEAD'] as const) : [method])]);
-  }
-  return found;
 }
 
 const traces = new WeakMap<FastifyRequest, Trace>();

@@ -17,6 +17,7 @@ import type { Clock } from '../kit/clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
+import { methodsOf } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
 import { trust } from '../transport/trusted.ts';
@@ -190,22 +191,11 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
 
 /** A path that has other methods is 405 with `Allow`, any other 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
-  const allowed = methodsOf(request.url);
+  const allowed = methodsOf(routes, request.url.replace(/[?#].*$/, '').replace(/^\/ocpi/, ''));
   if (allowed.length === 0 || allowed.includes(request.method)) return new HubError('pathNotFound');
   reply.header('Allow', allowed.join(', '));
   return new HubError('methodNotAllowed');
 }
-
-function methodsOf(url: string): string[] {
-  const segments = segmentsOf(url.replace(/[?#].*$/, '').replace(/^\/ocpi/, ''));
-  const matches = (route: OcpiRoute) => {
-    const own = segmentsOf(route.path);
-    return own.length === segments.length && own.every((part, at) => part.startsWith(':') || part === segments[at]);
-  };
-  return [...new Set(routes.filter(matches).map((route) => route.method))];
-}
-
-const segmentsOf = (path: string) => path.split('/').slice(1);
 
 function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageLimits): void {
   app.route({
