@@ -40,7 +40,8 @@ process.on('message', async (message) => {
   if (message === 'held') process.send?.(await held());
   else {
     await hub.close();
-    process.disconnect();
+    // Whatever it still holds is in its report, and must not keep it.
+    process.exit();
   }
 });
 process.send?.({ url: hub.url, adminToken: hub.adminToken });
