@@ -197,6 +197,8 @@ t.test('a method that a path does not have is 405 with Allow; a path that is not
   refused(t, answer, 405, /DELETE/);
   t.equal(answer.headers.get('allow'), 'POST, GET, HEAD');
   t.equal((await admin('PATCH', '/routes/DE-EEE/NL-CCC')).headers.get('allow'), 'PUT, DELETE');
+  t.equal((await admin('DELETE', '/openapi.json')).headers.get('allow'), 'GET, HEAD');
+  t.equal((await admin('POST', '/inspector')).headers.get('allow'), 'GET, HEAD');
   refused(t, await admin('GET', '/nothing'), 404, '/admin/v1/nothing');
   t.equal((await admin('HEAD', '/parties')).status, 200);
 });
