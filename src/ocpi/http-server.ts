@@ -120,7 +120,33 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
   server.setTimeout(silenceMaxMs);
   // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [H2]
   server.on('checkExpectation', listener);
+  closeIdleWhileClosing(server as Server);
   return server as Server;
+}
+
+/**
+ * A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. So would one on
+ * which nothing has come yet, as browsers open them ahead of need: Node counts it as busy. Sockets are swept, which no other clock than
+ * the machine's moves.
+ */
+function closeIdleWhileClosing(server: Server): void {
+  const open = new Set<Socket>();
+  // With TLS a connection is two sockets, and the handshake has come on the first.
+  for (const event of ['connection', 'secureConnection']) {
+    server.on(event, (socket: Socket) => {
+      open.add(socket);
+      socket.once('close', () => open.delete(socket));
+    });
+  }
+  const sweep = () => {
+    server.closeIdleConnections();
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+  };
+  const close = server.close.bind(server);
+  server.close = (done) => {
+    if (server.listening) server.once('close', every(systemClock, idleSweepMs, sweep));
+    return close(done);
+  };
 }
 
 /** Responses that have not closed, by connection. */
@@ -157,7 +183,7 @@ export function createFrontServer(options: HttpServerOptions, answer: RequestLis
 }
 
 export function createHttpServer(options: HttpServerOptions = {}): FastifyInstance {
-  const app = fastify({
+  return fastify({
     serverFactory: (handler) => limitedServer(options, handler as RequestListener),
     trustProxy: false,
     genReqId: (request) => readId(request.headers['x-request-id']),
@@ -169,8 +195,6 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     routerOptions: { maxParamLength: segmentLengthMax },
     exposeHeadRoutes: false,
   });
-  closeIdleWhileClosing(app);
-  return app;
 }
 
 /**
@@ -191,29 +215,6 @@ class Incoming extends IncomingMessage {
     // Below `/ocpi` there is none, and every answer is an envelope. [D2]
     return this.headers.upgrade?.toLowerCase() === 'websocket' && !/^\/ocpi(?:[/?#]|$)/.test(pathFrom(this.url ?? ''));
   }
-}
-
-/**
- * A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. So would one on
- * which nothing has come yet, as browsers open them ahead of need: Node counts it as busy. Sockets are swept, which no other clock than
- * the machine's moves.
- */
-function closeIdleWhileClosing(app: FastifyInstance): void {
-  const open = new Set<Socket>();
-  // With TLS a connection is two sockets, and the handshake has come on the first.
-  for (const event of ['connection', 'secureConnection']) {
-    app.server.on(event, (socket: Socket) => {
-      open.add(socket);
-      socket.once('close', () => open.delete(socket));
-    });
-  }
-  const sweep = () => {
-    app.server.closeIdleConnections();
-    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
-  };
-  app.addHook('preClose', async () => {
-    if (app.server.listening) app.server.once('close', every(systemClock, idleSweepMs, sweep));
-  });
 }
 
 /** A target without the scheme and host that a client may send. [RFC 9112, 3.2.2] */

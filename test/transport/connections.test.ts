@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { admission } from '../../src/ocpi/admission.ts';
-import { createHttpServer } from '../../src/ocpi/http-server.ts';
+import { createFrontServer, createHttpServer } from '../../src/ocpi/http-server.ts';
 import { trust } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -128,12 +128,7 @@ t.test('there are never more connections than there is room for, and what is und
 for (const tls of [null, { cert: testCert, key: testKey }]) {
   t.test(`a connection on which nothing came keeps no server from closing${tls ? ', with TLS' : ''}`, async (t) => {
     const { app, open } = await scene(t, tls);
-    const socket = await open();
-    const received: Buffer[] = [];
-    socket.on('data', (bytes: Buffer) => received.push(bytes));
-    await within(60_000, app.close(), () => 'the server did not close');
-    await ended(socket);
-    t.strictSame(received, [], 'it ended at once, not by the time limit of a request');
+    await endsUnused(t, await open(), () => app.close());
   });
 
   t.test(`requests that wait behind another end with their connection${tls ? ', with TLS' : ''}`, async (t) => {
@@ -174,4 +169,23 @@ for (const tls of [null, { cert: testCert, key: testKey }]) {
     t.strictSame(ended.toSorted(), ['first', 'first', 'said', 'said', 'second', 'second'], 'each once');
     t.strictSame([shares().requests, shares().ofPartner, shares().bytes], [0, 0, 0], 'nothing is counted any more');
   });
+}
+
+t.test('a connection on which nothing came keeps no server in front of a node from closing', async (t) => {
+  const server = createFrontServer({}, () => {});
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  const socket = connect({ host: '127.0.0.1', port });
+  t.teardown(() => socket.destroy());
+  await once(server, 'connection');
+  await endsUnused(t, socket, () => new Promise((resolve) => server.close(resolve)));
+});
+
+/** A server that closes ends a connection on which nothing came at once, not by the time limit of a request. */
+async function endsUnused(t: Test, socket: Socket, close: () => Promise<unknown>): Promise<void> {
+  const received: Buffer[] = [];
+  socket.on('data', (bytes: Buffer) => received.push(bytes)).on('error', () => {});
+  await within(60_000, close(), () => 'the server did not close');
+  await ended(socket);
+  t.strictSame(received, [], 'no answer of a time limit came');
 }
