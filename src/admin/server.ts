@@ -10,7 +10,7 @@ import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/hub.ts';
 import type { Operations } from '../hub/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
-import { methodsOf } from '../transport/methods.ts';
+import { otherMethods } from '../transport/methods.ts';
 import { backups } from './backups.ts';
 import { type ClusterView, cluster } from './cluster.ts';
 import { commands } from './commands.ts';
@@ -116,14 +116,16 @@ async function serve(
 
 /** Everything that needs a token, what is not there included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
-  const served = [
-    ...table.map(({ method, path }) => ({ method, path: fastifyPath(path) })),
-    ...['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path })),
-  ];
+  const besides = ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path }));
+  const served = [...table, ...besides].flatMap(({ method, path }) =>
+    (method === 'GET' ? ['GET', 'HEAD'] : [method]).map((one) => ({ method: one, path: fastifyPath(path) })),
+  );
   guarded.addHook('onRequest', async (request) => {
     admitReader(allow, request.raw);
+    if (!request.is404) return;
     // Before the body is read: a refused method has no body to judge.
-    if (request.is404) refuseMethod(request, methodsOf(served, pathOf(request).slice(guarded.prefix.length)));
+    const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
+    if (methods.length > 0) throw methodRefused(request, methods);
   });
   for (const route of table) {
     guarded.route({
@@ -197,12 +199,8 @@ export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined
   });
 }
 
-/** `served`: the methods that the path has, none when it is not there. */
-function refuseMethod(request: FastifyRequest, served: readonly string[]): void {
-  const allowed = served.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
-  // One that it has was refused for something else.
-  if (allowed.length === 0 || allowed.includes(request.method)) return;
-  throw new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
+function methodRefused(request: FastifyRequest, allowed: readonly string[]): Problem {
+  return new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
     headers: { allow: allowed.join(', ') },
   });
 }

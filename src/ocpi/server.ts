@@ -17,7 +17,7 @@ import type { Clock } from '../kit/clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
-import { methodsOf } from '../transport/methods.ts';
+import { otherMethods } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
 import { trust } from '../transport/trusted.ts';
@@ -191,8 +191,9 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
 
 /** A path that has other methods is 405 with `Allow`, any other 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
-  const allowed = methodsOf(routes, request.url.replace(/[?#].*$/, '').replace(/^\/ocpi/, ''));
-  if (allowed.length === 0 || allowed.includes(request.method)) return new HubError('pathNotFound');
+  const path = request.url.replace(/[?#].*$/, '').replace(/^\/ocpi/, '');
+  const allowed = otherMethods(routes, path, request.method);
+  if (allowed.length === 0) return new HubError('pathNotFound');
   reply.header('Allow', allowed.join(', '));
   return new HubError('methodNotAllowed');
 }

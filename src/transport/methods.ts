@@ -1,4 +1,4 @@
-/** Which methods a path has, for a door's answer to one that it does not have: 405 with `Allow`. [D2] */
+/** Which methods a path has instead of one that it does not have: what a 405 names in `Allow`. [D2] */
 
 interface Routed {
   readonly method: string;
@@ -6,12 +6,13 @@ interface Routed {
   readonly path: string;
 }
 
-/** Each once, in order of the table; none when the path is not there. */
-export function methodsOf(table: readonly Routed[], path: string): string[] {
+/** In order of the table, each once; none when the path is not there, or has `method` and was refused for something else. */
+export function otherMethods(table: readonly Routed[], path: string, method: string): string[] {
   const segments = path.split('/');
   const leadsThere = ({ path: own }: Routed) => {
     const parts = own.split('/');
     return parts.length === segments.length && parts.every((part, at) => part.startsWith(':') || part === segments[at]);
   };
-  return [...new Set(table.filter(leadsThere).map(({ method }) => method))];
+  const methods = [...new Set(table.filter(leadsThere).map((route) => route.method))];
+  return methods.includes(method) ? [] : methods;
 }
