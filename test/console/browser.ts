@@ -9,10 +9,8 @@ import { isAtLength } from '../support/share.ts';
 import { closeAtEnd, type Test, t } from '../support/tap.ts';
 
 /** The first one has no windows, and takes two thirds of the CPU time of the next. */
-const executablePath = [
-  ...['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'],
-  ...['/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
-].find((path) => existsSync(path));
+const browsers = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+const executablePath = browsers.map((name) => `/usr/bin/${name}`).find((path) => existsSync(path));
 const args = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   ...['--disable-component-update', '--disable-sync', '--in-process-gpu'],

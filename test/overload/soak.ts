@@ -1,7 +1,7 @@
 /**
  * The same day over and over: partners that hang, fail, talk nonsense and go away, credentials that change, commands with and
  * without results, inspectors that come and leave, pulls, re-drives. After so many days the hub rests; what it holds at two such rests
- * must be the same, or be so after more days. Run alone it goes on for as many days as it is told:
+ * must be the same, or become so after more days. Run alone, it runs the number of days that `--cycles` gives:
  *
  *     node dist/test/overload/soak.js --cycles 200
  */

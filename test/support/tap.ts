@@ -2,7 +2,7 @@
  * The test in which a file of tests stands: the process's own when the file is run alone, one named after it where an entry runs a whole
  * folder in one process. Hooks and teardowns of a file thus end with it.
  */
-import './plain-promises.ts';
+import './no-async-hooks.ts';
 import processOnSpawn from 'process-on-spawn';
 import root, { type Test } from 'tap';
 import { figures } from './figures.ts';
@@ -21,10 +21,10 @@ export let t: Test = root;
 const limitMs = 3_600_000;
 root.setTimeout(limitMs);
 
-for (const event of ['uncaughtException', 'unhandledRejection'] as const)
-  process.on(event, (error: unknown) => {
-    t.threw(error instanceof Error ? error : new Error(String(error)));
-  });
+/** What nobody catches fails the file that runs: without async hooks the runner cannot tell the subtest. */
+const threw = (error: unknown) => void t.threw(error instanceof Error ? error : new Error(String(error)));
+process.on('uncaughtException', threw);
+process.on('unhandledRejection', threw);
 
 const closings: (() => unknown)[] = [];
 
