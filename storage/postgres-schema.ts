@@ -80,7 +80,8 @@ export async function migrate(primary: Primary, { schema }: PostgresAddress, sha
 
 async function migrateWithin(client: Client, schema: string, shards: number): Promise<number> {
   const present = await client.query('select 1 from pg_namespace where nspname = $1', [schema]);
-  if (present.rows.length === 0) await client.query(`create schema "${schema}"`);
+  // Another node may have made it since.
+  if (present.rows.length === 0) await client.query(`create schema if not exists "${schema}"`);
   await client.query(
     'create table if not exists meta (one boolean primary key default true check (one), version int not null, ' +
       'shards int not null, flushed int8 not null default 0)',
