@@ -10,7 +10,8 @@ import { directoryFor } from '../support/directory.ts';
 import { giveUp, hastyClock } from '../support/given-up.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
-import { admin } from '../support/plain-partner.ts';
+import { itemsOf } from '../support/observed.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import type { Test } from '../support/tap.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
@@ -120,6 +121,7 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   await press('Close sync');
   await lit(page, 'sync.closed').waitFor();
   // What the log has of it stands among the last transitions when the page is opened anew. [D80]
+  await eventually('it is recorded', async () => (await itemsOf(hub, '/events?type=circuit.closed')).length === 1);
   await page.reload();
   const transitions = page.getByRole('region', { name: 'Last transitions' });
   const rowOf = (event: string) => transitions.getByRole('row').filter({ hasText: event });

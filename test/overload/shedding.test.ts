@@ -53,6 +53,8 @@ t.test(
       NODE_OPTIONS: `--max-old-space-size=${heapMiB}`,
       ...{ HUB_RATE_LISTS_PER_MIN: '1000000', HUB_RATE_OTHER_PER_MIN: '1000000' },
       ...{ HUB_DELIVERY_TIMEOUT_MS: '3000', HUB_RETRY_SCHEDULE_S: '0.2,0.5,1', HUB_CIRCUIT_OPEN_MS: '500' },
+      // The receiver shares the machine, and is as slow as that is.
+      HUB_AUTHORIZE_TIMEOUT_MS: '120000',
     };
     const hub = await startChildHub({
       dataDir: directoryFor(t),
@@ -88,8 +90,8 @@ t.test(
       const name = `${status}/${json.status_code}`;
       answers[kind].set(name, (answers[kind].get(name) ?? 0) + 1);
       if (status === 200 && json.status_code === 1000) return;
-      // On a slow machine the receiver, which shares it, may be later than a forward waits, or close a connection that is just used.
-      if (kind === 'driver' && (name === '504/4002' || name === '502/4003')) return;
+      // A receiver may close a connection that is just used.
+      if (kind === 'driver' && name === '502/4003') return;
       const isShed = status === 503 && json.status_code === 3000 && /^[1-9]\d*$/.test(headers.get('retry-after') ?? '');
       if (!isShed || Number.isNaN(Date.parse(json.timestamp)))
         wrong.push(`${kind} ${name} ${headers.get('retry-after')}`);
@@ -166,10 +168,8 @@ t.test(
     t.ok((answers.list.get('503/3000') ?? 0) > 0, 'lists were shed');
     const shedOf = (kind: keyof typeof answers) => answers[kind].get('503/3000') ?? 0;
     t.equal(shedOf('driver'), 0, 'what a driver waits for was not');
-    const [answered200 = 0, ...late] = ['200/1000', '502/4003', '504/4002'].map(
-      (name) => answers.driver.get(name) ?? 0,
-    );
-    t.ok(answered200 > late.reduce((sum, one) => sum + one, 0), 'and was answered');
+    const [allowed = 0, cut = 0] = ['200/1000', '502/4003'].map((name) => answers.driver.get(name));
+    t.ok(allowed > cut, `and was answered: ${allowed}, cut: ${cut}`);
     t.ok(
       health.length > cuts && health.every((status) => status === 200),
       `health and operators were served all along; cut: ${cuts}`,
