@@ -1,7 +1,6 @@
 /** Which servers and addresses are taken and which are refused, each for a reason that is named; and how a schema is made. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { Client } from 'pg';
 import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres-settings.ts';
 import { openPostgresStore } from '../../storage/postgres-store.ts';
 import { parsePostgresUrl } from '../../storage/postgres-url.ts';
@@ -155,26 +154,23 @@ function suite(server: PostgresServer): void {
 
   t.test('a node that is about to make the schema takes the one that another has made meanwhile', async (t) => {
     const maker = (node: string) => openPostgresStore({ url: server.url('overtaken'), node, sole: false });
-    // Whoever reads a table anew hears of what others made.
+    // The slow node has looked for the schema, and goes on when another one has made it. Locking a relation makes its session process the
+    // cache invalidations of others.
     await server.query(`create function public.wait() returns event_trigger language plpgsql as $$ begin
-      if current_setting('application_name') = 'ocpi-hub slow' then
-        perform pg_advisory_xact_lock(17);
-        perform from pg_stat_database limit 1;
-      end if; end $$`);
+      while current_setting('application_name') = 'ocpi-hub slow'
+        and not exists (select from pg_namespace where nspname = 'overtaken') loop
+        perform pg_sleep(0.01);
+      end loop;
+      perform from pg_stat_database limit 1; end $$`);
     await server.query(`create event trigger overtaken on ddl_command_start when tag in ('CREATE SCHEMA')
       execute function public.wait()`);
     t.teardown(() => server.query('drop event trigger overtaken'));
-    const holder = new Client({ connectionString: server.url('public') });
-    await holder.connect();
-    t.teardown(() => holder.end());
-    await holder.query('select pg_advisory_lock(17)');
     const slow = maker('slow');
     slow.catch(() => {});
-    const waits = `select 1 from pg_stat_activity where application_name = 'ocpi-hub slow' and wait_event = 'advisory'`;
+    const waits = `select 1 from pg_stat_activity where application_name = 'ocpi-hub slow' and wait_event = 'PgSleep'`;
     await until(async () => (await server.query(waits)).length > 0);
     const quick = await maker('quick');
     t.teardown(() => quick.close());
-    await holder.query('select pg_advisory_unlock(17)');
     const store = await slow;
     t.equal(store.health().state, 'open');
     await store.close();
