@@ -46,8 +46,14 @@ t.test('answers that a partner does not take have a quarter of the room at most,
     const answer = await fetch(`${hub.url}/metrics`, { headers: { authorization: `Bearer ${hub.adminToken}` } });
     return Number(/^ocpi_hub_load\{signal="bytes"\} (\S+)$/m.exec(await answer.text())?.[1]);
   };
-  const sockets = Array.from({ length: attacks }, () => ask(t, hub, greedy, '/2.2.1/locations/L1'));
-  await eventually('answers are held', async () => (await bytesHeld()) > 0.05);
+  const sockets: Socket[] = [];
+  const attack = () => void sockets.push(ask(t, hub, greedy, '/2.2.1/locations/L1'));
+  for (let n = 0; n < attacks; n++) attack();
+  // On a busy machine the hub may refuse all of these: taking the large object has kept it long.
+  await eventually('answers are held', async () => {
+    attack();
+    return (await bytesHeld()) > 0.05;
+  });
   const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
   const most = [];
   for (let round = 0; round < 10; round++) {
