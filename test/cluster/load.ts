@@ -7,6 +7,7 @@ import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';
 import { isAtLength } from '../support/share.ts';
+import { standstills } from '../support/standstill.ts';
 import type { Test } from '../support/tap.ts';
 
 const workers = 8;
@@ -27,7 +28,6 @@ interface Write {
 
 /** Milliseconds. Nodes that stand still for longer are taken for gone by each other, and refuse what they would have passed on. */
 const stillMs = 1000;
-const watchMs = 100;
 /** For so long after a standstill nodes may still refuse: they wait for a peer, and take turns at what it had. */
 const recoveryMs = 15_000;
 
@@ -52,16 +52,8 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
   const writes: Write[] = [];
   const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
   let running = true;
-  const standstills: { readonly from: number; readonly until: number }[] = [];
-  let seenAt = performance.now();
-  const look = () => {
-    const now = performance.now();
-    if (now - seenAt > stillMs) standstills.push({ from: seenAt, until: now + recoveryMs });
-    seenAt = now;
-  };
-  const watch = setInterval(look, watchMs).unref();
   const isExcused = ({ begunAt, endedAt }: Write) =>
-    standstills.some(({ from, until }) => begunAt < until && endedAt > from);
+    standstills().some(({ from, until }) => until - from > stillMs && begunAt < until + recoveryMs && endedAt > from);
 
   async function push(worker: number): Promise<void> {
     number += 1;
@@ -108,8 +100,6 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
     async stop() {
       running = false;
       await all;
-      look();
-      clearInterval(watch);
     },
   };
 }

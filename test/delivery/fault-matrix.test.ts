@@ -174,14 +174,15 @@ const faults: Readonly<Record<string, Fault>> = {
 const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
 const transient: ReadonlySet<Outcome> = new Set(['timeout', 'unavailable', 'throttled']);
 
+type Faults = readonly (readonly [name: string, fault: Fault])[];
+
+const all: Faults = Object.entries(faults);
 /** Receivers that keep the hub waiting: their attempts end when the clock says so. */
-const isSlow = ([, { outcome }]: readonly [string, Fault]) => outcome === 'timeout';
-const all = Object.entries(faults);
+const isSlow = ([, { outcome }]: Faults[number]) => outcome === 'timeout';
 
 t.test('each failure of a receiver ends in the class and state of the table, in every module [D39]', async (t) => {
   const quick = all.filter((fault) => !isSlow(fault));
-  const scene = await sceneFor(t, quick, (socket, { behaves }) => void ('at' in behaves || behaves(socket)));
-  await scene.push();
+  const scene = await owingTo(t, quick);
   await scene.hub.settled();
   await judge(t, scene, quick);
 });
@@ -197,8 +198,7 @@ t.test('a receiver whose answer does not end in time has timed out, in every mod
     },
     changed: () => changes.next(),
   };
-  const keep = (socket: Socket, { behaves }: Fault) => {
-    if (!('at' in behaves)) behaves(socket);
+  const keep = (socket: Socket) => {
     socket.on('close', () => void (held.delete(socket) && changes.tell()));
     // What it answers first is on its way.
     socket.write('', () => {
@@ -206,8 +206,7 @@ t.test('a receiver whose answer does not end in time has timed out, in every mod
       changes.tell();
     });
   };
-  const scene = await sceneFor(t, slow, keep, clock);
-  await scene.push();
+  const scene = await owingTo(t, slow, keep, clock);
   for (const waitMs of [timeoutMs, firstWaitMs, timeoutMs]) {
     await scene.hub.settled(holder);
     clock.advance(waitMs);
@@ -220,15 +219,13 @@ interface Scene {
   readonly hub: TestHub;
   readonly receiver: Stranger;
   readonly idOf: (name: string) => string;
-  /** Every receiver is owed an object of each module. */
-  readonly push: () => Promise<void>;
 }
 
-/** A partner that pushes, and a partner for each fault. */
-async function sceneFor(
+/** A hub that owes an object of each module to a partner for each of these faults; `met` is called after what they do with a request. */
+async function owingTo(
   t: Test,
-  some: readonly (readonly [string, Fault])[],
-  meet: (socket: Socket, fault: Fault) => void,
+  some: Faults,
+  met: (socket: Socket) => void = () => {},
   clock?: SimulatedClock,
 ): Promise<Scene> {
   const hub = await hubFor(
@@ -241,16 +238,18 @@ async function sceneFor(
   );
   const receiver = await stranger((socket, request) => {
     const fault = faults[/^\S+ \/([^/ ?]+)/.exec(request)?.[1] ?? ''];
-    if (fault) meet(socket, fault);
+    if (!fault || 'at' in fault.behaves) return;
+    fault.behaves(socket);
+    met(socket);
   });
   t.teardown(() => receiver.close());
-  const places: Record<string, string> = {
-    refused: 'http://127.0.0.1:1',
-    expiredTls: await tlsUrl(t, expired),
-    untrustedTls: await tlsUrl(t, valid),
+  const places: Record<string, () => string | Promise<string>> = {
+    refused: () => 'http://127.0.0.1:1',
+    expiredTls: () => tlsUrl(t, expired),
+    untrustedTls: () => tlsUrl(t, valid),
   };
   const urlOf = (name: string, { behaves }: Fault) =>
-    'at' in behaves ? (places[behaves.at] ?? behaves.at) : `${receiver.url}/${name}`;
+    'at' in behaves ? (places[behaves.at]?.() ?? behaves.at) : `${receiver.url}/${name}`;
 
   // One partner is both CPO and eMSP, so that it can push every module.
   const source = await partnerFor(t, hub, {
@@ -264,7 +263,7 @@ async function sceneFor(
     const own = { countryCode: 'DE', partyId: id.slice(3) };
     const others = [{ role: 'CPO', country_code: 'DE', party_id: own.partyId }] as const;
     await partnerFor(t, hub, { role: 'EMSP', ...own, others }, fault.settings);
-    const url = urlOf(name, fault);
+    const url = await urlOf(name, fault);
     const endpoints = modules.map((identifier) => ({ identifier, role: 'RECEIVER', url: `${url}/${identifier}` }));
     await admin(hub, 'PUT', `/parties/${id}/endpoints`, { endpoints });
     await admin(hub, 'PUT', `/routes/${id}/NL-CPO`, { active: true });
@@ -275,25 +274,19 @@ async function sceneFor(
     const { status, text } = await call;
     if (status >= 300 || !text.includes('1000')) throw new Error(`not accepted: ${text}`);
   };
-  const push = async () => {
-    await accepted(source.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1')));
-    await accepted(source.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1')));
-    await accepted(source.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1', tokenBody('CARD1')));
-    for (const [name] of some) {
-      const cdr_token = { ...(sessionBody('').cdr_token as object), country_code: 'DE', party_id: idOf(name).slice(3) };
-      await accepted(source.call('PUT', `/2.2.1/sessions/NL/CPO/S-${name}`, sessionBody(`S-${name}`, { cdr_token })));
-      await accepted(source.call('POST', '/2.2.1/cdrs', cdrBody(`C-${name}`, { cdr_token, session_id: `-${name}` })));
-    }
-  };
-  return { hub, receiver, idOf, push };
+  await accepted(source.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1')));
+  await accepted(source.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1')));
+  await accepted(source.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1', tokenBody('CARD1')));
+  for (const [name] of some) {
+    const cdr_token = { ...(sessionBody('').cdr_token as object), country_code: 'DE', party_id: idOf(name).slice(3) };
+    await accepted(source.call('PUT', `/2.2.1/sessions/NL/CPO/S-${name}`, sessionBody(`S-${name}`, { cdr_token })));
+    await accepted(source.call('POST', '/2.2.1/cdrs', cdrBody(`C-${name}`, { cdr_token, session_id: `-${name}` })));
+  }
+  return { hub, receiver, idOf };
 }
 
 /** What became of the deliveries, against the table. */
-async function judge(
-  t: Test,
-  { hub, receiver, idOf }: Scene,
-  some: readonly (readonly [string, Fault])[],
-): Promise<void> {
+async function judge(t: Test, { hub, receiver, idOf }: Scene, some: Faults): Promise<void> {
   for (const [name, fault] of some) {
     const isTransient = transient.has(fault.outcome);
     const attempts = isTransient && fault.waitsMs === undefined ? 2 : 1;

@@ -243,6 +243,7 @@ async function closed(server: Server): Promise<void> {
   if (server.listening) await once(server, 'close');
 }
 
+/** Nodes that may be asked in turn. */
 const nodesMax = 5;
 const wasCut = ({ json }: Answer) => /hub is shutting down/.test(json.status_message ?? '');
 

@@ -5,6 +5,7 @@
  */
 import type { Clock } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
+import { RunningTimer } from './standstill.ts';
 import { Changes, within } from './within.ts';
 
 /** A partner of a test: what it holds is not the hub's to end. */
@@ -21,57 +22,6 @@ const turns = 3;
 const standstillMs = 30_000;
 const limitMs = 150_000;
 
-/** How long this process has stood still so far, milliseconds: it was stopped, or its machine was. */
-class Standstill {
-  #ms = 0;
-  #seenAt = performance.now();
-
-  constructor() {
-    setInterval(() => this.ms, momentMs).unref();
-  }
-
-  get ms(): number {
-    const now = performance.now();
-    const gapMs = now - this.#seenAt;
-    // One that is only busy comes back sooner.
-    if (gapMs > gapMsMin) this.#ms += gapMs;
-    this.#seenAt = now;
-    return this.#ms;
-  }
-}
-
-const gapMsMin = 500;
-const standstill = new Standstill();
-
-/** A timer that counts the time in which the process ran. */
-class Wait {
-  readonly #fire: () => void;
-  #timer: NodeJS.Timeout;
-  #stoodMs = standstill.ms;
-
-  constructor(timeoutMs: number, fire: () => void) {
-    this.#fire = fire;
-    this.#timer = setTimeout(() => this.#end(), timeoutMs);
-  }
-
-  clear(): void {
-    clearTimeout(this.#timer);
-  }
-
-  unref(): void {
-    this.#timer.unref();
-  }
-
-  #end(): void {
-    const leftMs = standstill.ms - this.#stoodMs;
-    if (leftMs === 0) return this.#fire();
-    this.#stoodMs += leftMs;
-    const isBackground = !this.#timer.hasRef();
-    this.#timer = setTimeout(() => this.#end(), leftMs);
-    if (isBackground) this.#timer.unref();
-  }
-}
-
 export class UnderWay {
   readonly #names = new Map<unknown, string>();
   readonly #changes = new Changes();
@@ -87,21 +37,20 @@ export class UnderWay {
       },
     });
 
-  /** The system's, with its short waits counted. A wait is longer by what the process stood still: nothing comes in time then. */
+  /** The system's, with its short waits counted. */
   readonly clock: Clock = {
     ...systemClock,
     setTimeout: (fn, timeoutMs, ...args) => {
-      const wait = new Wait(timeoutMs, () => {
-        this.#end(wait);
+      const timer = new RunningTimer(() => {
+        this.#end(timer);
         fn(...args);
-      });
-      if (timeoutMs <= momentMs) this.#begin(wait, 'a wait');
-      return wait;
+      }, timeoutMs);
+      if (timeoutMs <= momentMs) this.#begin(timer, 'a wait');
+      return timer;
     },
-    clearTimeout: (wait) => {
-      if (!(wait instanceof Wait)) return;
-      wait.clear();
-      this.#end(wait);
+    clearTimeout: (timer) => {
+      if (timer instanceof RunningTimer) timer.clear();
+      this.#end(timer);
     },
   };
 

@@ -1,0 +1,40 @@
+/** What a process of tests knows of its own standing still. */
+import { nextTurn } from '../../src/kit/system-clock.ts';
+import { RunningTimer, standstills } from '../support/standstill.ts';
+import { t } from '../support/tap.ts';
+
+const standStill = (ms: number) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+/** A turn of the event loop begins with the timers that are due. */
+async function timersFired(): Promise<void> {
+  await nextTurn();
+  await nextTurn();
+}
+
+t.test('a timer does not run out while its process stands still', async (t) => {
+  let isOver = false;
+  const over = new Promise<void>((resolve) => {
+    const fire = () => {
+      isOver = true;
+      resolve();
+    };
+    new RunningTimer(fire, 700);
+  });
+  const before = standstills().length;
+  standStill(1_000);
+  await timersFired();
+  t.ok(standstills().length > before, 'that it stood still is known');
+  t.notOk(isOver, 'though its time has passed');
+  await over;
+});
+
+t.test('a timer that was cleared does not fire, also when it goes on after a standstill', async (t) => {
+  let isOver = false;
+  const timer = new RunningTimer(() => {
+    isOver = true;
+  }, 1);
+  standStill(600);
+  await timersFired();
+  timer.clear();
+  await new Promise<void>((resolve) => void new RunningTimer(resolve, 700));
+  t.notOk(isOver);
+});
