@@ -202,6 +202,7 @@ export function operations(parts: OperationsParts): Made {
         at: recorder.instant(),
       });
       state.applyRoute(route, removed);
+      await recorder.decided();
       await core.peers?.tell();
     });
   }

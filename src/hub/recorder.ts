@@ -6,6 +6,8 @@
  * R3  Committed events are dispatched in order of sequence, without a gap.
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
  * R5  A shard is written from `startAt` until `endAt`. Before and afterwards its events are those that another hub recorded.
+ * R6  Who is owed what is decided on the partners and rules of that moment, and written a moment later. Who changes those waits for what
+ *     was decided before, so that whoever is told of the change finds in the store what nobody sends.
  */
 import type { Due, Fence, Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
@@ -14,6 +16,7 @@ import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 import { type Log, type Meter, noMeter } from './ports.ts';
 
 export interface Fact {
@@ -136,6 +139,13 @@ export class Recorder {
       underWay?.delete(writing);
       this.#doubts.delete(commit);
     }
+  }
+
+  /** Resolves when whatever was decided before the call is durable, or was refused. [R6] */
+  async decided(): Promise<void> {
+    // A decision goes to the store in the turn of the event loop in which it was made.
+    await nextTurn();
+    await Promise.allSettled([...this.#own.values()].flatMap((underWay) => [...underWay]));
   }
 
   /** Records what nobody waits for: a failure is logged and counted, since no caller is there to be told. */

@@ -162,6 +162,7 @@ export class Registration {
     state.applyPartner(partner);
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
+    await recorder.decided();
     await peers?.tell();
     return partner;
   }

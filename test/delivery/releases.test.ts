@@ -2,13 +2,14 @@
  * Sessions and CDRs that were kept because nobody was owed them, and what releases them: a rule, the first registration of their eMSP, the
  * same CDR again, a resync. [D63, D83]
  */
-import { cdrBody } from '../support/bodies.ts';
+import { cdrBody, locationBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
+import { HeldAppends } from './held-appends.ts';
 import { at, deliveriesOf, type HubAddress, putSession } from './watched.ts';
 
 const ofEmsp = (partyId: string) => ({
@@ -71,6 +72,54 @@ t.test(
     t.same(again, [], 'nothing twice');
   },
 );
+
+/** So many requests are answered one after the other: whatever is not held back is done by then. */
+async function manyTurns(hub: HubAddress): Promise<void> {
+  for (let n = 0; n < 30; n++) await admin(hub, 'GET', '/status');
+}
+
+t.test('what was decided before a party was registered is in the list that it reads when it is', async (t) => {
+  const held = new HeldAppends();
+  const hub = await hubFor(t, {}, { wrap: held.wrap });
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const late = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
+  t.teardown(() => late.close());
+  const added = await admin(hub, 'POST', '/parties', {
+    roles: [{ role: 'EMSP', country_code: 'NL', party_id: 'LAT', business_details: { name: 'Late' } }],
+  });
+  await setRule(hub, 'NL-LAT');
+  const registers = held.hold('partner.registered');
+  const read = late.registerAgain(String(added.initial_token), hub).then(() => late.call('GET', '/2.2.1/locations'));
+  await registers;
+  const stores = held.hold('object.put');
+  const pushed = cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await stores;
+  held.release('partner.registered');
+  await eventually('it is registered', async () => (await admin(hub, 'GET', '/parties/NL-LAT')).status === 'CONNECTED');
+  await manyTurns(hub);
+  held.release('object.put');
+  await pushed;
+  t.same(idsOf(await read), ['L1']);
+});
+
+t.test('what was decided before a rule stood is released by it', async (t) => {
+  const held = new HeldAppends();
+  const hub = await hubFor(t, {}, { wrap: held.wrap });
+  const { cpo } = await routedPair(t, hub);
+  const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
+  const sets = held.hold('route.set');
+  const released = setRule(hub, 'NL-LAT');
+  await sets;
+  const stores = held.hold('object.put');
+  const pushed = putSession(cpo, 'S1', ofEmsp('LAT'));
+  await stores;
+  held.release('route.set');
+  await manyTurns(hub);
+  held.release('object.put');
+  await pushed;
+  t.match(await released, { released: 1 });
+  await late.got('the session', ({ path }) => path.endsWith('/sessions/NL/CPO/S1'));
+});
 
 t.test('many kept objects are released page by page, in order, while the hub answers [D63]', async (t) => {
   const hub = await hubFor(t);
