@@ -22,6 +22,7 @@ export async function scene(t: Test, emsps = 2, settings: Partial<HubSettings> =
     world.life.isAlive = false;
     restore();
   });
+  world.mayCrash = false;
   await open(world);
   for (const partner of world.partners.values()) partner.weather = fair;
   for (const { party: emsp } of world.cast.emsps) {

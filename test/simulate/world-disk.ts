@@ -71,7 +71,7 @@ export function troublesOf(world: World, life: Life): Troubles {
         world.hit(world.isHealing ? 'the log was trimmed at rest' : 'the log was trimmed at work');
         judge.trimmed(upTo);
         const at = chance.weighted({ never: 6, now: 1, next: 1 });
-        if (at !== 'never')
+        if (at !== 'never' && world.mayCrash)
           world.arm(at === 'now' ? 'write.after' : 'write.before', 1, 'a crash while the log was trimmed');
       }),
   };

@@ -78,6 +78,8 @@ export class World {
   /** Companies whose deliveries an operator holds back. */
   readonly paused = new Set<string>();
   diskWeather: DiskWeather = fairDisk;
+  /** Whether a trim may end in a crash by chance. */
+  mayCrash = true;
   /** What becomes of the next writes, before chance has its say: for scenes that are written by hand. */
   readonly fates: WriteFate[] = [];
   life: Life = { number: 0, isAlive: false };
