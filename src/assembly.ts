@@ -5,7 +5,7 @@
  * B3  A quarantined store serves operators alone.
  */
 import type { FastifyInstance } from 'fastify';
-import type { Shard, Store } from '../storage/contract.ts';
+import type { Store } from '../storage/contract.ts';
 import type { ClusterView } from './admin/cluster.ts';
 import { Problem } from './admin/problem.ts';
 import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
@@ -14,7 +14,6 @@ import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
-import type { Peers } from './hub/peers.ts';
 import { sealedTokens } from './hub/registration.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
@@ -74,8 +73,6 @@ export interface Surroundings extends Replaceable {
   /** Asked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
   readonly cluster?: () => ClusterView;
-  /** Other hubs on the store. */
-  readonly peers?: Peers | null;
 }
 
 export interface Assembled {
@@ -84,8 +81,8 @@ export interface Assembled {
   readonly created: CreatedHub;
   readonly adminToken: string;
   readonly isReady: () => boolean;
-  /** Brings back what is recorded of shards; from the first ones on requests are taken. `created.begin` comes before. */
-  gain(shards: ReadonlySet<Shard>): Promise<void>;
+  /** Brings back what is recorded; then requests are taken. */
+  recover(): Promise<void>;
   /** Lets what is in flight end, for `graceMs`; then it is cut. The store stays open. */
   close(graceMs: number): Promise<void>;
 }
@@ -125,7 +122,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
       reader: { read: readWhole },
     };
-    const created = createHub(wrap(store), ports, settings, version, around.peers ?? null);
+    const created = createHub(wrap(store), ports, settings, version);
     closing.unshift(() => created.close());
 
     let ready = false;
@@ -181,8 +178,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => inspector.close());
     return {
       ...{ app, inspector, created, adminToken, isReady: () => ready },
-      async gain(shards) {
-        await created.gain(shards);
+      async recover() {
+        await created.recover();
         ready = true;
       },
       async close(graceMs) {

@@ -18,9 +18,8 @@ import { assemble, closeAll, type Replaceable, type Surroundings } from './assem
 import { Front } from './cluster/front.ts';
 import { hopOf } from './cluster/hop.ts';
 import { HubNode } from './cluster/node.ts';
-import type { NodeParts, SharedStore } from './cluster/node-parts.ts';
+import type { SharedStore } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
-import { type PeerParts, peersOf } from './cluster/peers.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
@@ -29,7 +28,6 @@ import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
-import { shardOf } from './placing.ts';
 import { connectionsMax } from './pressure.ts';
 import { version } from './version.ts';
 
@@ -100,8 +98,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     await app.listen({ host: config.host, port: config.port });
     port = (app.server.address() as AddressInfo).port;
     logFailedAccepts(app.server, log, clock);
-    await created.begin();
-    await hub.gain(new Set(Object.keys(store.health().heads).map(Number)));
+    await hub.recover();
     return {
       ...{ url: listenUrl(config, port), adminToken, created, close: () => closeAll(closing) },
       renewCertificate: (tls) => renewCertificate(app.server, tls),
@@ -120,17 +117,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
   let node: HubNode | null = null;
-  // Once for all shards that come or go together.
-  let isLooking = false;
-  const look = () => {
-    if (isLooking) return;
-    isLooking = true;
-    void nextTurn().then(() => {
-      isLooking = false;
-      node?.look();
-    });
-  };
-  const store = await openSharedStore(config, look);
+  const store = await openSharedStore(config, () => void nextTurn().then(() => node?.look()));
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
     let { port } = config;
@@ -138,30 +125,23 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const { passed } = metrics.cluster;
     const passing = clusterSecret === null ? null : new Passing({ secret: clusterSecret, passed, log });
     const view = () => viewOf(store, config, node);
-    const peerParts: PeerParts = {
-      ...{ store, passing },
-      ownerOf: (shard) => node?.neighbours.ownerOf(shard) ?? null,
-      tell: async (...told) => node?.neighbours.tell(...told),
-    };
     const serve = async (tenure: Tenure) => {
-      const peers = store.shards === 1 ? null : peersOf(peerParts);
-      const around = { log, clock, random, metrics, publicUrl, cluster: view, peers, ...others };
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
-      const hub = await assemble(tenure.store, config, { ...around, mayCall });
-      try {
-        await hub.app.ready();
-        await hub.created.begin();
-      } catch (error) {
-        await hub.close(0);
-        throw error;
-      }
-      const { app, inspector, gain, close, created } = hub;
-      const { answer, homes, calm, wake, give, drop } = created;
-      const handle = (...exchange: object[]) => void app.server.emit('request', ...exchange);
-      return { handle, ...inspector, answer, homes, gain, calm, wake, give, drop, close };
+      const around = { log, clock, random, metrics, publicUrl, cluster: view, mayCall, ...others };
+      const hub = await assemble(tenure.store, config, around);
+      return {
+        async recover() {
+          await hub.app.ready();
+          await hub.recover();
+        },
+        calm: (graceMs: number) => hub.created.calm(graceMs),
+        handle: (...exchange: object[]) => void hub.app.server.emit('request', ...exchange),
+        upgrade: hub.inspector.upgrade,
+        close: (graceMs: number) => hub.close(graceMs),
+      };
     };
-    const idle: NodeParts['idle'] = (...of) => front.idle(...of);
-    const landed: NodeParts['landed'] = (...of) => front.landed(...of);
+    const idle = () => front.idle();
+    const landed = () => front.landed();
     const running = new HubNode({ store, passing, serve, idle, landed, meter: metrics.cluster, log });
     node = running;
     closing.unshift(async () => running.close());
@@ -178,20 +158,9 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
         text: JSON.stringify(view()),
       }),
     });
-    const pokes = () => store.poke();
     const front: Front = new Front({
-      node: running,
-      shardOf: (request) => {
-        if (store.shards === 1) return 0;
-        if (running.homes !== null) return shardOf(request, running.homes);
-        return running.homesSoon(settledMs).then((homes) => (homes ? shardOf(request, homes) : 0));
-      },
-      passing,
-      secret: nodeSecret,
-      isHop: hopOf(nodeSecret),
-      own,
-      look: pokes,
-      log,
+      ...{ node: running, passing, secret: nodeSecret, isHop: hopOf(nodeSecret) },
+      ...{ own, look: () => store.poke(), log },
     });
     const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
     server.on('upgrade', front.upgrade);
@@ -214,33 +183,24 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   }
 }
 
-/** A shard stays with its node until that hands it over. */
 async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, changed: () => void) {
-  let shards: 1 | 256;
   try {
-    shards = parsePostgresUrl(url).shards;
+    parsePostgresUrl(url);
   } catch (error) {
     throw new ConfigError(`HUB_STORE (--store) is not usable: ${(error as Error).message}`);
   }
   return openPostgresStore({
-    ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null, sticky: true, shards },
+    ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
     ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed },
   });
 }
 
 function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): ClusterView {
-  const owned = new Map<string, number>();
-  let head = 0;
-  for (let shard = 0; shard < store.shards; shard += 1) {
-    const id = store.owner(shard)?.id;
-    if (id !== undefined) owned.set(id, (owned.get(id) ?? 0) + 1);
-    head += store.head(shard);
-  }
-  const nodes = store.nodes().map(({ id, name, url, alive, share }) => {
-    const shards = owned.get(id) ?? 0;
-    return { name, url, alive, owner: shards > 0, shards, share, answering: id === store.id };
-  });
-  return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head, nodes };
+  const owner = store.owner()?.id;
+  const nodes = store
+    .nodes()
+    .map(({ id, name, url, alive }) => ({ name, url, alive, owner: id === owner, answering: id === store.id }));
+  return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head: store.head(), nodes };
 }
 
 /** Whoever has a connection gets answers for a moment more; what is under way then ends. */

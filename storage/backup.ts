@@ -15,22 +15,27 @@ import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeF
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { sleep } from '../src/kit/clock.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
-import type { BackupManifest, BackupOptions, Shard } from './contract.ts';
+import type { BackupManifest, BackupOptions, Seq } from './contract.ts';
 import { chunks, type Database, type OnPoint, openDatabase } from './engine.ts';
 import * as keys from './keys.ts';
 import { inspect } from './records.ts';
 import { absent, type Mark, MarkFile, manifestOf, mustCreate, syncDirectory } from './side-files.ts';
 import { examine } from './verify.ts';
 
-const FORMAT = 1;
+const FORMAT = 2;
 const MANIFEST = 'manifest.json';
+/** How backups were described that told of several logs. They hold one: the first. */
+type Format1 = Omit<BackupManifest, 'format' | 'head' | 'horizon'> & {
+  readonly format: 1;
+  readonly heads: Readonly<Record<string, Seq>>;
+  readonly horizons: Readonly<Record<string, Seq>>;
+};
 /** Records at a time: a few milliseconds. */
 const PIECE = 100;
 const REST_MS_MAX = 50;
 
 export interface Source {
   readonly db: Database;
-  readonly shard: Shard;
   readonly token: number;
   /** Where it goes. */
   readonly directory: string;
@@ -49,7 +54,7 @@ interface Pace {
 }
 
 /** A backup to be made, whatever it is made of. */
-export interface Plan extends Pick<Source, 'directory' | 'shard' | 'token' | 'point' | 'isRunning' | 'clean'> {
+export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'isRunning' | 'clean'> {
   /** Room that it may need. */
   readonly bytes: number;
   /** Writes the database into an empty directory. Resolves with the digest over every key and value in order. */
@@ -78,7 +83,7 @@ export async function writeBackup(source: Source, options: BackupOptions): Promi
 }
 
 export async function makeBackup(plan: Plan, options: BackupOptions): Promise<BackupManifest> {
-  const { directory, shard, token, clean, point } = plan;
+  const { directory, token, clean, point } = plan;
   const paced = { ...options, rest: plan.isRunning ? restful() : restless };
   await mustBeFree(directory);
   await mustFit(directory, plan.bytes);
@@ -89,9 +94,9 @@ export async function makeBackup(plan: Plan, options: BackupOptions): Promise<Ba
   try {
     const copied = await plan.copy(target, paced);
     point('backup.copied');
-    const manifest = await examineCopy(join(partial, 'store'), shard, paced);
+    const manifest = await examineCopy(join(partial, 'store'), paced);
     if (manifest.digest !== copied) throw new Error('the backup does not hold what was written to it');
-    await writeMark(join(partial, 'store'), { head: manifest.heads[shard] ?? 0, token, clean });
+    await writeMark(join(partial, 'store'), { head: manifest.head, token, clean });
     await writeFile(join(partial, MANIFEST), sealed(manifest));
     await syncTree(partial);
     point('backup.synced');
@@ -110,17 +115,22 @@ export async function makeBackup(plan: Plan, options: BackupOptions): Promise<Ba
 export async function readManifest(backup: string): Promise<BackupManifest> {
   const text = await readFile(join(backup, MANIFEST), 'utf8').catch(absent);
   if (text === null) throw new Error(`${backup} is no backup: it has no ${MANIFEST}`);
-  let manifest: BackupManifest | null = null;
+  let manifest: BackupManifest | Format1 | null = null;
   try {
-    const { checksum, ...rest } = JSON.parse(text) as BackupManifest & { checksum: string };
+    const { checksum, ...rest } = JSON.parse(text) as (BackupManifest | Format1) & { checksum: string };
     if (checksum === sha256(JSON.stringify(rest))) manifest = rest;
   } catch {
     // Said below: a text that is no JSON is as damaged as one with another checksum.
   }
   if (manifest === null) throw new Error(`${join(backup, MANIFEST)} is damaged`);
-  if (manifest.format !== FORMAT)
-    throw new Error(`${backup} has format ${manifest.format}; this version knows ${FORMAT}`);
-  return manifest;
+  if (manifest.format === 1) return ofFormat1(manifest);
+  if (manifest.format === FORMAT) return manifest;
+  const { format }: { format: unknown } = manifest;
+  throw new Error(`${backup} has format ${format}; this version knows 1 and ${FORMAT}`);
+}
+
+function ofFormat1({ format: _, heads, horizons, ...rest }: Format1): BackupManifest {
+  return { ...rest, format: FORMAT, head: heads[0] ?? 0, horizon: horizons[0] ?? 0 };
 }
 
 /** Resolves with the digest of what was written. */
@@ -156,7 +166,6 @@ async function copyRecords(
 /** Opens a store that nobody uses, looks at everything in it and counts. Rejects when anything is wrong with it. */
 export async function examineCopy(
   store: string,
-  shard: Shard,
   { progress, signal, rest = restless }: BackupOptions & Partial<Pace>,
 ): Promise<BackupManifest> {
   const database = join(store, 'db');
@@ -178,7 +187,7 @@ export async function examineCopy(
       records: counts,
       reindex,
       drop,
-    } = await examine(db, shard, mark, {
+    } = await examine(db, mark, {
       ...{ each, lot: PIECE, between: rest },
     });
     const wrong = [
@@ -190,7 +199,7 @@ export async function examineCopy(
     const count = (space: string): number => counts.get(space) ?? 0;
     return {
       ...{ format: FORMAT, made_at: new Date().toISOString() },
-      ...{ heads: { [shard]: found.head }, horizons: { [shard]: found.horizon.seq } },
+      ...{ head: found.head, horizon: found.horizon.seq },
       ...{ events: count('e'), rows: count('o'), deliveries: count('p') + count('d'), timers: count('t') },
       ...{ records, bytes, digest: digest.digest('hex') },
     };

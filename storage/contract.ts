@@ -1,12 +1,12 @@
 /**
  * What any store promises to the hub. Bytes and order only: nothing here knows OCPI, HTTP or actors.
  *
- * The contract is met by one embedded engine (one shard, one process) and can be met by a database shared by several
- * nodes (256 shards, a fence per shard); nothing outside `storage/` changes when the engine does.
- * `test/storage/contract-suite.ts` is the exam that every store must pass.
+ * The contract is met by an embedded engine, which one process has, and by a database that several nodes share, of which one at a time
+ * holds the fence; nothing outside `storage/` changes when the engine does. `test/storage/contract-suite.ts` is the exam that every store
+ * must pass.
  *
  * S1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
- * S2  Sequences are dense per shard, 1, 2, 3 …; commit order is sequence order.
+ * S2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
  * S3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
  * S4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing.
  * S5  After any failed write the store acknowledges nothing until it has been reopened and verified.
@@ -24,15 +24,11 @@
  * everywhere.
  */
 
-/** A share of the parties. The embedded store has the one shard 0; a clustered store has 0…255. */
-export type Shard = number;
-
-/** Position of an event in its shard: dense, from 1. */
+/** Position of an event in the log: dense, from 1. */
 export type Seq = number;
 
-/** Proof of ownership. The token grows each time that ownership changes (embedded: at each process start). */
+/** Proof of who may write. The token grows each time that this changes (embedded: at each process start). */
 export interface Fence {
-  readonly shard: Shard;
   readonly token: number;
   readonly node: string;
 }
@@ -58,7 +54,6 @@ export interface NewEvent {
 }
 
 export interface StoredEvent extends NewEvent {
-  readonly shard: Shard;
   readonly seq: Seq;
 }
 
@@ -117,7 +112,7 @@ export interface Appended {
   readonly replayed: boolean;
 }
 
-/** We do not own the shard any more: stop its actors, do not retry. */
+/** We may not write any more: stop the actors, do not retry. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
@@ -150,23 +145,10 @@ export interface Position {
   readonly id: string;
 }
 
-/** A stretch of one shard's log: behind which sequence, and up to which. */
+/** A stretch of the log: behind which sequence, and up to which. */
 export interface Range {
-  readonly shard: Shard;
   readonly after: Seq;
   readonly upTo: Seq;
-}
-
-/** What a node reads on of shards that others write. */
-export interface FollowQuery {
-  readonly ranges: readonly Range[];
-  /** Receivers: events owed to one of them. */
-  readonly to: readonly string[];
-  /** Beginnings of types: events of these too. */
-  readonly types: readonly string[];
-  /** At most so many of each shard, and no more of it once their bodies have so many characters; at least one comes. */
-  readonly limit: number;
-  readonly size: number;
 }
 
 export interface ListQuery {
@@ -197,7 +179,6 @@ export interface ListPage {
 }
 
 export interface EventQuery {
-  readonly shard: Shard;
   /** Events with a greater sequence; 0 = from the start. */
   readonly after: Seq;
   /** At most this many. */
@@ -217,7 +198,6 @@ export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD';
  */
 export interface DeliveryRow {
   readonly dest: string;
-  readonly shard: Shard;
   readonly seq: Seq;
   readonly state: DeliveryState;
   /** JSON value: attempts, due time, reason; the store does not look inside. */
@@ -227,13 +207,11 @@ export interface DeliveryRow {
 /** Everything owed to `dest` at or below `seq` is delivered or has a row of its own. */
 export interface Floor {
   readonly dest: string;
-  readonly shard: Shard;
   readonly seq: Seq;
 }
 
 export interface DeliveryQuery {
   readonly dest: string;
-  readonly shard: Shard;
   /** `open` = PENDING and DEAD rows, `DELIVERED` = the remembered successes. */
   readonly rows: 'open' | 'DELIVERED';
   /** Inclusive bounds. */
@@ -249,7 +227,7 @@ export interface Outbox {
   settle(fence: Fence, rows: readonly DeliveryRow[], floors: readonly Floor[]): Promise<void>;
   /** Rows of one receiver in order of sequence. */
   deliveries(query: DeliveryQuery): Promise<DeliveryRow[]>;
-  delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null>;
+  delivery(dest: string, seq: Seq): Promise<DeliveryRow | null>;
 }
 
 /** An event that stays at or below the horizon: as it was, or standing for itself and those of its stream that go. */
@@ -260,7 +238,7 @@ export interface Kept extends NewEvent {
   readonly rows: readonly RowKey[];
 }
 
-/** Moves the horizon of the fence's shard. Refused with a RangeError when `upTo` is not between horizon and head. */
+/** Moves the horizon. Refused with a RangeError when `upTo` is not between horizon and head. */
 export interface Trim {
   readonly fence: Fence;
   /** The new horizon: events at or below it go, and all that is remembered of their deliveries. */
@@ -274,11 +252,11 @@ export interface Trim {
 
 /** What a backup holds, as its `manifest.json` says. */
 export interface BackupManifest {
-  readonly format: 1;
+  readonly format: 2;
   /** RFC 3339. */
   readonly made_at: string;
-  readonly heads: Readonly<Record<Shard, Seq>>;
-  readonly horizons: Readonly<Record<Shard, Seq>>;
+  readonly head: Seq;
+  readonly horizon: Seq;
   readonly events: number;
   readonly rows: number;
   /** Remembered deliveries: open ones and successes. */
@@ -310,31 +288,27 @@ export interface StoreHealth {
    * the repair is in the log too; writing (or removing) the row takes it off this list.
    */
   readonly damagedRows: readonly RowKey[];
-  readonly heads: Readonly<Record<Shard, Seq>>;
+  readonly head: Seq;
 }
 
 export interface Store extends Outbox {
-  /** The shard of a party; constant for ever. */
-  shardOf(party: string): Shard;
-  /** The fence of a shard while it is ours, else null. */
-  held(shard: Shard): Fence | null;
+  /** The fence while we may write, else null. */
+  held(): Fence | null;
 
   append(commit: Commit): Promise<Appended>;
 
-  event(shard: Shard, seq: Seq): Promise<StoredEvent | null>;
+  event(seq: Seq): Promise<StoredEvent | null>;
   /** Events in order of sequence. */
   read(query: EventQuery): Promise<StoredEvent[]>;
-  /** Events of stretches of any shards at once, without their bodies: by shard, in order of sequence. */
+  /** Events of several stretches at once, without their bodies, in order of sequence. */
   ranges(ranges: readonly Range[]): Promise<StoredEvent[]>;
   /** Events of one stream, oldest first, with a sequence greater than `after`. */
-  history(shard: Shard, stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
-  /** Events that carry this correlation id, of all shards, oldest first. */
+  history(stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
+  /** Events that carry this correlation id, oldest first. */
   correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
-  head(shard: Shard): Seq;
-  /** Where the log of each shard ends now, whichever node writes it. */
-  heads(): Promise<ReadonlyMap<Shard, Seq>>;
+  head(): Seq;
   /** Sequence up to which the log was trimmed; 0 when all of it is there. */
-  horizon(shard: Shard): Seq;
+  horizon(): Seq;
   trim(trim: Trim): Promise<void>;
 
   get(key: RowKey): Promise<Row | null>;
@@ -347,8 +321,8 @@ export interface Store extends Outbox {
   /** Every row of a kind (of one owner, when given), listed or not, in order of owner and id. */
   scan(kind: string, owner?: string): AsyncIterable<Row>;
 
-  /** Timers of a shard that are still set, in order of instant. */
-  due(shard: Shard): Promise<{ key: string; at: string }[]>;
+  /** Timers that are still set, in order of instant. */
+  due(): Promise<{ key: string; at: string }[]>;
 
   /**
    * Writes a backup into a directory that is empty or not there yet, from one moment of the store, while it is used. Rejects

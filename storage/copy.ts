@@ -1,11 +1,11 @@
 /**
  * An embedded store copied into an empty PostgreSQL schema.
  *
- * X1  The log lands as it is: in shard 0 of a schema that uses this shard alone. A sequence is part of what partners and operators
- *     were told (the id of a delivery is `{sequence}-{receiver}`), so none is changed; and all that refers to them stays right.
+ * X1  The log lands as it is. A sequence is part of what partners and operators were told (the id of a delivery is
+ *     `{sequence}-{receiver}`), so none is changed; and all that refers to them stays right.
  * X2  The copy is one transaction. It is read back and compared, by counts and by a digest over the very records, before it is
  *     committed: what cannot be shown to be whole is not there.
- * X3  The embedded store is not changed. The token of its shard goes on from where it was.
+ * X3  The embedded store is not changed. Its token goes on from where it was.
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';
@@ -20,8 +20,6 @@ import { mustBeSafe } from './postgres-settings.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
 import { headOf } from './records.ts';
 import { MarkFile, mustCreate } from './side-files.ts';
-
-const SHARD = 0;
 
 export interface Copied {
   readonly head: Seq;
@@ -48,18 +46,16 @@ export async function copyToPostgres(
   const primary = new Primary(address, 'store copy');
   try {
     await primary.find();
-    await migrate(primary, address, 1);
+    await migrate(primary, address);
     const client = await primary.connect();
     await mustBeSafe(client, address.single);
     await client.query('begin');
     await mustBeFree(client, address);
     const { tally, token } = await fill(client, store, progress);
-    await client.query('update shards set head = $1, horizon = $2, token = greatest(token, $3) where id = $4', [
-      ...[head, horizon, token, SHARD],
-    ]);
+    await client.query('update log set head = $1, horizon = $2, token = greatest(token, $3)', [head, horizon, token]);
     await client.query(
-      `insert into listed (kind, shelf, hour, shard, n) select kind, shelf, left(upd, ${HOUR}), shard, count(*) from rows
-         where shelf is not null group by 1, 2, 3, 4`,
+      `insert into listed (kind, shelf, hour, n) select kind, shelf, left(upd, ${HOUR}), count(*) from rows
+         where shelf is not null group by 1, 2, 3`,
     );
     const counts = { ...tally.counts };
     const digest = tally.digest();
@@ -90,7 +86,6 @@ async function mustBeFree(client: Client, { schema }: PostgresAddress): Promise<
   const { rows } = await client.query<{ name: string }>('select name from nodes where expires > clock_timestamp()');
   if (rows[0] !== undefined)
     throw new Error(`the schema ${schema} is in use by the hub ${rows[0].name}: stop it first`);
-  await client.query('update meta set shards = 1');
 }
 
 async function fill(client: Client, store: string, progress: NonNullable<BackupOptions['progress']>) {
@@ -98,7 +93,7 @@ async function fill(client: Client, store: string, progress: NonNullable<BackupO
   try {
     const tally = new Tally();
     for await (const entries of recordsOf(db)) {
-      await insert(client, SHARD, entries);
+      await insert(client, entries);
       tally.add(entries);
       progress('copying', tally.records);
     }
@@ -112,7 +107,7 @@ async function fill(client: Client, store: string, progress: NonNullable<BackupO
 
 async function digestIn(client: Client, progress: NonNullable<BackupOptions['progress']>): Promise<string> {
   const tally = new Tally();
-  for await (const entries of recordsIn(client, SHARD)) {
+  for await (const entries of recordsIn(client)) {
     tally.add(entries);
     progress('verifying', tally.records);
   }

@@ -7,7 +7,7 @@
  * E3  Everything that can be refused is refused in `prepare`, before the commit waits with others: nothing in a group
  *     fails because of its neighbour.
  */
-import type { Commit, EventQuery, NewEvent, Put, Seq, Shard, StoredEvent } from './contract.ts';
+import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from './contract.ts';
 import { Damaged } from './contract.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, type Unreadable } from './engine.ts';
 import * as keys from './keys.ts';
@@ -87,12 +87,12 @@ function checkEvent(event: NewEvent): void {
 }
 
 /** Adds a commit to a batch, its first event at `first`. Returns its last sequence. */
-export function stage(batch: Batch, { events, puts, due }: Prepared, shard: Shard, first: Seq): Seq {
+export function stage(batch: Batch, { events, puts, due }: Prepared, first: Seq): Seq {
   let seq = first;
   for (const { event, head, data } of events) {
-    const key = keys.eventKey(shard, seq);
+    const key = keys.eventKey(seq);
     putRecord(batch, key, head, data, event.body);
-    stageIndexes(batch, event.stream, event.correlationId, shard, seq);
+    stageIndexes(batch, event.stream, event.correlationId, seq);
     seq += 1;
   }
   const last = seq - 1;
@@ -101,7 +101,7 @@ export function stage(batch: Batch, { events, puts, due }: Prepared, shard: Shar
     else putRecord(batch, key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body);
   }
   for (const { key: name, at } of due) {
-    const key = keys.dueKey(shard, name);
+    const key = keys.dueKey(name);
     if (at === null) batch.del(key);
     else batch.put(key, encode(key, json([at])));
   }
@@ -114,17 +114,17 @@ function putRecord(batch: Batch, key: string, head: string, data: string, body: 
   else batch.put(key, encodeBytes(key, head, data, body), IN_BYTES);
 }
 
-export function stageIndexes(batch: Batch, stream: string, correlationId: string | null, shard: Shard, seq: Seq): void {
-  const byStream = keys.streamKey(stream, shard, seq);
+export function stageIndexes(batch: Batch, stream: string, correlationId: string | null, seq: Seq): void {
+  const byStream = keys.streamKey(stream, seq);
   batch.put(byStream, encode(byStream, '[]'));
   if (correlationId === null) return;
-  const byCorrelation = keys.correlationKey(correlationId, shard, seq);
+  const byCorrelation = keys.correlationKey(correlationId, seq);
   batch.put(byCorrelation, encode(byCorrelation, '[]'));
 }
 
 export function toEvent(key: string, { head, data, body }: Content): StoredEvent {
   const [stream, type, at, party, correlationId, to] = head as EventHead;
-  return { shard: keys.shardOf(key), seq: keys.seqOf(key), stream, type, at, party, correlationId, to, data, body };
+  return { seq: keys.seqOf(key), stream, type, at, party, correlationId, to, data, body };
 }
 
 /**
@@ -145,18 +145,17 @@ export class EventReader {
     head: Seq,
     horizon: Seq,
   ): Promise<StoredEvent[]> {
-    const { shard } = query;
     const after = Math.max(query.after, horizon);
     const found: StoredEvent[] = [];
     if (limit <= 0 || after >= head) return found;
     // The name of a receiver as it stands in a head that names it: spares the parsing of most that do not.
     const named = to === undefined ? '' : json(to);
-    const range = keys.between((seq) => keys.eventKey(shard, seq), after + 1, head);
+    const range = keys.between(keys.eventKey, after + 1, head);
     let expected = after + 1;
     let characters = 0;
     for await (const chunk of chunks(this.#db, range, to === undefined ? limit : undefined, this.#tolerate)) {
       for (const [key, value] of chunk) {
-        this.#dense(shard, expected, keys.seqOf(key));
+        this.#dense(expected, keys.seqOf(key));
         expected = keys.seqOf(key) + 1;
         if (!value.includes(named)) continue;
         const event = this.#event(key, value);
@@ -166,7 +165,7 @@ export class EventReader {
         if (found.length === limit || characters >= size) return found;
       }
     }
-    this.#dense(shard, expected, head + 1);
+    this.#dense(expected, head + 1);
     return found;
   }
 
@@ -179,7 +178,7 @@ export class EventReader {
     try {
       for await (const chunk of chunks(this.#db, range, limit, this.#tolerate, snapshot)) {
         const named = chunk.slice(0, limit - found.length);
-        const wanted = named.map(([key]) => keys.eventKey(keys.shardOf(key), keys.seqOf(key)));
+        const wanted = named.map(([key]) => keys.eventKey(keys.seqOf(key)));
         const values = await fetch(this.#db, wanted, this.#tolerate, snapshot);
         found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []));
         if (found.length >= limit) break;
@@ -191,8 +190,8 @@ export class EventReader {
   }
 
   /** E1. */
-  #dense(shard: Shard, expected: Seq, seq: Seq): void {
-    if (seq !== expected && this.#tolerate === null) throw new Damaged(keys.eventKey(shard, expected));
+  #dense(expected: Seq, seq: Seq): void {
+    if (seq !== expected && this.#tolerate === null) throw new Damaged(keys.eventKey(expected));
   }
 
   #event(key: string, value: string): StoredEvent | null {

@@ -9,7 +9,7 @@
  * Only after an unclean end or a loss that was seen: a remembered success that was damaged is left out for good reason, and after a
  * clean end its floor stands for it. [V4] After an unclean one it is sent again: that is better than forgetting what was lost.
  */
-import type { Seq, Shard } from './contract.ts';
+import type { Seq } from './contract.ts';
 import { chunks, type Database, SYNCED } from './engine.ts';
 import type { EventHead } from './event-log.ts';
 import * as keys from './keys.ts';
@@ -18,28 +18,24 @@ import { encode, headOf } from './records.ts';
 import type { Found } from './verify.ts';
 
 /** Of a database without faults. */
-export async function lowerFloors(db: Database, shard: Shard, found: Found): Promise<void> {
-  const lowered = await doubtfulFloors(db, shard, found);
+export async function lowerFloors(db: Database, found: Found): Promise<void> {
+  const lowered = await doubtfulFloors(db, found);
   if (lowered.size === 0) return;
   const batch = db.batch();
   for (const [dest, seq] of lowered) {
-    const key = keys.floorKey(dest, shard);
+    const key = keys.floorKey(dest);
     batch.put(key, encode(key, JSON.stringify([seq])));
   }
   await batch.write(SYNCED);
 }
 
 /** Receiver → how far its floor can be believed, of each whose floor stands too high. */
-export async function doubtfulFloors(
-  db: Database,
-  shard: Shard,
-  { horizon, open }: Found,
-): Promise<ReadonlyMap<string, Seq>> {
-  const floors = new Map((await readFloors(db)).filter((floor) => floor.shard === shard).map((f) => [f.dest, f.seq]));
+export async function doubtfulFloors(db: Database, { horizon, open }: Found): Promise<ReadonlyMap<string, Seq>> {
+  const floors = new Map((await readFloors(db)).map(({ dest, seq }) => [dest, seq]));
   const highest = Math.max(0, ...floors.values());
   const lowered = new Map<string, Seq>();
   if (highest <= horizon.seq) return lowered;
-  const range = keys.between((seq) => keys.eventKey(shard, seq), horizon.seq + 1, highest);
+  const range = keys.between(keys.eventKey, horizon.seq + 1, highest);
   for await (const chunk of chunks(db, range)) {
     // Receiver → sequences of this chunk that its floor passes and that are not open.
     const passed = new Map<string, Seq[]>();
@@ -47,14 +43,14 @@ export async function doubtfulFloors(
       const seq = keys.seqOf(key);
       const [, , , , , to] = headOf(value) as EventHead;
       for (const dest of to) {
-        if (seq > (floors.get(dest) ?? 0) || lowered.has(dest) || open.has(dest, shard, seq)) continue;
+        if (seq > (floors.get(dest) ?? 0) || lowered.has(dest) || open.has(dest, seq)) continue;
         const seqs = passed.get(dest);
         if (seqs === undefined) passed.set(dest, [seq]);
         else seqs.push(seq);
       }
     }
     for (const [dest, seqs] of passed) {
-      const delivered = await deliveredWithin(db, dest, shard, seqs);
+      const delivered = await deliveredWithin(db, dest, seqs);
       const lost = seqs.find((seq) => !delivered.has(seq));
       if (lost !== undefined) lowered.set(dest, lost - 1);
     }
@@ -63,7 +59,7 @@ export async function doubtfulFloors(
 }
 
 /** Successes that are remembered between the first and the last of these sequences. */
-async function deliveredWithin(db: Database, dest: string, shard: Shard, seqs: readonly Seq[]): Promise<Set<Seq>> {
-  const range = keys.between((seq) => keys.deliveredKey(dest, shard, seq), seqs[0] ?? 0, seqs.at(-1) ?? 0);
+async function deliveredWithin(db: Database, dest: string, seqs: readonly Seq[]): Promise<Set<Seq>> {
+  const range = keys.between((seq) => keys.deliveredKey(dest, seq), seqs[0] ?? 0, seqs.at(-1) ?? 0);
   return new Set((await db.keys(range).all()).map(keys.seqOf));
 }

@@ -16,7 +16,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { background, every, sleep } from '../src/kit/clock.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
-import type { Seq, Shard, StoreHealth } from './contract.ts';
+import type { Seq, StoreHealth } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
 import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './engine.ts';
 import { EventReader } from './event-log.ts';
@@ -58,7 +58,6 @@ export interface Mounted {
 export interface KeeperOptions {
   readonly directory: string;
   readonly ballastBytes: number;
-  readonly shard: Shard;
   readonly onPoint?: OnPoint;
 }
 
@@ -67,7 +66,6 @@ export class Keeper {
   readonly #ballast: string;
   readonly directory: string;
   readonly #ballastBytes: number;
-  readonly #shard: Shard;
   /** Passed through to whoever has points of its own. */
   readonly point: OnPoint;
   readonly #markFile: MarkFile;
@@ -92,7 +90,7 @@ export class Keeper {
   #marked: Mark = { head: 0, token: 0, manifest: null };
   #manifest: Mark['manifest'] = null;
 
-  constructor({ directory, ballastBytes, shard, onPoint = () => {} }: KeeperOptions) {
+  constructor({ directory, ballastBytes, onPoint = () => {} }: KeeperOptions) {
     this.directory = directory;
     this.#database = join(directory, 'db');
     this.#ballast = join(directory, 'ballast');
@@ -100,7 +98,6 @@ export class Keeper {
     this.#opening = new OpeningFile(directory);
     this.names = new Names(this.#database);
     this.#ballastBytes = ballastBytes;
-    this.#shard = shard;
     this.point = onPoint;
   }
 
@@ -164,7 +161,7 @@ export class Keeper {
 
   health(): StoreHealth {
     const damagedRows = [...(this.#mounted?.found.damagedRows.values() ?? [])];
-    return { state: this.#state, reason: this.#reason, heads: { [this.#shard]: this.head() }, damagedRows };
+    return { state: this.#state, reason: this.#reason, head: this.head(), damagedRows };
   }
 
   onHealth(listener: (health: StoreHealth) => void): void {
@@ -248,10 +245,10 @@ export class Keeper {
     });
     try {
       this.#warning = await droppedAtOpen(this.#database);
-      const found = await verify(db, this.#shard, mark, this.point);
+      const found = await verify(db, mark, this.point);
       const isWhole = found.faults.length === 0;
       const isOwed = isLost || this.#warning !== null;
-      if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, this.#shard, found);
+      if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, found);
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       systemClock.clearTimeout(this.#lasting);

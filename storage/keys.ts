@@ -7,13 +7,13 @@
  * K3  Keys sort by the bytes of UTF-8, which is by code point. An unpaired surrogate has no UTF-8 form (two of them would
  *     become the same U+FFFD) and is refused.
  *
- *     e/ shard seq                      event            o/ kind 0 owner 0 id              row
- *     s/ stream 0 shard seq             index by stream  c/ correlation id 0 shard seq     index by correlation id
- *     p/ dest 0 shard seq               open delivery    d/ dest 0 shard seq               remembered success
- *     f/ dest 0 shard                   floor            t/ shard key                      due time
+ *     e/ 00 seq                         event            o/ kind 0 owner 0 id              row
+ *     s/ stream 0 00 seq                index by stream  c/ correlation id 0 00 seq        index by correlation id
+ *     p/ dest 0 00 seq                  open delivery    d/ dest 0 00 seq                  remembered success
+ *     f/ dest 0 00                      floor            t/ 00 key                         due time
  *     m/ name                           the store's own
  */
-import type { RowKey, Seq, Shard } from './contract.ts';
+import type { RowKey, Seq } from './contract.ts';
 
 export interface Range {
   readonly gte: string;
@@ -21,10 +21,11 @@ export interface Range {
 }
 
 const NUL = '\0';
-const SHARD_DIGITS = 2;
+/** Of the one log: two digits that keys have had since there could have been several. Data directories hold them. */
+const LOG = '00';
 /** 2^53, the largest sequence that a number holds exactly, has 14 hexadecimal digits. */
 const SEQ_DIGITS = 14;
-const PLACE_DIGITS = SHARD_DIGITS + SEQ_DIGITS;
+const PLACE_DIGITS = LOG.length + SEQ_DIGITS;
 
 export const FENCE_KEY = 'm/fence';
 export const HORIZON_KEY = 'm/horizon';
@@ -34,21 +35,21 @@ export const FLUSH_KEY = 'm/flush';
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0');
 
 /** The last place that was asked for: an event stands in several keys. */
-let placed: readonly [shard: Shard, seq: Seq, text: string] = [0, 0, hex(0, PLACE_DIGITS)];
+let placed: readonly [seq: Seq, text: string] = [0, LOG + hex(0, SEQ_DIGITS)];
 
-function place(shard: Shard, seq: Seq): string {
-  if (placed[0] !== shard || placed[1] !== seq) placed = [shard, seq, hex(shard, SHARD_DIGITS) + hex(seq, SEQ_DIGITS)];
-  return placed[2];
+function place(seq: Seq): string {
+  if (placed[0] !== seq) placed = [seq, LOG + hex(seq, SEQ_DIGITS)];
+  return placed[1];
 }
 
-export const eventKey = (shard: Shard, seq: Seq): string => `e/${place(shard, seq)}`;
+export const eventKey = (seq: Seq): string => `e/${place(seq)}`;
 export const rowKey = (key: RowKey): string => `o/${key.kind}${NUL}${key.owner}${NUL}${key.id}`;
-export const streamKey = (stream: string, shard: Shard, seq: Seq): string => `s/${stream}${NUL}${place(shard, seq)}`;
-export const correlationKey = (id: string, shard: Shard, seq: Seq): string => `c/${id}${NUL}${place(shard, seq)}`;
-export const openKey = (dest: string, shard: Shard, seq: Seq): string => `p/${dest}${NUL}${place(shard, seq)}`;
-export const deliveredKey = (dest: string, shard: Shard, seq: Seq): string => `d/${dest}${NUL}${place(shard, seq)}`;
-export const floorKey = (dest: string, shard: Shard): string => `f/${dest}${NUL}${hex(shard, SHARD_DIGITS)}`;
-export const dueKey = (shard: Shard, key: string): string => `t/${hex(shard, SHARD_DIGITS)}${key}`;
+export const streamKey = (stream: string, seq: Seq): string => `s/${stream}${NUL}${place(seq)}`;
+export const correlationKey = (id: string, seq: Seq): string => `c/${id}${NUL}${place(seq)}`;
+export const openKey = (dest: string, seq: Seq): string => `p/${dest}${NUL}${place(seq)}`;
+export const deliveredKey = (dest: string, seq: Seq): string => `d/${dest}${NUL}${place(seq)}`;
+export const floorKey = (dest: string): string => `f/${dest}${NUL}${LOG}`;
+export const dueKey = (key: string): string => `t/${LOG}${key}`;
 
 /** Every key that begins with `prefix` (K1: it ends in a separator or in a field of fixed width). */
 export function under(prefix: string): Range {
@@ -61,10 +62,10 @@ export const EVERYTHING: Range = { gte: '\0', lt: '\u{10ffff}' };
 /** Rows of a kind, or of one owner among them. */
 export const rowsOf = (kind: string, owner?: string): Range =>
   under(`o/${kind}${NUL}${owner === undefined ? '' : `${owner}${NUL}`}`);
-export const dueOf = (shard: Shard): Range => under(`t/${hex(shard, SHARD_DIGITS)}`);
+export const DUE: Range = under(`t/${LOG}`);
 /** The index entries of one stream or correlation id behind a place, in order. */
-export const indexFrom = (space: 's' | 'c', name: string, shard: Shard, after: Seq): Range => ({
-  gte: `${space}/${name}${NUL}${place(shard, after + 1)}`,
+export const indexFrom = (space: 's' | 'c', name: string, after: Seq): Range => ({
+  gte: `${space}/${name}${NUL}${place(after + 1)}`,
   lt: under(`${space}/${name}${NUL}`).lt,
 });
 /** Keys made by `make` for the sequences `from` to `to`, both included. */
@@ -75,15 +76,11 @@ export const between = (make: (seq: Seq) => string, from: Seq, to: Seq): Range =
 
 /** Last field of event, index and delivery keys. */
 export const seqOf = (key: string): Seq => Number.parseInt(key.slice(-SEQ_DIGITS), 16);
-export const shardOf = (key: string): Shard => Number.parseInt(key.slice(-PLACE_DIGITS, -SEQ_DIGITS), 16);
 /** Receiver of a delivery key. */
 export const destOf = (key: string): string => key.slice(2, -PLACE_DIGITS - 1);
-/** Receiver and shard of a floor key. */
-export const floorOf = (key: string): { dest: string; shard: Shard } => ({
-  dest: key.slice(2, -SHARD_DIGITS - 1),
-  shard: Number.parseInt(key.slice(-SHARD_DIGITS), 16),
-});
-export const dueNameOf = (key: string): string => key.slice(2 + SHARD_DIGITS);
+/** Receiver of a floor key. */
+export const floorOf = (key: string): string => key.slice(2, -LOG.length - 1);
+export const dueNameOf = (key: string): string => key.slice(2 + LOG.length);
 
 export function rowKeyOf(key: string): RowKey {
   const [kind = '', owner = '', id = ''] = key.slice(2).split(NUL);

@@ -1,5 +1,5 @@
 /**
- * The embedded store: one LevelDB, one process, one shard. Meets every promise of `contract.ts`.
+ * The embedded store: one LevelDB, one process. Meets every promise of `contract.ts`.
  *
  * L1  A commit is answered after its batch is on the disk, with the name of the file that holds it and all that was written to the
  *     file before (F6, F7), never before (S1).
@@ -26,7 +26,6 @@ import { encode } from './records.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 
-const SHARD = 0;
 /** How long a settle may stand unsynced: S6 allows about a second. */
 const FLUSH_MS = 500;
 
@@ -42,7 +41,7 @@ export interface LevelStoreOptions {
 /** Opens the store, making it when there is none; rejects when another process has it or when opening would do harm. */
 export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
   const { directory, node, ballastBytes = BALLAST_BYTES, onPoint } = options;
-  const keeper = new Keeper({ directory, ballastBytes, shard: SHARD, ...(onPoint && { onPoint }) });
+  const keeper = new Keeper({ directory, ballastBytes, ...(onPoint && { onPoint }) });
   await keeper.start();
   return new LevelStore(keeper, node);
 }
@@ -58,16 +57,12 @@ class LevelStore extends Reads implements contract.Store {
   #closed = false;
 
   constructor(keeper: Keeper, node: string) {
-    super(keeper, SHARD);
-    this.#fence = { shard: SHARD, token: keeper.token, node };
+    super(keeper);
+    this.#fence = { token: keeper.token, node };
   }
 
-  shardOf(_party: string): contract.Shard {
-    return SHARD;
-  }
-
-  held(shard: contract.Shard): contract.Fence | null {
-    return shard === SHARD && !this.#closed ? this.#fence : null;
+  held(): contract.Fence | null {
+    return this.#closed ? null : this.#fence;
   }
 
   async append(commit: contract.Commit): Promise<contract.Appended> {
@@ -130,13 +125,13 @@ class LevelStore extends Reads implements contract.Store {
         alone: true,
         stage: (batch) => {
           const { db, found } = this.keeper.writable();
-          rows = stageTrim(batch, db, found, SHARD, prepared);
+          rows = stageTrim(batch, db, found, prepared);
           this.keeper.point('trim.before');
         },
         done: (found) => {
           this.keeper.point('trim.after');
           if (rows === null) return void reject(new StoreUnavailable('the store was reopened during a trim'));
-          applyTrim(found, SHARD, prepared, rows);
+          applyTrim(found, prepared, rows);
           resolve();
         },
         // Trimming again from wherever the horizon then is does the rest.
@@ -145,7 +140,7 @@ class LevelStore extends Reads implements contract.Store {
       });
     });
     this.keeper.point('trim.compact');
-    await this.#compaction.after(mounted.db, SHARD, prepared);
+    await this.#compaction.after(mounted.db, prepared);
   }
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
@@ -155,7 +150,7 @@ class LevelStore extends Reads implements contract.Store {
     }
     const place = { directory, within: this.keeper.directory };
     const { token, point } = this.keeper;
-    return writeBackup({ db, shard: SHARD, token, ...place, point, isRunning: true, clean: true }, options);
+    return writeBackup({ db, token, ...place, point, isRunning: true, clean: true }, options);
   }
 
   async close(): Promise<void> {
@@ -167,11 +162,11 @@ class LevelStore extends Reads implements contract.Store {
     await this.keeper.close();
   }
 
-  #checkFence({ shard, token, node }: contract.Fence): void {
+  #checkFence({ token, node }: contract.Fence): void {
     if (this.#closed) throw new StoreUnavailable('closed');
     const held = this.#fence;
-    if (shard !== held.shard || token !== held.token || node !== held.node) {
-      throw new Fenced(`shard ${shard} is held by ${held.node} with token ${held.token}, not by ${node} with ${token}`);
+    if (token !== held.token || node !== held.node) {
+      throw new Fenced(`the log is held by ${held.node} with token ${held.token}, not by ${node} with ${token}`);
     }
   }
 
@@ -184,7 +179,7 @@ class LevelStore extends Reads implements contract.Store {
         synced: true,
         stage: (batch, group) => {
           first = group.next;
-          last = stage(batch, prepared, SHARD, first);
+          last = stage(batch, prepared, first);
           group.next = last + 1;
         },
         done: (found) => {

@@ -17,8 +17,6 @@ import { mustCompact, OpeningFile } from './opening.ts';
 import { droppedAtOpen, endedUncleanly, MarkFile, mustCreate } from './side-files.ts';
 import { type Examined, examine } from './verify.ts';
 
-const SHARD = 0;
-
 export interface StoreReport {
   readonly head: Seq;
   readonly horizon: Seq;
@@ -77,7 +75,7 @@ async function examineAt(
   try {
     const warning = await droppedAtOpen(database);
     if (warning !== null) await opening.note({ lost: true });
-    const examined = await examine(db, SHARD, mark, { each });
+    const examined = await examine(db, mark, { each });
     const { faults, isSound } = examined.found;
     if (unended !== null && (mustCompact(unended) || !isSound || faults.length > 0)) {
       await compact(db, EVERYTHING.gte, EVERYTHING.lt).catch((error: unknown) => {
@@ -85,7 +83,7 @@ async function examineAt(
       });
     }
     const isOwed = warning !== null || unended?.lost || endedUncleanly(mark);
-    const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, SHARD, examined.found) : new Map();
+    const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, examined.found) : new Map();
     return { examined, floors, warning };
   } finally {
     await db.close();

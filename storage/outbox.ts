@@ -7,7 +7,7 @@
  * D3  Of a delivery at or below the horizon nothing is remembered any more. Behind it every one that was tried keeps its row:
  *     floors that a loss has made doubtful are found again by them (`floors.ts`), so the horizon alone bounds them.
  */
-import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Shard } from './contract.ts';
+import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq } from './contract.ts';
 import { type Batch, chunks, type Database, sought } from './engine.ts';
 import type { Horizon } from './horizon.ts';
 import * as keys from './keys.ts';
@@ -17,38 +17,35 @@ import { SortedList } from './sorted-list.ts';
 const soughtAtOnce = 100;
 
 export class OpenDeliveries {
+  /** By receiver. */
   readonly #lists = new Map<string, SortedList<Seq>>();
 
-  has(dest: string, shard: Shard, seq: Seq): boolean {
-    return this.#lists.get(keys.floorKey(dest, shard))?.has(seq) ?? false;
+  has(dest: string, seq: Seq): boolean {
+    return this.#lists.get(dest)?.has(seq) ?? false;
   }
 
-  add(dest: string, shard: Shard, seq: Seq): void {
-    const name = keys.floorKey(dest, shard);
-    let list = this.#lists.get(name);
+  add(dest: string, seq: Seq): void {
+    let list = this.#lists.get(dest);
     if (list === undefined) {
       list = new SortedList();
-      this.#lists.set(name, list);
+      this.#lists.set(dest, list);
     }
     list.add(seq);
   }
 
-  remove(dest: string, shard: Shard, seq: Seq): void {
-    this.#lists.get(keys.floorKey(dest, shard))?.remove(seq);
+  remove(dest: string, seq: Seq): void {
+    this.#lists.get(dest)?.remove(seq);
   }
 
   /** All at or below a sequence, of every receiver. */
-  upTo(shard: Shard, seq: Seq): { dest: string; seq: Seq }[] {
-    return [...this.#lists].flatMap(([name, list]) => {
-      const floor = keys.floorOf(name);
-      return floor.shard === shard
-        ? list.slice(0, list.rank(seq + 1)).map((at) => ({ dest: floor.dest, seq: at }))
-        : [];
-    });
+  upTo(seq: Seq): { dest: string; seq: Seq }[] {
+    return [...this.#lists].flatMap(([dest, list]) =>
+      list.slice(0, list.rank(seq + 1)).map((at) => ({ dest, seq: at })),
+    );
   }
 
-  within({ dest, shard, fromSeq, toSeq, limit }: DeliveryQuery): Seq[] {
-    const list = this.#lists.get(keys.floorKey(dest, shard));
+  within({ dest, fromSeq, toSeq, limit }: DeliveryQuery): Seq[] {
+    const list = this.#lists.get(dest);
     if (list === undefined) return [];
     const low = list.rank(fromSeq ?? 0);
     const high = toSeq === undefined ? list.size : list.rank(toSeq + 1);
@@ -80,19 +77,19 @@ export function stageSettle(
   staged: Map<string, boolean>,
 ): void {
   for (const { row, head, data } of settle.rows) {
-    const { dest, shard, seq } = row;
+    const { dest, seq } = row;
     if (seq <= horizon.seq) continue;
-    const openAt = keys.openKey(dest, shard, seq);
-    const doneAt = keys.deliveredKey(dest, shard, seq);
-    const wasOpen = staged.get(openAt) ?? open.has(dest, shard, seq);
+    const openAt = keys.openKey(dest, seq);
+    const doneAt = keys.deliveredKey(dest, seq);
+    const wasOpen = staged.get(openAt) ?? open.has(dest, seq);
     const done = row.state === 'DELIVERED';
     staged.set(openAt, !done);
     batch.put(done ? doneAt : openAt, encode(done ? doneAt : openAt, head, data));
     if (done && wasOpen) batch.del(openAt);
     if (!done && !wasOpen) batch.del(doneAt);
   }
-  for (const { dest, shard, seq } of settle.floors) {
-    const key = keys.floorKey(dest, shard);
+  for (const { dest, seq } of settle.floors) {
+    const key = keys.floorKey(dest);
     batch.put(key, encode(key, JSON.stringify([seq])));
   }
 }
@@ -100,8 +97,8 @@ export function stageSettle(
 export function applySettle(settle: Settle, { open, horizon }: { open: OpenDeliveries; horizon: Horizon }): void {
   for (const { row } of settle.rows) {
     if (row.seq <= horizon.seq) continue;
-    if (row.state === 'DELIVERED') open.remove(row.dest, row.shard, row.seq);
-    else open.add(row.dest, row.shard, row.seq);
+    if (row.state === 'DELIVERED') open.remove(row.dest, row.seq);
+    else open.add(row.dest, row.seq);
   }
 }
 
@@ -111,23 +108,23 @@ export async function readOpen(
   open: OpenDeliveries,
   query: DeliveryQuery,
 ): Promise<{ rows: DeliveryRow[]; missed: string[] }> {
-  const { dest, shard } = query;
-  const wanted = open.within(query).map((seq) => keys.openKey(dest, shard, seq));
+  const { dest } = query;
+  const wanted = open.within(query).map((seq) => keys.openKey(dest, seq));
   // Rows that are written over: a look-up may find an older one where an index of the engine has rotted.
   const values: (string | undefined)[] = [];
   for (let from = 0; from < wanted.length; from += soughtAtOnce) {
     const some = wanted.slice(from, from + soughtAtOnce);
     values.push(...(await Promise.all(some.map((key) => sought(db, key)))));
   }
-  const missed = wanted.filter((key, i) => values[i] === undefined && open.has(dest, shard, keys.seqOf(key)));
+  const missed = wanted.filter((key, i) => values[i] === undefined && open.has(dest, keys.seqOf(key)));
   return { rows: wanted.flatMap((key, i) => toRow(key, values[i]) ?? []), missed };
 }
 
 export async function readDelivered(db: Database, query: DeliveryQuery): Promise<DeliveryRow[]> {
-  const { dest, shard, limit } = query;
+  const { dest, limit } = query;
   const found: DeliveryRow[] = [];
   if (limit <= 0) return found;
-  const at = (seq: Seq): string => keys.deliveredKey(dest, shard, seq);
+  const at = (seq: Seq): string => keys.deliveredKey(dest, seq);
   const range = keys.between(at, query.fromSeq ?? 0, query.toSeq ?? Number.MAX_SAFE_INTEGER);
   for await (const chunk of chunks(db, range, limit)) {
     for (const [key, value] of chunk) {
@@ -138,8 +135,8 @@ export async function readDelivered(db: Database, query: DeliveryQuery): Promise
   return found;
 }
 
-export async function readDelivery(db: Database, dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
-  for (const key of [keys.openKey(dest, shard, seq), keys.deliveredKey(dest, shard, seq)]) {
+export async function readDelivery(db: Database, dest: string, seq: Seq): Promise<DeliveryRow | null> {
+  for (const key of [keys.openKey(dest, seq), keys.deliveredKey(dest, seq)]) {
     const row = toRow(key, await sought(db, key));
     if (row !== null) return row;
   }
@@ -151,7 +148,7 @@ export async function readFloors(db: Database): Promise<Floor[]> {
   for await (const chunk of chunks(db, keys.under('f/'))) {
     for (const [key, value] of chunk) {
       const [seq] = decode(key, value).head as [Seq];
-      found.push({ ...keys.floorOf(key), seq });
+      found.push({ dest: keys.floorOf(key), seq });
     }
   }
   return found;
@@ -161,5 +158,5 @@ function toRow(key: string, value: string | undefined): DeliveryRow | null {
   if (value === undefined) return null;
   const { head, data } = decode(key, value);
   const [state] = head as [DeliveryState];
-  return { dest: keys.destOf(key), shard: keys.shardOf(key), seq: keys.seqOf(key), state, data };
+  return { dest: keys.destOf(key), seq: keys.seqOf(key), state, data };
 }

@@ -1,8 +1,6 @@
 /**
  * A backup of a PostgreSQL store in the form of the embedded one's: made from one snapshot, verified as every backup is, and restored
  * into a data directory or copied into a database.
- *
- * Y1  Only a store whose log is that of one shard has this form. One that uses more is backed up by PostgreSQL's own means.
  */
 import type { Client } from 'pg';
 import { makeBackup } from './backup.ts';
@@ -14,24 +12,20 @@ import * as keys from './keys.ts';
 import { digestOf, type Entry, recordsIn, Tally } from './postgres-records.ts';
 import { encode, headOf } from './records.ts';
 
-const SHARD = 0;
-
 interface Moment {
   readonly token: number;
   readonly horizon: Seq;
   readonly kept: number;
   readonly sum: number;
   readonly bytes: number;
-  readonly others: number;
 }
 
-const MOMENT = `select s.token, s.horizon,
-    (select count(*) from events e where e.shard = s.id and e.seq <= s.horizon) as kept,
-    (select coalesce(sum(e.seq), 0)::int8 from events e where e.shard = s.id and e.seq <= s.horizon) as sum,
+const MOMENT = `select l.token, l.horizon,
+    (select count(*) from events e where e.seq <= l.horizon) as kept,
+    (select coalesce(sum(e.seq), 0)::int8 from events e where e.seq <= l.horizon) as sum,
     (select sum(pg_total_relation_size(c.oid))::int8 from pg_class c
-      where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r') as bytes,
-    (select count(*) from shards o where o.id <> s.id and o.head > 0) as others
-  from shards s where s.id = ${SHARD}`;
+      where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r') as bytes
+  from log l`;
 
 /** On a session of its own. Rejects as `Store.backup` does. */
 export async function writePostgresBackup(
@@ -42,15 +36,10 @@ export async function writePostgresBackup(
   await client.query('begin transaction isolation level repeatable read, read only');
   const { rows } = await client.query<Moment>(MOMENT);
   const [moment] = rows as [Moment];
-  if (moment.others > 0) {
-    throw new Error(
-      'this store has its log in several shards, which a backup of this form cannot hold: back the database up (pg_basebackup, pg_dump)',
-    );
-  }
   const { token, bytes } = moment;
   const copy = (target: string, paced: BackupOptions & { rest: () => Promise<void> }) =>
     copyRecords(client, moment, target, paced);
-  const plan = { directory, shard: SHARD, token, bytes, point: () => {}, isRunning: true, clean: true, copy };
+  const plan = { directory, token, bytes, point: () => {}, isRunning: true, clean: true, copy };
   const manifest = await makeBackup(plan, options);
   await client.query('commit');
   return manifest;
@@ -65,7 +54,7 @@ async function copyRecords(
   const db = await openDatabase(target, true);
   try {
     const tally = new Tally();
-    for await (const entries of recordsIn(client, SHARD)) {
+    for await (const entries of recordsIn(client)) {
       signal?.throwIfAborted();
       const batch = db.batch();
       for (const entry of entries) stageEntry(batch, entry);
@@ -89,7 +78,7 @@ function stageEntry(batch: Batch, [key, value]: Entry): void {
   batch.put(key, value);
   if (!key.startsWith('e/')) return;
   const [stream, , , , correlationId] = headOf(value) as EventHead;
-  stageIndexes(batch, stream, correlationId, SHARD, keys.seqOf(key));
+  stageIndexes(batch, stream, correlationId, keys.seqOf(key));
 }
 
 /** Of all records in order of keys, and of those that came from the tables, in their order. */

@@ -2,7 +2,7 @@
  * What waits to be written, and the one statement that writes it.
  *
  * W1  Fence, sequence, events, rows, timers, deliveries and floors are one statement, so one commit: all or none.
- * W2  The row of the shard is updated first and stays locked until the commit: commit order is sequence order, and whoever changes
+ * W2  The row of the log is updated first and stays locked until the commit: commit order is sequence order, and whoever changes
  *     the token waits, or was before and then nothing is written (S4).
  * W3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
  *     finds its turn passed and writes nothing.
@@ -11,7 +11,7 @@
  * W6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the
  *     members of a group one by one.
  */
-import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Seq, Shard } from './contract.ts';
+import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Seq } from './contract.ts';
 import * as keys from './keys.ts';
 import { COUNT, HOUR, toText } from './postgres-schema.ts';
 
@@ -114,111 +114,104 @@ export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Flo
  * Rows are looked up one by one (`offset 0` keeps it so) and removed by their place: a plan that was made while a table was small stays,
  * and one that walks through the table is the end of it when the table has grown.
  *
- * Answers a row for each shard whose fence was held: `{ id, before }`, `before` the sequence of its last event until now.
+ * Answers one row when the fence was held, see `Moved`, and none when not.
  */
 export const WRITE = `
 with moved as (
-  update shards s set head = s.head + f.n, turn = f.turn
-    from json_to_recordset($1) f(shard int, token int8, owner text, n int, turn int8)
-    where s.id = f.shard and s.token = f.token and s.owner = f.owner and s.turn < f.turn
-    returning s.id, s.head - f.n as before),
+  update log set head = head + $3::int8, turn = $4 where token = $1 and owner = $2 and turn < $4
+    returning head - $3::int8 as before, horizon),
 logged as (
-  insert into events (shard, seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
-    select m.id, m.before + e.pos, e.stream, e.type, e.at, e.party, e.correlation, e."to", e.data, e.body, e.chars, e.idem, e.n, e.touched
-    from json_to_recordset($2) e(shard int, pos int, stream text, type text, at text, party text, correlation text, "to" text[],
+  insert into events (seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
+    select m.before + e.pos, e.stream, e.type, e.at, e.party, e.correlation, e."to", e.data, e.body, e.chars, e.idem, e.n, e.touched
+    from json_to_recordset($5) e(pos int, stream text, type text, at text, party text, correlation text, "to" text[],
       data text, body text, chars int, idem text, n int, touched text)
-    join moved m on m.id = e.shard order by m.id, e.pos),
+    cross join moved m order by e.pos),
 stood as (
-  select k.kind, r.shelf, left(r.upd, ${HOUR}) as hour, m.id as shard, -1 as n, k.gone, r.at
-    from (select shard, kind, owner, id, false as gone from json_to_recordset($3) p(shard int, kind text, owner text, id text)
-      union all select shard, kind, owner, id, true from json_to_recordset($4) g(shard int, kind text, owner text, id text)) k
-    join moved m on m.id = k.shard
+  select k.kind, r.shelf, left(r.upd, ${HOUR}) as hour, -1 as n, k.gone, r.at
+    from (select kind, owner, id, false as gone from json_to_recordset($6) p(kind text, owner text, id text)
+      union all select kind, owner, id, true from json_to_recordset($7) g(kind text, owner text, id text)) k
+    cross join moved m
     cross join lateral (select r.ctid as at, r.shelf, r.upd from rows r
       where r.kind = k.kind and r.owner = k.owner and r.id = k.id offset 0) r),
 stands as (
-  select p.kind, p.shelf, left(p.upd, ${HOUR}) as hour, m.id as shard, 1 as n
-    from json_to_recordset($3) p(shard int, kind text, shelf text, upd text) join moved m on m.id = p.shard where p.shelf is not null),
+  select p.kind, p.shelf, left(p.upd, ${HOUR}) as hour, 1 as n
+    from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m where p.shelf is not null),
 counted as (
-  insert into listed (kind, shelf, hour, shard, n)
-    select kind, shelf, hour, shard, sum(n)
-    from (select kind, shelf, hour, shard, n from stood where shelf is not null union all select * from stands) x
-    group by kind, shelf, hour, shard having sum(n) <> 0
+  insert into listed (kind, shelf, hour, n)
+    select kind, shelf, hour, sum(n)
+    from (select kind, shelf, hour, n from stood where shelf is not null union all select * from stands) x
+    group by kind, shelf, hour having sum(n) <> 0
     ${COUNT}),
 placed as (
-  insert into rows (kind, owner, id, shelf, upd, data, body, chars, shard, seq)
-    select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.id, m.before + p.pos
-    from json_to_recordset($3) p(shard int, pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)
-    join moved m on m.id = p.shard
+  insert into rows (kind, owner, id, shelf, upd, data, body, chars, seq)
+    select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.before + p.pos
+    from json_to_recordset($6) p(pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)
+    cross join moved m
     on conflict (kind, owner, id) do update set shelf = excluded.shelf, upd = excluded.upd, data = excluded.data,
-      body = excluded.body, chars = excluded.chars, shard = excluded.shard, seq = excluded.seq),
+      body = excluded.body, chars = excluded.chars, seq = excluded.seq),
 removed as (delete from rows where ctid = any (array (select at from stood where gone))),
 armed as (
-  insert into timers (shard, key, at)
-    select m.id, d.key, d.at from json_to_recordset($5) d(shard int, key text, at text) join moved m on m.id = d.shard
-    on conflict (shard, key) do update set at = excluded.at),
+  insert into timers (key, at)
+    select d.key, d.at from json_to_recordset($8) d(key text, at text) cross join moved m
+    on conflict (key) do update set at = excluded.at),
 disarmed as (
   delete from timers where ctid = any (array (
-    select t.at from json_to_recordset($6) d(shard int, key text) join moved m on m.id = d.shard
-      cross join lateral (select t.ctid as at from timers t where t.shard = d.shard and t.key = d.key offset 0) t))),
+    select t.at from json_to_recordset($9) d(key text) cross join moved m
+      cross join lateral (select t.ctid as at from timers t where t.key = d.key offset 0) t))),
 settled as (
-  insert into deliveries (shard, dest, seq, state, data)
-    select d.shard, d.dest, d.seq, d.state, d.data
-    from json_to_recordset($7) d(fence int, shard int, dest text, seq int8, state text, data text)
-    join moved m on m.id = d.fence join shards h on h.id = d.shard where d.seq > h.horizon
-    on conflict (shard, dest, seq) do update set state = excluded.state, data = excluded.data),
+  insert into deliveries (dest, seq, state, data)
+    select d.dest, d.seq, d.state, d.data
+    from json_to_recordset($10) d(dest text, seq int8, state text, data text)
+    cross join moved m where d.seq > m.horizon
+    on conflict (dest, seq) do update set state = excluded.state, data = excluded.data),
 raised as (
-  insert into floors (dest, shard, seq)
-    select d.dest, d.shard, d.seq from json_to_recordset($8) d(fence int, dest text, shard int, seq int8)
-    join moved m on m.id = d.fence
-    on conflict (dest, shard) do update set seq = excluded.seq)
-select id, before from moved`;
+  insert into floors (dest, seq)
+    select d.dest, d.seq from json_to_recordset($11) d(dest text, seq int8) cross join moved m
+    on conflict (dest) do update set seq = excluded.seq)
+select before from moved`;
 
-/** The parameters of `WRITE`; the works of one shard have one fence, and no row is put by two shards. */
-export function parametersOf(works: readonly Work[], turn: number): string[] {
-  const fences = new Map<Shard, { shard: Shard; token: number; owner: string; n: number; turn: number }>();
+/** Where the log ended before a statement. */
+export interface Moved {
+  readonly before: Seq;
+}
+
+/** The parameters of `WRITE`, of works under one fence. */
+export function parametersOf(works: readonly Work[], turn: number): (string | number)[] {
   const events: object[] = [];
-  const puts = new Map<string, PutRecord & { shard: Shard; pos: number }>();
-  const due = new Map<string, { shard: Shard; key: string; at: string | null }>();
+  const puts = new Map<string, PutRecord & { pos: number }>();
+  const due = new Map<string, { key: string; at: string | null }>();
   const rows = new Map<string, object>();
-  const floors = new Map<string, object>();
-  for (const { fence, commit, settle } of works) {
-    const { shard, token, node: owner } = fence;
-    const moved = fences.get(shard) ?? { shard, token, owner, n: 0, turn };
-    fences.set(shard, moved);
+  const floors = new Map<string, Floor>();
+  for (const { commit, settle } of works) {
     if (commit !== null) {
       const n = commit.events.length;
       for (const [i, event] of commit.events.entries()) {
         const ends = i === n - 1 ? { idem: commit.idem, n, touched: commit.touched } : {};
-        events.push({ shard, pos: moved.n + i + 1, ...event, ...ends });
+        events.push({ pos: events.length + 1, ...event, ...ends });
       }
-      moved.n += n;
-      for (const [name, put] of commit.puts) puts.set(name, { ...put, shard, pos: moved.n });
-      for (const { key, at } of commit.due) due.set(`${shard} ${key}`, { shard, key, at });
+      for (const [name, put] of commit.puts) puts.set(name, { ...put, pos: events.length });
+      for (const each of commit.due) due.set(each.key, each);
     }
     for (const { row, data } of settle?.rows ?? []) {
       const { dest, seq, state } = row;
-      rows.set(keys.openKey(dest, row.shard, seq), { fence: shard, shard: row.shard, dest, seq, state, data });
+      rows.set(keys.openKey(dest, seq), { dest, seq, state, data });
     }
-    for (const floor of settle?.floors ?? [])
-      floors.set(keys.floorKey(floor.dest, floor.shard), { fence: shard, ...floor });
+    for (const floor of settle?.floors ?? []) floors.set(floor.dest, floor);
   }
-  const allPuts = [...puts.values()];
-  const allDue = [...due.values()];
-  return [
-    ...[[...fences.values()], events],
-    ...[allPuts.filter(({ gone }) => !gone), allPuts.filter(({ gone }) => gone)],
+  const { token = 0, node = '' } = works[0]?.fence ?? {};
+  const [allPuts, allDue] = [[...puts.values()], [...due.values()]];
+  const records = [
+    ...[events, allPuts.filter(({ gone }) => !gone), allPuts.filter(({ gone }) => gone)],
     ...[allDue.filter(({ at }) => at !== null), allDue.filter(({ at }) => at === null)],
     ...[[...rows.values()], [...floors.values()]],
-  ].map((records) => JSON.stringify(records));
+  ];
+  return [token, node, events.length, turn, ...records.map((each) => JSON.stringify(each))];
 }
 
-/** Where commits of these keys ended, of those that are in the log: `[{ shard, idem }]`. */
-export const RECALL = `
-select e.shard, e.idem, e.seq as last, e.n from events e
-  join json_to_recordset($1) k(shard int, idem text) on e.idem = k.idem and e.shard = k.shard`;
+/** Where commits of these keys ended, of those that are in the log. The index of keys leaves the empty one out. */
+export const RECALL = `select idem, seq as last, n from events where idem = any ($1::text[]) and idem <> ''`;
 
 export interface Recalled {
-  readonly shard: Shard;
   readonly idem: string;
   readonly last: Seq;
   readonly n: number;

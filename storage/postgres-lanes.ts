@@ -1,7 +1,7 @@
 /**
- * A lane: writes of some shards in order, whatever waits together in one statement. A shard always uses the same lane.
+ * The lane: writes in order, whatever waits together in one statement.
  *
- * L1  One statement at a time: two of one shard could swap.
+ * L1  One statement at a time: two could swap.
  * L2  No statement is cancelled. Who waits too long is told that the outcome is unknown, and the statement goes on. One that was
  *     not sent yet is withdrawn, and never sent.
  * L3  When a connection ends under a statement, its commits are looked for in the log; what is found is made as durable as a commit
@@ -12,9 +12,9 @@
 import type { Client } from 'pg';
 import { type Clock, every, sleep } from '../src/kit/clock.ts';
 import { nextTurn } from '../src/kit/system-clock.ts';
-import type { Appended, Fence, Seq, Shard } from './contract.ts';
+import type { Appended, Seq } from './contract.ts';
 import { Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
-import { CONFIRM, parametersOf, RECALL, type Recalled, type Work, WRITE } from './postgres-commits.ts';
+import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './postgres-commits.ts';
 import { ask, type Durability, destroy, isAlive, kindOf, wordsOf } from './postgres-connect.ts';
 
 const GROUP_JOBS = 256;
@@ -43,10 +43,10 @@ export interface LaneOptions {
   readonly turn: () => number;
   /** Whether the server works on a statement of this process of its own. */
   readonly isWorking: (pid: number) => Promise<boolean>;
-  readonly written: (shard: Shard, head: Seq) => void;
+  readonly written: (head: Seq) => void;
   /** The server refused a statement, and not for what it holds. */
   readonly refused: (error: Error) => void;
-  /** The connection ended, or a shard was taken: look at both. */
+  /** The connection ended, or the log was taken: look at both. */
   readonly gone: () => void;
   /** Hears of a statement that is about to be sent, and of its answer. */
   readonly point: (name: string) => void;
@@ -90,11 +90,11 @@ export class Lane {
   }
 
   #take(): Job[] {
-    const fences = new Map<Shard, Fence>();
-    const rows = new Map<string, Shard>();
     let [count, size] = [0, 0];
+    const fence = this.#waiting[0]?.fence;
     for (const job of this.#waiting) {
-      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || !joins(job, fences, rows)) break;
+      // Jobs of one statement have one fence.
+      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence.token !== fence?.token) break;
       count += 1;
       size += job.size;
     }
@@ -112,8 +112,8 @@ export class Lane {
         if (doubted) jobs = await this.#recall(client, jobs, false);
         jobs = jobs.filter((job) => !job.withdrawn);
         if (jobs.length === 0) return;
-        const heads = await this.#send(client, jobs);
-        if (heads !== null) return await this.#answer(client, jobs, heads, doubted);
+        const moved = await this.#send(client, jobs);
+        if (moved !== null) return await this.#answer(client, jobs, moved, doubted);
         doubted = true;
       } catch (error) {
         const kind = kindOf(error);
@@ -138,8 +138,8 @@ export class Lane {
     for (const job of jobs) await this.#write([job], doubted);
   }
 
-  /** Resolves with the sequences that the shards had before, null when the outcome is unknown. */
-  async #send(client: Client, jobs: readonly Job[]): Promise<Map<Shard, Seq> | null> {
+  /** Resolves with where the log ended before, or with nothing when the fence was not held; null when the outcome is unknown. */
+  async #send(client: Client, jobs: readonly Job[]): Promise<readonly Moved[] | null> {
     const { clock, isWorking, point, turn } = this.#options;
     const parameters = parametersOf(jobs, turn());
     for (const job of jobs) job.sent = true;
@@ -153,52 +153,48 @@ export class Lane {
     const stopWatch = every(clock, LOOK_MS, () => isWorking(pid).then(look, () => {}));
     try {
       point('write.before');
-      const rows = await ask<{ id: Shard; before: Seq }>(client, 'write', WRITE, parameters);
+      const moved = await ask<Moved>(client, 'write', WRITE, parameters);
       point('write.after');
-      return notices.cancelled() ? null : new Map(rows.map(({ id, before }) => [id, before]));
+      return notices.cancelled() ? null : moved;
     } finally {
       stopWatch();
       notices.end();
     }
   }
 
-  async #answer(client: Client, jobs: readonly Job[], heads: Map<Shard, Seq>, doubted: boolean): Promise<void> {
-    const fenced = jobs.filter(({ fence }) => !heads.has(fence.shard));
-    if (fenced.length > 0) this.#options.gone();
-    // One that was sent before may have been written before the shard was taken. [L4]
-    const absent = new Set(doubted && fenced.length > 0 ? await this.#recall(client, fenced, false) : fenced);
+  async #answer(client: Client, jobs: readonly Job[], [moved]: readonly Moved[], doubted: boolean): Promise<void> {
+    if (moved === undefined) return this.#fenced(client, jobs, doubted);
+    let head = moved.before;
     for (const job of jobs) {
-      const { shard, token, node } = job.fence;
-      const before = heads.get(shard);
-      if (before === undefined) {
-        if (absent.has(job)) job.fail(new Fenced(`shard ${shard} is not held by ${node} with token ${token} any more`));
-        continue;
-      }
-      if (job.commit === null) {
-        job.done(null);
-        continue;
-      }
-      const last = before + job.commit.events.length;
-      heads.set(shard, last);
-      this.#options.written(shard, last);
-      job.done({ first: before + 1, last, replayed: false });
+      const first = head + 1;
+      head += job.commit?.events.length ?? 0;
+      job.done(job.commit === null ? null : { first, last: head, replayed: false });
+    }
+    this.#options.written(head);
+  }
+
+  async #fenced(client: Client, jobs: readonly Job[], doubted: boolean): Promise<void> {
+    this.#options.gone();
+    // One that was sent before may have been written before the log was taken. [L4]
+    const absent = doubted ? await this.#recall(client, jobs, false) : jobs;
+    for (const job of absent) {
+      const { token, node } = job.fence;
+      job.fail(new Fenced(`the log is not held by ${node} with token ${token} any more`));
     }
   }
 
   /** Acknowledges those that are in the log, and gives the others. [L3] */
   async #recall(client: Client, jobs: readonly Job[], replayed: boolean): Promise<Job[]> {
-    const asked = jobs.flatMap(({ fence, commit }) =>
-      commit === null ? [] : [{ shard: fence.shard, idem: commit.idem }],
-    );
+    const asked = jobs.flatMap(({ commit }) => commit?.idem ?? []);
     if (asked.length === 0) return [...jobs];
-    const found = await ask<Recalled>(client, 'recall', RECALL, [JSON.stringify(asked)]);
+    const found = await ask<Recalled>(client, 'recall', RECALL, [asked]);
     if (found.length === 0) return [...jobs];
     await this.#confirm();
-    const ends = new Map(found.map((each) => [`${each.shard} ${each.idem}`, each]));
+    const ends = new Map(found.map((each) => [each.idem, each]));
     return jobs.filter((job) => {
-      const end = job.commit === null ? undefined : ends.get(`${job.fence.shard} ${job.commit.idem}`);
+      const end = job.commit === null ? undefined : ends.get(job.commit.idem);
       if (end === undefined) return true;
-      this.#options.written(end.shard, end.last);
+      this.#options.written(end.last);
       job.done({ first: end.last - end.n + 1, last: end.last, replayed });
       return false;
     });
@@ -270,14 +266,3 @@ function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
 
 const isSecond = (error: unknown): boolean =>
   error instanceof Error && 'constraint' in error && error.constraint === 'events_idem';
-
-/** One fence for each shard, and no row from two shards. */
-function joins({ fence, commit }: Job, fences: Map<Shard, Fence>, rows: Map<string, Shard>): boolean {
-  const held = fences.get(fence.shard);
-  if (held !== undefined && (held.token !== fence.token || held.node !== fence.node)) return false;
-  const names = [...(commit?.puts.keys() ?? [])];
-  if (names.some((name) => (rows.get(name) ?? fence.shard) !== fence.shard)) return false;
-  for (const name of names) rows.set(name, fence.shard);
-  fences.set(fence.shard, fence);
-  return true;
-}

@@ -11,14 +11,12 @@ import type {
   DeliveryRow,
   EventQuery,
   Floor,
-  FollowQuery,
   ListPage,
   ListQuery,
   Range,
   Row,
   RowKey,
   Seq,
-  Shard,
   StoredEvent,
 } from './contract.ts';
 import { Damaged, smallBody } from './contract.ts';
@@ -35,7 +33,6 @@ const ALL = 2 ** 31 - 1;
 const whole = (limit: number): number => Math.max(0, Math.min(ALL, Math.floor(limit)));
 
 interface EventColumns {
-  readonly shard: Shard;
   readonly seq: Seq;
   readonly stream: string;
   readonly type: string;
@@ -49,41 +46,37 @@ interface EventColumns {
 }
 
 interface RangeColumns extends EventColumns {
-  readonly id: Shard;
   readonly horizon: Seq;
   readonly head: Seq;
 }
 
 type RowColumns = Omit<Row, 'data'> & { readonly data: string };
 
-const EVENT = `e.shard, e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
+const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
 const ROW = 'r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.seq';
 
-const EVENT_AT = `select ${EVENT} from events e join shards s on s.id = e.shard where e.shard = $1 and e.seq = $2 and e.seq > s.horizon`;
-/** $4: null, or a receiver. The horizon comes with them: it is of the same moment. */
-const EVENTS = `select ${EVENT}, s.horizon from shards s join events e on e.shard = s.id and e.seq > greatest($2::int8, s.horizon)
-  where s.id = $1 and e.shard = $1 and ($4::text is null or $4 = any (e."to")) order by e.seq limit $3`;
-/** $5: how many characters of bodies at most before the last one. */
+const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (select horizon from log)`;
+/** $1: behind which sequence, $2 how many, $3 null, or a receiver. The horizon comes with them: it is of the same moment. */
+const behind = (columns: string) => `select ${columns}, (select horizon from log) as horizon from events e
+  where e.seq > greatest($1::int8, (select horizon from log)) and ($3::text is null or $3 = any (e."to")) order by e.seq limit $2`;
+const EVENTS = behind(EVENT);
+/** $4: how many characters of bodies at most before the last one. */
 const EVENTS_IN_SIZE = `
 select ${EVENT}, w.horizon from (
-  select l.*, sum(l.chars) over (order by l.seq) - l.chars as before from (
-    select e.shard, e.seq, e.chars + octet_length(e.data) as chars, s.horizon from shards s join events e on e.shard = s.id and e.seq > greatest($2::int8, s.horizon)
-      where s.id = $1 and e.shard = $1 and ($4::text is null or $4 = any (e."to"))
-      order by e.seq limit $3) l) w
-  join events e on e.shard = w.shard and e.seq = w.seq
-  where w.before < $5::int8 order by e.seq`;
+  select l.*, sum(l.chars) over (order by l.seq) - l.chars as before
+    from (${behind('e.seq, e.chars + octet_length(e.data) as chars')}) l) w
+  join events e on e.seq = w.seq
+  where w.before < $4::int8 order by e.seq`;
 /** $1: ranges. Of one that has no events a row without one comes. */
 const RANGES = `
-select ${EVENT.replace('e.body', 'null as body')}, s.id, s.horizon, s.head
-  from json_to_recordset($1) p(shard int, after int8, "upTo" int8) join shards s on s.id = p.shard
+select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
+  from json_to_recordset($1) p(after int8, "upTo" int8) cross join log l
   left join lateral (select o.* from events o
-    where o.shard = p.shard and o.seq > greatest(p.after, s.horizon) and o.seq <= p."upTo"
+    where o.seq > greatest(p.after, l.horizon) and o.seq <= p."upTo"
     order by o.seq limit greatest(0, p."upTo" - p.after)) e on true
-  order by e.shard, e.seq`;
-const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.shard = $2 and e.seq > $3 order by e.seq limit $4`;
-/** Of several shards in order of time; of one, which is all that a sequence orders, in order of sequence. */
-const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by case when
-  (select count(distinct o.shard) from events o where o.correlation_id = $1) > 1 then e.at end, e.shard, e.seq limit $2`;
+  order by e.seq`;
+const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.seq > $2 order by e.seq limit $3`;
+const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by e.seq limit $2`;
 
 const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3`;
 const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
@@ -129,28 +122,13 @@ select greatest(0, k.high - k.low)::int8 as total, least(greatest(0, k.rank - k.
     on $10::int8 is null or c.before < $10
   order by r.upd, r.owner, r.id`;
 
-const DUE = 'select key, at from timers where shard = $1 order by at, key';
-const FLOORS = 'select dest, shard, seq from floors order by dest, shard';
-const DELIVERY = 'select dest, shard, seq, state, data from deliveries where dest = $1 and shard = $2 and seq = $3';
-const deliveriesOf = (is: '<>' | '=') => `select dest, shard, seq, state, data from deliveries
-  where dest = $1 and shard = $2 and state ${is} 'DELIVERED' and seq >= $3 and seq <= $4 order by seq limit $5`;
+const DUE = 'select key, at from timers order by at, key';
+const FLOORS = 'select dest, seq from floors order by dest';
+const DELIVERY = 'select dest, seq, state, data from deliveries where dest = $1 and seq = $2';
+const deliveriesOf = (is: '<>' | '=') => `select dest, seq, state, data from deliveries
+  where dest = $1 and state ${is} 'DELIVERED' and seq >= $2 and seq <= $3 order by seq limit $4`;
 const OPEN = deliveriesOf('<>');
 const DELIVERED = deliveriesOf('=');
-
-/** $2: what is known of them, by shard. Most have not moved. */
-const HEADS = 'select id, head from shards where id < $1 and head > ($2::int8[])[id + 1]';
-/** $1: ranges of shards, $2 receivers, $3 patterns of types, $4 events and $5 characters of bodies of each shard. */
-const FOLLOWED = `
-select ${EVENT} from json_to_recordset($1) p(shard int, after int8, "upTo" int8)
-  cross join lateral (select w.seq from (
-    select l.seq, sum(l.chars) over (order by l.seq) - l.chars as before from (
-      select o.seq, o.chars from events o where o.shard = p.shard and o.seq > p.after and o.seq <= p."upTo"
-        and (o."to" && $2::text[] or o.type like any ($3::text[])) order by o.seq limit $4) l) w
-    where w.before < $5::int8) f
-  join events e on e.shard = p.shard and e.seq = f.seq
-  order by e.shard, e.seq`;
-const OPEN_OF = `select dest, shard, seq, state, data from deliveries where state <> 'DELIVERED' and dest = any ($1::text[])
-  order by dest, shard, seq`;
 
 /** At least one comes, whatever its size: what stands before it is never less than nothing. */
 const sizeOf = (size = Number.POSITIVE_INFINITY) => (Number.isFinite(size) ? Math.max(1, whole(size)) : null);
@@ -162,14 +140,14 @@ export class PostgresReads {
     this.#reading = reading;
   }
 
-  async event(shard: Shard, seq: Seq): Promise<StoredEvent | null> {
-    const [found] = await this.#ask<EventColumns>('event', EVENT_AT, [shard, seq]);
+  async event(seq: Seq): Promise<StoredEvent | null> {
+    const [found] = await this.#ask<EventColumns>('event', EVENT_AT, [seq]);
     return found === undefined ? null : toEvent(found);
   }
 
-  async read({ shard, after, limit, size, to }: EventQuery): Promise<StoredEvent[]> {
+  async read({ after, limit, size, to }: EventQuery): Promise<StoredEvent[]> {
     if (limit <= 0) return [];
-    const values = [shard, after, whole(limit), to ?? null];
+    const values = [after, whole(limit), to ?? null];
     const most = sizeOf(size);
     const found = await (most === null
       ? this.#ask<EventColumns & { horizon: Seq }>('events', EVENTS, values)
@@ -177,7 +155,7 @@ export class PostgresReads {
     let expected = Math.max(after, found[0]?.horizon ?? 0);
     for (const { seq } of found) {
       expected += 1;
-      if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(shard, expected));
+      if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(expected));
     }
     return found.map(toEvent);
   }
@@ -185,20 +163,19 @@ export class PostgresReads {
   async ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
     const rows = await this.#ask<RangeColumns>('ranges', RANGES, [JSON.stringify(ranges)]);
     const found = rows.filter(({ seq }) => seq !== null);
-    const shards = new Map(rows.map((row) => [row.id, row]));
-    const present = new Set(found.map(({ shard, seq }) => keys.eventKey(shard, seq)));
-    for (const { shard, after, upTo } of ranges) {
-      const { horizon = 0, head = 0 } = shards.get(shard) ?? {};
+    const present = new Set(found.map(({ seq }) => seq));
+    const { horizon = 0, head = 0 } = rows[0] ?? {};
+    for (const { after, upTo } of ranges) {
       for (let seq = Math.max(after, horizon) + 1; seq <= Math.min(upTo, head); seq += 1) {
-        if (!present.has(keys.eventKey(shard, seq))) throw new Damaged(keys.eventKey(shard, seq));
+        if (!present.has(seq)) throw new Damaged(keys.eventKey(seq));
       }
     }
     return found.map(toEvent);
   }
 
-  async history(shard: Shard, stream: string, after = 0, limit = ALL): Promise<StoredEvent[]> {
+  async history(stream: string, after = 0, limit = ALL): Promise<StoredEvent[]> {
     keys.checkName('stream', stream);
-    const found = await this.#ask<EventColumns>('history', HISTORY, [stream, shard, after, whole(limit)]);
+    const found = await this.#ask<EventColumns>('history', HISTORY, [stream, after, whole(limit)]);
     return found.map(toEvent);
   }
 
@@ -240,40 +217,23 @@ export class PostgresReads {
     }
   }
 
-  due(shard: Shard): Promise<{ key: string; at: string }[]> {
-    return this.#ask('due', DUE, [shard]);
+  due(): Promise<{ key: string; at: string }[]> {
+    return this.#ask('due', DUE, []);
   }
 
   floors(): Promise<Floor[]> {
     return this.#ask('floors', FLOORS, []);
   }
 
-  async deliveries({ dest, shard, rows, fromSeq = 0, toSeq, limit }: DeliveryQuery): Promise<DeliveryRow[]> {
+  async deliveries({ dest, rows, fromSeq = 0, toSeq, limit }: DeliveryQuery): Promise<DeliveryRow[]> {
     const [name, text] = rows === 'open' ? (['open', OPEN] as const) : (['delivered', DELIVERED] as const);
-    const values = [dest, shard, fromSeq, toSeq ?? Number.MAX_SAFE_INTEGER, whole(limit)];
+    const values = [dest, fromSeq, toSeq ?? Number.MAX_SAFE_INTEGER, whole(limit)];
     return (await this.#ask<DeliveryRow & { data: string }>(name, text, values)).map(toDelivery);
   }
 
-  async delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
-    const [found] = await this.#ask<DeliveryRow & { data: string }>('delivery', DELIVERY, [dest, shard, seq]);
+  async delivery(dest: string, seq: Seq): Promise<DeliveryRow | null> {
+    const [found] = await this.#ask<DeliveryRow & { data: string }>('delivery', DELIVERY, [dest, seq]);
     return found === undefined ? null : toDelivery(found);
-  }
-
-  /** Shards whose log ends further on by now than it is known to, by shard, and where. */
-  protected headsBehind(known: readonly Seq[]): Promise<{ id: Shard; head: Seq }[]> {
-    return this.#ask('heads', HEADS, [known.length, known]);
-  }
-
-  /** Of several shards at once, by shard, in order of sequence. */
-  async follow({ ranges, to, types, limit, size }: FollowQuery): Promise<StoredEvent[]> {
-    const patterns = types.map((type) => `${type.replaceAll(/[\\%_]/g, '\\$&')}%`);
-    const values = [JSON.stringify(ranges), to, patterns, whole(limit), sizeOf(size)];
-    return (await this.#ask<EventColumns>('follow', FOLLOWED, values)).map(toEvent);
-  }
-
-  /** Of all shards, each receiver's together. */
-  async openRows(receivers: readonly string[]): Promise<DeliveryRow[]> {
-    return (await this.#ask<DeliveryRow & { data: string }>('open-of', OPEN_OF, [receivers])).map(toDelivery);
   }
 
   #ask<R extends object>(name: string, text: string, values: readonly unknown[]): Promise<R[]> {
@@ -281,7 +241,7 @@ export class PostgresReads {
   }
 }
 
-function toEvent({ shard, seq, stream, type, at, party, correlation_id, to, data, body }: EventColumns): StoredEvent {
+function toEvent({ seq, stream, type, at, party, correlation_id, to, data, body }: EventColumns): StoredEvent {
   return {
     ...{
       stream,
@@ -292,7 +252,7 @@ function toEvent({ shard, seq, stream, type, at, party, correlation_id, to, data
       to: JSON.parse(to) as string[],
       data: JSON.parse(data),
     },
-    ...{ body: body === null ? null : fromText(body), shard, seq },
+    ...{ body: body === null ? null : fromText(body), seq },
   };
 }
 
@@ -300,6 +260,6 @@ function toRow({ kind, owner, id, shelf, upd, data, body, seq }: RowColumns): Ro
   return { kind, owner, id, shelf, upd, data: JSON.parse(data), body: body === null ? null : fromText(body), seq };
 }
 
-function toDelivery({ dest, shard, seq, state, data }: DeliveryRow & { readonly data: string }): DeliveryRow {
-  return { dest, shard, seq, state, data: JSON.parse(data) };
+function toDelivery({ dest, seq, state, data }: DeliveryRow & { readonly data: string }): DeliveryRow {
+  return { dest, seq, state, data: JSON.parse(data) };
 }

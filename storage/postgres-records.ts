@@ -1,13 +1,13 @@
 /**
  * The records of the embedded store, made from the tables of PostgreSQL and the other way round: the form of backups, and of copies
- * from one store to the other. One shard alone, because the embedded store has no more.
+ * from one store to the other.
  *
  * F1  Both ways are exact: what is copied there and read back has the same bytes, so one digest tells whether all of it is there.
  * F2  A record that is not sound is not copied.
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Client } from 'pg';
-import type { DeliveryState, Seq, Shard } from './contract.ts';
+import type { DeliveryState, Seq } from './contract.ts';
 import { chunks, type Database } from './engine.ts';
 import type { EventHead, RowHead, Touched } from './event-log.ts';
 import * as keys from './keys.ts';
@@ -58,7 +58,7 @@ interface DeliveryColumns {
 /** A table in one space: how it is read in order of the keys, how a line becomes a record, and how it is written from records. */
 interface Form {
   readonly select: string;
-  readonly toEntry: (columns: never, shard: Shard) => Entry;
+  readonly toEntry: (columns: never) => Entry;
   readonly fromEntry: (key: string, value: string) => object;
   readonly insert: string;
 }
@@ -66,27 +66,27 @@ interface Form {
 const text = (body: string | null) => (body === null ? null : toText(body));
 const body = (stored: string | null) => (stored === null ? null : fromText(stored));
 
-const delivery = (is: '=' | '<>', keyOf: (dest: string, shard: Shard, seq: Seq) => string): Form => ({
-  select: `select dest, seq, state, data from deliveries where shard = $1 and state ${is} 'DELIVERED' order by dest, seq`,
-  toEntry({ dest, seq, state, data }: DeliveryColumns, shard) {
-    const key = keyOf(dest, shard, seq);
+const delivery = (is: '=' | '<>', keyOf: (dest: string, seq: Seq) => string): Form => ({
+  select: `select dest, seq, state, data from deliveries where state ${is} 'DELIVERED' order by dest, seq`,
+  toEntry({ dest, seq, state, data }: DeliveryColumns) {
+    const key = keyOf(dest, seq);
     return [key, encode(key, JSON.stringify([state]), data)];
   },
   fromEntry(key, value) {
     const { head, data } = decode(key, value);
     return { dest: keys.destOf(key), seq: keys.seqOf(key), state: (head as [string])[0], data: JSON.stringify(data) };
   },
-  insert: `insert into deliveries (shard, dest, seq, state, data) select $1, dest, seq, state, data
-    from json_to_recordset($2) x(dest text, seq int8, state text, data text)`,
+  insert: `insert into deliveries (dest, seq, state, data) select dest, seq, state, data
+    from json_to_recordset($1) x(dest text, seq int8, state text, data text)`,
 });
 
 const FORMS: Readonly<Record<Space, Form>> = {
   e: {
     select: `select seq, stream, type, at, party, correlation_id as correlation, to_json("to") as "to", data, body, idem, n, touched
-      from events where shard = $1 order by seq`,
-    toEntry(event: EventColumns, shard) {
+      from events order by seq`,
+    toEntry(event: EventColumns) {
       const { seq, stream, type, at, party, correlation, to, data, idem, n, touched } = event;
-      const key = keys.eventKey(shard, seq);
+      const key = keys.eventKey(seq);
       const fields = [stream, type, at, party, correlation, JSON.parse(to) as string[]] as const;
       const head: EventHead =
         idem === null ? [...fields] : [...fields, idem, n ?? 1, JSON.parse(touched ?? '[]') as Touched[]];
@@ -100,13 +100,13 @@ const FORMS: Readonly<Record<Space, Form>> = {
       const fields = { seq: keys.seqOf(key), stream, type, at, party, correlation, to, data };
       return { ...fields, body: text(content.body), chars: content.body?.length ?? 0, ...ends };
     },
-    insert: `insert into events (shard, seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
-      select $1, seq, stream, type, at, party, correlation, "to", data, body, chars, idem, n, touched
-      from json_to_recordset($2) x(seq int8, stream text, type text, at text, party text, correlation text, "to" text[], data text,
+    insert: `insert into events (seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
+      select seq, stream, type, at, party, correlation, "to", data, body, chars, idem, n, touched
+      from json_to_recordset($1) x(seq int8, stream text, type text, at text, party text, correlation text, "to" text[], data text,
         body text, chars int, idem text, n int, touched text)`,
   },
   o: {
-    select: 'select kind, owner, id, shelf, upd, data, body, seq from rows where shard = $1 order by kind, owner, id',
+    select: 'select kind, owner, id, shelf, upd, data, body, seq from rows order by kind, owner, id',
     toEntry(row: RowColumns) {
       const key = keys.rowKey(row);
       const head: RowHead = [row.seq, row.shelf, row.upd];
@@ -118,41 +118,41 @@ const FORMS: Readonly<Record<Space, Form>> = {
       const fields = { ...keys.rowKeyOf(key), shelf, upd, seq, data: JSON.stringify(content.data) };
       return { ...fields, body: text(content.body), chars: content.body?.length ?? 0 };
     },
-    insert: `insert into rows (shard, kind, owner, id, shelf, upd, data, body, chars, seq)
-      select $1, kind, owner, id, shelf, upd, data, body, chars, seq from json_to_recordset($2)
+    insert: `insert into rows (kind, owner, id, shelf, upd, data, body, chars, seq)
+      select kind, owner, id, shelf, upd, data, body, chars, seq from json_to_recordset($1)
         x(kind text, owner text, id text, shelf text, upd text, data text, body text, chars int, seq int8)`,
   },
   p: delivery('<>', keys.openKey),
   d: delivery('=', keys.deliveredKey),
   f: {
-    select: 'select dest, seq from floors where shard = $1 order by dest',
-    toEntry({ dest, seq }: { dest: string; seq: Seq }, shard) {
-      const key = keys.floorKey(dest, shard);
+    select: 'select dest, seq from floors order by dest',
+    toEntry({ dest, seq }: { dest: string; seq: Seq }) {
+      const key = keys.floorKey(dest);
       return [key, encode(key, JSON.stringify([seq]))];
     },
-    fromEntry: (key, value) => ({ dest: keys.floorOf(key).dest, seq: (decode(key, value).head as [Seq])[0] }),
-    insert: `insert into floors (shard, dest, seq) select $1, dest, seq from json_to_recordset($2) x(dest text, seq int8)`,
+    fromEntry: (key, value) => ({ dest: keys.floorOf(key), seq: (decode(key, value).head as [Seq])[0] }),
+    insert: `insert into floors (dest, seq) select dest, seq from json_to_recordset($1) x(dest text, seq int8)`,
   },
   t: {
-    select: 'select key, at from timers where shard = $1 order by key',
-    toEntry({ key: name, at }: { key: string; at: string }, shard) {
-      const key = keys.dueKey(shard, name);
+    select: 'select key, at from timers order by key',
+    toEntry({ key: name, at }: { key: string; at: string }) {
+      const key = keys.dueKey(name);
       return [key, encode(key, JSON.stringify([at]))];
     },
     fromEntry: (key, value) => ({ key: keys.dueNameOf(key), at: (decode(key, value).head as [string])[0] }),
-    insert: `insert into timers (shard, key, at) select $1, key, at from json_to_recordset($2) x(key text, at text)`,
+    insert: `insert into timers (key, at) select key, at from json_to_recordset($1) x(key text, at text)`,
   },
 };
 
 /** Within a transaction of one snapshot. In order of spaces as `SPACES` has them, then of keys. */
-export async function* recordsIn(client: Client, shard: Shard): AsyncGenerator<Entry[]> {
+export async function* recordsIn(client: Client): AsyncGenerator<Entry[]> {
   for (const space of SPACES) {
     const { select, toEntry } = FORMS[space];
-    await client.query(`declare records no scroll cursor for ${select.replace('$1', `${Math.trunc(shard)}`)}`);
+    await client.query(`declare records no scroll cursor for ${select}`);
     for (;;) {
       const { rows } = await client.query(`fetch ${PIECE} from records`);
       if (rows.length === 0) break;
-      yield rows.map((row) => toEntry(row as never, shard));
+      yield rows.map((row) => toEntry(row as never));
     }
     await client.query('close records');
   }
@@ -164,11 +164,11 @@ export async function* recordsOf(db: Database): AsyncGenerator<Entry[]> {
 }
 
 /** Writes a piece of one space into empty tables. Throws `Damaged` for a record that is not sound. [F2] */
-export async function insert(client: Client, shard: Shard, entries: readonly Entry[]): Promise<void> {
+export async function insert(client: Client, entries: readonly Entry[]): Promise<void> {
   const space = entries[0]?.[0].charAt(0) as Space;
   const form = FORMS[space];
   const lines = entries.map(([key, value]) => form.fromEntry(key, value));
-  await client.query({ name: `copy-${space}`, text: form.insert, values: [shard, JSON.stringify(lines)] });
+  await client.query({ name: `copy-${space}`, text: form.insert, values: [JSON.stringify(lines)] });
 }
 
 /** A digest and counts by space, of records in the order of `recordsIn`. */

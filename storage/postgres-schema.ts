@@ -8,103 +8,105 @@
  *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
  */
 import type { Client } from 'pg';
-import type { Shard } from './contract.ts';
 import { StoreUnavailable } from './contract.ts';
-import { kindOf, type Primary } from './postgres-connect.ts';
+import type { Primary } from './postgres-connect.ts';
+import { mergingShards } from './postgres-shards.ts';
 import type { PostgresAddress } from './postgres-url.ts';
 
-/** Rows of `shards`; a store uses all of them, or the first alone. */
-export const SHARDS = 256;
 const ATTEMPTS = 20;
+/** Two nodes that make it at once: the other one's is as good. A node of an older version that is still writing: it ends. */
+const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']);
 
-const MIGRATIONS: readonly string[] = [
-  `
-  create table nodes (
-    id text collate "C" primary key, name text not null, url text, expires timestamptz not null);
-  create table shards (
-    id smallint primary key, token int8 not null default 0, owner text collate "C", turn int8 not null default 0,
-    head int8 not null default 0, horizon int8 not null default 0) with (fillfactor = 20);
-  insert into shards (id) select generate_series(0, ${SHARDS - 1});
+const TABLES = `
+  -- The one row: who may write, and where the log ends and begins.
+  create table log (
+    one boolean primary key default true check (one), token int8 not null default 0, owner text collate "C",
+    turn int8 not null default 0, head int8 not null default 0, horizon int8 not null default 0) with (fillfactor = 20);
+  insert into log default values;
 
   create table events (
-    shard smallint not null, seq int8 not null, stream text collate "C" not null, type text collate "C" not null,
+    seq int8 primary key, stream text collate "C" not null, type text collate "C" not null,
     at text collate "C" not null, party text collate "C", correlation_id text collate "C", "to" text[] not null,
     data text not null, body text, chars int not null,
     -- Of the commit that it ends: its key, its number of events, the rows that it wrote. Of a kept event: '', 1, its rows.
-    idem text collate "C", n int, touched text,
-    primary key (shard, seq));
-  create index events_stream on events (stream, shard, seq);
-  create index events_correlation on events (correlation_id, shard, seq) where correlation_id is not null;
-  create unique index events_idem on events (idem, shard) where idem <> '';
+    idem text collate "C", n int, touched text);
+  create index events_stream on events (stream, seq);
+  create index events_correlation on events (correlation_id, seq) where correlation_id is not null;
+  create unique index events_idem on events (idem) where idem <> '';
 
   create table rows (
     kind text collate "C" not null, owner text collate "C" not null, id text collate "C" not null, shelf text collate "C",
-    upd text collate "C" not null, data text not null, body text, chars int not null, shard smallint not null, seq int8 not null,
+    upd text collate "C" not null, data text not null, body text, chars int not null, seq int8 not null,
     primary key (kind, owner, id));
   create index rows_listed on rows (kind, shelf, upd, owner, id) where shelf is not null;
   -- How many listed rows have an upd that begins so: a page is found, and its list counted, without walking there.
   create table listed (
-    kind text collate "C" not null, shelf text collate "C" not null, hour text collate "C" not null, shard smallint not null,
-    n int8 not null, primary key (kind, shelf, hour, shard)) with (fillfactor = 70);
+    kind text collate "C" not null, shelf text collate "C" not null, hour text collate "C" not null, n int8 not null,
+    primary key (kind, shelf, hour)) with (fillfactor = 70);
 
-  create table timers (
-    shard smallint not null, key text collate "C" not null, at text collate "C" not null, primary key (shard, key));
+  create table timers (key text collate "C" primary key, at text collate "C" not null);
 
   create table deliveries (
-    shard smallint not null, dest text collate "C" not null, seq int8 not null, state text not null, data text not null,
-    primary key (shard, dest, seq)) with (fillfactor = 80);
-  create index deliveries_open on deliveries (shard, dest, seq) where state <> 'DELIVERED';
-  create table floors (
-    dest text collate "C" not null, shard smallint not null, seq int8 not null, primary key (dest, shard)) with (fillfactor = 50);
-  `,
-];
+    dest text collate "C" not null, seq int8 not null, state text not null, data text not null,
+    primary key (dest, seq)) with (fillfactor = 80);
+  create index deliveries_open on deliveries (dest, seq) where state <> 'DELIVERED';
+  create table floors (dest text collate "C" primary key, seq int8 not null) with (fillfactor = 50);
+  `;
 
-/** Makes or migrates the schema. Resolves with the number of shards that it was made for. [M1, M2] */
-export async function migrate(primary: Primary, { schema }: PostgresAddress, shards: number): Promise<number> {
+const NODES = `
+  create table nodes (
+    id text collate "C" primary key, name text not null, url text, expires timestamptz not null);
+  `;
+
+/** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
+const MIGRATIONS: readonly string[] = [NODES + TABLES, mergingShards(TABLES)];
+
+/** Makes or migrates the schema. [M1, M2] */
+export async function migrate(primary: Primary, { schema }: PostgresAddress): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const client = await primary.connect();
     try {
       await client.query('begin');
-      const made = await migrateWithin(client, schema, shards);
+      await migrateWithin(client, schema);
       await client.query('commit');
-      return made;
+      return;
     } catch (error) {
-      // Two nodes that make it at once: the other one's is as good.
-      const isRace = kindOf(error) === 'data' || (error instanceof Error && 'code' in error && error.code === '42P07');
-      if (!isRace || attempt === ATTEMPTS) throw error;
+      const code = error instanceof Error && 'code' in error ? error.code : null;
+      if (!RACES.has(code) || attempt === ATTEMPTS) throw error;
     } finally {
       client.connection.stream.destroy();
     }
   }
 }
 
-async function migrateWithin(client: Client, schema: string, shards: number): Promise<number> {
+async function migrateWithin(client: Client, schema: string): Promise<void> {
   const present = await client.query('select 1 from pg_namespace where nspname = $1', [schema]);
   // Another node may have made it since.
   if (present.rows.length === 0) await client.query(`create schema if not exists "${schema}"`);
   await client.query(
     'create table if not exists meta (one boolean primary key default true check (one), version int not null, ' +
-      'shards int not null, flushed int8 not null default 0)',
+      'flushed int8 not null default 0)',
   );
   await client.query('lock table meta in access exclusive mode');
-  await client.query('insert into meta (version, shards) values (0, $1) on conflict do nothing', [shards]);
-  const { rows } = await client.query<{ version: number; shards: number }>('select version, shards from meta');
-  const [{ version, shards: made }] = rows as [{ version: number; shards: number }];
+  await client.query('insert into meta (version) select 0 where not exists (select from meta)');
+  const { rows } = await client.query<{ version: number }>('select version from meta');
+  const [{ version }] = rows as [{ version: number }];
   if (version > MIGRATIONS.length) {
     throw new StoreUnavailable(
       `the schema ${schema} has version ${version}, made by a newer ocpi-hub; this one knows ${MIGRATIONS.length}`,
     );
   }
-  for (const statements of MIGRATIONS.slice(version)) await client.query(statements);
-  if (version < MIGRATIONS.length) await client.query('update meta set version = $1', [MIGRATIONS.length]);
-  return made;
+  const statements = MIGRATIONS[version];
+  if (statements === undefined) return;
+  await client.query(statements);
+  await client.query('update meta set version = $1', [MIGRATIONS.length]);
 }
 
 /** Whether nothing was ever written to the schema. */
 export async function isEmpty(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ used: boolean }>(
     `select exists (select from events) or exists (select from rows) or exists (select from deliveries)
-       or exists (select from floors) or exists (select from timers) or exists (select from shards where head > 0) as used`,
+       or exists (select from floors) or exists (select from timers) or exists (select from log where head > 0) as used`,
   );
   return rows[0]?.used === false;
 }
@@ -112,10 +114,7 @@ export async function isEmpty(client: Client): Promise<boolean> {
 /** Characters of an `upd` that name its hour, when it is an instant. */
 export const HOUR = 13;
 /** Adds `n` rows to a place in `listed`. */
-export const COUNT = 'on conflict (kind, shelf, hour, shard) do update set n = listed.n + excluded.n';
-
-/** Shards of a store that was made for so many. */
-export const shardsOf = (count: number): Shard[] => Array.from({ length: count }, (_, shard) => shard);
+export const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
 
 const NUL = '\0';
 const ESCAPE = '\x01';

@@ -1,9 +1,10 @@
 /**
- * The store on PostgreSQL: the contract of `contract.ts` for several nodes on one database.
+ * The store on PostgreSQL: the contract of `contract.ts` for several nodes on one database, of which one at a time has the log.
  *
- *     postgres-url, -connect, -settings, -schema   the server: which one, how it is reached, whether it is safe, its tables
+ *     postgres-url, -connect, -settings            the server: which one, how it is reached, whether it is safe
+ *     postgres-schema, -shards                     its tables, and how older ones become these
  *     postgres-commits, -lanes                     writes: one statement for whatever waits
- *     postgres-leases, -pulse                      which shards are ours, and whether the database is there
+ *     postgres-leases, -pulse                      whether the log is ours, and whether the database is there
  *     postgres-reads, -trim, -records, -backup     the rest of the contract
  *
  * T1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (S1).
@@ -12,7 +13,6 @@
  * T3  While the database is away writes are refused at once; when it is back they go on, without a restart.
  */
 import { randomBytes } from 'node:crypto';
-import { crc32 } from 'node:zlib';
 import type { Client } from 'pg';
 import { type Clock, sleep, withTimeout } from '../src/kit/clock.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
@@ -26,11 +26,10 @@ import { type Job, Lane } from './postgres-lanes.ts';
 import { type ClusterNode, Leases } from './postgres-leases.ts';
 import { Pulse } from './postgres-pulse.ts';
 import { PostgresReads } from './postgres-reads.ts';
-import { migrate, SHARDS, shardsOf } from './postgres-schema.ts';
+import { migrate } from './postgres-schema.ts';
 import { prepareTrim, runTrim } from './postgres-trim.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
 
-const LANES = 4;
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
 /** A node that was killed holds its lease for so many leases at most. */
@@ -44,20 +43,16 @@ export interface PostgresStoreOptions {
   /** How peers reach it. */
   readonly nodeUrl?: string | null;
   /**
-   * This node is the only one: opening waits until every shard is its own, and rejects when another node goes on renewing its lease.
+   * This node is the only one: opening waits until the log is its own, and rejects when another node goes on renewing its lease.
    * Default: true.
    */
   readonly sole?: boolean;
-  /** A shard stays with the node that has it when others join. Default: false, so that each node gets its share. */
-  readonly sticky?: boolean;
-  /** For how many shards a new schema is made: 1, or all. One that is there keeps its number. */
-  readonly shards?: 1 | typeof SHARDS;
   readonly ttlMs?: number;
   /** Its leases and waits go by it. Default: the machine's. */
   readonly clock?: Clock;
   readonly answerMs?: number;
   readonly gained?: (fence: contract.Fence) => void;
-  readonly lost?: (shard: contract.Shard) => void;
+  readonly lost?: () => void;
   readonly onPoint?: OnPoint;
 }
 
@@ -67,8 +62,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const primary = new Primary(address, options.node);
   try {
     await primary.find();
-    const count = await migrate(primary, address, options.shards ?? SHARDS);
-    const store = new PostgresStore(options, { address, primary, count });
+    await migrate(primary, address);
+    const store = new PostgresStore(options, { address, primary });
     await store.start();
     return store;
   } catch (error) {
@@ -80,8 +75,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 interface Opened {
   readonly address: PostgresAddress;
   readonly primary: Primary;
-  /** Shards that are used. */
-  readonly count: number;
 }
 
 export class PostgresStore extends PostgresReads implements contract.Store {
@@ -91,12 +84,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #clock: Clock;
   readonly #opened: Opened;
   readonly #sessions: Sessions;
-  readonly #lanes: readonly Lane[];
+  readonly #lane: Lane;
   readonly #leases: Leases;
   readonly #pulse: Pulse;
-  readonly #heads = new Map<contract.Shard, contract.Seq>();
-  readonly #horizons = new Map<contract.Shard, contract.Seq>();
-  /** T2: commits that wait, by shard and key. */
+  #head: contract.Seq = 0;
+  #horizon: contract.Seq = 0;
+  /** T2: commits that wait, by key. */
   readonly #flying = new Map<string, { readonly job: Job; readonly answer: Promise<contract.Appended> }>();
   readonly #listeners: ((health: contract.StoreHealth) => void)[] = [];
   #state: contract.StoreHealth['state'] = 'failed';
@@ -111,20 +104,15 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#clock = options.clock ?? systemClock;
     this.#opened = opened;
     this.#sessions = sessions;
-    const { node, nodeUrl = null, sole = true, sticky = false, ttlMs = TTL_MS } = options;
-    const { gained = () => {}, lost = () => {} } = options;
-    const { primary, address, count } = opened;
+    const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {} } = options;
+    const { primary, address } = opened;
     this.id = `${node}/${randomBytes(6).toString('hex')}`;
-    for (const shard of shardsOf(count)) this.#heads.set(shard, 0);
-    this.#lanes = Array.from({ length: LANES }, () => this.#lane());
+    this.#lane = this.#newLane();
     this.#leases = new Leases({
       clock: this.#clock,
-      ...{
-        ...{ id: this.id, name: node, url: nodeUrl, ttlMs, sole },
-        ...{ sticky, shards: count, gained, lost },
-      },
+      ...{ id: this.id, name: node, url: nodeUrl, ttlMs, gained, lost },
       drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
-      seen: (shard, head, horizon) => this.#seen(shard, head, horizon),
+      seen: (head, horizon) => this.#seen(head, horizon),
       durably: (work) => sessions.use(work),
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
@@ -146,60 +134,28 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     await this.#pulse.start();
     const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
     // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
-    while (sole && this.#leases.count() < this.#opened.count) {
+    while (sole && this.#leases.kept() === null) {
       if (this.#clock.monotonic() > deadline)
-        throw new StoreUnavailable('not every shard could be taken from a node that is gone');
+        throw new StoreUnavailable('the log could not be taken from a node that is gone');
       await sleep(this.#clock, LOOK_MS);
       await this.#pulse.poke();
     }
   }
 
-  shardOf(party: string): contract.Shard {
-    return crc32(party) % this.#opened.count;
+  held(): contract.Fence | null {
+    return this.#closed ? null : this.#leases.held();
   }
 
-  held(shard: contract.Shard): contract.Fence | null {
-    return this.#closed ? null : this.#leases.held(shard);
-  }
-
-  /** For how many shards the store was made. */
-  get shards(): number {
-    return this.#opened.count;
-  }
-
-  /** Of every shard that is held. */
-  fences(): contract.Fence[] {
-    return this.#closed ? [] : this.#leases.fences();
-  }
-
-  /** Shards that are held and should be another node's, with one that is sticky. */
-  surplus(): contract.Shard[] {
-    return this.#leases.surplus();
-  }
-
-  /** Writes what waits and hands these shards over. Rejects when the database is away. */
-  async release(shards: readonly contract.Shard[]): Promise<void> {
-    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
-    await this.#leases.release(shards);
-  }
-
-  /** Where the log of each shard ends now, whichever node writes it. */
-  async heads(): Promise<Map<contract.Shard, contract.Seq>> {
-    const known = shardsOf(this.#opened.count).map((shard) => this.head(shard));
-    for (const { id, head } of await this.headsBehind(known)) this.#seen(id, head, 0);
-    return new Map(this.#heads);
-  }
-
-  /** The node that has a shard, as far as this one knows; null when nobody does. */
-  owner(shard: contract.Shard): ClusterNode | null {
-    return this.#leases.owner(shard);
+  /** The node that has the log, as far as this one knows; null when nobody does. */
+  owner(): ClusterNode | null {
+    return this.#leases.owner();
   }
 
   nodes(): readonly ClusterNode[] {
     return this.#leases.nodes();
   }
 
-  /** Renews and looks at once: a peer says that it has let shards go. */
+  /** Renews and looks at once: a peer says that it has let the log go. */
   poke(): Promise<void> {
     return this.#pulse.poke();
   }
@@ -209,28 +165,27 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#leases.isFresh();
   }
 
-  /** What this node still sends under its fence of a shard is refused from now on; it may hold the shard again under another one. */
-  giveUp(shard: contract.Shard): void {
-    this.#leases.giveUp(shard);
+  /** What this node still sends under its fence is refused from now on; it may hold the log again under another one. */
+  giveUp(): void {
+    this.#leases.giveUp();
   }
 
-  /** Writes what waits and hands every shard over; the store goes on reading, and sees who owns them. Rejects when the database is away. */
+  /** Writes what waits and hands the log over; the store goes on reading, and sees who has it. Rejects when the database is away. */
   async leave(): Promise<void> {
     if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
-    await Promise.all(this.#lanes.map((lane) => lane.idle()));
+    await this.#lane.idle();
     await this.#leases.leave();
   }
 
   async append(commit: contract.Commit): Promise<contract.Appended> {
     const { fence, idem } = commit;
     this.#checkFence(fence);
-    const key = `${fence.shard} ${idem}`;
-    const flying = this.#flying.get(key);
+    const flying = this.#flying.get(idem);
     if (flying !== undefined) return { ...(await this.#patient(flying)), replayed: true };
     this.#writable();
     const pushed = this.#push(fence, prepareCommit(commit), null);
-    this.#flying.set(key, pushed);
-    const forget = () => void this.#flying.delete(key);
+    this.#flying.set(idem, pushed);
+    const forget = () => void this.#flying.delete(idem);
     pushed.answer.then(forget, forget);
     return this.#patient(pushed);
   }
@@ -250,15 +205,15 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#writable();
     const kept = prepareTrim(trim);
     await this.#sessions.use((client) => runTrim(client, trim, kept));
-    this.#seen(trim.fence.shard, 0, trim.upTo);
+    this.#seen(0, trim.upTo);
   }
 
-  head(shard: contract.Shard): contract.Seq {
-    return this.#heads.get(shard) ?? 0;
+  head(): contract.Seq {
+    return this.#head;
   }
 
-  horizon(shard: contract.Shard): contract.Seq {
-    return this.#horizons.get(shard) ?? 0;
+  horizon(): contract.Seq {
+    return this.#horizon;
   }
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
@@ -267,8 +222,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   }
 
   health(): contract.StoreHealth {
-    const heads = Object.fromEntries(this.#heads);
-    return { state: this.#state, reason: this.#reason, damagedRows: [], heads };
+    return { state: this.#state, reason: this.#reason, damagedRows: [], head: this.#head };
   }
 
   onHealth(listener: (health: contract.StoreHealth) => void): void {
@@ -279,17 +233,17 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     if (this.#closed) return;
     this.#closed = true;
     const isThere = this.#state === 'open';
-    for (const lane of this.#lanes) if (!isThere) lane.stop();
-    await Promise.all(this.#lanes.map((lane) => lane.idle()));
+    if (!isThere) this.#lane.stop();
+    await this.#lane.idle();
     // A lease that cannot be handed over runs out.
     if (isThere) await this.#leases.leave().catch(ignore);
-    for (const lane of this.#lanes) lane.stop();
+    this.#lane.stop();
     await this.#pulse.stop();
     this.#opened.primary.close();
     this.#set('closed', 'closed');
   }
 
-  /** Q6 of the leases: another node is waited for as long as a killed one could seem alive. */
+  /** Another node is waited for as long as a killed one could seem alive. */
   async #beAlone(deadline: number): Promise<void> {
     for (;;) {
       const other = await this.#sessions.use((client) => this.#leases.other(client));
@@ -302,7 +256,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     }
   }
 
-  #lane(): Lane {
+  #newLane(): Lane {
     const { primary } = this.#opened;
     const { onPoint = () => {} } = this.#options;
     const working = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
@@ -312,7 +266,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       turn: () => ++this.#turn,
       isWorking: (pid) =>
         this.#sessions.use(async (client) => (await ask(client, 'working', working, [pid])).length > 0),
-      written: (shard, head) => this.#seen(shard, head, 0),
+      written: (head) => this.#seen(head, 0),
       refused: (error) => this.#pulse.refused(error),
       gone: () => void this.#pulse.poke(),
       point: onPoint,
@@ -325,7 +279,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const answer = new Promise<contract.Appended>((resolve, reject) => {
       const done = (appended: contract.Appended | null) => resolve(appended ?? NOTHING);
       job = { fence, commit, settle, size, sent: false, withdrawn: false, done, fail: reject };
-      this.#lanes[fence.shard % LANES]?.push(job);
+      this.#lane.push(job);
     });
     // Whoever waits hears of it; one who was told already does not.
     answer.catch(ignore);
@@ -342,12 +296,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     throw error;
   }
 
-  #checkFence({ shard, token, node }: contract.Fence): void {
+  #checkFence({ token, node }: contract.Fence): void {
     if (this.#closed) throw new StoreUnavailable('closed');
-    const held = this.#leases.kept(shard);
+    const held = this.#leases.kept();
     if (held === null || token !== held.token || node !== held.node) {
       const holder = held === null ? 'not held here' : `held by ${held.node} with token ${held.token}`;
-      throw new Fenced(`shard ${shard} is ${holder}, not by ${node} with ${token}`);
+      throw new Fenced(`the log is ${holder}, not by ${node} with ${token}`);
     }
   }
 
@@ -366,9 +320,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     }
   }
 
-  #seen(shard: contract.Shard, head: contract.Seq, horizon: contract.Seq): void {
-    if (head > this.head(shard)) this.#heads.set(shard, head);
-    if (horizon > this.horizon(shard)) this.#horizons.set(shard, horizon);
+  #seen(head: contract.Seq, horizon: contract.Seq): void {
+    this.#head = Math.max(this.#head, head);
+    this.#horizon = Math.max(this.#horizon, horizon);
   }
 
   #set(state: contract.StoreHealth['state'], reason: string | null): void {

@@ -1,5 +1,5 @@
 /**
- * Trimming a shard's log: one transaction, under the lock of the shard's row. Its members see what earlier writes left, so a row that
+ * Trimming: one transaction, under the lock of the log's row. Its members see what earlier writes left, so a row that
  * a later event wrote is seen and stays. A crash leaves the horizon where it was or where it was to be (S9).
  */
 import type { Client } from 'pg';
@@ -9,30 +9,30 @@ import * as keys from './keys.ts';
 import { ask } from './postgres-connect.ts';
 import { COUNT, HOUR, toText } from './postgres-schema.ts';
 
-const LOCK = 'select head, horizon from shards where id = $1 and token = $2 and owner = $3 for update';
-const STREAMS = 'select seq, stream from events where shard = $1 and seq = any ($2::int8[])';
-const GO = 'delete from events where shard = $1 and seq > $2 and seq <= $3 and seq <> all ($4::int8[])';
-const DROP = 'delete from events where shard = $1 and seq = any ($2::int8[])';
+const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
+const STREAMS = 'select seq, stream from events where seq = any ($1::int8[])';
+const GO = 'delete from events where seq > $1 and seq <= $2 and seq <> all ($3::int8[])';
+const DROP = 'delete from events where seq = any ($1::int8[])';
 const KEEP = `update events e set type = k.type, at = k.at, party = k.party, correlation_id = k.correlation, "to" = k."to",
     data = k.data, body = k.body, chars = k.chars, idem = '', n = 1, touched = k.touched
-  from json_to_recordset($2) k(seq int8, type text, at text, party text, correlation text, "to" text[], data text, body text, chars int,
+  from json_to_recordset($1) k(seq int8, type text, at text, party text, correlation text, "to" text[], data text, body text, chars int,
     touched text)
-  where e.shard = $1 and e.seq = k.seq`;
+  where e.seq = k.seq`;
 /** Receiver by receiver, along the key. */
 const FORGET = `with recursive dests(dest) as (
-    (select min(dest) from deliveries where shard = $1)
+    (select min(dest) from deliveries)
     union all
-    select (select min(d.dest) from deliveries d where d.shard = $1 and d.dest > dests.dest) from dests where dests.dest is not null)
-  delete from deliveries d using dests where d.shard = $1 and d.dest = dests.dest and d.seq <= $2`;
+    select (select min(d.dest) from deliveries d where d.dest > dests.dest) from dests where dests.dest is not null)
+  delete from deliveries d using dests where d.dest = dests.dest and d.seq <= $1`;
 const ROWS = `with gone as (
-    delete from rows r using json_to_recordset($3) g(kind text, owner text, id text)
-      where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.shard = $1 and r.seq <= $2
+    delete from rows r using json_to_recordset($2) g(kind text, owner text, id text)
+      where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.seq <= $1
       returning r.kind, r.shelf, left(r.upd, ${HOUR}) as hour)
-  insert into listed (kind, shelf, hour, shard, n)
-    select kind, shelf, hour, $1, -count(*) from gone where shelf is not null group by kind, shelf, hour
+  insert into listed (kind, shelf, hour, n)
+    select kind, shelf, hour, -count(*) from gone where shelf is not null group by kind, shelf, hour
     ${COUNT}`;
-const TIDY = 'delete from listed where shard = $1 and n = 0';
-const MOVE = 'update shards set horizon = $2 where id = $1';
+const TIDY = 'delete from listed where n = 0';
+const MOVE = 'update log set horizon = $1';
 
 /** Throws what can be refused without the database. */
 export function prepareTrim({ keeps, rows }: Trim): string {
@@ -62,24 +62,24 @@ function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows 
 /** On a session of its own. Rejects with Fenced or a RangeError, with nothing changed. */
 export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
   const { fence, upTo, keeps, drops, rows } = trim;
-  const { shard, token, node } = fence;
+  const { token, node } = fence;
   await client.query('begin');
   try {
-    const [log] = await ask<{ head: Seq; horizon: Seq }>(client, 'lock', LOCK, [shard, token, node]);
-    if (log === undefined) throw new Fenced(`shard ${shard} is not held by ${node} with token ${token} any more`);
+    const [log] = await ask<{ head: Seq; horizon: Seq }>(client, 'lock', LOCK, [token, node]);
+    if (log === undefined) throw new Fenced(`the log is not held by ${node} with token ${token} any more`);
     if (!Number.isSafeInteger(upTo) || upTo <= log.horizon || upTo > log.head) {
       throw new RangeError(`cannot trim up to ${upTo}: the log is there from ${log.horizon + 1} to ${log.head}`);
     }
     const kepts = keeps.map(({ seq }) => seq);
     await mustStand(client, trim, kepts, log.horizon);
     if (drops.some((seq) => seq > log.horizon)) throw new RangeError('only what an earlier trim kept can be dropped');
-    await ask(client, 'trim-go', GO, [shard, log.horizon, upTo, kepts]);
-    await ask(client, 'trim-keep', KEEP, [shard, kept]);
-    await ask(client, 'trim-drop', DROP, [shard, drops]);
-    await ask(client, 'trim-forget', FORGET, [shard, upTo]);
-    await ask(client, 'trim-rows', ROWS, [shard, upTo, JSON.stringify(rows)]);
-    await ask(client, 'trim-tidy', TIDY, [shard]);
-    await ask(client, 'trim-move', MOVE, [shard, upTo]);
+    await ask(client, 'trim-go', GO, [log.horizon, upTo, kepts]);
+    await ask(client, 'trim-keep', KEEP, [kept]);
+    await ask(client, 'trim-drop', DROP, [drops]);
+    await ask(client, 'trim-forget', FORGET, [upTo]);
+    await ask(client, 'trim-rows', ROWS, [upTo, JSON.stringify(rows)]);
+    await ask(client, 'trim-tidy', TIDY);
+    await ask(client, 'trim-move', MOVE, [upTo]);
     await client.query('commit');
   } catch (error) {
     // A session whose connection is gone has nothing to take back.
@@ -88,13 +88,8 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
   }
 }
 
-async function mustStand(
-  client: Client,
-  { fence, upTo, keeps }: Trim,
-  kepts: readonly Seq[],
-  horizon: Seq,
-): Promise<void> {
-  const found = await ask<{ seq: Seq; stream: string }>(client, 'trim-streams', STREAMS, [fence.shard, kepts]);
+async function mustStand(client: Client, { upTo, keeps }: Trim, kepts: readonly Seq[], horizon: Seq): Promise<void> {
+  const found = await ask<{ seq: Seq; stream: string }>(client, 'trim-streams', STREAMS, [kepts]);
   const streams = new Map(found.map(({ seq, stream }) => [seq, stream]));
   for (const { seq, stream } of keeps) {
     if (seq <= horizon || seq > upTo || streams.get(seq) !== stream) {

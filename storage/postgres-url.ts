@@ -1,7 +1,7 @@
 /**
  * Addresses of a PostgreSQL store:
  *
- *     postgres://user:password@host1:5432,host2:5432/database?schema=ocpi_hub&single=1&shards=1&sslmode=verify-full&sslrootcert=/ca.pem
+ *     postgres://user:password@host1:5432,host2:5432/database?schema=ocpi_hub&single=1&sslmode=verify-full&sslrootcert=/ca.pem
  *
  * Several hosts are the servers of one cluster, of which one is the primary. Whatever the address does not say (user, password,
  * database) is looked up as every PostgreSQL client does: PGUSER, PGPASSWORD, `.pgpass`.
@@ -19,15 +19,13 @@ export interface PostgresAddress {
   readonly schema: string;
   /** A single server without a standby is meant, and known to lose everything with its disk. */
   readonly single: boolean;
-  /** For how many shards a new schema is made: 256, which nodes share, or 1, which one node has at a time. */
-  readonly shards: 1 | 256;
   /** For people: without the password. */
   readonly shown: string;
 }
 
 const FORM = /^postgres(?:ql)?:\/\/(?:([^:@/?]*)(?::([^@/?]*))?@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/;
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
-const PARAMETERS: ReadonlySet<string> = new Set(['schema', 'single', 'shards', 'sslmode', 'sslrootcert', 'host']);
+const PARAMETERS: ReadonlySet<string> = new Set(['schema', 'single', 'sslmode', 'sslrootcert', 'host']);
 const PORT = 5432;
 
 /** Throws a TypeError that says what is wrong; it never holds the password. */
@@ -46,15 +44,12 @@ export function parsePostgresUrl(url: string): PostgresAddress {
   }
   const schema = parameters.get('schema') ?? 'ocpi_hub';
   if (!SCHEMA.test(schema)) throw new TypeError('the schema of the store is a name of small letters, digits and _');
-  const shards = parameters.get('shards') ?? '256';
-  if (shards !== '1' && shards !== '256') throw new TypeError('shards is 1 or 256');
   const hosts = hostsOf(parameters.get('host') ?? authority);
   const decoded = (text: string | undefined) => (text ? decodeURIComponent(text) : undefined);
   const shownHosts = hosts.map(({ host, port }) => `${host}:${port}`).join(',');
   return {
     ...{ hosts, user: decoded(user), password: decoded(password), database: decoded(database) },
     ...{ ssl: sslOf(parameters), schema, single: parameters.get('single') === '1' },
-    shards: shards === '1' ? 1 : 256,
     shown: `postgres://${user ? `${user}@` : ''}${shownHosts}/${database ?? ''}?schema=${schema}`,
   };
 }

@@ -22,7 +22,6 @@ import type {
   Row,
   RowKey,
   Seq,
-  Shard,
   StoredEvent,
   StoreHealth,
 } from './contract.ts';
@@ -45,20 +44,17 @@ const cutsMax = 100;
 
 export class Reads {
   protected readonly keeper: Keeper;
-  readonly #shard: Shard;
 
-  constructor(keeper: Keeper, shard: Shard) {
+  constructor(keeper: Keeper) {
     this.keeper = keeper;
-    this.#shard = shard;
   }
 
-  async event(shard: Shard, seq: Seq): Promise<StoredEvent | null> {
-    if (seq <= this.horizon(shard)) return null;
-    const key = keys.eventKey(shard, seq);
+  async event(seq: Seq): Promise<StoredEvent | null> {
+    if (seq <= this.horizon()) return null;
+    const key = keys.eventKey(seq);
     const value = await this.#value(key);
     if (value !== undefined) return toEvent(key, decode(key, value));
-    const isMissed = shard === this.#shard && seq > this.horizon(shard) && seq <= this.head(shard);
-    if (isMissed) this.#unfound(key);
+    if (seq > this.horizon() && seq <= this.head()) this.#unfound(key);
     return null;
   }
 
@@ -69,38 +65,33 @@ export class Reads {
   ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
     return this.#reading(async ({ reader, found }) => {
       const events: StoredEvent[] = [];
-      for (const { shard, after, upTo } of ranges) {
+      for (const { after, upTo } of ranges) {
         // A look-up costs a fraction of a scan.
         if (upTo === after + 1) {
-          const event = await this.event(shard, upTo);
+          const event = await this.event(upTo);
           if (event) events.push({ ...event, body: null });
           continue;
         }
-        const query = { shard, after, limit: upTo - after };
-        const end = shard === this.#shard ? Math.min(upTo, found.head) : 0;
-        const read = await reader.read(query, end, found.horizon.seq);
+        const query = { after, limit: upTo - after };
+        const read = await reader.read(query, Math.min(upTo, found.head), found.horizon.seq);
         events.push(...read.map((event) => ({ ...event, body: null })));
       }
       return events.sort((a, b) => a.seq - b.seq);
     });
   }
 
-  async history(shard: Shard, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+  async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('stream', stream);
-    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, shard, after), limit));
+    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, after), limit));
   }
 
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('correlation id', correlationId);
-    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, this.#shard, 0), limit));
+    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, 0), limit));
   }
 
-  head(shard: Shard): Seq {
-    return shard === this.#shard ? this.keeper.head() : 0;
-  }
-
-  async heads(): Promise<ReadonlyMap<Shard, Seq>> {
-    return new Map([[this.#shard, this.keeper.mounted().found.head]]);
+  head(): Seq {
+    return this.keeper.head();
   }
 
   async get(key: RowKey): Promise<Row | null> {
@@ -149,10 +140,10 @@ export class Reads {
     }
   }
 
-  due(shard: Shard): Promise<{ key: string; at: string }[]> {
+  due(): Promise<{ key: string; at: string }[]> {
     return this.#reading(async ({ db }) => {
       const timers: { key: string; at: string }[] = [];
-      for await (const chunk of chunks(db, keys.dueOf(shard))) {
+      for await (const chunk of chunks(db, keys.DUE)) {
         for (const [key, value] of chunk) {
           const [at] = decode(key, value).head as [string];
           timers.push({ key: keys.dueNameOf(key), at });
@@ -179,12 +170,12 @@ export class Reads {
     });
   }
 
-  delivery(dest: string, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
-    return this.#reading(({ db }) => outbox.readDelivery(db, dest, shard, seq));
+  delivery(dest: string, seq: Seq): Promise<DeliveryRow | null> {
+    return this.#reading(({ db }) => outbox.readDelivery(db, dest, seq));
   }
 
-  horizon(shard: Shard): Seq {
-    return shard === this.#shard ? this.keeper.horizon() : 0;
+  horizon(): Seq {
+    return this.keeper.horizon();
   }
 
   health(): StoreHealth {

@@ -16,8 +16,6 @@ import { EngineDied, lookApart } from './look-apart.ts';
 import { OpeningFile } from './opening.ts';
 import { absent, MarkFile, mustCreate, syncDirectory } from './side-files.ts';
 
-const SHARD = 0;
-
 export interface Restored {
   readonly manifest: BackupManifest;
   /** Where what stood there before is now; null when nothing did. */
@@ -52,7 +50,7 @@ export async function restoreBackup(
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   try {
     await cp(join(backup, 'store'), partial, { recursive: true });
-    const copy = await examineCopy(partial, SHARD, progress ? { progress } : {});
+    const copy = await examineCopy(partial, progress ? { progress } : {});
     if (copy.digest !== manifest.digest) throw new Error(`${backup} does not hold what its manifest says`);
     const mark = await new MarkFile(join(partial, 'mark')).read();
     if (mark === null || mark === 'damaged') throw new Error(`${backup} has no mark that can be read`);
@@ -89,7 +87,7 @@ export async function backupStore(
     const isLost = warning !== null || (await new OpeningFile(store).read())?.lost === true;
     const clean = mark.clean === true && !isLost;
     const place = { directory, within: store };
-    const source = { db, shard: SHARD, token, ...place, point: () => {}, isRunning: false, clean };
+    const source = { db, token, ...place, point: () => {}, isRunning: false, clean };
     return await writeBackup(source, options);
   } finally {
     await db.close();

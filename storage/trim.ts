@@ -10,7 +10,7 @@
  * Z5  A trim is synced before the next one is made. Each horizon counts what the trim before it left: were that one taken by a power
  *     cut, and the later one not, events would stand that no horizon counts.
  */
-import type { Kept, RowKey, Seq, Shard, StoredEvent, Trim } from './contract.ts';
+import type { Kept, RowKey, Seq, StoredEvent, Trim } from './contract.ts';
 import { type Batch, compact, type Database, fetch } from './engine.ts';
 import { type EventHead, type EventReader, type RowHead, type Touched, toEvent } from './event-log.ts';
 import { encodeHorizon } from './horizon.ts';
@@ -33,63 +33,63 @@ export interface PreparedTrim {
 
 export async function prepareTrim(
   { db, reader, found }: { db: Database; reader: EventReader; found: Found },
-  { fence: { shard }, upTo, keeps, drops, rows }: Trim,
+  { upTo, keeps, drops, rows }: Trim,
 ): Promise<PreparedTrim> {
   const from = found.horizon.seq;
   if (!Number.isSafeInteger(upTo) || upTo <= from || upTo > found.head) {
     throw new RangeError(`cannot trim up to ${upTo}: the log is there from ${from + 1} to ${found.head}`);
   }
   for (const row of rows) keys.checkRow(row);
-  const events = await reader.read({ shard, after: from, limit: upTo - from }, upTo, from);
+  const events = await reader.read({ after: from, limit: upTo - from }, upTo, from);
   const prepared = new Map<Seq, { kept: Kept; value: string }>();
   for (const kept of keeps) {
     const original = events[kept.seq - from - 1];
     if (original?.stream !== kept.stream) {
       throw new RangeError(`cannot keep ${kept.stream} at ${kept.seq}: no event of it stands there`);
     }
-    prepared.set(kept.seq, { kept, value: encodeKept(shard, kept) });
+    prepared.set(kept.seq, { kept, value: encodeKept(kept) });
   }
-  const dropped = drops.map((seq) => keys.eventKey(shard, seq));
+  const dropped = drops.map((seq) => keys.eventKey(seq));
   if (drops.some((seq) => seq > from)) throw new RangeError('only what an earlier trim kept can be dropped');
   const values = await fetch(db, dropped);
   const gone = dropped.map((key, i) => toEvent(key, decode(key, values[i] ?? '')));
   return { from, upTo, events, drops: gone, keeps: prepared, rows };
 }
 
-function encodeKept(shard: Shard, kept: Kept): string {
+function encodeKept(kept: Kept): string {
   const { seq, stream, type, at, party, correlationId, to, data, body, rows } = kept;
   if (body !== null) keys.checkText('the body of an event', body);
   const touched = rows.map(({ kind, owner, id }): Touched => [kind, owner, id, 0]);
   const head: EventHead = [stream, type, at, party, correlationId, to, '', 1, touched];
-  return encode(keys.eventKey(shard, seq), JSON.stringify(head), JSON.stringify(data) ?? 'null', body);
+  return encode(keys.eventKey(seq), JSON.stringify(head), JSON.stringify(data) ?? 'null', body);
 }
 
 /**
  * Adds a trim to its batch, and moves the horizon in memory. Returns the rows that go; null, with nothing added, when the
  * database was reopened meanwhile and has another horizon. [Z2, Z3]
  */
-export function stageTrim(batch: Batch, db: Database, found: Found, shard: Shard, trim: PreparedTrim): RowKey[] | null {
+export function stageTrim(batch: Batch, db: Database, found: Found, trim: PreparedTrim): RowKey[] | null {
   if (found.horizon.seq !== trim.from) return null;
   let { kept, sum } = found.horizon;
   for (const event of trim.events) {
     const keep = trim.keeps.get(event.seq);
-    if (keep === undefined) stageGone(batch, shard, event);
+    if (keep === undefined) stageGone(batch, event);
     else {
-      batch.put(keys.eventKey(shard, event.seq), keep.value);
+      batch.put(keys.eventKey(event.seq), keep.value);
       if (event.correlationId !== null && keep.kept.correlationId !== event.correlationId) {
-        batch.del(keys.correlationKey(event.correlationId, shard, event.seq));
+        batch.del(keys.correlationKey(event.correlationId, event.seq));
       }
       kept += 1;
       sum += event.seq;
     }
-    for (const dest of event.to) batch.del(keys.deliveredKey(dest, shard, event.seq));
+    for (const dest of event.to) batch.del(keys.deliveredKey(dest, event.seq));
   }
   for (const event of trim.drops) {
-    stageGone(batch, shard, event);
+    stageGone(batch, event);
     kept -= 1;
     sum -= event.seq;
   }
-  for (const { dest, seq } of found.open.upTo(shard, trim.upTo)) batch.del(keys.openKey(dest, shard, seq));
+  for (const { dest, seq } of found.open.upTo(trim.upTo)) batch.del(keys.openKey(dest, seq));
   const rows = trim.rows.filter((row) => writtenUpTo(db, row, trim.upTo));
   for (const row of rows) batch.del(keys.rowKey(row));
   found.horizon = { seq: trim.upTo, kept, sum };
@@ -98,17 +98,17 @@ export function stageTrim(batch: Batch, db: Database, found: Found, shard: Shard
 }
 
 /** What a written trim changes in memory besides. */
-export function applyTrim(found: Found, shard: Shard, trim: PreparedTrim, rows: readonly RowKey[]): void {
-  for (const { dest, seq } of found.open.upTo(shard, trim.upTo)) found.open.remove(dest, shard, seq);
+export function applyTrim(found: Found, trim: PreparedTrim, rows: readonly RowKey[]): void {
+  for (const { dest, seq } of found.open.upTo(trim.upTo)) found.open.remove(dest, seq);
   for (const row of rows) {
     found.order.remove(row);
     found.recent.delete(keys.rowKey(row));
   }
 }
 
-function stageGone(batch: Batch, shard: Shard, { seq, stream, correlationId }: StoredEvent): void {
-  batch.del(keys.eventKey(shard, seq)).del(keys.streamKey(stream, shard, seq));
-  if (correlationId !== null) batch.del(keys.correlationKey(correlationId, shard, seq));
+function stageGone(batch: Batch, { seq, stream, correlationId }: StoredEvent): void {
+  batch.del(keys.eventKey(seq)).del(keys.streamKey(stream, seq));
+  if (correlationId !== null) batch.del(keys.correlationKey(correlationId, seq));
 }
 
 function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {
@@ -121,11 +121,11 @@ function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {
 export class Compaction {
   #from: Seq = 0;
 
-  async after(db: Database, shard: Shard, { from, upTo }: PreparedTrim): Promise<void> {
+  async after(db: Database, { from, upTo }: PreparedTrim): Promise<void> {
     if (this.#from === 0) this.#from = from + 1;
     if (upTo - this.#from + 1 < COMPACT_EVENTS) return;
     const begin = this.#from;
     this.#from = upTo + 1;
-    await compact(db, keys.eventKey(shard, begin), keys.eventKey(shard, upTo));
+    await compact(db, keys.eventKey(begin), keys.eventKey(upTo));
   }
 }

@@ -13,7 +13,7 @@
  * V5  A block that cannot be read at all, or a record under a key that is not its own, quarantines: the engine can neither
  *     name what it held nor compact it.
  */
-import type { RowKey, Seq, Shard } from './contract.ts';
+import type { RowKey, Seq } from './contract.ts';
 import { type Batch, chunks, type Database, type OnPoint } from './engine.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './horizon.ts';
@@ -86,7 +86,6 @@ class Pass {
     isSound: true,
   };
   readonly db: Database;
-  readonly shard: Shard;
   /** Highest sequence that anything claims to exist, and what claims it: a sentence's subject, with the key that it names. */
   claim: readonly [seq: Seq, by: string, key: string | null] = [0, '', null];
   recentAfter: Seq = 0;
@@ -100,9 +99,8 @@ class Pass {
   /** Damaged records that follow from others and are deleted. */
   readonly drop: string[] = [];
 
-  constructor(db: Database, shard: Shard) {
+  constructor(db: Database) {
     this.db = db;
-    this.shard = shard;
   }
 
   claims(seq: Seq, by: string, key: string | null = null): void {
@@ -121,7 +119,7 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
   e: learnEvent,
   o: learnRow,
   p: (pass, key) => {
-    pass.found.open.add(keys.destOf(key), keys.shardOf(key), keys.seqOf(key));
+    pass.found.open.add(keys.destOf(key), keys.seqOf(key));
     pass.claims(keys.seqOf(key), 'an open delivery');
   },
   d: (pass, key) => pass.claims(keys.seqOf(key), 'a remembered delivery'),
@@ -150,15 +148,10 @@ interface Examination {
 }
 
 /** Examines, and makes again what follows from the log. [V4] */
-export async function verify(
-  db: Database,
-  shard: Shard,
-  mark: Mark | 'damaged' | null,
-  point: OnPoint,
-): Promise<Found> {
+export async function verify(db: Database, mark: Mark | 'damaged' | null, point: OnPoint): Promise<Found> {
   point('verify.before');
-  const examined = await examine(db, shard, mark);
-  if (examined.found.faults.length === 0) await mend(db, shard, examined, point);
+  const examined = await examine(db, mark);
+  if (examined.found.faults.length === 0) await mend(db, examined, point);
   point('verify.after');
   return examined.found;
 }
@@ -166,15 +159,14 @@ export async function verify(
 /** Changes nothing. */
 export async function examine(
   db: Database,
-  shard: Shard,
   mark: Mark | 'damaged' | null,
   { each = () => {}, lot, between }: Examination = {},
 ): Promise<Examined> {
-  const pass = new Pass(db, shard);
+  const pass = new Pass(db);
   const { found } = pass;
   found.horizon = await readHorizon(db);
   found.head = found.horizon.seq;
-  pass.recentAfter = Math.max(0, (await lastKnown(db, shard)) - RECENT_EVENTS);
+  pass.recentAfter = Math.max(0, (await lastKnown(db)) - RECENT_EVENTS);
   if (mark === 'damaged')
     pass.found.faults.push('the mark beside the database cannot be read: its end cannot be checked');
   else if (mark !== null) pass.claims(mark.head, 'the mark beside the database');
@@ -291,14 +283,14 @@ function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): 
 }
 
 /** V4. Stale index entries that no damage explains are left: they name events that exist. */
-async function mend(db: Database, shard: Shard, { drop, reindex }: Examined, point: OnPoint): Promise<void> {
+async function mend(db: Database, { drop, reindex }: Examined, point: OnPoint): Promise<void> {
   if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
   if (!reindex) return;
   for await (const chunk of chunks(db, keys.under('e/'))) {
     point('rebuild');
     await inBatches(db, chunk, (batch, [key, value]) => {
       const [stream, , , , correlationId] = headOf(value) as EventHead;
-      stageIndexes(batch, stream, correlationId, shard, keys.seqOf(key));
+      stageIndexes(batch, stream, correlationId, keys.seqOf(key));
     });
   }
 }
@@ -310,8 +302,8 @@ async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batc
 }
 
 /** Where the log seems to end; 0 when that cannot be read, which makes the recent past as long as the log. */
-async function lastKnown(db: Database, shard: Shard): Promise<Seq> {
-  const events = keys.between((seq) => keys.eventKey(shard, seq), 0, Number.MAX_SAFE_INTEGER);
+async function lastKnown(db: Database): Promise<Seq> {
+  const events = keys.between(keys.eventKey, 0, Number.MAX_SAFE_INTEGER);
   const [last] = await db
     .keys({ ...events, reverse: true, limit: 1 })
     .all()

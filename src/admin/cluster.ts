@@ -8,9 +8,7 @@ const node = z.object({
   name: z.string(),
   url: z.string().nullable().meta({ description: 'how other nodes reach it' }),
   alive: z.boolean().meta({ description: 'its lease stands' }),
-  owner: z.boolean().meta({ description: 'it answers requests of parties' }),
-  shards: z.number().int().meta({ description: 'shares of the parties that it has' }),
-  share: z.number().int().meta({ description: 'how many of them it should have, and will when all have moved' }),
+  owner: z.boolean().meta({ description: 'it runs the hub; the others pass on to it what they are asked' }),
   answering: z.boolean().meta({ description: 'it is the node that gave this answer' }),
 });
 

@@ -23,15 +23,9 @@ const event = z.object({
 });
 
 const sequence = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
-/** Of a store with several shards, whose sequences it has. */
-const positions = z
-  .string()
-  .regex(/^s[0-9a-z-]*$/)
-  .max(4096);
-const position = z.union([sequence, positions], { error: 'expected a sequence, or last_seq or next_cursor of a page' });
 
 const query = z.strictObject({
-  after: position
+  after: sequence
     .default(0)
     .meta({ description: 'last_seq of a page, or sequence of an event, behind which to begin' }),
   type: filter.meta({ description: 'a type, or its beginning up to a dot' }),
@@ -41,14 +35,12 @@ const query = z.strictObject({
   correlation_id: filter,
   order: z.enum(['oldest', 'newest']).default('oldest').meta({ description: 'which come first' }),
   limit: z.coerce.number().int().min(1).max(1000).exactOptional().meta({ description: 'a page has 100, a stream all' }),
-  cursor: position.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+  cursor: sequence.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
 });
 
 const page = listOf(event).extend({
-  last_seq: z
-    .union([z.number(), z.string()])
-    .meta({ description: 'the log was looked at up to here: what comes later is found after it' }),
-  kept_from: z.number().meta({ description: 'the first sequence that is kept, of several shards the highest' }),
+  last_seq: z.number().meta({ description: 'the log was looked at up to here: what comes later is found after it' }),
+  kept_from: z.number().meta({ description: 'the first sequence that is kept' }),
 });
 
 const pageDefault = 100;
@@ -78,7 +70,7 @@ async function* stream(operations: Operations, wanted: EventFilter, range: Event
     const { items, next_cursor } = await operations.events(wanted, { ...range, cursor, limit });
     yield* items;
     if (next_cursor === null) return;
-    cursor = next_cursor;
+    cursor = Number(next_cursor);
     left -= items.length;
   }
 }

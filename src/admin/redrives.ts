@@ -18,8 +18,8 @@ const wanted = z.strictObject({
   object: filter,
   from: bound.exactOptional(),
   to: bound.exactOptional(),
-  from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive; in a hub of several shards of one' }),
-  to_seq: sequence.exactOptional().meta({ description: 'inclusive; of the same shard as from_seq' }),
+  from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),
+  to_seq: sequence.exactOptional().meta({ description: 'inclusive' }),
 });
 
 const request = z.strictObject({

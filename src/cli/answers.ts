@@ -57,8 +57,8 @@ export interface EventItem {
 }
 
 export interface EventPage extends Page<EventItem> {
-  /** The log was looked at up to here: a number, or text that says it of several shards. */
-  readonly last_seq: number | string;
+  /** The log was looked at up to here. */
+  readonly last_seq: number;
 }
 
 export interface Trace {
@@ -215,7 +215,5 @@ export interface ClusterNode {
   readonly url: string | null;
   readonly alive: boolean;
   readonly owner: boolean;
-  readonly shards: number;
-  readonly share: number;
   readonly answering: boolean;
 }

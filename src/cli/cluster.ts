@@ -11,8 +11,6 @@ const columns: readonly Column<ClusterNode>[] = [
   { title: 'url', of: ({ url }) => url ?? 'none' },
   { title: 'lives', of: ({ alive }) => (alive ? 'yes' : 'no') },
   { title: 'owner', of: ({ owner }) => (owner ? 'yes' : 'no') },
-  { title: 'shards', of: ({ shards }) => String(shards) },
-  { title: 'share', of: ({ share }) => String(share) },
   { title: 'answering', of: ({ answering }) => (answering ? 'yes' : 'no') },
 ];
 

@@ -63,9 +63,10 @@ function idsOf<T extends { readonly id: string }>(path: string) {
 
 /** A delivery's id begins with the sequence of its event, which tells when it was accepted. */
 async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
-  const [, shard, seq] = /^(\d{1,3}\.)?(\d{1,15})(?:-|$)/.exec(prefix) ?? [];
+  const [, seq] = /^(\d{1,15})(?:-|$)/.exec(prefix) ?? [];
   if (seq === undefined) return [];
-  const event = shard === undefined ? await eventAt(hub, Number(seq)) : undefined;
+  const after = Math.max(0, Number(seq) - 1);
+  const [event] = (await hub.get<Page<EventItem>>('/events', { after, limit: 1 })).items;
   if (event?.seq === Number(seq)) {
     const to = new Date(Date.parse(event.at) + 1).toISOString();
     const { items } = await hub.list<Delivery>('/deliveries', { from: event.at, to }, lookedThrough);
@@ -73,16 +74,6 @@ async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
     if (own.length > 0) return own.map(({ id }) => id);
   }
   return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf<Delivery>('/deliveries')(hub, prefix);
-}
-
-/** Another one where shards are several and it is not in the first; none when the hub knows of none. */
-async function eventAt(hub: HubClient, seq: number): Promise<EventItem | undefined> {
-  try {
-    return (await hub.get<Page<EventItem>>('/events', { after: Math.max(0, seq - 1), limit: 1 })).items[0];
-  } catch (error) {
-    if (error instanceof Failure && error.status === 422) return undefined;
-    throw error;
-  }
 }
 
 /** Jobs are not listed by the hub, but each has left a fact in the log. */

@@ -1,6 +1,6 @@
 /**
- * `ocpi-hub demo --cluster`: two nodes that share the parties on a PostgreSQL server to throw away, the session path through both, and the
- * death of one of them in the middle of it.
+ * `ocpi-hub demo --cluster`: two nodes on a PostgreSQL server to throw away, one the owner and one standing by, the session path
+ * through both, and the death of the owner in the middle of it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -14,7 +14,7 @@ import { ended, startTemporaryPostgres } from '../sandbox/postgres.ts';
 import { charging, onboarding, openPath, type PathContext, type Step } from '../sandbox/session-path.ts';
 import type { Cluster } from './answers.ts';
 
-/** Before this many steps are left, a node dies: the session is active, and its meter is not read yet. */
+/** Before this many steps are left, the owner dies: the session is active, and its meter is not read yet. */
 const stepsAfter = 6;
 const patienceMs = 60_000;
 
@@ -41,43 +41,38 @@ export async function clusterDemo(
   const nodes: Node[] = [];
   cleanUps.unshift(() => Promise.all(nodes.map(({ child }) => ended(child, 'SIGTERM'))));
   for (const port of ports) nodes.push(await startNode(port, env));
-  const own = async ({ url }: Node) => ownOf(await clusterAt(url, adminToken));
-  for (const node of nodes) await until('the nodes share the parties', async () => hasItsShare(await own(node)));
+  const viewOf = ({ url }: Node) => clusterAt(url, adminToken);
+  const isOwner = async (node: Node) => (await viewOf(node)).role === 'owner';
+  const [owner, standby] = nodes;
+  if (owner === undefined || standby === undefined) throw new Error('two nodes were started');
+  await until('the first node is the owner', () => isOwner(owner));
 
   const onAdminCall = narrator.operatorCall.bind(narrator);
   const context = await openPath({ hubUrl: balancer.url, adminToken, retryUntilAnswered: true, onAdminCall });
   cleanUps.unshift(() => context.close());
   narrator.line('ocpi-hub demo: two nodes on a temporary PostgreSQL server, and each request goes to the other one');
-  for (const node of nodes) {
-    narrator.line(`  ${narrator.paint('cyan', node.url)} has ${(await own(node)).shards} of 256 shards of the parties`);
-  }
+  narrator.line(`  ${narrator.paint('cyan', owner.url)} is the owner`);
+  narrator.line(`  ${narrator.paint('cyan', standby.url)} stands by, and passes on to the owner what it is asked`);
   narrator.follow(context.cpo);
   narrator.follow(context.emsp);
   const steps = [...onboarding, ...charging];
   if (!(await runSteps(steps.slice(0, -stepsAfter), context))) return 1;
 
-  const [first, other] = nodes;
-  if (first === undefined || other === undefined) throw new Error('two nodes were started');
   narrator.line();
   narrator.line(
-    narrator.paint(
-      'red',
-      `${first.url} is killed. What comes for its parties meanwhile is answered 503 and sent again.`,
-    ),
+    narrator.paint('red', `${owner.url}, the owner, is killed. What comes meanwhile is answered 503 and sent again.`),
   );
-  await ended(first.child, 'SIGKILL');
+  await ended(owner.child, 'SIGKILL');
   const died = performance.now();
-  const taken = until('the other node has all', async () => (await own(other)).shards === 256).then(
-    () => performance.now() - died,
-  );
+  const taken = until('the other node is the owner', () => isOwner(standby)).then(() => performance.now() - died);
   // It is waited for below, also when a step fails before.
   taken.catch(() => {});
   if (!(await runSteps(steps.slice(-stepsAfter), context))) return 1;
   const seconds = ((await taken) / 1000).toFixed(1);
-  const { head } = await clusterAt(other.url, adminToken);
+  const { head } = await viewOf(standby);
   narrator.line();
-  narrator.line(narrator.paint('green', 'The full session path was walked, and the death of a node lost nothing.'));
-  narrator.line(`  ${other.url} had all 256 shards ${seconds} s later; the log holds ${head} events`);
+  narrator.line(narrator.paint('green', 'The full session path was walked, and the death of the owner lost nothing.'));
+  narrator.line(`  ${standby.url} was the owner ${seconds} s later; the log holds ${head} events`);
   return 0;
 }
 
@@ -111,15 +106,6 @@ async function clusterAt(url: string, adminToken: string): Promise<Cluster> {
   if (!answer.ok) throw new Error(`GET ${url}/admin/v1/cluster was answered HTTP ${answer.status}`);
   return (await answer.json()) as Cluster;
 }
-
-/** What a node says of itself. */
-function ownOf({ role, nodes }: Cluster): { role: string; shards: number; share: number } {
-  const { shards = 0, share = 0 } = nodes.find(({ answering }) => answering) ?? {};
-  return { role, shards, share };
-}
-
-const hasItsShare = ({ role, shards, share }: { role: string; shards: number; share: number }) =>
-  role === 'owner' && share < 256 && shards === share;
 
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
   const end = systemClock.monotonic() + patienceMs;

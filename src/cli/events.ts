@@ -16,7 +16,7 @@ interface ListFlags {
   readonly about?: string;
   readonly object?: string;
   readonly correlationId?: string;
-  readonly after?: string;
+  readonly after?: number;
   readonly limit?: number;
 }
 
@@ -82,7 +82,7 @@ async function newest({ hub }: Context, flags: ListFlags, limit: number): Promis
   return { ...found, items: [...found.items].reverse() };
 }
 
-/** A page says how far the log was looked at, in each of its shards: there it is taken up again. */
+/** A page says how far the log was looked at: there it is taken up again. */
 async function follow(context: Context, flags: ListFlags): Promise<void> {
   const { hub } = context;
   const stop = new AbortController();
@@ -90,7 +90,7 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
   // Whoever read the output has gone away.
   process.stdout.once('error', () => stop.abort());
   const write = writer(context);
-  let after: string | number | undefined = flags.after;
+  let after = flags.after;
   if (after === undefined) {
     const { items, last_seq } = await newest(context, flags, flags.limit ?? shownBefore);
     for (const item of items) write(item);

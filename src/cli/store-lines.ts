@@ -28,17 +28,17 @@ export function reportLines(directory: string, report: VerifiedStore, paint: Pai
   ];
 }
 
-export function backupLines(directory: string, { heads, records, bytes }: BackupManifest): string[] {
-  return [`${directory} holds the store up to event ${heads[0] ?? 0}: ${records} records, ${bytes} bytes, verified`];
+export function backupLines(directory: string, { head, records, bytes }: BackupManifest): string[] {
+  return [`${directory} holds the store up to event ${head}: ${records} records, ${bytes} bytes, verified`];
 }
 
 export function restoredLines(
   dataDir: string,
-  { heads, made_at, records }: BackupManifest,
+  { head, made_at, records }: BackupManifest,
   { aside, hasKey }: { readonly aside: string | null; readonly hasKey: boolean },
 ): string[] {
   return [
-    `${dataDir} has the store of ${made_at} again, up to event ${heads[0] ?? 0}: ${records} records, verified`,
+    `${dataDir} has the store of ${made_at} again, up to event ${head}: ${records} records, verified`,
     ...(aside === null ? [] : [`what was there is now ${aside}`]),
     ...(hasKey
       ? []

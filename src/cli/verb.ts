@@ -100,10 +100,10 @@ export function count(text: string): number {
   return number;
 }
 
-/** A position in the log, from 0; or one in each of its shards, as the hub says it. */
-export function position(text: string): string {
-  if (/^s[0-9a-z-]*$/.test(text) || (/^\d+$/.test(text) && Number.isSafeInteger(Number(text)))) return text;
-  throw new InvalidArgumentError('expected a whole number, or last_seq of an answer');
+/** A position in the log, from 0. */
+export function position(text: string): number {
+  if (/^\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
+  throw new InvalidArgumentError('expected a whole number from 0');
 }
 
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -8,15 +8,14 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Shard } from '../../storage/contract.ts';
+import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { peersPath } from './hop.ts';
 import type { HubNode } from './node.ts';
-import type { NodeParts, Served } from './node-parts.ts';
-import { gather, type Passing } from './passing.ts';
+import type { NodeParts } from './node-parts.ts';
+import type { Passing } from './passing.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 import { TrunkEnds, trunkPath } from './trunk.ts';
-import { UnderWay } from './under-way.ts';
 
 const holdMs = 8000;
 const heldMax = 2000;
@@ -34,17 +33,15 @@ export interface FrontParts {
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
   readonly look: () => void;
   readonly log: NodeParts['log'];
-  /** The shard of the party that a request is of. */
-  readonly shardOf: (request: IncomingMessage) => Shard | Promise<Shard>;
 }
 
 export class Front {
   readonly #parts: FrontParts;
   /** Requests that are held; each looks again for its place. */
   readonly #held = new Set<() => void>();
-  readonly #underWay = new UnderWay();
-  /** What was passed on, by node. */
-  readonly #passed = new Map<string, UnderWay>();
+  /** Requests that the hub here answers, and such as were passed on. */
+  readonly #answered = new UnderWay();
+  readonly #passed = new UnderWay();
   readonly #trunks: TrunkEnds | null;
   #isLast = false;
 
@@ -66,12 +63,7 @@ export class Front {
     const own = this.#parts.own[path];
     const { serving } = this.#parts.node;
     if (own !== undefined) return serving === null ? own(request, response) : serving.handle(request, response);
-    const shard = this.#parts.shardOf(request);
-    if (typeof shard === 'number') return this.#settle(request, response, { isHop, shard });
-    shard.then(
-      (found) => this.#settle(request, response, { isHop, shard: found }),
-      () => refuse(request, response),
-    );
+    this.#settle(request, response, isHop);
   };
 
   readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
@@ -80,7 +72,7 @@ export class Front {
     if (this.#isLast) return refuseUpgrade(request, socket);
     if (isHop && path === trunkPath) return this.#trunks?.upgrade(request, socket, head);
     if (path.startsWith(peersPath)) return refuseUpgrade(request, socket);
-    const place = this.#parts.node.place(isHop, 0);
+    const place = this.#parts.node.place(isHop);
     if (place.kind === 'here') place.hub.upgrade(request, socket, head);
     else if (place.kind === 'peer') this.#parts.passing?.upgrade(request, socket, head, place.target);
     else refuseUpgrade(request, socket);
@@ -101,27 +93,25 @@ export class Front {
     this.#trunks?.cut();
   }
 
-  /** Resolves when no request of these shards (null: of any) is answered by the hub here, or after a while. */
-  idle(shards: ReadonlySet<Shard> | null): Promise<void> {
-    return this.#underWay.ended(shards, idleMs);
+  /** Resolves when no request is answered by the hub here, or after a while. */
+  idle(): Promise<void> {
+    return this.#answered.ended();
   }
 
-  /** The same of requests that were passed on to a node. */
-  async landed(nodeId: string, shards: ReadonlySet<Shard> | null): Promise<void> {
-    await this.#passed.get(nodeId)?.ended(shards, idleMs);
+  /** The same of requests that were passed on. */
+  landed(): Promise<void> {
+    return this.#passed.ended();
   }
 
-  #settle(request: IncomingMessage, response: ServerResponse, asked: Asked): void {
-    // Whoever asked may have gone while it was looked up where; nothing would tell of the end.
-    if (response.destroyed) return;
-    if (this.#sent(request, response, asked)) return;
+  #settle(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
+    if (this.#sent(request, response, isHop)) return;
     if (this.#held.size >= heldMax) return refuse(request, response);
     const end = () => {
       this.#held.delete(again);
       systemClock.clearTimeout(timer);
     };
     const again = () => {
-      if (this.#sent(request, response, asked)) end();
+      if (this.#sent(request, response, isHop)) end();
     };
     const timer = systemClock.setTimeout(() => {
       end();
@@ -132,19 +122,15 @@ export class Front {
   }
 
   /** False while it has to wait. */
-  #sent(request: IncomingMessage, response: ServerResponse, { isHop, shard, verb }: Asked): boolean {
-    const place = this.#parts.node.place(isHop, shard);
+  #sent(request: IncomingMessage, response: ServerResponse, isHop: boolean): boolean {
+    const place = this.#parts.node.place(isHop);
     if (place.kind === 'wait') return false;
     if (place.kind === 'here') {
-      response.once('close', this.#underWay.begin(shard));
-      if (verb === undefined) place.hub.handle(request, response);
-      else answerVerb(place.hub, verb, request, response);
-    } else if (place.kind === 'peer' && verb === undefined) {
-      const { target } = place;
-      const passed = this.#passed.get(target.id) ?? new UnderWay();
-      this.#passed.set(target.id, passed);
-      response.once('close', passed.begin(shard));
-      this.#parts.passing?.pass(request, response, target);
+      response.once('close', this.#answered.begin());
+      place.hub.handle(request, response);
+    } else if (place.kind === 'peer') {
+      response.once('close', this.#passed.begin());
+      this.#parts.passing?.pass(request, response, place.target);
     } else refuse(request, response);
     return true;
   }
@@ -152,31 +138,25 @@ export class Front {
   /** [F3] */
   #answerAmongNodes(isHop: boolean, path: string, request: IncomingMessage, response: ServerResponse): void {
     const { serving } = this.#parts.node;
-    if (isHop) this.#answerPeer(path.slice(peersPath.length), request, response);
+    if (isHop) this.#answerPeer(path.slice(peersPath.length), response);
     else if (serving !== null) serving.handle(request, response);
     else refuse(request, response);
   }
 
-  #answerPeer(what: string, request: IncomingMessage, response: ServerResponse): void {
+  #answerPeer(what: string, response: ServerResponse): void {
     const { node, look } = this.#parts;
-    const [verb, of = '', asked = ''] = what.split('/').map(decodeURIComponent);
+    const [verb, of = ''] = what.split('/').map(decodeURIComponent);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
-    // Not as a hop: it waits while shards are handed over, and nobody waits for it there.
-    if (verb === 'ask') return this.#settle(request, response, { isHop: false, shard: Number(of), verb: asked });
-    const told = () => say(response, 200, {});
-    if (verb === 'read') return void (node.homes?.caughtUp() ?? Promise.resolve()).then(told, told);
     look();
-    if (verb === 'leaving') node.handsOver(of, null).then(told, told);
-    else if (verb === 'giving') node.handsOver(of, shardsIn(asked)).then(told, told);
-    else if (verb === 'ready') node.ready().then(told, told);
-    else if (verb === 'back') node.isBack(of, shardsIn(asked)).then(told, told);
+    const told = () => say(response, 200, {});
+    if (verb === 'leaving') node.handsOver(of).then(told, told);
     else told();
   }
 
   /** Whether a request that came now could be answered. */
   #answerReady(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
     const { node, passing } = this.#parts;
-    const place = node.place(isHop, 0);
+    const place = node.place(isHop);
     const notReady = () => {
       const { role } = node;
       say(response, 503, { status: 'not ready', role, reason: notReadyReasons[role] }, { 'retry-after': '1' });
@@ -204,25 +184,28 @@ const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {
   leaving: 'the node is leaving',
 };
 
-/** What is asked for: by a client, or (`verb`) by a peer's hub. */
-interface Asked {
-  readonly isHop: boolean;
-  readonly shard: Shard;
-  readonly verb?: string;
-}
+/** Requests that are under way. */
+class UnderWay {
+  #count = 0;
+  #waiting: (() => void)[] = [];
 
-const shardsIn = (text: string): ReadonlySet<Shard> => new Set(text.split(',').map(Number));
+  /** One begins; what it gives is to be called once, at its end. */
+  begin(): () => void {
+    this.#count += 1;
+    return () => {
+      this.#count -= 1;
+      if (this.#count > 0) return;
+      for (const wake of this.#waiting.splice(0)) wake();
+    };
+  }
 
-function answerVerb(hub: Served, verb: string, request: IncomingMessage, response: ServerResponse): void {
-  request.on('error', () => response.destroy());
-  gather(request, async (body) => {
-    try {
-      say(response, 200, await hub.answer(verb, JSON.parse(body.toString('utf8'))));
-    } catch {
-      // No peer of ours asks like that.
-      response.destroy();
+  /** Resolves when there is none, or after a while. */
+  async ended(): Promise<void> {
+    const until = systemClock.monotonic() + idleMs;
+    while (this.#count > 0 && systemClock.monotonic() < until) {
+      await sleep(systemClock, until - systemClock.monotonic(), (wake) => this.#waiting.push(wake));
     }
-  });
+  }
 }
 
 function say(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {

@@ -1,9 +1,8 @@
 /**
- * The other nodes, as this one knows them: how they are reached, and which of them hand shards over.
+ * The other nodes, as this one knows them: how they are reached, and which of them hands over.
  *
- * G1  Nothing is passed to a node for a shard that it hands over, from its word on until it says that it is over.
+ * G1  Nothing is passed to a node that hands over, from its word on until another one is the owner.
  */
-import type { Shard } from '../../storage/contract.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './hop.ts';
 import type { SharedStore } from './node-parts.ts';
@@ -13,51 +12,41 @@ import type { Passing } from './passing.ts';
 const leaverMs = 15_000;
 const tellMs = 10_000;
 
-const nameOf = (nodeId: string, shards: ReadonlySet<Shard> | null) => [nodeId, ...(shards ?? ['all'])].join();
-
 export class Neighbours {
   readonly #store: SharedStore;
   readonly #passing: Passing | null;
-  /** Hand-overs under way, by node and shards (null: all that it has). */
-  readonly #leavers = new Map<string, { nodeId: string; since: number; shards: ReadonlySet<Shard> | null }>();
+  /** Those that hand over, and since when. */
+  readonly #leavers = new Map<string, number>();
 
   constructor(store: SharedStore, passing: Passing | null) {
     this.#store = store;
     this.#passing = passing;
   }
 
-  /** Whether one of them hands shards over. */
-  get areMoving(): boolean {
+  /** Whether one of them hands over. */
+  get areLeaving(): boolean {
     return this.#leavers.size > 0;
   }
 
   /** [G1] */
-  holds(nodeId: string, shard: Shard): boolean {
-    for (const leaver of this.#leavers.values()) {
-      if (leaver.nodeId === nodeId && (leaver.shards?.has(shard) ?? true)) return true;
-    }
-    return false;
+  isLeaving(nodeId: string): boolean {
+    return this.#leavers.has(nodeId);
   }
 
-  handsOver(nodeId: string, shards: ReadonlySet<Shard> | null): void {
-    this.#leavers.set(nameOf(nodeId, shards), { nodeId, since: systemClock.monotonic(), shards });
-  }
-
-  /** This one is over; the next one of the same node may have begun. */
-  isBack(nodeId: string, shards: ReadonlySet<Shard>): void {
-    this.#leavers.delete(nameOf(nodeId, shards));
+  handsOver(nodeId: string): void {
+    this.#leavers.set(nodeId, systemClock.monotonic());
   }
 
   /** Forgets those that have been silent for long. */
   forgetSilent(): void {
     const now = systemClock.monotonic();
-    for (const [name, { since }] of this.#leavers) if (now - since > leaverMs) this.#leavers.delete(name);
+    for (const [nodeId, since] of this.#leavers) if (now - since > leaverMs) this.#leavers.delete(nodeId);
   }
 
-  /** These have shards; the others have none, and nothing of theirs is waited for. */
-  keepOnly(owners: ReadonlySet<string>): void {
-    for (const [name, { nodeId }] of this.#leavers) if (!owners.has(nodeId)) this.#leavers.delete(name);
-    this.#passing?.keepOnly(owners);
+  /** This one is the owner; nothing of the others is waited for. */
+  keepOnly(owner: string): void {
+    for (const nodeId of this.#leavers.keys()) if (nodeId !== owner) this.#leavers.delete(nodeId);
+    this.#passing?.keepOnly(owner);
   }
 
   /** Those that live. */
@@ -67,17 +56,9 @@ export class Neighbours {
       .flatMap(({ id, url, alive }) => (alive && id !== this.#store.id && url !== null ? [{ id, url }] : []));
   }
 
-  /** Where the owner of a shard is reached; null when it is this node or not known. */
-  ownerOf(shard: Shard): Target | null {
-    const owner = this.#store.owner(shard);
-    return owner === null || owner.id === this.#store.id || owner.url === null
-      ? null
-      : { id: owner.id, url: owner.url };
-  }
-
   /** Resolves when all have answered, or do not. */
-  async tell(what: string, withinMs = tellMs): Promise<void> {
-    await this.#askAll('POST', what, withinMs);
+  async tell(what: string): Promise<void> {
+    await this.#askAll('POST', what, tellMs);
   }
 
   /** Whether one of them says that it is the owner. */

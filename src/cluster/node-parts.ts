@@ -3,10 +3,9 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Fence, Shard, Store } from '../../storage/contract.ts';
+import type { Store } from '../../storage/contract.ts';
 import type { Target } from './hop.ts';
 import type { Passing } from './passing.ts';
-import type { PeerParts } from './peers.ts';
 import type { Tenure } from './tenure.ts';
 
 export type Role = 'standby' | 'gaining' | 'owner' | 'isolated' | 'leaving';
@@ -16,66 +15,42 @@ interface PeerNode {
   readonly name: string;
   readonly url: string | null;
   readonly alive: boolean;
-  readonly share: number;
 }
 
 /** What a store for several nodes can do besides. */
-export interface SharedStore extends Store, Readonly<PeerParts['store']> {
+export interface SharedStore extends Store {
   readonly id: string;
-  /** Of every shard that is held. */
-  fences(): Fence[];
-  /** Shards that are held and should be another node's. */
-  surplus(): Shard[];
-  /** Hands shards over. */
-  release(shards: readonly Shard[]): Promise<void>;
-  owner(shard: Shard): PeerNode | null;
+  owner(): PeerNode | null;
   nodes(): readonly PeerNode[];
   /** Renews and looks at once. */
   poke(): Promise<void>;
-  giveUp(shard: Shard): void;
+  giveUp(): void;
   /** Whether the database has answered so recently that a lease which was held then still is. */
   isFresh(): boolean;
   leave(): Promise<void>;
 }
 
-/** A hub that serves under one tenure, whose shards come and go. */
+/** A hub that serves under one tenure. */
 export interface Served {
-  /** Resolves when everything recorded of these shards is back. */
-  gain(shards: ReadonlySet<Shard>): Promise<void>;
-  /** Before shards are given: sends nothing more to their parties, and lets what is in flight end, for `graceMs` at most. */
-  calm(shards: ReadonlySet<Shard>, graceMs: number): Promise<void>;
-  /** They are not given after all. */
-  wake(shards: ReadonlySet<Shard>): void;
-  /** No request of their parties may be under way. Resolves when another node may gain them. */
-  give(shards: ReadonlySet<Shard>): Promise<void>;
-  /** They were lost: puts away at once what runs of them. */
-  drop(shards: ReadonlySet<Shard>): void;
+  /** Resolves when everything recorded is back. */
+  recover(): Promise<void>;
+  /** Sends no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
+  calm(graceMs: number): Promise<void>;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** What a peer asks for. Never rejects. */
-  answer(verb: string, data: unknown): Promise<unknown>;
-  readonly homes: Homes;
+  /** Writes what is known. */
   close(graceMs: number): Promise<void>;
-}
-
-/** In which shard what a request is about lives. */
-export interface Homes {
-  ofParty(party: string): Shard;
-  ofToken(token: string): Shard | null;
-  ofCommand(id: string): Promise<Shard | null>;
-  ofCase(id: string): Promise<Shard | null>;
-  caughtUp(): Promise<void>;
 }
 
 export interface NodeParts {
   readonly store: SharedStore;
   readonly passing: Passing | null;
-  /** A hub without any shard. */
+  /** A hub that has not read anything of what is recorded. */
   readonly serve: (tenure: Tenure) => Promise<Served>;
-  /** Resolves when no request of these shards (null: of any) is under way here, or after a while. */
-  readonly idle: (shards: ReadonlySet<Shard> | null) => Promise<void>;
-  /** The same of requests that were passed on to a node. */
-  readonly landed: (nodeId: string, shards: ReadonlySet<Shard> | null) => Promise<void>;
+  /** Resolves when no request is under way here, or after a while. */
+  readonly idle: () => Promise<void>;
+  /** The same of requests that were passed on. */
+  readonly landed: () => Promise<void>;
   readonly meter: { role(role: Role): void; tookOver(): void };
   readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>;
 }
@@ -85,6 +60,3 @@ export type Place =
   | { readonly kind: 'here'; readonly hub: Served }
   | { readonly kind: 'peer'; readonly target: Target }
   | { readonly kind: 'wait' | 'nowhere' };
-
-export const shardsOf = ({ shards }: Pick<SharedStore, 'shards'>): Shard[] =>
-  Array.from({ length: shards }, (_, shard) => shard);

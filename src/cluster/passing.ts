@@ -228,28 +228,11 @@ export class Passing {
     });
   }
 
-  /** Asks a node as a node, with a JSON body. Rejects when no answer comes in time; then whether it was done is not known. */
-  post(target: Target, path: string, body: string, timeoutMs: number): Promise<{ status: number; text: string }> {
-    return new Promise((resolve, reject) => {
-      const length = String(Buffer.byteLength(body));
-      const fields = ['Host', 'node', 'Content-Type', 'application/json', 'Content-Length', length];
-      const sent = this.#start(target, { method: 'POST', path, headers: [hopHeader, this.#options.secret, ...fields] });
-      const timer = systemClock.setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
-      sent.on('response', (answer) => {
-        answer.on('error', reject);
-        gather(answer, (body) => resolve({ status: answer.statusCode ?? 0, text: body.toString('utf8') }));
-      });
-      sent.on('error', reject);
-      sent.on('close', () => systemClock.clearTimeout(timer));
-      sent.end(body);
-    });
-  }
-
-  /** Cuts what is under way to every node but these: whoever waits is refused, and comes again. */
-  keepOnly(nodeIds: ReadonlySet<string>): void {
-    for (const id of this.#underWay.keys()) if (!nodeIds.has(id)) this.#cut(id, 'it is not the owner any more');
-    for (const [socket, id] of this.#upgraded) if (!nodeIds.has(id)) socket.destroy();
-    this.#trunks.keepOnly(nodeIds);
+  /** Cuts what is under way to every node but this one: whoever waits is refused, and comes again. */
+  keepOnly(nodeId: string | null): void {
+    for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'it is not the owner any more');
+    for (const [socket, id] of this.#upgraded) if (id !== nodeId) socket.destroy();
+    this.#trunks.keepOnly(nodeId);
   }
 
   endUpgrades(): void {
@@ -258,7 +241,7 @@ export class Passing {
 
   close(): void {
     this.#stopWatch();
-    this.keepOnly(new Set());
+    this.keepOnly(null);
     this.#trunks.close();
     this.#agents.http.destroy();
     this.#agents.https.destroy();
@@ -336,7 +319,7 @@ function goesTogether(request: http.IncomingMessage): boolean {
 }
 
 /** Its body, once all of it has come. */
-export function gather(message: http.IncomingMessage, whole: (body: Buffer) => void): void {
+function gather(message: http.IncomingMessage, whole: (body: Buffer) => void): void {
   const chunks: Buffer[] = [];
   message.on('data', (chunk: Buffer) => chunks.push(chunk));
   message.on('end', () => whole(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));

@@ -80,9 +80,9 @@ export class Trunks {
     this.#trunks.get(nodeId)?.cut();
   }
 
-  keepOnly(nodeIds: ReadonlySet<string>): void {
+  keepOnly(nodeId: string | null): void {
     for (const [id, trunk] of this.#trunks) {
-      if (nodeIds.has(id)) continue;
+      if (id === nodeId) continue;
       trunk.cut();
       this.#trunks.delete(id);
     }
@@ -90,7 +90,7 @@ export class Trunks {
 
   close(): void {
     this.#stopBeats();
-    this.keepOnly(new Set());
+    this.keepOnly(null);
   }
 }
 

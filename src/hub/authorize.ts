@@ -105,7 +105,6 @@ export function authorize(core: Core, notes: Notes) {
     const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
     const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
     notes.add({
-      shardOf: caller.id,
       facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
       trace: caller.trace,
       at: recorder.instant(),

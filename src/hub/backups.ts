@@ -72,9 +72,8 @@ export class Backups implements BackupVerbs {
       run.view = { ...run.view, step, records };
     };
     try {
-      const { heads, bytes, records } = await store.backup(run.view.directory, { progress, signal: run.stop.signal });
-      const sequence = Object.values(heads).reduce((sum, head) => sum + head, 0);
-      run.view = { ...run.view, state: 'DONE', step: null, records, bytes, sequence };
+      const { head, bytes, records } = await store.backup(run.view.directory, { progress, signal: run.stop.signal });
+      run.view = { ...run.view, state: 'DONE', step: null, records, bytes, sequence: head };
     } catch (error) {
       if (!isBegun) throw error;
       const state = run.stop.signal.aborted ? 'INTERRUPTED' : 'FAILED';
@@ -96,7 +95,7 @@ export class Backups implements BackupVerbs {
     const { recorder } = this.#core;
     const type = view.state === 'RUNNING' ? ('backup.started' as const) : ('backup.ended' as const);
     const facts = [{ stream: `backup:${view.id}`, event: { type, data: { ...view } }, party: null }];
-    await recorder.record({ shardOf: '', facts, puts: [backupRow(view)], trace, at: recorder.instant() });
+    await recorder.record({ facts, puts: [backupRow(view)], trace, at: recorder.instant() });
   }
 }
 

@@ -3,11 +3,10 @@
  * partner is called all the same; an open circuit answers at once. [interface, Errors]
  */
 import { partnerMachine } from '../../machines/partner.ts';
-import { HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
+import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import { ambiguousName } from '../domain/json-text.ts';
-import type { Partner, PartyId } from '../domain/party.ts';
+import type { Partner } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { atHome } from './asked.ts';
 import type { Core } from './core.ts';
 import { partnerStream } from './partners.ts';
 import type { OutboundCall } from './ports.ts';
@@ -30,18 +29,8 @@ const heldBack = (message: string): Outcome => ({
   durationMs: 0,
 });
 
-/** Makes the call as the hub's registration with this partner, where that lives; the outcome also feeds its circuit. */
+/** Makes the call as the hub's registration with this partner; the outcome also feeds its circuit. */
 export async function callPartner(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
-  const asked = { partnerId: partner.id, call, trace };
-  try {
-    return await atHome(core, partner.id, 'call', asked, () => callFor(core, asked));
-  } catch (error) {
-    if (error instanceof HubError) return { ...heldBack('its node cannot be reached'), class: 'unavailable' };
-    throw error;
-  }
-}
-
-async function callHere(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
   const { supervisor, signs, ports } = core;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
   const actor = partnerStream(partner.id);
@@ -87,15 +76,6 @@ async function callHere(core: Core, partner: Partner, call: SyncCall, trace: Tra
     'forward',
   );
   return outcome;
-}
-
-/** A call to a partner that lives here, whoever asked for it. */
-export async function callFor(
-  core: Core,
-  { partnerId, call, trace }: { partnerId: PartyId; call: SyncCall; trace: Trace },
-): Promise<Outcome> {
-  const partner = core.state.partner(partnerId);
-  return partner ? callHere(core, partner, call, trace) : heldBack('the partner is not known');
 }
 
 /** What a failed call is in the words of the error table. [D44] */

@@ -3,8 +3,7 @@
  * [interface, Commands 1–6; D26–D29, D44, D45, D54]
  *
  * K1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
- * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again. The move of its eMSP's shard to
- *     another hub is one.
+ * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
  * K3  The hub makes no result of its own.
  */
 import { commandEnds, commandMachine } from '../../machines/command.ts';
@@ -26,8 +25,6 @@ import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } fr
 import { startRows } from './initiators.ts';
 import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
-
-type Named = Pick<CommandRecord, 'id' | 'emsp'>;
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;
@@ -70,8 +67,7 @@ export class Commands {
         forwardToCpo: ({ self }) => this.#forwards.get(commandId(self.id))?.(),
         arm: ({ context, self }) => this.#arm(self.id, context.due),
         recordSilent: ({ self }) => {
-          const [emsp = ''] = this.#core.supervisor.view(self.id)?.parties ?? [];
-          void this.#recordEnd({ id: commandId(self.id), emsp }, { type: 'command.silent', data: {} }, null, null);
+          void this.#recordEnd(commandId(self.id), { type: 'command.silent', data: {} }, null, null);
         },
       },
     });
@@ -139,11 +135,11 @@ export class Commands {
     };
     const outcome = await callPartner(this.#core, emsp, call, trace);
     if (outcome.class === 'delivered') {
-      await this.#recordEnd(record, { type: 'command.relayed', data: { result } }, trace, null);
+      await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, trace, null);
       return;
     }
     const reason = `${outcome.class}: ${outcome.message}`;
-    await this.#recordEnd(record, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
+    await this.#recordEnd(record.id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
@@ -164,18 +160,6 @@ export class Commands {
   #again(work: () => void): void {
     const { ports, timers } = this.#core;
     timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
-  }
-
-  /** Those of eMSPs whose shards go: what still waits is brought back where they live by then. */
-  forget(isTheirs: (party: PartyId) => boolean): void {
-    const { supervisor, timers } = this.#core;
-    const gone = [...supervisor.views()].filter(
-      ({ kind, parties: [emsp] }) => kind === 'command' && isTheirs(emsp ?? ''),
-    );
-    for (const { id } of gone) {
-      timers.disarm(id);
-      supervisor.stop(id);
-    }
   }
 
   /** Brings back every command that still waits for something. [K2] */
@@ -218,13 +202,13 @@ export class Commands {
     const answer = readAnswer(outcome, settings.commandResultWindowS);
     if (!answer) return this.#failed(record, 'commandFailed', 'no usable CommandResponse', caller.trace);
     const data = { result: answer.result, timeoutS: answer.timeout };
-    await this.#recordEnd(record, { type: 'command.answered', data }, caller.trace, record.cpo);
+    await this.#recordEnd(record.id, { type: 'command.answered', data }, caller.trace, record.cpo);
     return answer;
   }
 
   /** The hub marks its record rejected and keeps nothing pending. [interface, Command result values] */
   async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
-    await this.#recordEnd(record, { type: 'command.failed', data: { reason } }, trace, null);
+    await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, trace, null);
     throw new HubError(code);
   }
 
@@ -232,17 +216,13 @@ export class Commands {
    * Records how a call ended. The caller gets the partner's answer at once, also while the store cannot write; then the fact is
    * recorded as soon as it can be. A restart before that finds the call cut off. [K2]
    */
-  async #recordEnd(command: Named, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
-    const { id, emsp } = command;
+  async #recordEnd(id: string, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
     try {
       await this.#record(id, event, trace, party);
     } catch (error) {
       const { log } = this.#core.ports;
       log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
-      // Where the eMSP lives elsewhere by then, it is marked there as cut off.
-      this.#again(() => {
-        if (this.#core.isOurs(emsp)) void this.#recordEnd(command, event, trace, party);
-      });
+      this.#again(() => void this.#recordEnd(id, event, trace, party));
     }
   }
 
@@ -266,7 +246,6 @@ export class Commands {
       const windowS = event.type === 'command.answered' ? event.data.timeoutS : settings.commandResultWindowS;
       const dueAt = new Date(Date.parse(at) + windowS * 1000).toISOString();
       const seq = await recorder.record({
-        shardOf: record.emsp,
         facts: [{ stream: actor, event: named(event, record), party, body }],
         puts: [commandRow(record), ...foundAgainBy(record, event, at)],
         // Every command that is not over has a due time: that is how a restart finds it.
@@ -305,7 +284,7 @@ export class Commands {
       machine: this.#machine,
       input: undefined,
       parties: [emsp, cpo],
-      history: async () => (await store.history(store.shardOf(emsp), actor)).map(heard),
+      history: async () => (await store.history(actor)).map(heard),
       restored: (snapshot) => this.#arm(actor, snapshot.context.due),
     };
   }

@@ -9,10 +9,8 @@ import { isOwned } from '../domain/ownership.ts';
 import type { Partner, PartyId } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
-import type { Peers } from './peers.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import type { Recorder } from './recorder.ts';
-import type { Shards } from './shards.ts';
 import type { Signs } from './signs.ts';
 import { routeKey, type State } from './state.ts';
 import type { Timers } from './timers.ts';
@@ -26,12 +24,6 @@ export interface Core {
   readonly timers: Timers;
   readonly ports: HubPorts;
   readonly settings: HubSettings;
-  /** Shards whose parties live in this hub now. */
-  readonly shards: Shards;
-  /** Whether a party lives in this hub: its actors, its deliveries and whatever is recorded of it. */
-  readonly isOurs: (party: PartyId) => boolean;
-  /** Null when all of the shards are here. */
-  readonly peers: Peers | null;
 }
 
 /** Shelf of sessions and CDRs that belong to nobody yet. No party is named so: it has no hyphen. [D23] */

@@ -6,52 +6,41 @@
  * H3  On a damaged log the hub comes up all the same: reads and operators are served, writes refused, nothing delivered.
  */
 import { Supervisor } from '../../machines/supervisor.ts';
-import type { Shard, Store } from '../../storage/contract.ts';
-import type { PartyId } from '../domain/party.ts';
-import type { Trace } from '../domain/trace.ts';
-import { answering } from './asked.ts';
+import type { Store } from '../../storage/contract.ts';
 import { authorize } from './authorize.ts';
 import { Backups } from './backups.ts';
-import { callFor } from './calls.ts';
 import { clientInfo } from './client-info.ts';
 import { Commands } from './commands.ts';
 import type { Core } from './core.ts';
 import { Deliveries } from './deliveries.ts';
-import type { DeliveryName } from './delivery-id.ts';
-import { Elsewhere, sayingOf } from './elsewhere.ts';
-import { Follower } from './follower.ts';
-import { type Homes, homes } from './homes.ts';
 import type { Hub } from './hub.ts';
 import { Jobs } from './jobs.ts';
-import { Moves } from './moves.ts';
 import { Notes } from './notes.ts';
 import { objects } from './objects.ts';
 import { operations } from './operations.ts';
 import { askForEnd } from './orphan-pulls.ts';
-import { Orphans, type Watched } from './orphans.ts';
+import { Orphans } from './orphans.ts';
 import { overview } from './overview.ts';
 import { PartnerActors } from './partners.ts';
-import type { Peers } from './peers.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import { Probes } from './probes.ts';
 import { Pulls } from './pulls.ts';
 import { pushes } from './pushes.ts';
 import { readableStore } from './readable-store.ts';
 import { Recorder } from './recorder.ts';
+import { recover } from './recovery.ts';
 import { Redrive } from './redrive.ts';
 import { Registration } from './registration.ts';
 import { repairRows } from './repair.ts';
 import { Resends } from './resends.ts';
 import { Retention } from './retention.ts';
 import { SenderLists } from './sender-lists.ts';
-import { Shards } from './shards.ts';
 import { Signs } from './signs.ts';
 import { State } from './state.ts';
 import { Timers } from './timers.ts';
 import { explain, traceOf } from './trace.ts';
 import { views } from './views.ts';
 import { watching } from './watching.ts';
-import { Telling, WatchingAll, type WatchingAsked } from './watching-all.ts';
 
 export interface CreatedHub {
   readonly hub: Hub;
@@ -59,35 +48,16 @@ export interface CreatedHub {
   readonly core: Core;
   /** How long deliveries wait that nothing but the hub itself keeps back, milliseconds. */
   forwardingLagMs(): number;
-  /** Where requests belong. */
-  readonly homes: Homes;
-  /** Does what a peer asks for. */
-  readonly answer: ReturnType<typeof answering>;
-  /** To be awaited before it gains anything. */
-  begin(): Promise<void>;
-  /** Resolves when verbs of parties of these shards may be called. */
-  gain(shards: ReadonlySet<Shard>): Promise<void>;
-  /** Before shards are given: nothing more is sent to their parties, and what is in flight ends, for `graceMs` at most. */
-  calm(shards: ReadonlySet<Shard>, graceMs: number): Promise<void>;
-  /** They are not given after all. */
-  wake(shards: ReadonlySet<Shard>): void;
-  /** No verb of their parties may be under way. Resolves when another hub may gain them. */
-  give(shards: ReadonlySet<Shard>): Promise<void>;
-  /** They were lost: what runs of them is put away at once. */
-  drop(shards: ReadonlySet<Shard>): void;
+  /** Resolves when verbs may be called. */
+  recover(): Promise<void>;
+  /** Before it is closed: nothing more is delivered, and what is in flight ends, for `graceMs` at most. */
+  calm(graceMs: number): Promise<void>;
   /** Lets what is in flight end and remembers it; the store stays open. */
   close(): Promise<void>;
 }
 
-/** `peers`: other hubs on the store; null when this one has all of its shards. */
-export function createHub(
-  store: Store,
-  ports: HubPorts,
-  settings: HubSettings,
-  version: string,
-  peers: Peers | null = null,
-): CreatedHub {
-  const core = coreOf(store, ports, settings, peers);
+export function createHub(store: Store, ports: HubPorts, settings: HubSettings, version: string): CreatedHub {
+  const core = coreOf(store, ports, settings);
   const deliveries = new Deliveries(core);
   const probes = new Probes(core);
   const actors = new PartnerActors(core, {
@@ -113,18 +83,8 @@ export function createHub(
   const { deliveryView, ...reading } = views(core, deliveries);
   const redrive = new Redrive(core, deliveries, jobs, deliveryView);
   const notes = new Notes(core.recorder, ports.clock);
-  const elsewhere = new Elsewhere(core);
-  const parts = { core, elsewhere, registration, actors, deliveries, probes, pulls, orphans, resends, retention };
-  const follower = peers && new Follower(core, peers);
-  const here = watching(core);
-  const self = peers === null ? '' : ports.secrets.newId();
-  const telling = new Telling(self, here, ports.clock);
-  const everywhere = peers && new WatchingAll(core, peers, here, self);
-  const watched = everywhere ?? here;
-  const running = { deliveries, actors, registration, commands, lists, pulls, orphans, resends, probes, retention };
-  const moves = new Moves(core, { ...running, jobs, backups, notes, follower });
+  const running = { deliveries, actors, registration, commands, pulls, orphans, resends, probes, retention };
   let ready = false;
-  const { recordAdded, ...operating } = operations({ ...parts, version, ready: () => ready });
   const hub: Hub = {
     get publicUrl() {
       return settings.publicUrl;
@@ -143,12 +103,10 @@ export function createHub(
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {
-      ...operating,
+      ...operations({ core, ...running, version, ready: () => ready }),
       ...reading,
-      ...overview(core, deliveries, retention, elsewhere),
-      actors: () => watched.actors(),
-      actor: (id) => watched.actor(id),
-      watch: (watcher) => watched.watch(watcher),
+      ...overview(core, deliveries, retention),
+      ...watching(core),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
@@ -164,43 +122,19 @@ export function createHub(
   return {
     hub,
     core,
-    homes: homes(core, async () => follower?.caughtUp()),
-    answer: answering(core, {
-      call: (asked: Parameters<typeof callFor>[1]) => callFor(core, asked),
-      watch: ({ session, emsp, at, trace }: WatchAsked) => orphans.armHere(session, emsp, at, trace),
-      added: ({ data, trace }: { data: Parameters<typeof recordAdded>[0]; trace: Trace }) => recordAdded(data, trace),
-      isPending: async ({ receiver, shard, seq }: DeliveryName) => deliveries.isPendingFor(receiver, shard, seq),
-      again: (asked: Parameters<Redrive['againFor']>[0]) => redrive.againFor(asked),
-      actors: async (asked: WatchingAsked) => telling.tell(asked),
-      standing: async () => sayingOf(core, actors, deliveries),
-      resend: (asked: Parameters<Resends['resend']>[0]) => resends.resend(asked),
-      missed: (asked: Parameters<Deliveries['wholes']['recordMissed']>[0]) => deliveries.wholes.recordMissed(asked),
-      release: (asked: Parameters<Resends['release']>[0]) => resends.release(asked),
-    }),
     forwardingLagMs: () => deliveries.lagMs(),
-    async begin() {
-      await moves.begin();
+    async recover() {
+      await recover(core, running);
       if (store.health().state !== 'quarantined') repairWhatIsFound(core);
-      if (peers) elsewhere.start(peers);
-    },
-    async gain(shards) {
-      await moves.gain(shards);
       ready = true;
     },
-    calm: (...shards) => moves.calm(...shards),
-    wake: (shards) => moves.wake(shards),
-    give: (shards) => moves.give(shards),
-    drop: (shards) => moves.drop(shards),
+    calm: (graceMs) => deliveries.calm(graceMs),
     async close() {
       ready = false;
-      core.shards.close();
-      await Promise.all([follower?.close(), elsewhere.close()]);
-      everywhere?.close();
-      telling.close();
       // What runs of pulls and cases ends at the page it waits for.
       const asked = orphans.close();
       lists.close();
-      await Promise.all([asked, pulls.ended(() => true)]);
+      await Promise.all([asked, pulls.ended()]);
       await probes.close();
       await jobs.close();
       await resends.close();
@@ -214,18 +148,10 @@ export function createHub(
   };
 }
 
-interface WatchAsked {
-  readonly session: Watched;
-  readonly emsp: PartyId;
-  readonly at: number;
-  readonly trace: Trace;
-}
-
-function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, peers: Peers | null): Core {
+function coreOf(opened: Store, ports: HubPorts, settings: HubSettings): Core {
   const { clock, log, secrets, meter } = ports;
   const state = new State(settings);
-  const store = readableStore(opened, (party) => state.home(party));
-  const shards = new Shards();
+  const store = readableStore(opened);
   const recorder = new Recorder(store, clock, log, secrets.newId, meter);
   const supervisor = new Supervisor(clock, {
     failed: ({ id, kind, restarts }, error) => {
@@ -237,7 +163,7 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, peers: Pe
       log.error({ err: error, actor: id }, 'an actor keeps failing and was quarantined');
       const data = { actor: id, error: error instanceof Error ? error.message : String(error), parties };
       const facts = [{ stream: `quarantine:${id}`, event: { type: 'actor.quarantined' as const, data }, party: null }];
-      recorder.note({ shardOf: '', facts, trace: null, at: recorder.instant() });
+      recorder.note({ facts, trace: null, at: recorder.instant() });
     },
   });
   const timers = new Timers(clock, log);
@@ -250,9 +176,6 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, peers: Pe
     timers,
     ports,
     settings,
-    shards,
-    isOurs: (party) => shards.has(store.shardOf(party)),
-    peers,
   };
 }
 

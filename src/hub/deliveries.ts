@@ -5,11 +5,9 @@
  * F2  A transient failure holds its lane alone; a final one frees it. Nothing is dropped without a row that says so.
  * F3  No attempt is made while the partner's courier allows none (circuit open, paused).
  * F4  Partners take turns, so one partner's backlog raises nobody else's latency.
- * F5  What a partner is owed is put away when its shard goes: what is in flight then ends and is not remembered, and comes again where
- *     the partner lives by then, like after a crash.
  */
 import { allowance, isGrowing } from '../../machines/courier.ts';
-import type { DeliveryRow, DeliveryState, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { DeliveryRow, DeliveryState, Seq, StoredEvent } from '../../storage/contract.ts';
 import { faultOf, HubError, type Outcome, type OutcomeClass } from '../domain/errors.ts';
 import { type Attempt, attemptOf, charactersOf, formOf, type ObjectEventData, owedTo } from '../domain/events.ts';
 import { instantOf, instantText } from '../domain/instant.ts';
@@ -44,7 +42,8 @@ export class Deliveries {
   readonly #writer: OutboxWriter;
   readonly #inFlight: InFlight;
   #fresh = 0;
-  #closed = false;
+  /** It sends nothing more. */
+  #calm = false;
 
   constructor(core: Core) {
     const { settings, recorder, store, ports } = core;
@@ -55,7 +54,7 @@ export class Deliveries {
       windowMs: settings.retryWindowH * hourMs,
       windowCdrMs: settings.retryWindowCdrH * hourMs,
     };
-    this.#writer = new OutboxWriter(store, ports.clock, ports.log, (shard) => recorder.dispatchedTo(shard));
+    this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.dispatchedTo);
     this.#inFlight = new InFlight(ports);
     this.queues = new Queues(core);
     const queueOf = (receiver: PartyId) => this.queues.ofReceiver(receiver);
@@ -87,18 +86,13 @@ export class Deliveries {
   }
 
   /** Whether a delivery without a row is still to come. */
-  isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean {
-    return this.intake.isPending(receiver, shard, seq);
-  }
-
-  /** The same for a peer, which cannot see a row that is not written yet. */
-  isPendingFor(receiver: PartyId, shard: Shard, seq: Seq): boolean {
-    return this.isPending(receiver, shard, seq) || this.#writer.unwritten(receiver, shard, seq) !== undefined;
+  isPending(receiver: PartyId, seq: Seq): boolean {
+    return this.intake.isPending(receiver, seq);
   }
 
   /** How long deliveries wait for the hub itself, milliseconds. */
   lagMs(): number {
-    return this.queues.lagMs((queue) => this.#slots(queue));
+    return this.#calm ? 0 : this.queues.lagMs((queue) => this.#slots(queue));
   }
 
   /** Resolves when every end of a delivery up to now stands in the store. */
@@ -109,7 +103,7 @@ export class Deliveries {
   /** Puts a delivery at the tail of its lane, as if it had just been accepted; safe from a kill when it resolves. */
   async again(event: StoredEvent, receiver: PartyId, attempts: readonly Attempt[], wasDead: boolean): Promise<void> {
     const queue = this.queues.ofReceiver(receiver);
-    const progress = this.intake.progressFor(receiver, event.shard);
+    const progress = this.intake.progressFor(receiver);
     if (!queue || !progress) throw new HubError('notFound');
     const since = instantText(this.#core.ports.clock.now());
     const { module } = event.data as ObjectEventData;
@@ -117,11 +111,8 @@ export class Deliveries {
       ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
       redriven: true,
     };
-    const { shard, seq } = event;
-    this.#writer.remember(progress, { dest: receiver, shard, seq, state: 'PENDING', data: memory });
+    this.#writer.remember(progress, { dest: receiver, seq: event.seq, state: 'PENDING', data: memory });
     await this.#writer.flushed();
-    // Its shard went meanwhile: where it lives now nothing is known of this.
-    if (!this.queues.holds(queue)) throw new HubError('unavailable', { retryAfterS: 1 });
     if (wasDead) queue.dead--;
     this.#take(queue, receiver, event, memory);
   }
@@ -133,41 +124,23 @@ export class Deliveries {
   }
 
   /** What is remembered of a delivery, also before it is written. */
-  async row(receiver: PartyId, shard: Shard, seq: Seq): Promise<DeliveryRow | null> {
-    return this.#writer.unwritten(receiver, shard, seq) ?? (await this.#core.store.delivery(receiver, shard, seq));
+  async row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null> {
+    return this.#writer.unwritten(receiver, seq) ?? (await this.#core.store.delivery(receiver, seq));
   }
 
   unwritten(): readonly DeliveryRow[] {
     return this.#writer.unwrittenRows();
   }
 
-  /** Sends nothing more to these receivers; resolves when what is in flight to them has ended, or after a while. */
-  async calm(isTheirs: (party: PartyId) => boolean, graceMs: number): Promise<void> {
-    this.queues.calm(isTheirs);
-    const landed = this.#inFlight.landed(({ partnerId }) => isTheirs(partnerId));
-    await withTimeout(this.#core.ports.clock, graceMs, landed);
-  }
-
-  /** Sends again to those that were calmed. */
-  wake(isTheirs: (party: PartyId) => boolean): void {
-    for (const partnerId of this.queues.wake(isTheirs)) this.pump(partnerId);
-  }
-
-  /** Puts away all that is owed to receivers of shards that go. [F5] */
-  forget(shards: ReadonlySet<Shard>, isTheirs: (party: PartyId) => boolean): void {
-    for (const queue of this.queues.remove(isTheirs)) {
-      for (const lane of queue.lanes.all()) {
-        for (const item of lane.items) this.#letGo(item);
-        this.#core.timers.disarm(`lane:${lane.key}`);
-      }
-    }
-    this.queues.wake(isTheirs);
-    this.intake.forget(shards, isTheirs);
+  /** Sends nothing more; resolves when what is in flight has ended, or after a while. */
+  async calm(graceMs: number): Promise<void> {
+    this.#calm = true;
+    await withTimeout(this.#core.ports.clock, graceMs, this.#inFlight.landed());
   }
 
   /** Lets what is in flight end, and remembers it. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#calm = true;
     await this.#inFlight.landed();
     this.intake.close();
     await this.wholes.close();
@@ -181,7 +154,7 @@ export class Deliveries {
     const isFresh = memory === null && this.#fresh < this.#core.ports.bodiesMax;
     if (isFresh) this.#fresh += charactersOf(event);
     const lane = queue.lanes.add({
-      ...{ receiver, module, sender, id, shard: event.shard, seq: event.seq, stream: event.stream },
+      ...{ receiver, module, sender, id, seq: event.seq, stream: event.stream },
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
       since: instantOf(memory?.since ?? event.at),
@@ -201,7 +174,7 @@ export class Deliveries {
   }
 
   #dispatch(): void {
-    while (!this.#closed && !this.#inFlight.isFull) {
+    while (!this.#calm && !this.#inFlight.isFull) {
       const queue = this.queues.nextTurn();
       if (!queue) return;
       const [{ lanes }, allowed] = [queue, this.#allowed(queue)];
@@ -260,15 +233,13 @@ export class Deliveries {
   #failed(queue: Queue, lane: Lane, error: unknown): void {
     const { log, clock } = this.#core.ports;
     log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
-    const isBusy = () => lane.state === 'busy' && this.queues.holds(queue);
-    if (!isBusy()) return;
+    if (lane.state !== 'busy') return;
     try {
       const [item] = lane.items;
       if (item) this.#settle(queue, lane, item, faultOf(error));
     } catch (again) {
       // Not even that could be noted: its row stays as it was, and it is taken up again after a while.
       log.error({ err: again, lane: lane.key }, 'the end of a delivery could not be noted');
-      if (!isBusy()) return;
       queue.lanes.hold(lane);
       this.#releaseAt(queue, lane, clock.now() + faultMs);
     }
@@ -287,17 +258,14 @@ export class Deliveries {
     if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
       return this.#buryUnsent(queue, lane, item, 'expired', 'its time was over before it could be sent');
     }
-    const event = item.event ?? (await store.event(item.shard, item.seq));
+    const event = item.event ?? (await store.event(item.seq));
     if (!event) return this.#bury(queue, lane, item, 'expired', 'no longer in the log');
-    if (!this.queues.holds(queue)) return;
     const sent = await this.wholes.formFor(item, event);
-    if (!this.queues.holds(queue)) return;
     if (!sent) return this.#buryUnsent(queue, lane, item, 'not_found', 'no whole object to send in place of a part');
     const { owed, head } = sent;
     if (head !== item) this.#inFlight.replace(flight, lane, head);
     const outcome = await ports.client.call(callOf(this.#core, partner, endpoint.url, item.receiver, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
-    if (!this.queues.holds(queue)) return;
     queue.attemptMs += (outcome.durationMs - queue.attemptMs) / attemptsMeant;
     this.#settle(queue, lane, head, outcome);
     // After it, so that the success that closes a circuit is not also the first that widens it.
@@ -342,7 +310,6 @@ export class Deliveries {
   }
 
   #bury(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {
-    if (!this.queues.holds(queue)) return;
     this.#recordDead(queue, item, outcomeClass, reason);
     this.wholes.missed(item);
     this.#finish(queue, lane, item);
@@ -381,11 +348,11 @@ export class Deliveries {
   }
 
   #remember(item: Item, state: DeliveryState, end: Ending): void {
-    const { receiver: dest, shard, seq } = item;
-    const progress = this.intake.progress(dest, shard);
+    const { receiver: dest, seq } = item;
+    const progress = this.intake.progress(dest);
     if (!progress) return;
     progress.outstanding.delete(seq);
-    this.#writer.remember(progress, { dest, shard, seq, state, data: memoryOf(item, end) });
+    this.#writer.remember(progress, { dest, seq, state, data: memoryOf(item, end) });
   }
 
   #releaseAt(queue: Queue, lane: Lane, dueAt: number): void {

@@ -5,7 +5,6 @@
 import type { Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
-import { placeOf } from './log-order.ts';
 import { foldedTo } from './object-history.ts';
 import type { DeliveryChange } from './operator.ts';
 
@@ -23,7 +22,7 @@ export async function changeBy(store: Store, event: StoredEvent, reader: Reader)
     const body = object?.body ?? null;
     if (change.seq === event.seq) return { before, after: body };
     if (change.to.includes(reader.receiver) && (await reader.isDelivered(change.seq))) {
-      before = { seq: placeOf(change), at: change.at, body };
+      before = { seq: change.seq, at: change.at, body };
     }
   }
   return null;

@@ -2,26 +2,24 @@
  * Lists of deliveries, newest first, as the log has them. Where one is dead or waits for another attempt stands in the rows, which
  * are few; so what an operator looks for most is found without a look at everything that arrived.
  */
-import type { DeliveryRow, Range, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { DeliveryRow, Range, Seq, StoredEvent } from '../../storage/contract.ts';
 import type { ObjectEventData } from '../domain/events.ts';
 import { objectName } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Core } from './core.ts';
+import { cursorNumber } from './cursor.ts';
 import type { Deliveries } from './deliveries.ts';
-import { awaits } from './delivery-state.ts';
-import { cursorSeq, Merge, type Positions, placeOf, readPlace, readPositions, writePositions } from './log-order.ts';
+import { LogWalk } from './log-walk.ts';
 import type { DeliveryFilter, DeliveryView, Page, PageRequest } from './operator.ts';
 import { openRows } from './outbox.ts';
 
-/** Receivers by the place of the event that they have a row of. */
-type Places = ReadonlyMap<number, ReadonlySet<PartyId>>;
+/** Receivers by the sequence of the event that they have a row of. */
+type Places = ReadonlyMap<Seq, ReadonlySet<PartyId>>;
 
-/** Where a list goes on: in each shard, and so many deliveries of one event behind. */
+/** Where a list goes on: at this event, behind so many of its deliveries. */
 interface Cursor {
-  readonly upTo: Positions;
+  readonly upTo: Seq;
   readonly shown: number;
-  /** Of that event. */
-  readonly shard: Shard;
 }
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
@@ -30,62 +28,38 @@ export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelive
   const { store, state } = core;
 
   return async function list(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
-    const heads = await store.heads();
-    const { upTo, shown, shard: shownOf } = page.cursor === null ? fromEnd(heads) : await readCursor(page.cursor);
-    const ranges = shardsOf(filter, heads).map((shard) => {
-      return { shard, after: store.horizon(shard), upTo: Math.min(heads.get(shard) ?? 0, upTo.get(shard) ?? 0) };
-    });
-    const places = filter.state === 'DEAD' || filter.state === 'PENDING' ? await rowsIn(ranges, filter) : null;
-    const looked = places && filter.state === 'DEAD' ? at(places) : ranges;
-    const merge = new Merge(store, looked, 'newest', (event) => fits(event, filter));
+    const { upTo, shown } = page.cursor === null ? { upTo: store.head(), shown: 0 } : readCursor(page.cursor);
+    const range = { after: store.horizon(), upTo: Math.min(store.head(), upTo) };
+    const places = filter.state === 'DEAD' || filter.state === 'PENDING' ? await rowsIn(range, filter) : null;
+    const looked = places && filter.state === 'DEAD' ? at(places) : [range];
+    const walk = new LogWalk(store, looked, 'newest', (event) => fits(event, filter));
     const items: DeliveryView[] = [];
     while (items.length < page.limit) {
       const room = page.limit - items.length;
-      const event = await merge.next(room);
+      const event = await walk.next();
       if (!event) break;
-      const skipped = event.shard === shownOf && event.seq === upTo.get(shownOf) ? shown : 0;
+      const skipped = event.seq === upTo ? shown : 0;
       const found = (await deliveriesOf(event, filter, places)).slice(skipped);
       items.push(...found.slice(0, room));
-      if (found.length > room) {
-        const rest = new Map([...merge.rest(), [event.shard, event.seq]]);
-        const cut = [skipped + room, ...(event.shard > 0 ? [event.shard] : [])];
-        return { items, next_cursor: [writePositions(store, rest), ...cut].join('.') };
-      }
+      if (found.length > room) return { items, next_cursor: `${event.seq}.${skipped + room}` };
     }
-    const rest = merge.rest();
-    return { items, next_cursor: rest.size > 0 ? `${writePositions(store, rest)}` : null };
+    return { items, next_cursor: walk.rest === null ? null : String(walk.rest) };
   };
 
-  /** Where the changes of one object stand, or all that may be looked at. */
-  function shardsOf({ object }: DeliveryFilter, heads: Positions): Shard[] {
-    const owner = object?.slice(0, object.indexOf('/')).toUpperCase();
-    return owner ? [store.shardOf(owner)] : [...heads.keys()];
-  }
-
-  async function readCursor(cursor: string): Promise<Cursor> {
-    const [positions = '', shown = '0', shard = '0'] = cursor.split('.');
-    return { upTo: await readPositions(store, positions), shown: cursorSeq(shown), shard: cursorSeq(shard) };
-  }
-
   /** Rows of the wanted state, those that are not written yet included. */
-  async function rowsIn(
-    ranges: readonly Range[],
-    { state: wanted, receiver, module }: DeliveryFilter,
-  ): Promise<Places> {
-    const places = new Map<number, Set<PartyId>>();
-    const ends = new Map(ranges.map(({ shard, upTo }) => [shard, upTo]));
+  async function rowsIn({ upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
+    const places = new Map<Seq, Set<PartyId>>();
     const known = [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
     const receivers = new Set(receiver ? [receiver] : known);
     const add = (row: DeliveryRow) => {
-      const { shard, seq, dest } = row;
-      if (row.state !== wanted || seq > (ends.get(shard) ?? 0) || !receivers.has(dest)) return;
+      const { seq, dest } = row;
+      if (row.state !== wanted || seq > upTo || !receivers.has(dest)) return;
       if (module && (row.data as { module: string }).module !== module) return;
-      const place = placeOf(row);
-      places.set(place, (places.get(place) ?? new Set()).add(dest));
+      places.set(seq, (places.get(seq) ?? new Set()).add(dest));
     };
     // Before the store is read: what is written meanwhile would be in neither.
     for (const row of outbound.unwritten()) add(row);
-    for await (const row of openRows(core, receivers)) add(row);
+    for await (const row of openRows(store, receivers)) add(row);
     return places;
   }
 
@@ -95,11 +69,11 @@ export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelive
     places: Places | null,
   ): Promise<DeliveryView[]> {
     const found: DeliveryView[] = [];
-    const open = places?.get(placeOf(event));
+    const open = places?.get(event.seq);
     for (const receiver of event.to) {
       if (filter.receiver && receiver !== filter.receiver) continue;
       // Without a row it may wait for its first attempt.
-      if (places && !open?.has(receiver) && !(await awaits(core, outbound, receiver, event))) continue;
+      if (places && !open?.has(receiver) && !outbound.isPending(receiver, event.seq)) continue;
       const shown = await view(event, receiver);
       if (!filter.state || shown.state === filter.state) found.push(shown);
     }
@@ -107,12 +81,14 @@ export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelive
   }
 }
 
-const fromEnd = (upTo: Positions): Cursor => ({ upTo, shown: 0, shard: 0 });
+function readCursor(cursor: string): Cursor {
+  const [upTo = '', shown = '0'] = cursor.split('.');
+  return { upTo: cursorNumber(upTo), shown: cursorNumber(shown) };
+}
 
 /** Each for itself, the last ones first. */
 function at(places: Places): Range[] {
-  const sorted = [...places.keys()].sort((a, b) => b - a).map(readPlace);
-  return sorted.map(({ shard, seq }) => ({ shard, after: seq - 1, upTo: seq }));
+  return [...places.keys()].sort((a, b) => b - a).map((seq) => ({ after: seq - 1, upTo: seq }));
 }
 
 function fits({ at: accepted, to: receivers, data }: StoredEvent, filter: DeliveryFilter): boolean {

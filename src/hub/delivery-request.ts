@@ -92,7 +92,6 @@ export function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeCl
   const object = objectName({ owner: sender, id });
   const data = { delivery, receiver, sender, module, object, class: outcomeClass, reason };
   recorder.note({
-    shardOf: receiver,
     facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
     trace: item.correlationId === null ? null : { correlationId: item.correlationId },
     at: recorder.instant(),

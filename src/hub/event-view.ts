@@ -33,19 +33,19 @@ export interface EventFilter {
 
 export interface EventRange {
   readonly order: 'oldest' | 'newest';
-  /** Behind which the range begins: a position, or the number of an event. */
-  readonly after: number | string;
+  /** Behind which sequence the range begins. */
+  readonly after: number;
   /** `next_cursor` of the page before. Oldest first: the page begins behind it, and `after` is ignored. Newest first: the page begins before it. */
-  readonly cursor: number | string | null;
+  readonly cursor: number | null;
   readonly limit: number;
 }
 
 export interface EventPage {
   readonly items: readonly EventView[];
   readonly next_cursor: string | null;
-  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. Text with several shards. */
-  readonly last_seq: number | string;
-  /** The first sequence that is still kept, of several shards the highest: what came before is older than HUB_EVENTS_KEEP_DAYS. */
+  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. */
+  readonly last_seq: number;
+  /** The first sequence that is still kept: what came before is older than HUB_EVENTS_KEEP_DAYS. */
   readonly kept_from: number;
 }
 

@@ -5,36 +5,29 @@ import type { Store, StoredEvent } from '../../storage/contract.ts';
 import type { ObjectEventData, Owed } from '../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../domain/subject.ts';
 import type { EventFilter, EventVerbs, EventView } from './event-view.ts';
-import { Merge, placeOf, readPositions, writePositions } from './log-order.ts';
+import { LogWalk } from './log-walk.ts';
 
 export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events'] {
   return async (filter, { order, after, cursor, limit }) => {
     const fits = fitsOf(filter, rolesOf);
-    const heads = await store.heads();
+    const head = store.head();
     const isForwards = order === 'oldest';
-    const from = await readPositions(store, (isForwards ? cursor : null) ?? after);
-    const upTo = isForwards || cursor === null ? heads : await readPositions(store, cursor);
-    const ranges = [...heads].map(([shard, head]) => {
-      return { shard, after: from.get(shard) ?? 0, upTo: Math.min(head, upTo.get(shard) ?? 0) };
-    });
-    const merge = new Merge(store, ranges, order, fits);
+    const from = isForwards ? (cursor ?? after) : after;
+    const upTo = isForwards ? head : Math.min(head, cursor ?? head);
+    const walk = new LogWalk(store, [{ after: from, upTo }], order, fits);
     const items: EventView[] = [];
     while (items.length < limit) {
-      const event = await merge.next(limit - items.length);
+      const event = await walk.next();
       if (!event) break;
       items.push(eventView(event, rolesOf));
     }
-    const rest = merge.rest();
-    const reached = ranges.map(({ shard, after: bound, upTo: end }): [number, number] => {
-      const next = rest.get(shard);
-      return isForwards ? [shard, next ? next - 1 : Math.max(bound, end)] : [shard, next ?? bound];
-    });
-    const place = writePositions(store, new Map(reached));
+    const { rest } = walk;
+    const reached = rest === null ? Math.max(from, upTo) : rest - 1;
     return {
       items,
-      next_cursor: rest.size > 0 ? `${place}` : null,
-      last_seq: isForwards ? place : writePositions(store, heads),
-      kept_from: Math.max(...[...heads.keys()].map((shard) => store.horizon(shard))) + 1,
+      next_cursor: rest === null ? null : String(isForwards ? reached : rest),
+      last_seq: isForwards ? reached : head,
+      kept_from: store.horizon() + 1,
     };
   };
 }
@@ -43,7 +36,7 @@ function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
   const { at, type, party, correlationId: correlation_id } = event;
   const { about, parties, object, by } = subjectOf(event, rolesOf);
   const data = shownOf(event);
-  return { seq: placeOf(event), at, type, about, parties, party, object, correlation_id, by, data };
+  return { seq: event.seq, at, type, about, parties, party, object, correlation_id, by, data };
 }
 
 /** Digests and sealed tokens are of no use to anyone who reads events; bodies are shown with the delivery that carries them. */

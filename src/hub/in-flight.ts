@@ -91,9 +91,9 @@ export class InFlight {
     return keptBack;
   }
 
-  /** Resolves when all that is in flight now to these partners has ended. */
-  async landed(isTheirs: (queue: Queue) => boolean = () => true): Promise<void> {
-    await Promise.all([...this.#flights].flatMap(({ queue, landed }) => (isTheirs(queue) ? [landed] : [])));
+  /** Resolves when all that is in flight now has ended. */
+  async landed(): Promise<void> {
+    await Promise.all([...this.#flights].map(({ landed }) => landed));
   }
 
   #count({ size, isFirst }: Flight, by: 1 | -1): void {

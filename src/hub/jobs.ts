@@ -17,7 +17,8 @@ export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full
 
 export interface JobPlan {
   readonly kind: JobView['kind'];
-  readonly shardOf: PartyId;
+  /** Whom it concerns, so that it is found by it; null when nobody in particular. */
+  readonly receiver: PartyId | null;
   readonly ratePerS: number;
   /** Each call of a step does one piece of work. */
   readonly steps: AsyncIterable<(job: string) => Promise<StepResult>>;
@@ -141,24 +142,17 @@ export class Jobs {
     });
   }
 
-  async #write(view: JobView, { shardOf }: JobPlan, trace: Trace): Promise<void> {
-    const { recorder, isOurs } = this.#core;
+  async #write(view: JobView, { receiver }: JobPlan, trace: Trace): Promise<void> {
+    const { recorder } = this.#core;
     const [ongoing, isNew] = [view.state === 'RUNNING', view.matched === 0];
     const type = ongoing ? (isNew ? ('job.started' as const) : ('job.progressed' as const)) : ('job.ended' as const);
     const facts = [
       {
         stream: `job:${view.id}`,
-        event: { type, data: { ...view, ...(shardOf && { receiver: shardOf }) } },
+        event: { type, data: { ...view, ...(receiver !== null && { receiver }) } },
         party: null,
       },
     ];
-    // One that concerns a party that lives elsewhere is hub-wide work all the same.
-    await recorder.record({
-      shardOf: isOurs(shardOf) ? shardOf : '',
-      facts,
-      puts: [jobRow(view)],
-      trace,
-      at: recorder.instant(),
-    });
+    await recorder.record({ facts, puts: [jobRow(view)], trace, at: recorder.instant() });
   }
 }

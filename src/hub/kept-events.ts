@@ -19,7 +19,7 @@ import { routeKey } from './state.ts';
 
 /** What becomes of a stream: the events that stay, and the rows that go unless something newer wrote them. */
 export interface Keeping {
-  readonly keeps: readonly Omit<Kept, 'shard'>[];
+  readonly keeps: readonly Kept[];
   readonly rows: readonly RowKey[];
 }
 
@@ -32,9 +32,7 @@ const keyOf = ({ kind, owner, id }: RowKey): RowKey => ({ kind, owner, id });
 const idIn = ({ stream }: StoredEvent): string => stream.slice(stream.indexOf(':') + 1);
 const lastOf = (events: readonly StoredEvent[]): StoredEvent => events[events.length - 1] as StoredEvent;
 
-function asIs({ shard: _shard, ...event }: StoredEvent, rows: readonly RowKey[] = []): Omit<Kept, 'shard'> {
-  return { ...event, rows };
-}
+const asIs = (event: StoredEvent, rows: readonly RowKey[] = []): Kept => ({ ...event, rows });
 
 /**
  * One event that makes the object as it stood then. No row may be older than the event that names it, and a resend that changes nothing
@@ -83,8 +81,8 @@ async function goesOn<T>(
   const found = await store.get(key);
   if (found === null) return false;
   // Its row may be younger than all of it: made again.
-  const { shard, stream, seq } = lastOf(past);
-  return !hasEnded(found.data as T) || (await store.history(shard, stream, seq, 1)).length > 0;
+  const { stream, seq } = lastOf(past);
+  return !hasEnded(found.data as T) || (await store.history(stream, seq, 1)).length > 0;
 }
 
 /** With the rows by which later steps found it. */
@@ -176,10 +174,10 @@ export async function keepingOf(past: readonly StoredEvent[], core: Core): Promi
 }
 
 /** What a stream kept at or below the present horizon. Few events, whatever the length of the stream. */
-export async function keptBefore({ store }: Core, shard: number, stream: string, horizon: Seq): Promise<StoredEvent[]> {
+export async function keptBefore({ store }: Core, stream: string, horizon: Seq): Promise<StoredEvent[]> {
   const kept: StoredEvent[] = [];
   for (let after: Seq = 0; after < horizon; ) {
-    const page = await store.history(shard, stream, after, keptPage);
+    const page = await store.history(stream, after, keptPage);
     kept.push(...page.filter(({ seq }) => seq <= horizon));
     after = page.length < keptPage ? horizon : (page.at(-1)?.seq ?? horizon);
   }

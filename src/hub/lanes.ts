@@ -6,7 +6,7 @@
  * L3  Lanes with a re-driven head take no more than their share of the slots, and are not kept from it either.
  * L4  Memory is bounded by whoever adds: a lane that is empty is forgotten.
  */
-import type { Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { Seq, StoredEvent } from '../../storage/contract.ts';
 import type { Attempt, Form } from '../domain/events.ts';
 import type { PartyId } from '../domain/party.ts';
 import { Oldest } from './oldest.ts';
@@ -14,7 +14,6 @@ import { Turns } from './turns.ts';
 
 export interface Item {
   readonly receiver: PartyId;
-  readonly shard: Shard;
   readonly seq: Seq;
   /** Event stream of the object. */
   readonly stream: string;

@@ -24,17 +24,17 @@ export class Notes {
 
   add(recording: Recording): void {
     this.#gathered.push(recording);
-    if (this.#closed || this.#gathered.length >= gatheredMax) this.handOver();
-    else if (this.#gathered.length === 1) this.#clock.setTimeout(() => this.handOver(), gatherMs);
+    if (this.#closed || this.#gathered.length >= gatheredMax) this.#handOver();
+    else if (this.#gathered.length === 1) this.#clock.setTimeout(() => this.#handOver(), gatherMs);
   }
 
   close(): void {
     this.#closed = true;
-    this.handOver();
+    this.#handOver();
   }
 
   /** What was gathered goes to the store now. */
-  handOver(): void {
+  #handOver(): void {
     const gathered = this.#gathered;
     this.#gathered = [];
     for (const recording of gathered) this.#recorder.note(recording);

@@ -15,10 +15,10 @@ const changesMax = 5_000;
 /** Oldest first. [Y1] */
 export async function* changesOf(
   store: Pick<Store, 'history'>,
-  { shard, stream }: Pick<StoredEvent, 'shard' | 'stream'>,
+  { stream }: Pick<StoredEvent, 'stream'>,
 ): AsyncIterable<StoredEvent> {
   for (let after = 0, seen = 0; seen < changesMax; seen += batch) {
-    const page = await store.history(shard, stream, after, batch);
+    const page = await store.history(stream, after, batch);
     yield* page;
     const last = page.at(-1);
     if (!last || page.length < batch) return;
@@ -30,7 +30,7 @@ export async function* changesOf(
 /** Up to an event and with it; null where the log does not tell. [Y1] */
 export async function* foldedTo(
   store: Pick<Store, 'history'>,
-  event: Pick<StoredEvent, 'shard' | 'stream' | 'seq'>,
+  event: Pick<StoredEvent, 'stream' | 'seq'>,
 ): AsyncIterable<{ readonly change: StoredEvent; readonly object: HubObject | null }> {
   let object: HubObject | null = null;
   for await (const change of changesOf(store, event)) {

@@ -7,18 +7,15 @@ import {
   type Endpoint,
   keyOf,
   type Partner,
-  type PartnerEvent,
   type PartnerSettings,
   type PartyId,
   type PartyRole,
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
-import { atHome } from './asked.ts';
 import type { BackupVerbs } from './backup-view.ts';
 import { type Core, routePut } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
-import type { Elsewhere } from './elsewhere.ts';
 import type { HubStatus, Operations, PartyView, Vitals } from './operator.ts';
 import type { Orphans } from './orphans.ts';
 import { overdueAfterMs } from './overview.ts';
@@ -28,7 +25,7 @@ import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
 import type { Resends } from './resends.ts';
 import type { Retention } from './retention.ts';
-import { running, together } from './running.ts';
+import { running } from './running.ts';
 import { orphanView, type ViewVerb } from './views.ts';
 import type { Watching } from './watching.ts';
 
@@ -50,18 +47,12 @@ export interface OperationsParts {
   readonly orphans: Orphans;
   readonly resends: Pick<Resends, 'releasePair'>;
   readonly retention: Pick<Retention, 'held'>;
-  readonly elsewhere: Elsewhere;
   readonly version: string;
   readonly ready: () => boolean;
 }
 
-type PartnerAdded = Extract<PartnerEvent, { type: 'partner.added' }>['data'];
-
-/** `recordAdded`: of a party that lives here, by the hub that gives out names. */
-type Made = Verbs & { recordAdded(data: PartnerAdded, trace: Trace): Promise<Partner> };
-
-export function operations(parts: OperationsParts): Made {
-  const { core, registration, actors, deliveries, probes, pulls, orphans, resends, retention, elsewhere } = parts;
+export function operations(parts: OperationsParts): Verbs {
+  const { core, registration, actors, deliveries, probes, pulls, orphans, resends, retention } = parts;
   const { version, ready } = parts;
   const { state, recorder, ports, store, supervisor } = core;
   const startedAt = ports.clock.now();
@@ -89,19 +80,11 @@ export function operations(parts: OperationsParts): Made {
       const initialToken = ports.secrets.newToken();
       const initialTokenDigest = ports.secrets.digest(initialToken);
       const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
-      const added = () => recordAdded(data, trace);
-      const partner = await atHome(core, data.id, 'added', { data, trace }, added);
-      // Read from its hub by now, but if that was cut off.
-      if (!state.partner(partner.id)) state.applyPartner(partner);
+      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
+      deliveries.added(partner);
+      probes.watch(partner.id);
       return { party: view(partner), initialToken };
     });
-  }
-
-  async function recordAdded(data: PartnerAdded, trace: Trace): Promise<Partner> {
-    const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
-    deliveries.added(partner);
-    probes.watch(partner.id);
-    return partner;
   }
 
   /** A country_code and party_id belong to one partner alone. [D41] */
@@ -112,13 +95,12 @@ export function operations(parts: OperationsParts): Made {
 
   function view(partner: Partner): PartyView {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
-    const there = elsewhere.of(id);
-    const { depth, oldestAt, dead } = there?.queue ?? deliveries.queues.standing(id);
-    const contact = there ? there.contact : state.lastContact(id);
+    const { depth, oldestAt, dead } = deliveries.queues.standing(id);
+    const contact = state.lastContact(id);
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
       ...{ id, status, roles, url, endpoints, settings, last_updated },
-      circuits: there?.circuits ?? actors.circuits(id),
+      circuits: actors.circuits(id),
       queue: { depth, oldest_age_s, dead },
       last_contact: contact === null ? null : new Date(contact).toISOString(),
     };
@@ -195,7 +177,6 @@ export function operations(parts: OperationsParts): Made {
       const { kind, owner, id } = routePut(route);
       const type = removed ? ('route.removed' as const) : ('route.set' as const);
       await recorder.record({
-        shardOf: route.cpo,
         facts: [{ stream, event: { type, data: route }, party: null }],
         puts: [removed ? { kind, owner, id, gone: true } : routePut(route)],
         trace,
@@ -203,22 +184,20 @@ export function operations(parts: OperationsParts): Made {
       });
       state.applyRoute(route, removed);
       await recorder.decided();
-      await core.peers?.tell();
     });
   }
 
   function status(): HubStatus {
-    const { counts } = together([running(supervisor), ...elsewhere.running()]);
-    const queues = [...state.partners()].map(({ id }) => elsewhere.of(id)?.queue ?? deliveries.queues.standing(id));
+    const queues = [...state.partners()].map(({ id }) => deliveries.queues.standing(id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
-    const { state: storeState, reason, heads } = store.health();
+    const { state: storeState, reason, head } = store.health();
     return {
       version,
       uptime_s: (ports.clock.now() - startedAt) / 1000,
       ready: ready() && storeState === 'open',
       store: { state: storeState, reason },
-      sequence: Object.values(heads).reduce((sum, head) => sum + head, 0),
-      actors: counts,
+      sequence: head,
+      actors: running(supervisor).counts,
       backlog: {
         depth: queues.reduce((sum, { depth }) => sum + depth, 0),
         oldest_age_s: oldest.length > 0 ? Math.max(0, (ports.clock.now() - Math.min(...oldest)) / 1000) : null,
@@ -241,7 +220,6 @@ export function operations(parts: OperationsParts): Made {
 
   return {
     addParty,
-    recordAdded,
     parties: () => [...state.partners()].map(view),
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),

@@ -115,7 +115,7 @@ export interface DeliveryFilter {
 export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
   /** Which deliveries; `DEAD` when absent. `ANY` = dead and delivered: a replay. [D53] */
   readonly state?: 'DEAD' | 'DELIVERED' | 'ANY';
-  /** Inclusive bounds on the sequence. With several shards they are of one, and whatever stands in others is left alone. */
+  /** Inclusive bounds on the sequence. */
   readonly from_seq?: number;
   readonly to_seq?: number;
 }

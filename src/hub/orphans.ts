@@ -8,7 +8,7 @@
  */
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
-import type { Put, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { Put, StoredEvent } from '../../storage/contract.ts';
 import type { CommandRecord } from '../domain/command.ts';
 import { HubError } from '../domain/errors.ts';
 import type { Actor, ObjectEventData, OrphanEvent, OrphanKind } from '../domain/events.ts';
@@ -17,8 +17,6 @@ import { applyToOrphan, type OrphanRecord } from '../domain/orphan.ts';
 import { isOwned } from '../domain/ownership.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { atHome } from './asked.ts';
-import { atOnce } from './at-once.ts';
 import { billedKey, type Core, heard, newTrace, readObject, rowData } from './core.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
@@ -29,8 +27,6 @@ const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID'])
 
 /** Follow-ups of a fact are recorded within moments of it: only the last events can lack theirs. */
 const tailEvents = 1_000;
-
-const tailsAtOnce = 4;
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
@@ -63,15 +59,8 @@ export class Orphans {
     });
   }
 
-  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once, where its CPO lives. */
+  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once. */
   async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
-    const { owner, key, id } = session;
-    const here = () => this.armHere(session, emsp, at, trace);
-    return atHome(this.#core, owner, 'watch', { session: { owner, key, id }, emsp, at, trace }, here);
-  }
-
-  /** The same of a session whose CPO lives here. */
-  async armHere(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
     const graceEndsAt = at + this.#core.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
     await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
@@ -130,33 +119,20 @@ export class Orphans {
     });
   }
 
-  /** Brings back every watch and open case of CPOs of these shards; `mayWrite` is false on a damaged log. */
-  async recover(shards: ReadonlySet<Shard>, mayWrite: boolean): Promise<void> {
+  /** Brings back every watch and open case; `mayWrite` is false on a damaged log. */
+  async recover(mayWrite: boolean): Promise<void> {
     const { store, supervisor } = this.#core;
     for await (const row of store.scan('orphans')) {
       const record = row.data as OrphanRecord;
-      if (record.state === 'RESOLVED' || !shards.has(store.shardOf(record.cpo))) continue;
+      if (record.state === 'RESOLVED') continue;
       const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
       this.#records.set(actor, record);
       await supervisor.revive(this.#spec(actor, record));
     }
     if (!mayWrite) return;
-    await atOnce(shards, tailsAtOnce, (shard) => this.#catchUp(shard));
+    await this.#catchUp();
     for (const [actor, record] of this.#records) {
-      const isUnasked = record?.state === 'OPEN' && record.pulledAt === null;
-      if (isUnasked && shards.has(store.shardOf(record.cpo))) this.#askCpo(actor, newTrace(this.#core));
-    }
-  }
-
-  /** Those of CPOs whose shards go: they are watched on where those live by then. */
-  forget(isTheirs: (party: PartyId) => boolean): void {
-    const { supervisor, timers } = this.#core;
-    for (const [actor, record] of this.#records) {
-      if (!record || !isTheirs(record.cpo)) continue;
-      this.#records.delete(actor);
-      timers.disarm(actor);
-      timers.disarm(`${actor}#ask`);
-      supervisor.stop(actor);
+      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, newTrace(this.#core));
     }
   }
 
@@ -164,9 +140,9 @@ export class Orphans {
    * A kill may have come between a fact and the watch that follows from it, or the end of one: what the last events of the log
    * ask for is done now. Doing it again changes nothing.
    */
-  async #catchUp(shard: Shard): Promise<void> {
+  async #catchUp(): Promise<void> {
     const { store } = this.#core;
-    const tail = { shard, after: Math.max(0, store.head(shard) - tailEvents), limit: tailEvents };
+    const tail = { after: Math.max(0, store.head() - tailEvents), limit: tailEvents };
     // What follows from an object follows from its present state: once is enough.
     const last = new Map((await store.read(tail)).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
     for (const event of last.values()) await this.#followUp(event);
@@ -182,13 +158,7 @@ export class Orphans {
       const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
       const isResolved = session && (await this.#wasWatchedSince(session, event.at));
       if (!session || isResolved) return;
-      const asked = [session, command.emsp, Date.parse(event.at), trace] as const;
-      // Where the CPO lives may not be ready yet.
-      if (this.#core.isOurs(session.owner)) await this.armHere(...asked);
-      else {
-        const name = `${session.owner}/${session.key}`;
-        this.#untilDone(() => this.arm(...asked), 'could not watch a stopped session', name);
-      }
+      await this.arm(session, command.emsp, Date.parse(event.at), trace);
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
       const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
@@ -231,8 +201,7 @@ export class Orphans {
   ): Promise<void> {
     const { recorder, ports, supervisor } = this.#core;
     const actor = actorId(kind, session.owner, session.key);
-    // Watched already; or the shard has gone, and its events tell the hub that has it what to watch.
-    if (this.#records.has(actor) || !this.#core.isOurs(session.owner)) return;
+    if (this.#records.has(actor)) return;
     this.#records.set(actor, null);
     try {
       await recorder.inTurn(actor, async () => {
@@ -304,9 +273,8 @@ export class Orphans {
     const record = this.#records.get(actor);
     if (this.#closed || record?.state !== 'OPEN') return;
     const note = await this.#ask(record, trace);
-    // Cut off by the end of the hub or the move of the shard, it has not been asked: the next start does it. [U1]
-    const { shards, store } = this.#core;
-    if (this.#closed || shards.isGoing(store.shardOf(record.cpo))) return;
+    // Cut off by the end of the hub, it has not been asked: the next start does it. [U1]
+    if (this.#closed) return;
     await this.#core.recorder.inTurn(actor, async () => {
       // What was pulled may have resolved it.
       if (this.#records.get(actor)?.id !== record.id) return;
@@ -328,7 +296,7 @@ export class Orphans {
       machine: this.#machine,
       input: { graceEndsAt: Date.parse(graceEndsAt) },
       parties: [cpo, emsp],
-      history: async () => (await store.history(store.shardOf(cpo), streamOf(id))).map(heard),
+      history: async () => (await store.history(streamOf(id))).map(heard),
       restored: (snapshot) => this.#watchUntil(actor, snapshot.context.due),
     };
   }
@@ -360,7 +328,7 @@ export class Orphans {
     const { id, cpo } = record ?? before ?? { id: '', cpo: '' };
     const put = record ? orphanRow(record) : ({ kind: 'orphans', owner: cpo, id, gone: true } as const);
     const fact = { stream: streamOf(id), event: before ? named(event, before) : event, party: null };
-    const seq = await recorder.record({ shardOf: cpo, facts: [fact], puts: [put], trace, at });
+    const seq = await recorder.record({ facts: [fact], puts: [put], trace, at });
     const isOver = record === null || record.state === 'RESOLVED';
     if (isOver) this.#records.delete(actor);
     else this.#records.set(actor, record);

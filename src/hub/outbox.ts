@@ -5,14 +5,13 @@
  * X1  A floor never passes a delivery that has neither ended nor a row of its own.
  * X2  Rows and the floors that rely on them go in one write.
  */
-import type { DeliveryQuery, DeliveryRow, Floor, Seq, Shard, Store } from '../../storage/contract.ts';
+import type { DeliveryQuery, DeliveryRow, Floor, Seq, Store } from '../../storage/contract.ts';
 import type { OutcomeClass } from '../domain/errors.ts';
 import type { Attempt } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
 import { nextTurn } from '../kit/system-clock.ts';
-import type { Core } from './core.ts';
 import type { Item } from './lanes.ts';
 import type { Log } from './ports.ts';
 
@@ -46,10 +45,9 @@ export function memoryOf(item: Item, { due, class: ended, reason }: Ending): Del
   return { module, attempts, tries, since, due, class: ended, reason, ...marks };
 }
 
-/** How far one receiver has come in one shard's log. */
+/** How far one receiver has come in the log. */
 export interface Progress {
   readonly receiver: PartyId;
-  readonly shard: Shard;
   /** Everything owed up to here was taken into memory. */
   cursor: Seq;
   /** The log holds more than memory: it is read on when there is room. */
@@ -62,7 +60,7 @@ export interface Progress {
   flushed: Seq;
 }
 
-const rowKey = ({ dest, shard, seq }: Pick<DeliveryRow, 'dest' | 'shard' | 'seq'>) => `${dest}/${shard}/${seq}`;
+const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${seq}`;
 
 const retryWriteMs = 1_000;
 const rowsBatch = 500;
@@ -81,36 +79,27 @@ export async function* rowsOf(
   }
 }
 
-/** Open rows of these receivers, of all shards, each receiver's together. */
-export async function* openRows(
-  { store, peers }: Pick<Core, 'store' | 'peers'>,
-  receivers: Iterable<PartyId>,
-): AsyncIterable<DeliveryRow> {
-  if (peers) return yield* await peers.openRows([...receivers]);
-  const shards = Object.keys(store.health().heads).map(Number);
-  for (const dest of receivers) {
-    for (const shard of shards) yield* rowsOf(store, { dest, shard, rows: 'open', fromSeq: 0 });
-  }
+/** Open rows of these receivers, one after the other. */
+export async function* openRows(store: Store, receivers: Iterable<PartyId>): AsyncIterable<DeliveryRow> {
+  for (const dest of receivers) yield* rowsOf(store, { dest, rows: 'open', fromSeq: 0 });
 }
 
 export class OutboxWriter {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #dispatchedTo: (shard: Shard) => Seq;
+  readonly #dispatchedTo: () => Seq;
   /** Not written yet, by delivery; the later of two rows counts. */
   #rows = new Map<string, DeliveryRow>();
   /** Being written. */
   #flying: ReadonlyMap<string, DeliveryRow> = new Map();
   #touched = new Set<Progress>();
   #writing: Promise<void> | null = null;
-  /** Whose deliveries were put away while that was being written. */
-  readonly #gone: ((receiver: PartyId) => boolean)[] = [];
   /** Who waits for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   #closed = false;
 
-  constructor(store: Store, clock: Clock, log: Log, dispatchedTo: (shard: Shard) => Seq) {
+  constructor(store: Store, clock: Clock, log: Log, dispatchedTo: () => Seq) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
@@ -130,8 +119,8 @@ export class OutboxWriter {
   }
 
   /** A row that the store does not have yet. */
-  unwritten(dest: PartyId, shard: Shard, seq: Seq): DeliveryRow | undefined {
-    const key = rowKey({ dest, shard, seq });
+  unwritten(dest: PartyId, seq: Seq): DeliveryRow | undefined {
+    const key = rowKey({ dest, seq });
     return this.#rows.get(key) ?? this.#flying.get(key);
   }
 
@@ -146,12 +135,6 @@ export class OutboxWriter {
     this.#writing ??= this.#drain();
   }
 
-  /** What is not written yet of these receivers is nobody's here any more. */
-  forget(isTheirs: (receiver: PartyId) => boolean): void {
-    for (const [key, { dest }] of this.#rows) if (isTheirs(dest)) this.#rows.delete(key);
-    this.#gone.push(isTheirs);
-  }
-
   async close(): Promise<void> {
     this.#closed = true;
     await this.#writing;
@@ -160,7 +143,7 @@ export class OutboxWriter {
   floorOf(progress: Progress): Seq {
     const [first] = progress.outstanding;
     if (first !== undefined) return first - 1;
-    return progress.behind ? progress.cursor : this.#dispatchedTo(progress.shard);
+    return progress.behind ? progress.cursor : this.#dispatchedTo();
   }
 
   async #drain(): Promise<void> {
@@ -174,15 +157,13 @@ export class OutboxWriter {
       this.#rows = new Map();
       this.#touched = new Set();
       this.#waiting = [];
-      this.#gone.length = 0;
       try {
         await this.#write([...rows.values()], touched);
         this.#flying = new Map();
         for (const { resolve } of waiting) resolve();
       } catch (error) {
         this.#log.error({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
-        const left = [...rows].filter(([, { dest }]) => !this.#gone.some((isTheirs) => isTheirs(dest)));
-        this.#rows = new Map([...left, ...this.#rows]);
+        this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
         if (this.#closed) {
@@ -197,37 +178,15 @@ export class OutboxWriter {
   }
 
   async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
+    const fence = this.#store.held();
+    // What is no longer ours is its new owner's to remember.
+    if (!fence) return;
     // All floors before the first wait: what ends meanwhile has its row in the next write. [X2]
     const raised = touched
       .map((progress) => ({ progress, seq: this.floorOf(progress) }))
       .filter(({ progress, seq }) => seq > progress.flushed);
-    // What is remembered of a receiver stands under the fence of its own shard, wherever the event was.
-    const homes = new Map<Shard, { rows: DeliveryRow[]; moved: typeof raised }>();
-    const of = (receiver: PartyId) => {
-      const home = this.#store.shardOf(receiver);
-      const found = homes.get(home) ?? { rows: [], moved: [] };
-      homes.set(home, found);
-      return found;
-    };
-    for (const row of rows) of(row.dest).rows.push(row);
-    for (const one of raised) of(one.progress.receiver).moved.push(one);
-    const written = await Promise.allSettled(
-      [...homes].map(([home, { rows, moved }]) => this.#settle(home, rows, moved)),
-    );
-    for (const one of written) if (one.status === 'rejected') throw one.reason;
-  }
-
-  async #settle(
-    home: Shard,
-    rows: readonly DeliveryRow[],
-    moved: readonly { readonly progress: Progress; readonly seq: Seq }[],
-  ): Promise<void> {
-    const fence = this.#store.held(home);
-    // A shard that is no longer ours is its new owner's to remember.
-    if (!fence) return;
-    const floors = moved.map(({ progress: { receiver: dest, shard }, seq }): Floor => ({ dest, shard, seq }));
+    const floors = raised.map(({ progress, seq }): Floor => ({ dest: progress.receiver, seq }));
     await this.#store.settle(fence, rows, floors);
-    // What was put away meanwhile stays so.
-    for (const { progress, seq } of moved) progress.flushed = Math.max(progress.flushed, seq);
+    for (const { progress, seq } of raised) progress.flushed = seq;
   }
 }

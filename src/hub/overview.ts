@@ -10,12 +10,11 @@ import type { Partner, PartyId } from '../domain/party.ts';
 import { keyOf } from '../domain/party.ts';
 import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
-import type { Elsewhere } from './elsewhere.ts';
 import type { Operations } from './operator.ts';
 import type { OverviewRow, OverviewTotals } from './overview-view.ts';
 import { circuitState, partnerStream } from './partners.ts';
 import type { Retention } from './retention.ts';
-import { running, together } from './running.ts';
+import { running } from './running.ts';
 
 const freshMs = 1_000;
 /** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
@@ -38,7 +37,6 @@ export function overview(
   core: Core,
   deliveries: Deliveries,
   retention: Pick<Retention, 'held'>,
-  elsewhere: Elsewhere,
 ): Pick<Operations, 'overview'> {
   const { state, supervisor, ports, store } = core;
   /** Revisions of another start mean nothing here. */
@@ -67,13 +65,7 @@ export function overview(
 
   /** Plain literals and no spread: it runs once a second for every partner. */
   function movingOf(id: PartyId, now: number): Moving {
-    const there = elsewhere.of(id);
-    const { depth, oldestAt, dead, delivered, behind } = there?.queue ?? deliveries.queues.standing(id);
-    if (there) {
-      const [sync, async] = there.circuits.map((circuit) => circuit.state);
-      const states = { sync: sync ?? 'closed', async: async ?? 'closed' };
-      return { ...states, depth, oldestAt, dead, delivered, behind, overdue: 0 };
-    }
+    const { depth, oldestAt, dead, delivered, behind } = deliveries.queues.standing(id);
     const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
     const sync = circuitState(circuits?.sync);
     const async = circuitState(circuits?.async);
@@ -82,7 +74,7 @@ export function overview(
   }
 
   function totalsOf(): OverviewTotals {
-    const { counts, quarantined } = together([running(supervisor), ...elsewhere.running()]);
+    const { counts, quarantined } = running(supervisor);
     const watches = [counts['orphan-stop'] ?? {}, counts['orphan-cdr'] ?? {}];
     const { state: storeState, reason } = store.health();
     return {

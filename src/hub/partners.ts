@@ -120,14 +120,6 @@ export class PartnerActors {
     await this.#core.supervisor.revive(this.#courierSpec(partner.id));
   }
 
-  /** They run elsewhere. */
-  stop(partnerId: PartyId): void {
-    const { supervisor, timers } = this.#core;
-    for (const circuit of ['sync', 'async'] as const) timers.disarm(timerOf(partnerStream(partnerId), circuit));
-    supervisor.stop(courierActor(partnerId));
-    supervisor.stop(partnerStream(partnerId));
-  }
-
   /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
   connected(partnerId: PartyId): void {
     this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
@@ -193,7 +185,7 @@ export class PartnerActors {
       machine: this.#partnerMachine,
       parties: [id],
       input: { rules: this.#rules, at: ports.clock.now() },
-      history: async () => (await store.history(store.shardOf(id), actor)).map(asHeard),
+      history: async () => (await store.history(actor)).map(asHeard),
       restored: (snapshot) => {
         // A courier that comes after its partner reads the circuit by itself.
         if (!this.#core.supervisor.has(courierActor(id))) return;
@@ -228,7 +220,6 @@ export class PartnerActors {
   #note(id: PartyId, event: HubEvent, byPartner: boolean): void {
     const { recorder } = this.#core;
     recorder.note({
-      shardOf: id,
       facts: [{ stream: partnerStream(id), event, party: byPartner ? id : null }],
       trace: null,
       at: recorder.instant(),

@@ -38,15 +38,10 @@ export class Probes {
         .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'a probe could not be made'))
         .finally(() => {
           this.#running.delete(done);
-          if (!this.#closed && this.#core.isOurs(partnerId)) this.watch(partnerId);
+          if (!this.#closed) this.watch(partnerId);
         });
       this.#running.add(done);
     });
-  }
-
-  /** It is looked after elsewhere. */
-  unwatch(partnerId: PartyId): void {
-    this.#core.timers.disarm(timerOf(partnerId));
   }
 
   /** Asks now, whoever is silent or not. */

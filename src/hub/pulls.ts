@@ -50,7 +50,7 @@ export class Pulls {
   readonly #accept: AcceptPulled;
   /** `{partner}/{module}` of those that run. */
   readonly #busy = new Set<string>();
-  readonly #runs = new Map<Promise<void>, PartyId>();
+  readonly #runs = new Set<Promise<void>>();
 
   constructor(core: Core, lists: SenderLists, accept: AcceptPulled) {
     this.#core = core;
@@ -82,7 +82,7 @@ export class Pulls {
       const running = this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)).finally(() =>
         this.#runs.delete(running),
       );
-      this.#runs.set(running, partner.id);
+      this.#runs.add(running);
       return record.id;
     } catch (error) {
       this.#busy.delete(name);
@@ -90,18 +90,18 @@ export class Pulls {
     }
   }
 
-  /** Marks what a restart cut off, of these partners. [L3] */
-  async recover(isTheirs: (party: PartyId) => boolean): Promise<void> {
+  /** Marks what a restart cut off. [L3] */
+  async recover(): Promise<void> {
     for await (const row of this.#core.store.scan('pulls')) {
       const record = row.data as PullRecord;
-      if (record.state !== 'RUNNING' || !isTheirs(record.party)) continue;
+      if (record.state !== 'RUNNING') continue;
       await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
     }
   }
 
-  /** Resolves when nothing runs of these partners, for which their lists must have been cut: it ends as failed. */
-  async ended(isTheirs: (party: PartyId) => boolean): Promise<void> {
-    await Promise.all([...this.#runs].flatMap(([run, party]) => (isTheirs(party) ? [run] : [])));
+  /** Resolves when nothing runs any more, for which the lists must have been closed: it ends as failed. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#runs);
   }
 
   /** `over` is called before the end can be read: whoever has read it may start the next one. */
@@ -195,7 +195,7 @@ export class Pulls {
     const change = { ...tariff, method: 'DELETE', lastUpdated: null, body: '' } as const;
     const { forward } = run.record;
     try {
-      return (await this.#accept(caller, change, { asOf: run.asOf?.get(owner) ?? 0, forward })).result === 'deleted';
+      return (await this.#accept(caller, change, { asOf: run.asOf ?? 0, forward })).result === 'deleted';
     } catch (error) {
       // The CPO deleted it itself, a moment ago.
       if (error instanceof HubError && error.code === 'notFound') return false;
@@ -215,7 +215,7 @@ export class Pulls {
     const { id, party, module, startedAt } = record;
     const last = event.type === 'pull.done' ? [lastPut(party, module, { startedAt })] : [];
     const puts = [pullRow(record), ...last, ...others];
-    await recorder.record({ shardOf: party, facts: [{ stream: `pull:${id}`, event, party }], puts, trace, at });
+    await recorder.record({ facts: [{ stream: `pull:${id}`, event, party }], puts, trace, at });
     return record;
   }
 }

@@ -31,7 +31,7 @@ import type { Fact } from './recorder.ts';
 
 /** How a change came that its owner did not push. */
 export interface Pulled {
-  /** Head of the owner's shard before the page was asked for: what was stored later may be newer. */
+  /** Head of the log before the page was asked for: what was stored later may be newer. */
   readonly asOf: Seq;
   readonly forward: boolean;
 }
@@ -142,7 +142,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
     const facts = [{ ...fact, party: caller.id, body }];
-    return recorder.record({ shardOf: owner, facts, puts, trace, at: recorder.instant() });
+    return recorder.record({ facts, puts, trace, at: recorder.instant() });
   }
 
   /** Tells how each change ends. */

@@ -79,7 +79,7 @@ export class Quarantine {
       rows.set(id, quarantineRow(id, data, body, at));
       this.#ids.add(id);
     }
-    await recorder.record({ shardOf: party, facts, puts: [...rows.values()], trace: this.#trace, at });
+    await recorder.record({ facts, puts: [...rows.values()], trace: this.#trace, at });
   }
 
   #idOf({ name, place }: Listed): string {

@@ -20,17 +20,12 @@ async function* refusing<T>(items: AsyncIterable<T>): AsyncIterable<T> {
   }
 }
 
-/**
- * `homeOf`: whose shard a party's facts stand in. Writes are the recorder's and the outbox's, who know the errors of the store by
- * name: they pass as they are.
- */
-export function readableStore(store: Store, homeOf: (party: string) => string): Store {
+/** Writes are the recorder's and the outbox's, who know the errors of the store by name: they pass as they are. */
+export function readableStore(store: Store): Store {
   return {
-    shardOf: (party) => store.shardOf(homeOf(party)),
-    held: (shard) => store.held(shard),
-    head: (shard) => store.head(shard),
-    heads: () => store.heads().catch(refuse),
-    horizon: (shard) => store.horizon(shard),
+    held: () => store.held(),
+    head: () => store.head(),
+    horizon: () => store.horizon(),
     health: () => store.health(),
     onHealth: (listener) => store.onHealth(listener),
     append: (commit) => store.append(commit),
@@ -41,7 +36,7 @@ export function readableStore(store: Store, homeOf: (party: string) => string): 
     floors: () => store.floors().catch(refuse),
     deliveries: (query) => store.deliveries(query).catch(refuse),
     delivery: (...of) => store.delivery(...of).catch(refuse),
-    event: (...of) => store.event(...of).catch(refuse),
+    event: (seq) => store.event(seq).catch(refuse),
     read: (query) => store.read(query).catch(refuse),
     ranges: (of) => store.ranges(of).catch(refuse),
     history: (...of) => store.history(...of).catch(refuse),
@@ -50,6 +45,6 @@ export function readableStore(store: Store, homeOf: (party: string) => string): 
     size: (keys) => store.size(keys).catch(refuse),
     list: (query) => store.list(query).catch(refuse),
     scan: (...of) => refusing(store.scan(...of)),
-    due: (shard) => store.due(shard).catch(refuse),
+    due: () => store.due().catch(refuse),
   };
 }

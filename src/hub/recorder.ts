@@ -5,11 +5,10 @@
  * R2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
  * R3  Committed events are dispatched in order of sequence, without a gap.
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
- * R5  A shard is written from `startAt` until `endAt`. Before and afterwards its events are those that another hub recorded.
- * R6  Who is owed what is decided on the partners and rules of that moment, and written a moment later. Who changes those waits for what
+ * R5  Who is owed what is decided on the partners and rules of that moment, and written a moment later. Who changes those waits for what
  *     was decided before, so that whoever is told of the change finds in the store what nobody sends.
  */
-import type { Due, Fence, Put, Seq, Shard, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Due, Put, Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
@@ -29,8 +28,6 @@ export interface Fact {
 }
 
 export interface Recording {
-  /** The party whose shard takes it; empty when it is nobody's and any shard will do. */
-  readonly shardOf: PartyId;
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
@@ -51,13 +48,11 @@ export class Recorder {
   /** How to ask again at once, of each commit that is in doubt. [R4] */
   readonly #doubts = new Map<object, () => void>();
   /** Writes under way. */
-  #writing = 0;
+  readonly #writing = new Set<Promise<unknown>>();
   readonly #turns = new Map<string, Promise<unknown>>();
-  /** Shards that are written here, with the writes that are under way in each. [R5] */
-  readonly #own = new Map<Shard, Set<Promise<unknown>>>();
   /** Sequence up to which events were dispatched, and those that came before a gap was filled. */
-  readonly #dispatched = new Map<Shard, Seq>();
-  readonly #early = new Map<Shard, Map<Seq, StoredEvent>>();
+  #dispatched: Seq = 0;
+  readonly #early = new Map<Seq, StoredEvent>();
   #listener: (event: StoredEvent) => void = () => {};
 
   constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter) {
@@ -81,37 +76,18 @@ export class Recorder {
     return instantText(this.#clock.now());
   }
 
-  /** The shard is written here. Dispatching begins behind this sequence; what lies before it is recovery's. */
-  startAt(shard: Shard, seq: Seq): void {
-    this.#own.set(shard, new Set());
-    this.#dispatched.set(shard, seq);
-    this.#early.delete(shard);
+  /** Dispatching begins behind this sequence; what lies before it is recovery's. */
+  startAt(seq: Seq): void {
+    this.#dispatched = seq;
   }
 
-  /** Another hub writes the shard, and what it recorded behind this sequence is still to be read. */
-  followAt(shard: Shard, seq: Seq): void {
-    this.#dispatched.set(shard, seq);
-  }
-
-  /** Nothing more of these shards is written here; resolves when what was under way has ended. */
-  async endAt(shards: Iterable<Shard>): Promise<void> {
-    const last = [...shards].flatMap((shard) => [...(this.#own.get(shard) ?? [])]);
-    for (const shard of shards) this.#own.delete(shard);
-    await Promise.allSettled(last);
-  }
-
-  /** Of every shard that is known, how far its events were dispatched. */
-  reached(): Map<Shard, Seq> {
-    return new Map(this.#dispatched);
-  }
-
-  dispatchedTo(shard: Shard): Seq {
-    return this.#dispatched.get(shard) ?? 0;
+  get dispatchedTo(): Seq {
+    return this.#dispatched;
   }
 
   /** Resolves when it is durable, with the sequence of the last fact. Refuses with `unavailable` when the store cannot write. */
   async record(recording: Recording): Promise<Seq> {
-    const fence = this.#fenceFor(recording.shardOf);
+    const fence = this.#store.held();
     if (!fence || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
@@ -123,29 +99,24 @@ export class Recorder {
       data: fact.event.data,
       body: fact.body ?? null,
     }));
-    const { shard } = fence;
     const commit = { fence, idem: this.#newId(), events, ...rest(recording) };
-    const underWay = this.#own.get(shard);
     const writing = this.#measured(commit);
-    underWay?.add(writing);
+    this.#writing.add(writing);
     try {
       const { first, last } = await writing;
-      for (const [index, event] of events.entries()) {
-        const { stream, type, at, party, correlationId, to, data, body } = event;
-        this.#committed({ shard, seq: first + index, stream, type, at, party, correlationId, to, data, body });
-      }
+      for (const [index, event] of events.entries()) this.#committed({ ...event, seq: first + index });
       return last;
     } finally {
-      underWay?.delete(writing);
+      this.#writing.delete(writing);
       this.#doubts.delete(commit);
     }
   }
 
-  /** Resolves when whatever was decided before the call is durable, or was refused. [R6] */
+  /** Resolves when whatever was decided before the call is durable, or was refused. [R5] */
   async decided(): Promise<void> {
     // A decision goes to the store in the turn of the event loop in which it was made.
     await nextTurn();
-    await Promise.allSettled([...this.#own.values()].flatMap((underWay) => [...underWay]));
+    await Promise.allSettled(this.#writing);
   }
 
   /** Records what nobody waits for: a failure is logged and counted, since no caller is there to be told. */
@@ -169,25 +140,12 @@ export class Recorder {
     }
   }
 
-  #fenceFor(party: PartyId): Fence | null {
-    const home = this.#store.shardOf(party);
-    for (const shard of party === '' ? [home, ...this.#own.keys()] : [home]) {
-      const fence = this.#own.has(shard) ? this.#store.held(shard) : null;
-      if (fence !== null) return fence;
-    }
-    return null;
-  }
-
   async #measured(commit: Parameters<Store['append']>[0]) {
-    const waiting = ++this.#writing;
+    const waiting = this.#writing.size + 1;
     const begun = performance.now();
-    try {
-      const written = await this.#append(commit);
-      this.#meter.committed((performance.now() - begun) / 1000, waiting);
-      return written;
-    } finally {
-      this.#writing--;
-    }
+    const written = await this.#append(commit);
+    this.#meter.committed((performance.now() - begun) / 1000, waiting);
+    return written;
   }
 
   async #append(commit: Parameters<Store['append']>[0]) {
@@ -213,31 +171,19 @@ export class Recorder {
     await sleep(this.#clock, askAgainMs, (wake) => this.#doubts.set(commit, wake));
   }
 
-  /** What another hub recorded in its shard: those of its events that concern this one, and how far it has been read. */
-  followed(shard: Shard, events: readonly StoredEvent[], upTo: Seq): void {
-    for (const event of events) {
-      // The end of what was written here may have come meanwhile.
-      if (event.seq <= this.dispatchedTo(shard)) continue;
-      this.#dispatched.set(shard, event.seq);
-      this.#listener(event);
-    }
-    this.#dispatched.set(shard, Math.max(upTo, this.dispatchedTo(shard)));
-  }
-
   #committed(event: StoredEvent): void {
-    const { shard, seq } = event;
-    const next = this.dispatchedTo(shard) + 1;
+    const { seq } = event;
+    const next = this.#dispatched + 1;
     if (seq < next) return;
     if (seq > next) {
-      const early = this.#early.get(shard) ?? new Map<Seq, StoredEvent>();
-      this.#early.set(shard, early.set(seq, event));
+      this.#early.set(seq, event);
       return;
     }
-    this.#dispatched.set(shard, seq);
+    this.#dispatched = seq;
     this.#listener(event);
-    const waiting = this.#early.get(shard)?.get(seq + 1);
+    const waiting = this.#early.get(seq + 1);
     if (!waiting) return;
-    this.#early.get(shard)?.delete(seq + 1);
+    this.#early.delete(seq + 1);
     this.#committed(waiting);
   }
 }

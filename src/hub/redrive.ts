@@ -12,21 +12,13 @@ import { formOf, type ObjectEventData } from '../domain/events.ts';
 import { objectName, sortableDate } from '../domain/object.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { atHome } from './asked.ts';
 import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
-import { type DeliveryName, deliveryId, readDeliveryId } from './delivery-id.ts';
+import { deliveryId, readDeliveryId } from './delivery-id.ts';
 import { standingOf } from './delivery-state.ts';
 import type { Jobs, StepResult } from './jobs.ts';
-import { between } from './log-order.ts';
 import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from './operator.ts';
 import { type DeliveryMemory, openRows } from './outbox.ts';
-
-interface AgainOptions {
-  readonly force: boolean;
-  readonly job: string;
-  readonly trace: Trace;
-}
 
 interface Candidate {
   readonly event: StoredEvent;
@@ -56,9 +48,9 @@ export class Redrive {
   }
 
   async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
-    const { shard = 0, seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
-    const event = seq ? await this.#core.store.event(shard, seq) : null;
-    const row = event && (await this.#deliveries.row(receiver, event.shard, event.seq));
+    const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
+    const event = seq ? await this.#core.store.event(seq) : null;
+    const row = event && (await this.#deliveries.row(receiver, seq));
     if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
     const result = await this.#again({ event, receiver, row }, force, null, trace);
     if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
@@ -87,32 +79,18 @@ export class Redrive {
   }
 
   start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
-    const again = (candidate: Candidate, job: string) => this.#againAt(candidate, force, job, trace);
+    const again = (candidate: Candidate, job: string) => this.#again(candidate, force, job, trace);
     const candidates = this.#candidates(filter, routing);
     async function* steps() {
       for await (const candidate of candidates) yield (job: string) => again(candidate, job);
     }
-    return this.#jobs.start({ kind: 'redrive', shardOf: filter.receiver ?? '', ratePerS, steps: steps() }, trace);
-  }
-
-  /** Where the receiver lives. */
-  async #againAt(candidate: Candidate, force: boolean, job: string, trace: Trace): Promise<StepResult> {
-    const { event, receiver } = candidate;
-    const { shard, seq } = event;
-    const asked = { shard, seq, receiver, force, job, trace };
-    return atHome(this.#core, receiver, 'again', asked, () => this.#again(candidate, force, job, trace));
-  }
-
-  /** One step of a job that runs elsewhere. */
-  async againFor({ shard, seq, receiver, force, job, trace }: DeliveryName & AgainOptions): Promise<StepResult> {
-    const event = await this.#core.store.event(shard, seq);
-    return event ? this.#again({ event, receiver, row: null }, force, job, trace) : 'stale';
+    return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps: steps() }, trace);
   }
 
   /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [S2, S3] */
   #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
     return this.#core.recorder.inTurn(event.stream, async () => {
-      const row = await this.#deliveries.row(receiver, event.shard, event.seq);
+      const row = await this.#deliveries.row(receiver, event.seq);
       return this.#putBack({ event, receiver, row }, force, job, trace);
     });
   }
@@ -124,7 +102,7 @@ export class Redrive {
     trace: Trace,
   ): Promise<StepResult> {
     const { recorder } = this.#core;
-    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, event.shard, event.seq);
+    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, event.seq);
     if (isOnItsWay && event.to.includes(receiver)) return 'pending';
     if (!this.#core.state.isRegistered(receiver)) return 'unregistered';
     if (job !== null && this.#deliveries.queues.isFull(receiver)) return 'full';
@@ -135,7 +113,7 @@ export class Redrive {
     const of = { delivery, receiver, sender: change.owner, module: change.module, object: objectName(change) };
     const fact = { type: 'delivery.redriven' as const, data: { ...of, job } };
     const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
-    await recorder.record({ shardOf: receiver, facts, trace: { correlationId }, at: recorder.instant() });
+    await recorder.record({ facts, trace: { correlationId }, at: recorder.instant() });
     const attempts = (row?.data as DeliveryMemory | undefined)?.attempts ?? [];
     await this.#deliveries.again(event, receiver, attempts, row?.state === 'DEAD');
     return 'queued';
@@ -144,9 +122,9 @@ export class Redrive {
   /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [S2] */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
     const own = event.data as ObjectEventData;
-    for (const later of await this.#core.store.history(event.shard, event.stream, event.seq)) {
+    for (const later of await this.#core.store.history(event.stream, event.seq)) {
       if (!later.to.includes(receiver)) continue;
-      const row = await this.#deliveries.row(receiver, later.shard, later.seq);
+      const row = await this.#deliveries.row(receiver, later.seq);
       const data = later.data as ObjectEventData;
       if (
         row?.state !== 'DEAD' &&
@@ -159,56 +137,44 @@ export class Redrive {
   }
 
   #candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
-    const { state = 'DEAD', from_seq: first, to_seq: last } = filter;
-    const range = between(this.#core.store, first, last);
+    const { state = 'DEAD', from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
+    const range = { after: first - 1, upTo };
     const found = state === 'DEAD' ? this.#dead(filter, range) : this.#logged(filter, range, state, routing);
     return matching(found, filter);
   }
 
   /** Dead letters have rows, so the log need not be searched for them. */
-  async *#dead(filter: RedriveFilter, range: Range | null): AsyncIterable<Candidate> {
+  async *#dead(filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
     const { store, state } = this.#core;
     await this.#deliveries.flushed();
     const receivers = filter.receiver
       ? [filter.receiver]
       : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for await (const row of openRows(this.#core, new Set(receivers))) {
-      if (row.state !== 'DEAD' || (range && !holds(range, row))) continue;
-      const event = await store.event(row.shard, row.seq);
+    for await (const row of openRows(store, new Set(receivers))) {
+      if (row.state !== 'DEAD' || row.seq <= after || row.seq > upTo) continue;
+      const event = await store.event(row.seq);
       if (event) yield { event, receiver: row.dest, row };
     }
   }
 
-  /** In the order of the log, one shard after the other. */
+  /** In the order of the log. */
   async *#logged(
     filter: RedriveFilter,
-    range: Range | null,
-    state: 'DELIVERED' | 'ANY',
-    routing: RedriveOptions['routing'],
-  ): AsyncIterable<Candidate> {
-    for (const [shard, head] of await this.#core.store.heads()) {
-      const own = range ?? { shard, after: 0, upTo: head };
-      const upTo = Math.min(own.upTo, head);
-      if (own.shard === shard) yield* this.#loggedIn({ ...own, upTo }, filter, state, routing);
-    }
-  }
-
-  async *#loggedIn(
-    { shard, after: before, upTo: last }: Range,
-    filter: RedriveFilter,
+    { after: before, upTo }: Range,
     state: 'DELIVERED' | 'ANY',
     routing: RedriveOptions['routing'],
   ): AsyncIterable<Candidate> {
     const { store } = this.#core;
+    const last = Math.min(upTo, store.head());
     for (let after = before; after < last; ) {
-      const events = await store.read({ shard, after, limit: readBatch });
+      const events = await store.read({ after, limit: readBatch });
       if (events.length === 0) return;
       for (const event of events) {
         after = event.seq;
         if (after > last) return;
         for (const receiver of this.#receivers(event, routing)) {
           if (filter.receiver && receiver !== filter.receiver) continue;
-          const { row, state: now } = await standingOf(this.#core, this.#deliveries, receiver, event);
+          const { row, state: now } = await standingOf(this.#deliveries, receiver, event.seq);
           if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
         }
       }
@@ -239,9 +205,6 @@ function isNewer(later: string | null, own: string | null): boolean {
   if (later === null || own === null) return true;
   return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
 }
-
-const holds = ({ shard, after, upTo }: Range, row: DeliveryRow): boolean =>
-  row.shard === shard && row.seq > after && row.seq <= upTo;
 
 async function* matching(found: AsyncIterable<Candidate>, filter: RedriveFilter): AsyncIterable<Candidate> {
   for await (const candidate of found) if (matches(candidate.event, filter)) yield candidate;

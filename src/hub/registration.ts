@@ -153,17 +153,16 @@ export class Registration {
     trace: Trace | null,
     due: Recording['due'] = [],
   ): Promise<Partner> {
-    const { recorder, state, supervisor, peers } = this.#core;
+    const { recorder, state, supervisor } = this.#core;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
-    const seq = await recorder.record({ shardOf: partner.id, facts, puts: [partnerPut(partner)], due, trace, at });
+    const seq = await recorder.record({ facts, puts: [partnerPut(partner)], due, trace, at });
     state.applyPartner(partner);
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
     await recorder.decided();
-    await peers?.tell();
     return partner;
   }
 

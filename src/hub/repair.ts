@@ -66,7 +66,7 @@ const foundAgain: Rebuild = async (key, history, { store }) => {
     }
   }
   // Made by a command that was too old to be kept, it would have gone with it.
-  return found?.put ?? (store.horizon(store.shardOf(key.owner)) > 0 ? { ...key, gone: true } : null);
+  return found?.put ?? (store.horizon() > 0 ? { ...key, gone: true } : null);
 };
 
 export const foldCommand = (events: readonly StoredEvent[]) =>
@@ -134,7 +134,7 @@ const rebuilds: Record<string, Rebuild> = {
 
 /** A row as the log has it. */
 export async function madeAgain(key: RowKey, core: Core): Promise<Put | null> {
-  const history = (stream: string) => core.store.history(core.store.shardOf(key.owner), stream);
+  const history = (stream: string) => core.store.history(stream);
   return (await rebuilds[key.kind]?.(key, history, core)) ?? null;
 }
 
@@ -155,7 +155,7 @@ export async function repairRows(core: Core): Promise<void> {
       event: { type: 'row.rebuilt' as const, data: { kind, owner, id } },
       party: null,
     };
-    await recorder.record({ shardOf: owner, facts: [fact], puts: [put], trace: null, at: recorder.instant() });
+    await recorder.record({ facts: [fact], puts: [put], trace: null, at: recorder.instant() });
     ports.log.warn({ row: key }, 'a damaged row was made again from the log');
   }
 }

@@ -8,7 +8,7 @@
  *     after a first registration the next start does that by itself, after a `PUT /routes` the operator repeats it.
  * E4  Nothing is sent to a receiver that registered again until its rule is set again, and nothing more once it is suspended.
  */
-import type { Due, Position, Put, Shard } from '../../storage/contract.ts';
+import type { Due, Position, Put } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { Actor, ObjectEventData } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
@@ -16,19 +16,13 @@ import { type HubObject, type ObjectModule, streamOf } from '../domain/object.ts
 import { isOwned, owningEmsp } from '../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
-import { atHome } from './asked.ts';
 import { type Core, newTrace, objectFromRow, objectPut, readObject, unownedShelf } from './core.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import type { JobView } from './operator.ts';
 import { owedWhole } from './pushes.ts';
 import type { Fact } from './recorder.ts';
 
-interface ResendOptions extends Pick<HubObject, 'module' | 'owner' | 'key'> {
-  readonly receiver: PartyId;
-  readonly trace: Trace;
-}
-
-/** What was kept of some CPOs, all of one shard, for an eMSP. */
+/** What was kept of some CPOs for an eMSP. */
 interface ReleaseOptions {
   readonly receiver: PartyId;
   readonly cpos: readonly PartyId[];
@@ -66,10 +60,7 @@ export class Resends {
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
     const partner = this.#core.state.partner(partnerId.toUpperCase());
     if (!partner) throw new HubError('notFound');
-    const resend = ({ module: of, owner, key }: HubObject, receiver: PartyId): Promise<StepResult> => {
-      const resent = { module: of, owner, key, receiver, trace };
-      return atHome(this.#core, owner, 'resend', resent, () => this.resend(resent));
-    };
+    const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
     const objects = this.#entitled.bind(this);
     async function* steps() {
       for (const party of partner?.roles ?? []) {
@@ -77,29 +68,28 @@ export class Resends {
         for await (const object of objects(receiver, party.role, module)) yield () => resend(object, receiver);
       }
     }
-    return this.#jobs.start({ kind: 'resync', shardOf: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
+    return this.#jobs.start({ kind: 'resync', receiver: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
   }
 
-  /** One step of a resync, where the owner lives. [E1] */
-  resend({ module, owner, key, receiver, trace }: ResendOptions): Promise<StepResult> {
+  /** One step of a resync. [E1] */
+  #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
     const { recorder, state } = this.#core;
     return recorder.inTurn(streamOf(module, owner, key), async () => {
       if (!state.isRegistered(receiver)) return 'unregistered';
       const sending = await this.#sending({ module, owner, key }, receiver);
       if (!sending) return 'stale';
       const { fact, puts } = sending;
-      await recorder.record({ shardOf: owner, facts: [fact], puts, trace, at: recorder.instant() });
+      await recorder.record({ facts: [fact], puts, trace, at: recorder.instant() });
       return 'queued';
     });
   }
 
   /** Resolves with the number of objects that were kept for the pair and are owed now. */
   releasePair(receiver: PartyId, cpo: PartyId, trace: Trace): Promise<number> {
-    return this.#releaseAt({ receiver, cpos: [cpo], trace });
+    return this.#release({ receiver, cpos: [cpo], trace });
   }
 
-  /** Where the CPOs live. */
-  async release(options: ReleaseOptions): Promise<number> {
+  async #release(options: ReleaseOptions): Promise<number> {
     const { receiver, cpos } = options;
     const isWanted = (object: HubObject) =>
       object.reason !== null && cpos.includes(object.owner) && this.#isEntitled(receiver, object);
@@ -127,7 +117,7 @@ export class Resends {
 
   /** A partner registered for the first time: what was kept for it follows by itself. [E3] */
   registered(partnerId: PartyId, trace: Trace): void {
-    if (this.#closed || this.#releasing.has(partnerId) || !this.#core.isOurs(partnerId)) return;
+    if (this.#closed || this.#releasing.has(partnerId)) return;
     const { ports, timers } = this.#core;
     const releasing = this.#releaseAll(partnerId, trace)
       .catch((error: unknown) => {
@@ -150,27 +140,18 @@ export class Resends {
   }
 
   async #releaseAll(partnerId: PartyId, trace: Trace): Promise<void> {
-    const { state, store, recorder, ports } = this.#core;
+    const { state, recorder, ports } = this.#core;
     let released = 0;
     for (const party of state.partner(partnerId)?.roles ?? []) {
       const receiver = keyOf(party);
-      const byShard = new Map<Shard, PartyId[]>();
-      for (const cpo of party.role === 'EMSP' ? state.counterparts(receiver, 'EMSP') : []) {
-        const shard = store.shardOf(cpo);
-        byShard.set(shard, [...(byShard.get(shard) ?? []), cpo]);
-      }
-      for (const cpos of byShard.values()) released += await this.#releaseAt({ receiver, cpos, by: 'hub', trace });
+      const cpos = party.role === 'EMSP' ? state.counterparts(receiver, 'EMSP') : [];
+      if (cpos.length > 0) released += await this.#release({ receiver, cpos, by: 'hub', trace });
     }
     const event = { type: 'release.ended' as const, data: { partner: partnerId, released } };
     const key = `${releaseDue}${partnerId}`;
     const facts = [{ stream: key, event, party: null }];
-    await recorder.record({ shardOf: partnerId, facts, due: [{ key, at: null }], trace, at: recorder.instant() });
+    await recorder.record({ facts, due: [{ key, at: null }], trace, at: recorder.instant() });
     ports.log.info({ partyId: partnerId, released }, 'what was kept for a new partner was released');
-  }
-
-  #releaseAt(options: ReleaseOptions): Promise<number> {
-    const [cpo = ''] = options.cpos;
-    return atHome(this.#core, cpo, 'release', options, () => this.release(options));
   }
 
   /** In one write, so that the log has them in this order. */
@@ -180,10 +161,9 @@ export class Resends {
     const send = async () => {
       const found = await Promise.all(kept.map((object) => this.#sending(object, receiver, { onlyKept: true, by })));
       const sendings = found.filter((one) => one !== null);
-      const [shardOf] = kept.map(({ owner }) => owner);
-      if (sendings.length === 0 || shardOf === undefined) return 0;
+      if (sendings.length === 0) return 0;
       const [facts, puts] = [sendings.map(({ fact }) => fact), sendings.flatMap((sending) => sending.puts)];
-      await recorder.record({ shardOf, facts, puts, trace, at: recorder.instant() });
+      await recorder.record({ facts, puts, trace, at: recorder.instant() });
       return sendings.length;
     };
     return streams.reduceRight<() => Promise<number>>((inner, stream) => () => recorder.inTurn(stream, inner), send)();

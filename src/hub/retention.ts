@@ -9,7 +9,7 @@
  * T4  A piece is trimmed whole or not at all; wherever a crash or an error stops it, the next sweep goes on from there.
  * T5  Nothing is recorded of a command between the decision that all of it goes and the trim.
  */
-import type { DeliveryRow, Kept, RowKey, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../storage/contract.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import { sleep } from '../kit/clock.ts';
 import type { Core } from './core.ts';
@@ -17,7 +17,6 @@ import type { Deliveries } from './deliveries.ts';
 import { keepingOf, keptBefore } from './kept-events.ts';
 import { rowsOf } from './outbox.ts';
 import type { LogHeld } from './overview-view.ts';
-import { Places } from './places.ts';
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;
@@ -40,11 +39,9 @@ interface Trimmed {
 export class Retention {
   readonly #core: Core;
   readonly #deliveries: Deliveries;
-  readonly #held = new Map<Shard, LogHeld>();
+  #held: LogHeld | null = null;
   /** Dead letters of the trim that was asked for last, until it is known whether it was made. */
-  readonly #going = new Map<Shard, { readonly upTo: Seq; readonly dead: Dead }>();
-  /** Of a hub with a share of the shards, as the sweep found them. */
-  #places: Places | null = null;
+  #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
   #sweeping: Promise<void> = Promise.resolve();
   #closed = false;
   #wake: () => void = () => {};
@@ -68,21 +65,11 @@ export class Retention {
 
   /** Who holds the log back, as the last sweep found it, as long as anything waits for them. */
   held(): LogHeld | null {
-    const found = [...this.#held.values()];
-    const by = [...new Set(found.flatMap((held) => held.by))].filter((id) => {
+    const by = (this.#held?.by ?? []).filter((id) => {
       const { depth, behind } = this.#deliveries.queues.standing(id);
       return depth > 0 || behind;
     });
-    const [since] = found.map((held) => held.since).sort();
-    return since === undefined || by.length === 0 ? null : { since, by };
-  }
-
-  /** Shards that go are another hub's to trim. */
-  forget(shards: Iterable<Shard>): void {
-    for (const shard of shards) {
-      this.#held.delete(shard);
-      this.#going.delete(shard);
-    }
+    return this.#held && by.length > 0 ? { ...this.#held, by } : null;
   }
 
   /** Resolves when the piece that is being trimmed has ended. */
@@ -93,78 +80,65 @@ export class Retention {
   }
 
   async #sweep(): Promise<void> {
-    const { store, settings, ports, shards, peers } = this.#core;
+    const { store, settings, ports } = this.#core;
     // What a session may still go back to is kept at least that long. [D37]
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
     const before = new Date(ports.clock.now() - keepMs).toISOString();
-    if (peers) this.#places = await Places.read(store, Object.keys(store.health().heads).map(Number));
-    for (const shard of [...shards]) {
-      const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
-      try {
-        while (
-          !this.#closed &&
-          shards.has(shard) &&
-          store.health().state === 'open' &&
-          (await this.#piece(shard, before, trimmed))
-        ) {
-          await this.#pause();
-        }
-      } finally {
-        if (trimmed.events > 0) await this.#tell(trimmed, {});
+    const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
+    try {
+      while (!this.#closed && store.health().state === 'open' && (await this.#piece(before, trimmed))) {
+        await this.#pause();
       }
+    } finally {
+      if (trimmed.events > 0) await this.#tell(trimmed, {});
     }
   }
 
   /** Resolves with whether there may be more. */
-  async #piece(shard: Shard, before: string, trimmed: Trimmed): Promise<boolean> {
+  async #piece(before: string, trimmed: Trimmed): Promise<boolean> {
     const { store } = this.#core;
-    const fence = store.held(shard);
-    const horizon = store.horizon(shard);
-    this.#forget(shard, horizon);
-    const old = oldOnes(await store.read({ shard, after: horizon, limit: eventsMax }), before);
-    const { upTo, dead, holders } = await this.#needless(shard, old.at(-1)?.seq ?? horizon);
+    const fence = store.held();
+    const horizon = store.horizon();
+    this.#forget(horizon);
+    const old = oldOnes(await store.read({ after: horizon, limit: eventsMax }), before);
+    const { upTo, dead, holders } = await this.#needless(old.at(-1)?.seq ?? horizon);
     const first = old.find(({ seq }) => seq > upTo);
-    if (first) this.#held.set(shard, { since: first.at, by: holders });
-    else this.#held.delete(shard);
+    this.#held = first ? { since: first.at, by: holders } : null;
     if (!fence || upTo <= horizon) return false;
     const events = old.filter(({ seq }) => seq <= upTo);
     await this.#undisturbed(events, async () => {
-      const { keeps, drops, rows } = await this.#kept(shard, horizon, events);
+      const { keeps, drops, rows } = await this.#kept(horizon, events);
       const sum = { upTo, events: trimmed.events + events.length, kept: trimmed.kept + keeps.length - drops.length };
       const isTold = Object.keys(dead).length > 0;
       if (isTold) await this.#tell(sum, dead);
-      this.#going.set(shard, { upTo, dead });
+      this.#going = { upTo, dead };
       await store.trim({ fence, upTo, keeps, drops, rows });
       Object.assign(trimmed, isTold ? { events: 0, kept: 0 } : sum);
     });
-    this.#forget(shard, upTo);
+    this.#forget(upTo);
     return true;
   }
 
   /** A trim of unknown end was made if the horizon says so: then its dead letters do not count any more. [T4] */
-  #forget(shard: Shard, horizon: Seq): void {
-    const going = this.#going.get(shard);
-    this.#going.delete(shard);
+  #forget(horizon: Seq): void {
+    const going = this.#going;
+    this.#going = null;
     if (!going || horizon < going.upTo) return;
     for (const [receiver, count] of Object.entries(going.dead)) this.#deliveries.forgotten(receiver, count);
   }
 
   /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [T1] */
-  async #needless(shard: Shard, wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
-    const { store, state, peers } = this.#core;
-    const floors = new Map((await store.floors()).filter((floor) => floor.shard === shard).map((f) => [f.dest, f.seq]));
+  async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
+    const { store, state } = this.#core;
+    const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
     const receivers = [...new Set([...state.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
-    const floorOf = (receiver: PartyId) =>
-      Math.max(floors.get(receiver) ?? 0, this.#places?.of(store.shardOf(receiver), shard) ?? 0);
-    const brought = new Map(receivers.map((receiver) => [receiver, Math.min(floorOf(receiver), wanted)]));
+    const brought = new Map(receivers.map((receiver) => [receiver, Math.min(floors.get(receiver) ?? 0, wanted)]));
     const lowest = Math.min(wanted, ...brought.values());
     const open: DeliveryRow[] = [];
-    if (lowest > store.horizon(shard)) {
+    if (lowest > store.horizon()) {
       await this.#deliveries.flushed();
-      const isUpToThere = (row: DeliveryRow) => row.shard === shard && row.seq <= lowest;
-      if (peers) open.push(...(await peers.openRows(receivers)).filter(isUpToThere));
-      for (const dest of peers ? [] : receivers) {
-        for await (const row of rowsOf(store, { dest, shard, rows: 'open', fromSeq: 0, toSeq: lowest })) open.push(row);
+      for (const dest of receivers) {
+        for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0, toSeq: lowest })) open.push(row);
       }
     }
     for (const { state: is, seq, dest } of open) {
@@ -184,12 +158,12 @@ export class Retention {
     return [...streams].reduce((inner, stream) => () => recorder.inTurn(stream, inner), work)();
   }
 
-  async #kept(shard: Shard, horizon: Seq, events: readonly StoredEvent[]) {
+  async #kept(horizon: Seq, events: readonly StoredEvent[]) {
     const streams = new Map<string, StoredEvent[]>();
     for (const event of events) streams.set(event.stream, [...(streams.get(event.stream) ?? []), event]);
     const found = { keeps: [] as Kept[], drops: [] as Seq[], rows: [] as RowKey[] };
     for (const [stream, recent] of streams) {
-      const before = await keptBefore(this.#core, shard, stream, horizon);
+      const before = await keptBefore(this.#core, stream, horizon);
       const { keeps, rows } = await keepingOf([...before, ...recent], this.#core);
       const stay = new Set(keeps.map(({ seq }) => seq));
       found.keeps.push(...keeps.filter(({ seq }) => seq > horizon));
@@ -213,7 +187,7 @@ export class Retention {
     if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters end with their events, which are too old');
     ports.log.info(data, 'the log was trimmed');
     const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
-    await recorder.record({ shardOf: '', facts, trace: null, at: recorder.instant() });
+    await recorder.record({ facts, trace: null, at: recorder.instant() });
   }
 }
 

@@ -1,4 +1,4 @@
-/** How many actors run, and which were given up: of one hub, or of all on a store. */
+/** How many actors run, and which were given up. */
 import type { Supervisor } from '../../machines/supervisor.ts';
 
 export interface Running {
@@ -16,24 +16,10 @@ export function running(supervisor: Supervisor): Running {
   for (const { id, kind, status, snapshot, error } of supervisor.views()) {
     const name = status === 'active' ? stateName(snapshot?.value) : status;
     if (status === 'quarantined' && quarantined.length < quarantinedMax) quarantined.push({ actor: id, error });
-    add(counts, kind, name, 1);
+    counts[kind] ??= {};
+    counts[kind][name] = (counts[kind][name] ?? 0) + 1;
   }
   return { counts, quarantined };
-}
-
-export function together(all: readonly Running[]): Running {
-  const counts: Record<string, Record<string, number>> = {};
-  for (const one of all) {
-    for (const [kind, states] of Object.entries(one.counts)) {
-      for (const [name, count] of Object.entries(states)) add(counts, kind, name, count);
-    }
-  }
-  return { counts, quarantined: all.flatMap(({ quarantined }) => quarantined).slice(0, quarantinedMax) };
-}
-
-function add(counts: Record<string, Record<string, number>>, kind: string, name: string, count: number): void {
-  counts[kind] ??= {};
-  counts[kind][name] = (counts[kind][name] ?? 0) + count;
 }
 
 /** A parallel machine counts under its first region: the connection, or the door. */

@@ -3,7 +3,7 @@
  *
  * Q1  No circuit hears of it: neither drivers nor deliveries pay for a list that cannot be read.
  * Q2  An object belongs to a CPO of the partner that lists it, or it is refused. One refusal leaves the others alone.
- * Q3  Nothing is waited for any more once the hub closes, or the shard of the partner goes.
+ * Q3  Nothing is waited for any more once the hub closes.
  */
 import type { Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
@@ -24,8 +24,8 @@ export interface ListOf {
   readonly trace: Trace;
 }
 
-/** A page, with what the shards of the partner's CPOs held before it was asked for. */
-export type ReadPage = PartnerPage & { readonly asOf: ReadonlyMap<PartyId, Seq> };
+/** A page, with where the log ended before it was asked for. */
+export type ReadPage = PartnerPage & { readonly asOf: Seq };
 
 export interface ListReading {
   /** Null behind the last page. Never throws. */
@@ -44,8 +44,8 @@ const closing = 'the hub was shut down meanwhile';
 export class SenderLists {
   readonly #core: Core;
   readonly #accept: AcceptPulled;
-  /** Ends what is being waited for, by reading, of a partner. */
-  readonly #cuts = new Map<() => void, PartyId>();
+  /** Ends what is being waited for, by reading. */
+  readonly #cuts = new Set<() => void>();
   #closed = false;
 
   constructor(core: Core, accept: AcceptPulled) {
@@ -78,8 +78,8 @@ export class SenderLists {
     });
     return {
       next: async () => {
-        const asOf = this.#heads(partner);
-        const page = this.#isOver(partner.id) ? closed : await this.#orClosed(pages.next(), partner.id);
+        const asOf = this.#core.store.head();
+        const page = this.#closed ? closed : await this.#orClosed(pages.next());
         return page && { ...page, asOf };
       },
     };
@@ -96,7 +96,7 @@ export class SenderLists {
       const { id, lastUpdated, facts, warnings } = whole;
       const method = module === 'cdrs' ? 'POST' : 'PUT';
       const change = { module, method, owner, id, within: [], lastUpdated, facts, body: text, warnings } as const;
-      return await this.#accept(caller, change, { asOf: asOf.get(owner) ?? 0, forward });
+      return await this.#accept(caller, change, { asOf, forward });
     } catch (error) {
       if (error instanceof HubError && error.code === 'invalid') return { result: 'refused', reason: error.message };
       throw error;
@@ -105,30 +105,15 @@ export class SenderLists {
 
   close(): void {
     this.#closed = true;
-    this.cut(() => true);
+    for (const cut of this.#cuts) cut();
   }
 
-  /** Of shards that go. */
-  cut(isTheirs: (party: PartyId) => boolean): void {
-    for (const [cut, partnerId] of this.#cuts) if (isTheirs(partnerId)) cut();
-  }
-
-  #isOver(partnerId: PartyId): boolean {
-    const { shards, store } = this.#core;
-    return this.#closed || shards.isGoing(store.shardOf(partnerId));
-  }
-
-  #heads(partner: Partner): Map<PartyId, Seq> {
-    const { store } = this.#core;
-    return new Map(partner.roles.map((role) => [keyOf(role), store.head(store.shardOf(keyOf(role)))]));
-  }
-
-  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>, partnerId: PartyId): Promise<PartnerPage | null> {
+  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>): Promise<PartnerPage | null> {
     let cut = () => {};
     const ended = new Promise<PartnerPage>((resolve) => {
       cut = () => resolve(closed);
     });
-    this.#cuts.set(cut, partnerId);
+    this.#cuts.add(cut);
     try {
       return await Promise.race([next.then(({ value }) => value ?? null), ended]);
     } finally {

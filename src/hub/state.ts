@@ -99,11 +99,6 @@ export class State implements Directory {
     return entry && this.#partners.get(entry.partnerId);
   }
 
-  /** Whose shard a party's facts stand in: the parties of a partner stay together. A party keeps its partner for good. */
-  home(party: PartyId): PartyId {
-    return this.#parties.get(party)?.[0]?.partnerId ?? party;
-  }
-
   /** A party in one of its roles, in the case in which it was assigned. */
   party(id: PartyId, role?: PartyRole['role']): PartyRole | undefined {
     return this.#parties.get(id)?.find((entry) => role === undefined || entry.party.role === role)?.party;

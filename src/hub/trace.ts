@@ -9,7 +9,6 @@ import type { CommandEvent, HubEvent, ObjectEventData } from '../domain/events.t
 import { type ObjectModule, objectKey, objectName, streamOf } from '../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../domain/party.ts';
 import { type Core, isName } from './core.ts';
-import { placeOf } from './log-order.ts';
 import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from './operator.ts';
 
 const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
@@ -35,8 +34,7 @@ export async function traceOf(core: Core, key: string, view: ViewDelivery): Prom
   const eventsOf = isObject ? objectEvents : requestEvents;
   const events = isName(key) ? await eventsOf(core, key) : [];
   if (events.length === 0) {
-    const { store } = core;
-    const horizon = Math.max(...Object.keys(store.health().heads).map((shard) => store.horizon(Number(shard))));
+    const horizon = core.store.horizon();
     const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
     throw new HubError('notFound', { message: `nothing is known of ${key}${older}` });
   }
@@ -50,8 +48,8 @@ async function requestEvents({ store }: Core, key: string): Promise<StoredEvent[
   if (found.length > 0) return found;
   const command = await store.get({ kind: 'commands', owner: '', id: key });
   if (!command) return [];
-  const { id, emsp } = command.data as CommandRecord;
-  return store.history(store.shardOf(emsp), `command:${id}`, 0, eventsMax);
+  const { id } = command.data as CommandRecord;
+  return store.history(`command:${id}`, 0, eventsMax);
 }
 
 async function objectEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
@@ -63,8 +61,7 @@ async function objectEvents({ store }: Core, key: string): Promise<StoredEvent[]
       streamOf(module, owner, objectKey(module, id, { tokenType })),
     ),
   );
-  const shard = store.shardOf(owner);
-  const found = await Promise.all(streams.map((stream) => store.history(shard, stream, 0, eventsMax)));
+  const found = await Promise.all(streams.map((stream) => store.history(stream, 0, eventsMax)));
   return found.flat().sort((a, b) => a.seq - b.seq);
 }
 
@@ -72,7 +69,7 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
   const { at, type, party, correlationId: correlation_id } = event;
   const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
   return {
-    ...{ seq: placeOf(event), at, type, party, correlation_id },
+    ...{ seq: event.seq, at, type, party, correlation_id },
     module: data?.module ?? null,
     object: data && objectName(data),
     summary: summaryOf(event),

@@ -10,6 +10,7 @@ import type { OrphanRecord } from '../domain/orphan.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
 import { type Core, objectFromRow, rowData, unownedShelf } from './core.ts';
+import { cursorNumber } from './cursor.ts';
 import type { Deliveries } from './deliveries.ts';
 import { changeBy } from './delivery-change.ts';
 import { deliveryId, readDeliveryId } from './delivery-id.ts';
@@ -17,7 +18,6 @@ import { deliveryLists } from './delivery-lists.ts';
 import { presentRequest } from './delivery-request.ts';
 import { standingOf } from './delivery-state.ts';
 import { eventViews } from './event-views.ts';
-import { cursorSeq, placeOf } from './log-order.ts';
 import type {
   CommandView,
   DeadGroup,
@@ -55,7 +55,7 @@ export function views(core: Core, outbound: Deliveries): Views {
   const { store } = core;
 
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
-    const { row, state } = await standingOf(core, outbound, receiver, event);
+    const { row, state } = await standingOf(outbound, receiver, event.seq);
     const data = event.data as ObjectEventData;
     const memory = row?.data as DeliveryMemory | undefined;
     return {
@@ -66,7 +66,7 @@ export function views(core: Core, outbound: Deliveries): Views {
       module: data.module,
       object: objectName(data),
       method: memory?.whole ? 'PUT' : (owedTo(data, receiver)?.method ?? data.method),
-      seq: placeOf(event),
+      seq: event.seq,
       correlation_id: event.correlationId,
       accepted_at: event.at,
       due_at: memory?.due ?? null,
@@ -77,15 +77,13 @@ export function views(core: Core, outbound: Deliveries): Views {
   }
 
   async function delivery(id: string): Promise<DeliveryDetail> {
-    const { shard = 0, seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
-    const event = seq ? await store.event(shard, seq) : null;
-    const isKnown = event && (event.to.includes(receiver) || (await outbound.row(receiver, shard, event.seq)));
+    const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
+    const event = seq ? await store.event(seq) : null;
+    const isKnown = event && (event.to.includes(receiver) || (await outbound.row(receiver, seq)));
     if (!isKnown) throw new HubError('notFound');
     const change = await changeBy(store, event, {
       receiver,
-      isDelivered: async (earlier) => {
-        return (await standingOf(core, outbound, receiver, { shard, seq: earlier })).state === 'DELIVERED';
-      },
+      isDelivered: async (earlier) => (await standingOf(outbound, receiver, earlier)).state === 'DELIVERED',
     });
     const request = presentRequest(core.state, event, await outbound.wholes.requestOf(event, receiver), receiver);
     return { ...(await deliveryView(event, receiver)), request, change };
@@ -97,7 +95,7 @@ export function views(core: Core, outbound: Deliveries): Views {
     const unwritten = outbound.unwritten();
     const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
     const receivers = [...core.state.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for await (const row of openRows(core, new Set(receivers))) {
+    for await (const row of openRows(store, new Set(receivers))) {
       if (!superseded.has(deliveryId(row.dest, row))) count(groups, row);
     }
     for (const row of unwritten) count(groups, row);
@@ -143,7 +141,7 @@ export function views(core: Core, outbound: Deliveries): Views {
   async function storedNotForwarded(page: PageRequest) {
     const view = async (row: Row) => {
       const object = objectFromRow(row);
-      const event = await store.event(store.shardOf(object.owner), row.seq);
+      const event = await store.event(row.seq);
       return {
         module: row.kind,
         object: objectName(object),
@@ -167,7 +165,7 @@ export function views(core: Core, outbound: Deliveries): Views {
   ): Promise<Page<T>> {
     const query = { kind, shelves: [shelf] };
     const left =
-      page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorSeq(page.cursor);
+      page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorNumber(page.cursor);
     const offset = Math.max(0, left - page.limit);
     const { rows } = await store.list({ ...query, offset, limit: left - offset });
     return { items: await Promise.all(rows.reverse().map(view)), next_cursor: offset > 0 ? String(offset) : null };

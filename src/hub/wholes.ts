@@ -10,14 +10,13 @@
  *     appended, and stay right. Of all else parts replace what they carry, so the object goes as it stands now, and a location that is not
  *     public any more does not go at all. [D21]
  */
-import type { DeliveryRow, Seq, Shard, StoredEvent } from '../../storage/contract.ts';
+import type { DeliveryRow, Seq, StoredEvent } from '../../storage/contract.ts';
 import type { Outcome } from '../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
 import { type HubObject, streamOf } from '../domain/object.ts';
 import { isOwned } from '../domain/ownership.ts';
 import type { PartyId } from '../domain/party.ts';
-import { atHome } from './asked.ts';
 import { type Core, objectFromRow, objectPut, readObject } from './core.ts';
 import { type Item, laneKey } from './lanes.ts';
 import { changesOf, foldedTo } from './object-history.ts';
@@ -26,11 +25,11 @@ import { owedWhole } from './pushes.ts';
 
 /** How deliveries went. */
 interface Remembered {
-  row(receiver: PartyId, shard: Shard, seq: Seq): Promise<DeliveryRow | null>;
-  isPending(receiver: PartyId, shard: Shard, seq: Seq): boolean;
+  row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null>;
+  isPending(receiver: PartyId, seq: Seq): boolean;
 }
 
-type Place = Pick<Item, 'receiver' | 'shard' | 'seq' | 'stream'>;
+type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
 
 interface Missed extends Pick<HubObject, 'module' | 'owner' | 'key'> {
   readonly receiver: PartyId;
@@ -98,7 +97,7 @@ export class Wholes {
 
   /** What goes to a receiver, or went. */
   async requestOf(event: StoredEvent, receiver: PartyId): Promise<Owed | null> {
-    const memory = (await this.#deliveries.row(receiver, event.shard, event.seq))?.data as DeliveryMemory | undefined;
+    const memory = (await this.#deliveries.row(receiver, event.seq))?.data as DeliveryMemory | undefined;
     const whole = memory?.whole ? await this.asOf(event) : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
   }
@@ -118,8 +117,8 @@ export class Wholes {
     this.#missing.set(lane, Number.MAX_SAFE_INTEGER);
     const [first] = this.#missing.keys();
     if (this.#missing.size > missingMax && first !== undefined) this.#missing.delete(first);
-    const { receiver, shard, seq, stream } = item;
-    this.#unnoted.set(lane, { receiver, shard, seq, stream });
+    const { receiver, seq, stream } = item;
+    this.#unnoted.set(lane, { receiver, seq, stream });
     this.#noting ??= this.#noteAll();
   }
 
@@ -128,15 +127,15 @@ export class Wholes {
     await this.#noting;
   }
 
-  /** Where the owner lives, in turn with pushes of the object. Null when what is owed behind it is to make up for it. */
-  recordMissed({ module, owner, key, receiver, seq }: Missed): Promise<Seq | null> {
+  /** In turn with pushes of the object. Null when what is owed behind it is to make up for it. */
+  #recordMissed({ module, owner, key, receiver, seq }: Missed): Promise<Seq | null> {
     const { recorder, store } = this.#core;
     const stream = streamOf(module, owner, key);
     return recorder.inTurn(stream, async () => {
       const object = await readObject(store, module, owner, key);
       const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
       if (!object || !had?.includes(receiver)) return null;
-      const later = await store.history(store.shardOf(owner), stream, seq, batch);
+      const later = await store.history(stream, seq, batch);
       if (later.some(({ to }) => to.includes(receiver))) return null;
       const { id, lastUpdated, viewer, reason } = object;
       const sent = had.filter((one) => one !== null && one !== receiver) as PartyId[];
@@ -146,7 +145,7 @@ export class Wholes {
       if (!after) return null;
       const fact = { stream, event: { type: 'object.missed' as const, data }, party: null, body: nothing };
       const puts = [objectPut(after)];
-      return recorder.record({ shardOf: owner, facts: [fact], puts, trace: null, at: recorder.instant() });
+      return recorder.record({ facts: [fact], puts, trace: null, at: recorder.instant() });
     });
   }
 
@@ -168,20 +167,20 @@ export class Wholes {
   }
 
   async #note(place: Place): Promise<void> {
-    const event = await this.#core.store.event(place.shard, place.seq);
+    const event = await this.#core.store.event(place.seq);
     const lane = laneOf(place);
     if (!event) return;
     if (await this.#hasBefore(place)) return void this.#missing.delete(lane);
     const { owner, module } = event.data as ObjectEventData;
-    const missed = { module, owner, key: keyIn(event), receiver: place.receiver, seq: place.seq };
-    const at = await atHome(this.#core, owner, 'missed', missed, () => this.recordMissed(missed));
+    const { receiver, seq } = place;
+    const at = await this.#recordMissed({ module, owner, key: keyIn(event), receiver, seq });
     // What was decided on before that does not know it yet.
     if (at !== null && this.#missing.has(lane)) this.#missing.set(lane, at);
   }
 
   /** Whether anything of the object arrived at the receiver before: the first that did was a whole. [W1] */
-  async #hasBefore({ receiver, shard, seq, stream }: Place): Promise<boolean> {
-    for await (const { seq: earlier, to, data, type } of changesOf(this.#core.store, { shard, stream })) {
+  async #hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
+    for await (const { seq: earlier, to, data, type } of changesOf(this.#core.store, { stream })) {
       if (earlier >= seq) return false;
       // It says who else was sent the object, and nothing of what arrived.
       if (type === 'object.missed') continue;
@@ -189,8 +188,8 @@ export class Wholes {
       // A base that an earlier version made does not say who has the object.
       if (sent ? sent.includes(receiver) : forwarded) return true;
       if (type === 'object.deleted' || !to.includes(receiver)) continue;
-      const row = await this.#deliveries.row(receiver, shard, earlier);
-      if (row ? row.state === 'DELIVERED' : !this.#deliveries.isPending(receiver, shard, earlier)) return true;
+      const row = await this.#deliveries.row(receiver, earlier);
+      if (row ? row.state === 'DELIVERED' : !this.#deliveries.isPending(receiver, earlier)) return true;
     }
     // Too many changes to look at: the part is sent, and healed when it is refused.
     return true;

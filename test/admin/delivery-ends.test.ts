@@ -78,31 +78,3 @@ t.test(
     t.match(await admin(hub, 'GET', `/deliveries/${id}`), { state: 'DEAD' });
   },
 );
-
-t.test('to a peer a delivery is pending until its end can be read in the store', async (t) => {
-  const { hub, answer } = await aboutToDie(t);
-  const { created } = hub;
-  const { store } = created.core;
-  const written = gate();
-  const settle = store.settle;
-  const held: string[] = [];
-  store.settle = async (fence, rows, floors) => {
-    if (rows.length > 0) {
-      held.push(...rows.map(({ state }) => state));
-      await written.opened;
-    }
-    return settle.call(store, fence, rows, floors);
-  };
-  const [delivery] = await itemsOf(hub, '/deliveries');
-  const asked = { shard: 0, seq: Number(delivery?.seq), receiver: 'NL-EMS' };
-  t.match(await created.answer('isPending', asked), { value: true }, 'it is on its way');
-  answer.open();
-  await hub.settled();
-  t.ok(held.includes('DEAD'), 'its end is to be written');
-  t.equal(await store.delivery('NL-EMS', 0, asked.seq), null, 'and cannot be read yet');
-  t.match(await created.answer('isPending', asked), { value: true });
-  written.open();
-  await hub.settled();
-  t.equal((await store.delivery('NL-EMS', 0, asked.seq))?.state, 'DEAD', 'it can be read');
-  t.match(await created.answer('isPending', asked), { value: false }, 'then it is not pending');
-});

@@ -211,7 +211,7 @@ t.test('events of an older store are found by what their streams and data tell',
   await partnerFor(t, first, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   await first.close();
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('no fence');
   const old = { party: null, correlationId: null, to: [], body: null, at: new Date().toISOString() };
   await store.append({

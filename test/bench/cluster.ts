@@ -1,22 +1,20 @@
 /**
- * Hub nodes that share the parties of one schema, and partners that are spread over them evenly: as many CPOs and eMSPs live on each node,
- * and of a node's CPOs as many push to the eMSPs of each node.
+ * Hub nodes on one schema, of which the first is the owner, and partners: of each pair a CPO that pushes to its eMSP.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { adminToken, clusterSecret, settingsOf, shared } from '../cluster/nodes.ts';
-import { isShared, partiesOn } from '../cluster/shares.ts';
+import { adminToken, settingsOf, untilJoined } from '../cluster/nodes.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import type { PostgresServer } from '../support/postgres.ts';
 import { cpuS, undoAtExit } from './processes.ts';
 import { register } from './scene.ts';
 
-/** CPOs, and eMSPs: a number that two nodes and three can share with each other evenly. */
+/** CPOs, and as many eMSPs. */
 export const pairsOfAll = 36;
 
-/** The longest there is: what stands still while others are measured keeps its shards. */
+/** The longest there is: what stands still while others are measured stays the owner. */
 const leaseS = '300';
 const registeredAtOnce = 4;
 const forgottenMs = 1200;
@@ -26,11 +24,10 @@ export interface Pair {
   readonly emsp: string;
   /** Value of the CPO's `Authorization` header. */
   readonly authorization: string;
-  /** Where the CPO lives. */
-  readonly url: string;
 }
 
 export interface Cluster {
+  /** The owner's is the first. */
   readonly urls: readonly string[];
   readonly pids: readonly number[];
   readonly pairs: readonly Pair[];
@@ -54,20 +51,15 @@ export async function startCluster(
   const env = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_LEASE_S: leaseS, HUB_PROBE_INTERVAL_S: '3600' };
   const hubs: { hub: ChildHub; settled: () => void }[] = [];
   for (const port of ports) {
-    const settings = settingsOf(first, port, server.url(schema, shared), env);
+    const settings = settingsOf(first, port, server.url(schema), env);
     const hub = await startChildHub({ dataDir: '/nowhere', port, env: settings });
     hubs.push({ hub, settled: undoAtExit(() => process.kill(hub.pid, 'SIGKILL')) });
   }
-  const nodes = urls.map((url) => ({ url }));
-  await eventually('each node has its share', async () => {
-    // Their beats are far apart.
-    await Promise.all(urls.map(look));
-    return isShared(nodes);
-  });
+  await untilJoined(urls.map((url) => ({ url })));
   const pids = hubs.map(({ hub }) => hub.pid);
   return {
     ...{ urls, pids },
-    pairs: await pairsOn(server, schema, urls, receivers),
+    pairs: await pairsOf(first, receivers),
     freeze: () => signal(pids, 'SIGSTOP'),
     async thaw() {
       signal(pids, 'SIGCONT');
@@ -87,31 +79,20 @@ export async function startCluster(
   };
 }
 
-const look = (url: string) =>
-  fetch(`${url}/cluster/v1/look`, { method: 'POST', headers: { 'x-ocpi-hub-hop': clusterSecret } });
-
-async function pairsOn(
-  server: PostgresServer,
-  schema: string,
-  urls: readonly string[],
-  receivers: readonly string[],
-): Promise<Pair[]> {
-  const places = await Promise.all(urls.map(async (url) => ({ url, next: await partiesOn(server, schema, { url }) })));
-  const placeOf = (n: number) => places[n % places.length] as (typeof places)[number];
-  const wanted = receivers.map((receiver, i) => {
-    const { url, next } = placeOf(i);
-    return { url, receiver, cpo: next(), emsp: placeOf(i + Math.floor(i / urls.length)).next() };
-  });
-  const [url = ''] = urls;
+async function pairsOf(url: string, receivers: readonly string[]): Promise<Pair[]> {
   const hub = { url, adminToken };
+  const wanted = receivers.map((receiver, i) => {
+    const place = i.toString(36).padStart(2, '0').toUpperCase();
+    return { receiver, cpo: `C${place}`, emsp: `E${place}` };
+  });
   const pairs: Pair[] = [];
   while (wanted.length > 0) {
     const some = wanted.splice(0, registeredAtOnce);
-    const registered = some.map(async ({ url, receiver, cpo, emsp }): Promise<Pair> => {
+    const registered = some.map(async ({ receiver, cpo, emsp }): Promise<Pair> => {
       const authorization = await register(hub, { role: 'CPO', partyId: cpo, url: receiver });
       await register(hub, { role: 'EMSP', partyId: emsp, url: receiver });
       await admin(hub, 'PUT', `/routes/NL-${emsp}/NL-${cpo}`, { active: true });
-      return { cpo, emsp, authorization, url };
+      return { cpo, emsp, authorization };
     });
     pairs.push(...(await Promise.all(registered)));
   }

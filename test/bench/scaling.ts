@@ -1,8 +1,8 @@
 /**
- * E1: durable pushes, each forwarded to one receiver, on one, two and three hub nodes that share the parties of a PostgreSQL server. Each
+ * E1: durable pushes, each forwarded to one receiver, on one, two and three hub nodes on a PostgreSQL server, of which one is the owner. Each
  * node has a small part of a core, so that the machine has room for all of them, and a closed loop of its own.
  *
- * By turns each push comes to the node that its CPO lives on, as behind a balancer that looks at `Authorization`, and to every node alike.
+ * By turns each push comes to the owner, and to every node alike: what a standby's hop costs.
  */
 import { availableParallelism } from 'node:os';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
@@ -24,10 +24,8 @@ const objects = 1000;
 /** What is written late belongs to the round. */
 const settleMs = 200;
 
-const own = 'its own';
+const own = 'the owner';
 const any = 'any';
-/** What pushes a second are to be of those on one node. */
-const goals: Readonly<Record<number, number>> = { 2: 1.7, 3: 2.4 };
 
 interface System {
   readonly name: string;
@@ -69,7 +67,7 @@ const columns: readonly Column<Round>[] = [
 export const scaling: Bench = {
   name: 'scaling',
   goal: 'E1',
-  says: `durable pushes on one to three nodes that share the parties, each with ${share} of a core and ${pairsOfAll} connections`,
+  says: `durable pushes on one to three nodes, of which one is the owner, each with ${share} of a core and ${pairsOfAll} connections`,
   async run(progress, { isShort }) {
     if (postgresHere === null) return { 'left out': 'no PostgreSQL server is installed here' };
     const caps = capsHere();
@@ -134,9 +132,9 @@ async function roundOf(
   const before = taken();
   const ofAround = watchAround(around);
   const outcomes = await Promise.all(
-    pairs.map(({ cpo, emsp, authorization, url }) =>
+    pairs.map(({ cpo, emsp, authorization }) =>
       load.ask<LoadOutcome>('closed', {
-        ...{ url: comesTo === own ? url : urls, shape: sessionPush(authorization, cpo, emsp) },
+        ...{ url: comesTo === own ? (urls[0] ?? '') : urls, shape: sessionPush(authorization, cpo, emsp) },
         ...{ connections: urls.length, objects, seconds },
         ...(requests !== undefined && { requests: Math.ceil(requests / pairs.length) }),
       } satisfies ClosedLoad),
@@ -179,14 +177,8 @@ function figures(measured: ReadonlyMap<System, readonly Round[]>): Figures {
       return ((cpu - without) * count) / (count - 1);
     });
     return {
-      [`ratio of pushes per second, ${count} to 1 (goal: ≥ ${goals[count]})`]: ratios(
-        of(count, own, 'perS'),
-        of(first, own, 'perS'),
-      ),
-      [`ratio of CPU per push, ${count} to 1 (goal: 0.8 to 1.2)`]: ratios(
-        of(count, own, 'cpuMicros'),
-        of(first, own, 'cpuMicros'),
-      ),
+      [`ratio of pushes per second, ${count} to 1`]: ratios(of(count, own, 'perS'), of(first, own, 'perS')),
+      [`ratio of CPU per push, ${count} to 1`]: ratios(of(count, own, 'cpuMicros'), of(first, own, 'cpuMicros')),
       [`ratio of CPU of PostgreSQL per push, ${count} to 1`]: ratios(
         of(count, own, 'databaseMicros'),
         of(first, own, 'databaseMicros'),

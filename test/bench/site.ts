@@ -90,7 +90,7 @@ async function makeSite(past: Past, progress: Progress): Promise<Site> {
   await hub.stop();
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'bench' });
   try {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('the store is not ours');
     const fill = filler(store, fence, progress);
     const like = await storedPartner(store);
@@ -232,14 +232,13 @@ function routeCommit(emsp: string, cpo: string): Change {
 async function settleAll(store: Store, fence: Fence): Promise<void> {
   const attempt = { at: at(0), duration_ms: 3, http_status: 200, ocpi_status: 1000, class: 'delivered', excerpt: '' };
   const memory = { attempts: [attempt], due: null, since: at(0), tries: 1, class: 'delivered', reason: null };
-  const { shard } = fence;
-  const head = store.head(shard);
+  const head = store.head();
   for (let after = 0; after < head; ) {
-    const events = await store.read({ shard, after, limit: 5_000 });
+    const events = await store.read({ after, limit: 5_000 });
     const rows = events.flatMap(({ seq, to, data }) =>
       to.map((dest) => {
         const { module } = data as ObjectEventData;
-        return { dest, shard, seq, state: 'DELIVERED', data: { ...memory, module } } as const;
+        return { dest, seq, state: 'DELIVERED', data: { ...memory, module } } as const;
       }),
     );
     await store.settle(fence, rows, []);
@@ -252,6 +251,6 @@ async function settleAll(store: Store, fence: Fence): Promise<void> {
   await store.settle(
     fence,
     [],
-    dests.map((dest) => ({ dest, shard, seq: head })),
+    dests.map((dest) => ({ dest, seq: head })),
   );
 }

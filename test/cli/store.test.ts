@@ -25,9 +25,9 @@ async function dataDir(t: Test): Promise<string> {
   const directory = join(directoryFor(t), 'data');
   const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
   for (let i = 0; i < 50; i += 1) await append(store, { events: [event({ to: ['A'] })], puts: [row(`${i % 7}`)] });
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('no fence');
-  await store.settle(fence, [{ dest: 'A', shard: 0, seq: 3, state: 'DEAD', data: null }], []);
+  await store.settle(fence, [{ dest: 'A', seq: 3, state: 'DEAD', data: null }], []);
   await store.close();
   return directory;
 }
@@ -57,7 +57,7 @@ t.test(
     );
     t.match(repairable.err, /is repaired when the hub starts/);
 
-    for (const seq of [20, 21, 40]) await damage(directory, eventKey(0, seq));
+    for (const seq of [20, 21, 40]) await damage(directory, eventKey(seq));
     const lost = await run(['verify', '--data-dir', directory, '--json']);
     t.equal(lost.code, 1);
     const report = JSON.parse(lost.out) as { faults: string[]; events: number };
@@ -116,7 +116,7 @@ t.test('store restore makes the store of a whole backup, and moves what was ther
     if (harm === 'manifest') {
       const text = readFileSync(join(harmed, 'manifest.json'), 'utf8');
       writeFileSync(join(harmed, 'manifest.json'), text.replace('"events": 50', '"events": 49'));
-    } else await damage(harmed, eventKey(0, 7));
+    } else await damage(harmed, eventKey(7));
     const target = join(directory, '..', `from-${harm}`);
     t.match(await run(['restore', harmed, '--data-dir', target]), { code: 1, err: /damaged|lost event 7/ });
     t.notOk(existsSync(join(target, 'store')), 'nothing is put in place');

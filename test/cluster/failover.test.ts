@@ -46,12 +46,12 @@ t.test('owners fail', { skip }, async (t) => {
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
     if (standby === undefined) throw new Error('no standby');
-    const before = await nodes.tokens();
+    const before = await nodes.token();
     const late = startLoad(owner.url, cpo, 'P');
     await goesOn(late);
     process.kill(owner.hub.pid, 'SIGSTOP');
     const load = startLoad(standby.url, cpo, 'Q');
-    await eventually('the other node is the owner', async () => (await nodes.home()) === standby);
+    await eventually('the other node is the owner', async () => (await nodes.holder()) === standby);
     await goesOn(load, 200);
     await load.stop();
     const isOwed = async () => {
@@ -68,17 +68,12 @@ t.test('owners fail', { skip }, async (t) => {
     process.kill(owner.hub.pid, 'SIGCONT');
     await stopped;
     await eventually('the former owner knows that it is not any more', async () => {
-      return /is not the owner any more|shards were taken from this node/.test(owner.hub.log());
+      return owner.hub.log().includes('is not the owner any more');
     });
     const known = new Set(emsp.received.slice(0, arrived).map(({ body }) => body));
     const stale = emsp.received.slice(arrived).filter(({ body }) => known.has(body));
     t.ok(stale.length <= 64, `${stale.length} deliveries that were in flight came again`);
-    const after = await nodes.tokens();
-    t.ok(
-      before.every((token, shard) => (after[shard] ?? 0) >= token) &&
-        after.some((token, i) => token > (before[i] ?? 0)),
-      'what it had is under later tokens',
-    );
+    t.ok((await nodes.token()) > before, 'the log is under a later token');
     const through = startLoad(owner.url, cpo, 'R');
     await goesOn(through);
     await through.stop();

@@ -9,7 +9,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, longer, oneOwner, roleOf, shortLease, startNodes } from './nodes.ts';
+import { adminToken, longer, roleOf, shortLease, startNodes } from './nodes.ts';
 
 const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
 /** A partner waits for so long, and less than a node waits for the answer of another one that is there. */
@@ -21,8 +21,8 @@ t.test('links fail', longer, async (t) => {
   t.test('the link between the owner and the database stands still for longer than a lease', async (t) => {
     const link = await Link.to(t, server.port);
     const schema = newSchema('late');
-    const slow = { HUB_STORE: server.url(schema, oneOwner).replace(`:${server.port}`, `:${link.port}`) };
-    const nodes = await startNodes(t, server, schema, { env, more: oneOwner, of: (_, i) => (i === 0 ? slow : {}) });
+    const slow = { HUB_STORE: server.url(schema).replace(`:${server.port}`, `:${link.port}`) };
+    const nodes = await startNodes(t, server, schema, { env, of: (_, i) => (i === 0 ? slow : {}) });
     const { cpo, emsp } = await routedPair(t, nodes);
     const [owner, other] = nodes.all;
     if (owner === undefined || other === undefined) throw new Error('two nodes');
@@ -43,8 +43,7 @@ t.test('links fail', longer, async (t) => {
     await eventually('and passes on', async () => (await fetch(`${owner.url}/readyz`)).status === 200);
     await goesOn(load);
     await Promise.all([late.stop(), load.stop()]);
-    const [shard] = await server.query<{ token: string }>(`select token from ${schema}.shards where id = 0`);
-    t.ok(Number(shard?.token) > 1, 'under a later token');
+    t.ok((await nodes.token()) > 1, 'under a later token');
     const rows = await server.query<{ body: string }>(
       `select body from ${schema}.events where body = any($1) and seq > $2`,
       [underWay, Number(before?.n)],
@@ -63,7 +62,7 @@ t.test('links fail', longer, async (t) => {
         return { HUB_NODE_URL: `http://127.0.0.1:${link.port}` };
       };
       // Longer than busy cores make a node stand still.
-      const nodes = await startNodes(t, server, schema, { env: { ...env, HUB_LEASE_S: '20' }, more: oneOwner, of });
+      const nodes = await startNodes(t, server, schema, { env: { ...env, HUB_LEASE_S: '20' }, of });
       const { cpo, emsp } = await routedPair(t, nodes);
       const owner = await nodes.owner();
       const [standby] = await nodes.standbys();
@@ -95,8 +94,7 @@ t.test('links fail', longer, async (t) => {
       await load.stop();
       const figures = await fetch(`${owner.url}/metrics`, { headers: { authorization: `Bearer ${adminToken}` } });
       t.match(await figures.text(), /^ocpi_hub_passed_on_total\{end="answered"\} 0$/m, 'the owner passed nothing on');
-      const [shard] = await server.query<{ token: string }>(`select token from ${schema}.shards where id = 0`);
-      t.equal(Number(shard?.token), 1, 'nobody else became the owner');
+      t.equal(await nodes.token(), 1, 'nobody else became the owner');
       await mustAddUp(t, server, schema, [load], emsp);
     });
   }

@@ -2,13 +2,12 @@
  * Hub nodes as their users have them: the built command, several processes on one PostgreSQL, and a load balancer in front that gives
  * each request to another node than the one before.
  */
-import { crc32 } from 'node:zlib';
 import { loadConfig } from '../../src/config.ts';
 import { startServing } from '../../src/main.ts';
 import { startBalancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
-import { eventually } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, postgresHere } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
@@ -17,13 +16,9 @@ import type { Test } from '../support/tap.ts';
 export const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
 /** A file whose scenarios are all left to the campaign. */
 export const longer = skip ? { skip } : atLength;
-/** Of the address of the database: parties are shared. */
-export const shared = '&shards=256';
-/** Of the address of the database: one node at a time has all parties. */
-export const oneOwner = '&shards=1';
 /** Seconds. Longer than any machine stands still: nothing moves unless a test moves it. */
 export const leaseS = 60;
-/** Where a node dies, and others have its shards when its lease has run out. */
+/** Where a node dies, and another one is the owner when its lease has run out. */
 export const shortLease = { HUB_LEASE_S: '3' };
 
 export const adminToken = 'admin-token-of-the-cluster';
@@ -42,14 +37,14 @@ export interface Nodes {
   readonly url: string;
   readonly adminToken: string;
   readonly all: readonly Node[];
-  /** The one that has the shard of NL-CPO, whether it answers or not. */
-  home(): Promise<Node | undefined>;
-  /** Resolves when one of them has the shard of NL-CPO and says that it is an owner; gives it. */
+  /** The one that has the lease, whether it answers or not. */
+  holder(): Promise<Node | undefined>;
+  /** Resolves when one of them has the lease and says that it is the owner; gives it. */
   owner(): Promise<Node>;
   /** The others. */
   standbys(): Promise<Node[]>;
-  /** Greater of each shard at each change of its owner. */
-  tokens(): Promise<number[]>;
+  /** Greater at each change of the owner. */
+  token(): Promise<number>;
 }
 
 interface NodesOptions {
@@ -57,8 +52,6 @@ interface NodesOptions {
   readonly env?: Record<string, string>;
   /** In this process, for tests that end no node: a quarter of the work. */
   readonly here?: true;
-  /** Added to the query of the database's address. */
-  readonly more?: string;
   /** Settings of one node, which listens on a port. */
   readonly of?: (port: number, index: number) => Record<string, string> | Promise<Record<string, string>>;
 }
@@ -69,7 +62,7 @@ export async function startNodes(
   schema: string,
   options: NodesOptions = {},
 ): Promise<Nodes> {
-  const { count = 2, env = {}, here, more = shared, of = () => ({}) } = options;
+  const { count = 2, env = {}, here, of = () => ({}) } = options;
   const start = here ? startHere : spawnNode;
   const ports = await Promise.all(Array.from({ length: count }, freePort));
   const { url, close } = await startBalancer(ports);
@@ -77,24 +70,23 @@ export async function startNodes(
   const all: Node[] = [];
   for (const [i, port] of ports.entries()) {
     const own = { ...env, ...(await of(port, i)) };
-    all.push(await start(t, port, settingsOf(url, port, server.url(schema, more), own)));
+    all.push(await start(t, port, settingsOf(url, port, server.url(schema), own)));
   }
   await nudge(all);
-  const home = crc32('NL-CPO') % Number(new URLSearchParams(more).get('shards'));
   const nodes: Nodes = {
     ...{ url, adminToken, all },
-    home: () => nodeOf(server, schema, all, home),
+    holder: () => holderOf(server, schema, all),
     async owner() {
       let found: Node | undefined;
       await eventually('one node is the owner', async () => {
-        found = await nodes.home();
+        found = await nodes.holder();
         return found !== undefined && (await roleOf(found)) === 'owner';
       });
       return found as Node;
     },
-    async tokens() {
-      const rows = await server.query<{ token: string }>(`select token from ${schema}.shards order by id`);
-      return rows.map(({ token }) => Number(token));
+    async token() {
+      const [row] = await server.query<{ token: string }>(`select token from ${schema}.log`);
+      return Number(row?.token);
     },
     async standbys() {
       const owner = await nodes.owner();
@@ -148,24 +140,45 @@ async function spawnNode(t: Test, port: number, env: Record<string, string>): Pr
   return node;
 }
 
-/** Has nodes look at the database, and renew their leases, at once: as a peer does that has let shards go. */
-export async function nudge(nodes: readonly { readonly url: string }[]): Promise<void> {
+/** Has nodes look at the database, and renew their leases: as a peer does that has handed over. */
+async function nudge(nodes: readonly { readonly url: string }[]): Promise<void> {
   const headers = { 'x-ocpi-hub-hop': clusterSecret };
-  const tell = ({ url }: { readonly url: string }) =>
-    fetch(`${url}/cluster/v1/back/none/0`, { method: 'POST', headers });
+  const tell = ({ url }: { readonly url: string }) => fetch(`${url}/cluster/v1/look`, { method: 'POST', headers });
   await Promise.allSettled(nodes.map(tell));
 }
 
-/** The node that has a shard, if one has. */
-export async function nodeOf(
-  server: PostgresServer,
-  schema: string,
-  nodes: readonly Node[],
-  shard: number,
-): Promise<Node | undefined> {
+/** Resolves when each of these nodes knows all of them, one is the owner, and the others stand by and are ready. */
+export async function untilJoined(nodes: readonly { readonly url: string }[]): Promise<void> {
+  await eventually('the nodes know each other, and all are ready', async () => {
+    await nudge(nodes);
+    const views = await Promise.all(nodes.map(({ url }) => viewOf(url)));
+    const roles = views.map((view) => view?.role).sort();
+    const areKnown = views.every((view) => view?.nodes.filter(({ alive }) => alive).length === nodes.length);
+    return areKnown && roles.join() === ['owner', ...Array(nodes.length - 1).fill('standby')].join() && areReady(nodes);
+  });
+}
+
+async function areReady(nodes: readonly { readonly url: string }[]): Promise<boolean> {
+  const answers = await Promise.all(nodes.map(({ url }) => fetch(`${url}/readyz`)));
+  return answers.every(({ status }) => status === 200);
+}
+
+interface View {
+  readonly role: string;
+  readonly nodes: readonly { readonly alive: boolean }[];
+}
+
+async function viewOf(url: string): Promise<View | null> {
+  try {
+    return (await admin({ url, adminToken }, 'GET', '/cluster')) as unknown as View;
+  } catch {
+    return null;
+  }
+}
+
+async function holderOf(server: PostgresServer, schema: string, nodes: readonly Node[]): Promise<Node | undefined> {
   const [row] = await server.query<{ name: string; url: string }>(
-    `select n.name, n.url from ${schema}.shards s join ${schema}.nodes n on n.id = s.owner where s.id = $1`,
-    [shard],
+    `select n.name, n.url from ${schema}.log l join ${schema}.nodes n on n.id = l.owner`,
   );
   const named = nodes.filter(({ hub }) => row?.name.endsWith(`:${hub.pid}`));
   // Nodes of one process differ by their addresses alone.

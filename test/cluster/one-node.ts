@@ -1,59 +1,46 @@
 /**
- * One node on a real database, whose hubs are stand-ins: each says what it was told, and brings back, gives and is
- * made when the test lets it. A real one does so when it has read, at moments that no test can choose.
+ * One node on a real database, whose hubs are stand-ins: each says what it was told, and is made and recovers when the test lets it. A
+ * real one does so when it has read, at moments that no test can choose.
  */
 import { HubNode } from '../../src/cluster/node.ts';
-import type { Homes, Served } from '../../src/cluster/node-parts.ts';
+import type { Served } from '../../src/cluster/node-parts.ts';
 import type { Tenure } from '../../src/cluster/tenure.ts';
-import type { Shard } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
 import type { Test } from '../support/tap.ts';
 
-type Step = (shards: ReadonlySet<Shard>) => Promise<void>;
-
 export interface StandIn extends Served {
-  /** Shards of each call, as numbers. */
-  readonly told: { readonly verb: 'gain' | 'give' | 'drop' | 'close'; readonly shards: readonly Shard[] }[];
+  readonly told: ('recover' | 'close')[];
 }
 
 export interface Steps {
   /** When a hub is made. */
   make?: (tenure: Tenure, hub: StandIn) => Promise<void>;
-  gain?: Step;
-  give?: Step;
+  recover?: () => Promise<void>;
 }
 
 const atOnce = async () => {};
 
 function standIn(steps: Steps): StandIn {
   const told: StandIn['told'] = [];
-  const tell = (verb: StandIn['told'][number]['verb'], shards: Iterable<Shard>) => {
-    told.push({ verb, shards: [...shards] });
-  };
   return {
     told,
-    gain(shards) {
-      tell('gain', shards);
-      return (steps.gain ?? atOnce)(shards);
+    recover() {
+      told.push('recover');
+      return (steps.recover ?? atOnce)();
     },
-    give(shards) {
-      tell('give', shards);
-      return (steps.give ?? atOnce)(shards);
-    },
-    drop: (shards) => tell('drop', shards),
-    close: async () => tell('close', []),
-    ...{ calm: atOnce, wake() {}, handle() {}, upgrade() {}, answer: atOnce, homes: {} as Homes },
+    close: async () => void told.push('close'),
+    ...{ calm: atOnce, handle() {}, upgrade() {} },
   };
 }
 
-/** A node whose hubs take these steps; they may be replaced while it runs. */
+/** A node whose hubs take these steps. */
 export async function startOneNode(
   t: Test,
-  options: Pick<PostgresStoreOptions, 'url' | 'node' | 'ttlMs' | 'shards'>,
+  options: Pick<PostgresStoreOptions, 'url' | 'node' | 'ttlMs'>,
   steps: Steps,
 ): Promise<{ readonly node: HubNode; readonly store: PostgresStore; readonly hubs: readonly StandIn[] }> {
   const hubs: StandIn[] = [];
-  const store = await openPostgresStore({ ...options, sole: false, sticky: true });
+  const store = await openPostgresStore({ ...options, sole: false });
   t.teardown(() => store.close());
   const node = new HubNode({
     ...{ store, passing: null, idle: atOnce, landed: atOnce },

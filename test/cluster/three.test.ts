@@ -1,33 +1,25 @@
 /**
- * Three nodes that share the parties: a session path whose parties live on different nodes, and a node that dies under load while what is
- * owed crosses from each node to the next one.
+ * Three nodes, of which one is the owner and two stand by: a session path through all of them, and nodes that die or are restarted under
+ * load, whichever role they have.
  */
 import { openPath, sessionPath } from '../../src/sandbox/session-path.ts';
-import { partnerFor } from '../support/hub-in-process.ts';
-import { admin, type PlainPartner } from '../support/plain-partner.ts';
-import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
-import { type Test, t } from '../support/tap.ts';
-import { goesOn, mustAddUp, startLoad } from './load.ts';
-import { adminToken, longer, type Nodes, shortLease, startNodes } from './nodes.ts';
-import { partiesOn, untilShared } from './shares.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { admin } from '../support/plain-partner.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
+import { goesOn, mustAddUp, mustNotFail, startLoad } from './load.ts';
+import { adminToken, longer, shortLease, startNodes, untilJoined } from './nodes.ts';
 
-const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
+const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 const kills = 6;
-const schema = newSchema('three');
 
-t.test('three nodes share the parties', longer, async (t) => {
+t.test('three nodes are one hub', longer, async (t) => {
   const server = await sharedPostgres();
-  const nodes = await startNodes(t, server, schema, { count: 3, env });
-  await untilShared(nodes);
 
-  t.test('the session path of a CPO and an eMSP, each request through another node', async (t) => {
-    const [, cpos, emsps] = await namesOn(nodes, server);
-    // Neither lives on the node that answers what is of no party, and every third request comes there.
-    const context = await openPath({
-      ...{ hubUrl: nodes.url, adminToken, retryUntilAnswered: false },
-      cpo: { party_id: cpos?.() ?? '' },
-      emsp: { country_code: 'NL', party_id: emsps?.() ?? '' },
-    });
+  t.test('the session path, each request through another node', async (t) => {
+    const nodes = await startNodes(t, server, newSchema('path'), { count: 3, env });
+    await untilJoined(nodes.all);
+    const context = await openPath({ hubUrl: nodes.url, adminToken, retryUntilAnswered: false });
     t.teardown(() => context.close());
     for (const step of sessionPath) await t.resolves(step.run(context), step.name);
     const { items } = await admin(nodes, 'GET', '/deliveries?limit=1000');
@@ -36,43 +28,53 @@ t.test('three nodes share the parties', longer, async (t) => {
   });
 
   t.test(`a node is killed under load, ${kills} times`, async (t) => {
-    const pairs = await aroundTheNodes(t, nodes, server);
-    const loads = pairs.map(({ cpo, emsp }, i) => startLoad(nodes.url, cpo, `T${i}`, emsp));
-    const pauses: number[] = [];
+    const schema = newSchema('killed');
+    const nodes = await startNodes(t, server, schema, { count: 3, env: { ...env, ...shortLease } });
+    await untilJoined(nodes.all);
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const load = startLoad(nodes.url, cpo, 'T');
+    const pauses: string[] = [];
     for (let i = 0; i < kills; i += 1) {
-      for (const load of loads) await goesOn(load, 20);
+      await goesOn(load, 20);
       // At another moment of a write each time.
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 50));
-      const victim = nodes.all[i % nodes.all.length];
+      const owner = await nodes.owner();
+      // The owner, and then one that stands by.
+      const victim = i % 2 === 0 ? owner : nodes.all.find((node) => node !== owner);
       const begun = performance.now();
       await victim?.hub.kill();
-      await Promise.all(loads.map((load) => goesOn(load, 1)));
-      pauses.push(Math.round(performance.now() - begun));
-      if (i === kills - 1) break;
+      await goesOn(load, 1);
+      pauses.push(`${victim === owner ? 'owner' : 'standby'} ${Math.round(performance.now() - begun)}`);
       await victim?.start();
-      await untilShared(nodes);
+      await untilJoined(nodes.all);
     }
-    for (const load of loads) await goesOn(load, 20);
-    for (const load of loads) await load.stop();
-    t.comment(`from each kill to the next acknowledged write of every party: ${pauses.join(', ')} ms`);
-    for (const { emsp } of pairs) await mustAddUp(t, server, schema, loads, emsp);
+    await goesOn(load, 20);
+    await load.stop();
+    t.comment(`from each kill to the next acknowledged write, ms: ${pauses.join(', ')}`);
+    await mustAddUp(t, server, schema, [load], emsp);
+  });
+
+  t.test('every node is restarted in turn, and no request fails', async (t) => {
+    const schema = newSchema('rolling');
+    const nodes = await startNodes(t, server, schema, { count: 3, env: { ...env, HUB_LOG_LEVEL: 'info' } });
+    await untilJoined(nodes.all);
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const load = startLoad(nodes.url, cpo, 'R');
+    await goesOn(load);
+    const logs: string[] = [];
+    for (const node of nodes.all) {
+      t.equal(await node.hub.stop(), 0, 'it ends in good order');
+      logs.push(node.hub.log());
+      await goesOn(load);
+      await node.start();
+      await untilJoined(nodes.all);
+      await goesOn(load);
+    }
+    await load.stop();
+    const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.includes('leaving: another node'));
+    const pauses = lines.map((line) => (JSON.parse(line) as { afterMs: number }).afterMs);
+    t.comment(`another node answered after a node had begun to leave, ms: ${pauses.join(', ')}`);
+    mustNotFail(t, load, 'requests failed');
+    await mustAddUp(t, server, schema, [load], emsp);
   });
 });
-
-/** For each node, what gives the next party that lives there. */
-const namesOn = (nodes: Nodes, server: PostgresServer) =>
-  Promise.all(nodes.all.map((node) => partiesOn(server, schema, node)));
-
-/** A CPO on each node, and its eMSP on the next one. */
-async function aroundTheNodes(t: Test, nodes: Nodes, server: PostgresServer) {
-  const names = await namesOn(nodes, server);
-  const pairs: { cpo: PlainPartner; emsp: PlainPartner }[] = [];
-  for (const [i, next] of names.entries()) {
-    const nextOfAnother = names[(i + 1) % names.length] ?? next;
-    const cpo = await partnerFor(t, nodes, { countryCode: 'NL', role: 'CPO', partyId: next() });
-    const emsp = await partnerFor(t, nodes, { countryCode: 'NL', role: 'EMSP', partyId: nextOfAnother() });
-    await admin(nodes, 'PUT', `/routes/${emsp.id}/${cpo.id}`, { active: true });
-    pairs.push({ cpo, emsp });
-  }
-  return pairs;
-}

@@ -14,7 +14,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
-import { adminToken, longer, oneOwner, settingsOf } from './nodes.ts';
+import { adminToken, longer, settingsOf } from './nodes.ts';
 
 /** Of both, so that every node can be asked; what nodes trust of each other is theirs. */
 const ca = [testCert, otherCert];
@@ -60,7 +60,7 @@ t.test('nodes that speak TLS with each other', longer, async (t) => {
     const hub = await startChildHub({
       ...{ dataDir: '/nowhere', port },
       env: {
-        ...settingsOf(url, port, server.url(schema, oneOwner), {}),
+        ...settingsOf(url, port, server.url(schema), {}),
         ...{ HUB_NODE_URL: url, NODE_EXTRA_CA_CERTS: join(files, trusts) },
         ...{ HUB_TLS_CERT: join(files, `${shows}.pem`), HUB_TLS_KEY: join(files, `${shows}.key`) },
       },

@@ -396,7 +396,7 @@ t.test('an answer that cannot be given on is a refusal', async (t) => {
 t.test('what nodes alone ask of each other is passed on for nobody', async (t) => {
   const { first, seen, joined } = await scene(t, echo);
   await joined();
-  for (const to of ['/cluster/v1/leaving/x', 'http://hub/cluster/v1/ask/0/call', trunkPath]) {
+  for (const to of ['/cluster/v1/leaving/x', 'http://hub/cluster/v1/owns', trunkPath]) {
     t.equal((await said(first, to, 'POST', '{}')).status, 503, to);
   }
   t.strictSame(seen, []);

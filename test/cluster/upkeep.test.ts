@@ -9,8 +9,7 @@ import { newSchema, sharedPostgres, startPostgres } from '../support/postgres.ts
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, mustNotFail, startLoad } from './load.ts';
-import { adminToken, clusterSecret, type Node, oneOwner, roleOf, shortLease, skip, startNodes } from './nodes.ts';
-import { untilShared } from './shares.ts';
+import { adminToken, clusterSecret, type Node, roleOf, shortLease, skip, startNodes, untilJoined } from './nodes.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 
@@ -19,7 +18,7 @@ t.test('upkeep', { skip }, async (t) => {
     const server = await sharedPostgres();
     const schema = newSchema('rolling');
     const nodes = await startNodes(t, server, schema, { env });
-    await untilShared(nodes);
+    await untilJoined(nodes.all);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'R');
     await goesOn(load);
@@ -27,7 +26,7 @@ t.test('upkeep', { skip }, async (t) => {
       t.equal(await node.hub.stop(), 0, 'it ends in good order');
       await goesOn(load);
       await node.start();
-      await untilShared(nodes);
+      await untilJoined(nodes.all);
       await goesOn(load);
     }
     await load.stop();
@@ -44,12 +43,11 @@ t.test('upkeep', { skip }, async (t) => {
     const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
     const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
     const load = startLoad(nodes.url, cpo, 'D');
-    // What is between two nodes when the database goes is answered by none of them.
-    await untilShared(nodes);
+    await untilJoined(nodes.all);
     await goesOn(load);
     await server.stop();
     const refusals = () => load.failed().filter(({ status }) => status === 503).length;
-    await eventually('an owner is isolated, for its lease has run out', async () => {
+    await eventually('the owner is isolated, for its lease has run out', async () => {
       const roles = await Promise.all(nodes.all.map(roleOf));
       return roles.includes('isolated') && !roles.includes('owner');
     });
@@ -112,7 +110,7 @@ t.test('upkeep', { skip }, async (t) => {
   t.test('a standby without an owner', atLength, async (t) => {
     const server = await sharedPostgres();
     const schema = newSchema('ownerless');
-    const nodes = await startNodes(t, server, schema, { env: { ...env, ...shortLease }, more: oneOwner });
+    const nodes = await startNodes(t, server, schema, { env: { ...env, ...shortLease } });
     const { cpo } = await routedPair(t, nodes);
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();

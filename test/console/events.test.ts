@@ -184,7 +184,5 @@ t.test('what is kept of the log is bounded, live and paused alike', async (t) =>
   t.strictSame([again.waiting, again.isPaused], [[], false]);
   const cut = grownBy(tail, page(6001, 200, 6000), 4100);
   t.equal(cut.passedOver, 1900, '4,101 to 6,000');
-  const ofShards = { ...page(6001, 200, null), next_cursor: 's1-1a--7', last_seq: 's1-1z--9' };
-  t.equal(grownBy(tail, ofShards, 's1-10--5').passedOver, 12, 'of several shards the sum: 36 to 46, and 5 to 7');
   t.equal(grownBy(tail, page(4101, 0, null), 4100), tail, 'nothing new changes nothing');
 });

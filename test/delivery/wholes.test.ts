@@ -357,7 +357,7 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
   for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
   await quiet(hub);
   const wholes = new Wholes(core, {
-    row: async (dest, shard, seq) => ({ dest, shard, seq, state: 'DEAD', data: null }),
+    row: async (dest, seq) => ({ dest, seq, state: 'DEAD', data: null }),
     isPending: () => false,
   });
   t.teardown(() => wholes.close());
@@ -365,7 +365,6 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
   const died = (seq: number, stream: string) => {
     const of = {
       receiver: 'NL-EMS',
-      shard: 0,
       seq,
       stream,
       module: 'locations',

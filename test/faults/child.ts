@@ -12,9 +12,9 @@ const [directory = '', count = '0', characters = '0'] = process.argv.slice(2);
 const say = (line: string): void => void writeSync(1, `${line}\n`);
 
 const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0 });
-const fence = store.held(0);
+const fence = store.held();
 if (fence === null) throw new Error('no fence');
-let next = store.head(0);
+let next = store.head();
 const end = next + Number(count);
 
 async function commitOn(): Promise<void> {
@@ -35,9 +35,9 @@ async function commitOn(): Promise<void> {
 async function settleOn(held: Fence): Promise<void> {
   let seq = (await store.floors())[0]?.seq ?? 0;
   while (next < end) {
-    if (seq < store.head(0)) {
+    if (seq < store.head()) {
       seq += 1;
-      const settled = { dest: receiver, shard: 0, seq };
+      const settled = { dest: receiver, seq };
       await store.settle(held, [{ ...settled, state: 'PENDING', data: seq }], [settled]);
       say(`s ${seq}`);
     }

@@ -151,24 +151,24 @@ export async function look(directory: string, told: Told, characters: number): P
 async function lostOf(store: Store, { commits }: Told, characters: number): Promise<string | null> {
   const { damagedRows } = store.health();
   if (damagedRows.length > 0) return `damaged rows: ${damagedRows.map(({ id }) => id)}`;
-  const horizon = store.horizon(0);
-  const events = await store.read({ shard: 0, after: horizon, limit: 1_000_000 });
+  const horizon = store.horizon();
+  const events = await store.read({ after: horizon, limit: 1_000_000 });
   const hole = events.findIndex(({ seq }, index) => seq !== horizon + index + 1);
   if (hole !== -1) return `a hole at ${horizon + hole + 1}`;
   const wrong = events.find(({ stream, body }) => body !== bodyOf(stream, characters));
   if (wrong) return `event ${wrong.seq} is not what was written`;
   const lost = [...commits].find(([seq, number]) => seq > horizon && events[seq - horizon - 1]?.stream !== number);
-  return lost ? `commit ${lost[1]} was acknowledged as ${lost[0]}; the log ends at ${store.head(0)}` : null;
+  return lost ? `commit ${lost[1]} was acknowledged as ${lost[0]}; the log ends at ${store.head()}` : null;
 }
 
 /** A floor stands only where everything between the horizon and it has its row. */
 async function forgotten(store: Store): Promise<string | null> {
   const floor = (await store.floors()).find(({ dest }) => dest === receiver)?.seq ?? 0;
-  if (floor > store.head(0)) return `the floor ${floor} is above the head ${store.head(0)}`;
-  const rows = await store.deliveries({ dest: receiver, shard: 0, rows: 'open', limit: 1_000_000 });
+  if (floor > store.head()) return `the floor ${floor} is above the head ${store.head()}`;
+  const rows = await store.deliveries({ dest: receiver, rows: 'open', limit: 1_000_000 });
   const present = new Set(rows.map(({ seq }) => seq));
   const missing: number[] = [];
-  for (let seq = store.horizon(0) + 1; seq <= floor; seq += 1) if (!present.has(seq)) missing.push(seq);
+  for (let seq = store.horizon() + 1; seq <= floor; seq += 1) if (!present.has(seq)) missing.push(seq);
   return missing.length === 0
     ? null
     : `the floor is ${floor}, and these deliveries are forgotten: ${missing.join(' ')}`;

@@ -114,12 +114,12 @@ async function readOn(account: Account, ledger: Ledger, store: Store): Promise<v
     );
   }
   const { head } = account;
-  if (store.head(0) < head) account.lost.add(`life ${ledger.life}: the log ended at ${head}, now at ${store.head(0)}`);
-  const more = await store.read({ shard: 0, after: head, limit: 1_000_000 });
+  if (store.head() < head) account.lost.add(`life ${ledger.life}: the log ended at ${head}, now at ${store.head()}`);
+  const more = await store.read({ after: head, limit: 1_000_000 });
   for (const event of more) {
     account.events.push(event);
     if (event.seq !== account.head + 1)
-      account.lost.add(`events ${account.head + 1} to ${event.seq - 1} are missing, trimmed up to ${store.horizon(0)}`);
+      account.lost.add(`events ${account.head + 1} to ${event.seq - 1} are missing, trimmed up to ${store.horizon()}`);
     account.head = event.seq;
     learn(account, ledger, event);
   }
@@ -161,7 +161,7 @@ async function stillOpen<T extends { receiver: string; write: Write }>(
   const still = new Map<string, T>();
   for (const [name, delivery] of open) {
     const seq = seqOf.get(delivery.write) ?? Number.POSITIVE_INFINITY;
-    const row = Number.isFinite(seq) ? await store.delivery(delivery.receiver, 0, seq) : null;
+    const row = Number.isFinite(seq) ? await store.delivery(delivery.receiver, seq) : null;
     const isNoted = row === null ? seq <= (floors.get(delivery.receiver) ?? 0) : row.state !== 'PENDING';
     if (!isNoted) still.set(name, delivery);
   }

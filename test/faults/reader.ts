@@ -44,7 +44,7 @@ async function readAll(directory: string, names: readonly string[]): Promise<Rea
 type Store = Awaited<ReturnType<typeof openLevelStore>>;
 
 async function namesOf(store: Store): Promise<string[]> {
-  const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+  const events = await store.read({ after: 0, limit: 1_000_000 });
   const rows = await Promise.all(kinds.map((kind) => collect(store.scan(kind))));
   return [
     ...events.map(({ seq }) => `event ${seq}`),
@@ -56,12 +56,12 @@ async function namesOf(store: Store): Promise<string[]> {
 
 async function get(store: Store, name: string): Promise<unknown> {
   const [what = '', of = ''] = [name.slice(0, name.indexOf(' ')), name.slice(name.indexOf(' ') + 1)];
-  if (what === 'event') return store.event(0, Number(of));
+  if (what === 'event') return store.event(Number(of));
   if (what === 'row') {
     const [kind, owner, id] = JSON.parse(of) as [string, string, string];
     return store.get({ kind, owner, id });
   }
-  if (what === 'deliveries') return store.deliveries({ dest: of, shard: 0, rows: 'open', limit: 1_000_000 });
+  if (what === 'deliveries') return store.deliveries({ dest: of, rows: 'open', limit: 1_000_000 });
   return store.floors();
 }
 

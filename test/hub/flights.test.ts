@@ -1,15 +1,12 @@
 /**
  * Deliveries under way when a hub ends: it waits for every one of them, also for two of one object that are under way
- * at once, because the next one began before the end of the other was seen, or because their shard went and came back
- * between them.
+ * at once, because the next one began before the end of the other was seen.
  */
 import { Holding, kwhOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-
-const shards: ReadonlySet<number> = new Set([0]);
 
 /** A hub, and an eMSP that holds what it is sent of one session. */
 async function scene(t: Test) {
@@ -41,15 +38,12 @@ async function lull(): Promise<void> {
 }
 
 t.test('one that began before the end of the one before it was seen is waited for', async (t) => {
-  const { hub, calm, wake, push, sent, order, close, answer } = await scene(t);
+  const { hub, push, sent, order, close, answer } = await scene(t);
   // After it a receiver gets more with each success, and that is looked at as soon as the success is known.
   for (const state of ['open', 'closed']) await admin(hub, 'POST', '/parties/NL-EMS/circuits/async', { state });
   await push(1);
   await sent(1);
-  // Its shard does not go after all.
-  await calm(shards, 1);
   await push(2);
-  wake(shards);
   answer('first');
   await sent(2);
   const closing = close();
@@ -57,22 +51,4 @@ t.test('one that began before the end of the one before it was seen is waited fo
   answer('first');
   await closing;
   t.strictSame(order, ['1 kWh is answered', '2 kWh is answered', 'the hub is closed']);
-});
-
-t.test('one from before its shard went is waited for, though the same was sent again since it is back', async (t) => {
-  const { calm, give, gain, push, sent, order, close, answer } = await scene(t);
-  await push(1);
-  await sent(1);
-  await calm(shards, 1);
-  await give(shards);
-  await gain(shards);
-  await sent(2);
-  const closing = close();
-  answer('last');
-  await lull();
-  order.push('nothing else has ended');
-  answer('first');
-  await closing;
-  const answered = '1 kWh is answered';
-  t.strictSame(order, [answered, 'nothing else has ended', answered, 'the hub is closed']);
 });

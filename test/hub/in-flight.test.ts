@@ -14,7 +14,7 @@ function fill(room: InFlight, queue: Queue, allowed: number, size = 10): Flight[
   const begun: Flight[] = [];
   while (!room.isFull && queue.lanes.busy < room.slots(queue, allowed)) {
     const stream = `sessions/NL-CPO/${++made}`;
-    const item = { receiver: queue.partnerId, shard: 0, seq: made, stream, module: 'sessions', size };
+    const item = { receiver: queue.partnerId, seq: made, stream, module: 'sessions', size };
     queue.lanes.add({
       ...item,
       ...at,
@@ -87,7 +87,7 @@ t.test('a whole that goes in place of a part counts with its own size, until it 
   const room = roomOf(4096, 30_000);
   const queue = emptyQueue('HEALED');
   const lane = queue.lanes.add({
-    ...{ receiver: 'HEALED', shard: 0, seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
+    ...{ receiver: 'HEALED', seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
     ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
   });
   queue.lanes.take(64);

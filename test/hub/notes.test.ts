@@ -10,7 +10,7 @@ function scene() {
   const clock = new SimulatedClock();
   const recorded: string[] = [];
   const notes = new Notes({ note: ({ at }) => void recorded.push(at) }, clock);
-  const add = (at: string) => notes.add({ shardOf: 'NL-CPO', facts: [], trace: null, at } satisfies Recording);
+  const add = (at: string) => notes.add({ facts: [], trace: null, at } satisfies Recording);
   return { clock, recorded, notes, add };
 }
 

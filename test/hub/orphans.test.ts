@@ -329,7 +329,7 @@ t.test(
     await first.close();
     // As the kill would have left it: the answer is in the log, the watch is not.
     const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
-    const fence = store.held(0);
+    const fence = store.held();
     if (!fence) throw new Error('the store is not ours');
     const event = {
       stream: 'test',

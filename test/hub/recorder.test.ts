@@ -35,10 +35,9 @@ async function recording(t: Test) {
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
   const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`, meter);
   const dispatched: number[] = [];
-  recorder.startAt(0, 0);
+  recorder.startAt(0);
   recorder.onCommitted((event) => dispatched.push(event.seq));
   const recordingOf = (name: string) => ({
-    shardOf: 'NL-CPO',
     facts: [
       {
         stream: name,
@@ -87,7 +86,7 @@ t.test(
       },
     });
     const doubtful = record('second');
-    await eventually('it is in doubt', () => level.head(0) === 2);
+    await eventually('it is in doubt', () => level.head() === 2);
     await turn();
     await t.rejects(record('beside'), { name: 'HubError', code: 'unavailable' });
     await eventually('it was asked for often enough', () => {
@@ -98,7 +97,7 @@ t.test(
     fault({});
     t.equal(await record('third'), 3);
     t.same(dispatched, [1, 2, 3]);
-    t.equal(level.head(0), 3, 'and stands once in the log');
+    t.equal(level.head(), 3, 'and stands once in the log');
   },
 );
 

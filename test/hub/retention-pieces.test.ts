@@ -83,9 +83,9 @@ const refusing: Parameters<typeof scene>[1] = {
 /** Lets one piece be trimmed. */
 async function nextPiece(scene: Pick<Scene, 'hub' | 'clock'>): Promise<void> {
   const { store } = scene.hub.created.core;
-  const before = store.horizon(0);
+  const before = store.horizon();
   await scene.hub.settled();
-  if (store.horizon(0) === before) await inTime(scene, 20, 'a piece is trimmed', () => store.horizon(0) > before);
+  if (store.horizon() === before) await inTime(scene, 20, 'a piece is trimmed', () => store.horizon() > before);
 }
 
 /** A hub on a copy of the directory as it is now: what a kill at this moment leaves. */
@@ -103,27 +103,27 @@ t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and 
   const command = await fillPieces(stage, 60);
   const { store } = stage.hub.created.core;
   const before = await rowsIn(store);
-  const told = (await store.history(0, `command:${command}`)).map(({ type }) => type);
+  const told = (await store.history(`command:${command}`)).map(({ type }) => type);
   t.ok(told.includes('command.relayed'), `the command has its end: ${told}`);
   const dead = await deadLetters(stage.hub);
   t.equal(dead, 5);
-  const head = store.head(0);
+  const head = store.head();
   stage.clock.advance((days + 1) * dayMs);
   const horizons: number[] = [];
-  while (store.horizon(0) < head) {
+  while (store.horizon() < head) {
     await nextPiece(stage);
-    horizons.push(store.horizon(0));
+    horizons.push(store.horizon());
     const { hub, clock, store: left } = await afterKill(t, stage, `kill-${horizons.length}`, before);
-    const where = `killed at ${left.horizon(0)}`;
-    t.equal(left.horizon(0), store.horizon(0), where);
+    const where = `killed at ${left.horizon()}`;
+    t.equal(left.horizon(), store.horizon(), where);
     t.match(left.health(), { state: 'open', damagedRows: { length: 0 } });
     t.strictSame(await rowsIn(left), before, `${where}: every row was made again from what the log keeps`);
     t.equal(await deadLetters(hub), dead, `${where}: each dead letter is there, or the log says that it ended`);
-    const steps = (await left.history(0, `command:${command}`)).map(({ type }) => type);
+    const steps = (await left.history(`command:${command}`)).map(({ type }) => type);
     const row = await left.get({ kind: 'commands', owner: '', id: command });
     t.strictSame(steps, row ? told : [], `${where}: of the command all is there, or nothing`);
     clock.advance(3_600_000);
-    while (left.horizon(0) < head) await nextPiece({ hub, clock });
+    while (left.horizon() < head) await nextPiece({ hub, clock });
     t.strictSame(await rowsIn(left), before, `${where}, and trimmed to the end`);
     t.equal(await deadLetters(hub), dead, `${where}: and those that ended after it were told, too`);
     await hub.close();
@@ -150,7 +150,7 @@ t.test(
     await inTime(stage, 60_000, 'its result is not awaited any more', async () => {
       return (await itemsOf(stage.hub, '/commands'))[0]?.state === 'silent';
     });
-    const head = store.head(0);
+    const head = store.head();
     let turns = 0;
     const inTurn = recorder.inTurn.bind(recorder);
     recorder.inTurn = (key, work) => {
@@ -167,11 +167,11 @@ t.test(
     stage.clock.advance((days + 1) * dayMs);
     await stage.hub.settled();
     t.equal(turns, 3, 'the log is about to be trimmed');
-    t.equal(store.horizon(0), 0, 'and waits for its turn, too');
+    t.equal(store.horizon(), 0, 'and waits for its turn, too');
     release();
     await Promise.all([before, result]);
-    await inTime(stage, 1_000, 'the log is trimmed', () => store.horizon(0) >= head);
-    const types = (await store.history(0, stream)).map(({ type }) => type);
+    await inTime(stage, 1_000, 'the log is trimmed', () => store.horizon() >= head);
+    const types = (await store.history(stream)).map(({ type }) => type);
     t.strictSame(types[0], 'command.requested', `its beginning is there: ${types}`);
     t.ok(types.includes('command.relayed'));
     await stage.restart();

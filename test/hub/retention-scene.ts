@@ -117,7 +117,7 @@ export async function passDays(scene: Scene, count: number, done: () => Promise<
 
 /** A sweep has come to its end, and said so: it left nothing that is as old as what is there now. */
 export async function trimmed(scene: Scene): Promise<void> {
-  const head = scene.hub.created.core.store.head(0);
+  const head = scene.hub.created.core.store.head();
   await passDays(scene, days + 1, async () => {
     const told = await itemsOf(scene.hub, '/events?type=log.trimmed');
     return told.some(({ data }) => (data as { upTo: number }).upTo >= head);

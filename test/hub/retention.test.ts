@@ -27,13 +27,13 @@ t.test(
     await storeOfEach(stage);
     const before = await storedTexts(stage);
     const { store } = stage.hub.created.core;
-    const head = store.head(0);
+    const head = store.head();
     await trimmed(stage);
-    t.ok(store.horizon(0) >= head, `trimmed up to ${store.horizon(0)}`);
+    t.ok(store.horizon() >= head, `trimmed up to ${store.horizon()}`);
     t.strictSame(await storedTexts(stage), before);
 
     const page = (await admin(stage.hub, 'GET', '/events?after=3')) as { kept_from: number; items: { seq: number }[] };
-    t.equal(page.kept_from, store.horizon(0) + 1, 'who asks for what is gone is told where the log begins');
+    t.equal(page.kept_from, store.horizon() + 1, 'who asks for what is gone is told where the log begins');
     t.ok(page.items.every(({ seq }) => seq >= page.kept_from));
     const { steps } = (await admin(stage.hub, 'GET', '/trace/NL-CPO%2FLOC1')) as {
       steps: { type: string; summary: string }[];
@@ -83,21 +83,21 @@ t.test(
     await storeOfEach(stage);
     await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: true });
     const { store } = stage.hub.created.core;
-    const owedFrom = store.head(0);
+    const owedFrom = store.head();
     await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(40, { name: 'Waits' }));
     await stage.hub.settled();
     t.ok(callsTo(stage.emsp, 'locations').length > 7, 'the other one has it');
     const waiting = (await itemsOf(stage.hub, '/deliveries?receiver=NL-OTH&state=PENDING')) as { seq: number }[];
     t.equal(waiting.length, 1);
     const seq = waiting[0]?.seq ?? 0;
-    await passDays(stage, days + 1, async () => store.horizon(0) >= seq - 1);
-    t.equal(store.horizon(0), seq - 1, `${seq} is owed, and stays`);
+    await passDays(stage, days + 1, async () => store.horizon() >= seq - 1);
+    t.equal(store.horizon(), seq - 1, `${seq} is owed, and stays`);
     t.ok(seq > owedFrom);
     stage.clock.advance(3 * dayMs);
-    t.equal(store.horizon(0), seq - 1);
+    t.equal(store.horizon(), seq - 1);
     const held = async () =>
       ((await admin(stage.hub, 'GET', '/overview')) as { totals: { log_held: unknown } }).totals.log_held;
-    const { at: since } = (await store.event(0, seq)) ?? {};
+    const { at: since } = (await store.event(seq)) ?? {};
     t.strictSame(
       await held(),
       { since, by: ['NL-OTH'] },
@@ -112,7 +112,7 @@ t.test(
     });
     const party = async () => (await admin(stage.hub, 'GET', '/parties/NL-OTH')) as { queue: { dead: number } };
     t.match(JSON.stringify(await party()), /"dead":1/);
-    await passDays(stage, 1, async () => store.horizon(0) >= seq);
+    await passDays(stage, 1, async () => store.horizon() >= seq);
     await inTime(stage, 1000, 'the sweep has told', async () => {
       const told = await itemsOf(stage.hub, '/events?type=log.trimmed');
       return told.some(({ data }) => (data as { dead: Record<string, number> }).dead['NL-OTH'] === 1);
@@ -180,7 +180,7 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   const forever = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '0' }, { clock }, join(directoryFor(t), 'forever'));
   await routedPair(t, forever);
   clock.advance(4000 * dayMs);
-  t.equal(forever.created.core.store.horizon(0), 0);
+  t.equal(forever.created.core.store.horizon(), 0);
   t.equal(((await admin(forever, 'GET', '/events?limit=1')) as { items: { seq: number }[] }).items[0]?.seq, 1);
 });
 

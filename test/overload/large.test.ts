@@ -61,8 +61,8 @@ t.test('the log is read in pieces of a size, and a backlog of large bodies arriv
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
   await pushAll(cpo);
   const { store } = hub.created.core;
-  const head = store.head(0);
-  const read = (size: number) => store.read({ shard: 0, after: head - count, limit: 100, size });
+  const head = store.head();
+  const read = (size: number) => store.read({ after: head - count, limit: 100, size });
   t.strictSame(
     (await read(1)).map(({ seq }) => seq),
     [head - count + 1],

@@ -73,7 +73,7 @@ export class MemoryDisk {
 
   commit({ idem, events, puts, due }: DiskCommit): { first: number; last: number; written: DiskEvent[] } {
     const first = this.head + 1;
-    const written = events.map((event): DiskEvent => ({ ...event, shard: 0, seq: ++this.head, to: [...event.to] }));
+    const written = events.map((event): DiskEvent => ({ ...event, seq: ++this.head, to: [...event.to] }));
     for (const event of written) {
       this.events.set(event.seq, event);
       index(this.streams, event.stream, event.seq);
@@ -123,7 +123,7 @@ export class MemoryDisk {
       if (!event || !before) this.#drop(seq);
       else {
         if (before.correlationId !== event.correlationId) unindex(this.correlations, before.correlationId, seq);
-        this.events.set(seq, { ...event, shard: 0, to: [...event.to] });
+        this.events.set(seq, { ...event, to: [...event.to] });
       }
     }
     this.horizon = upTo;

@@ -96,15 +96,11 @@ export class MemoryStore implements Store {
     this.#disk = disk;
     this.#troubles = troubles;
     disk.token++;
-    this.#fence = { shard: 0, token: disk.token, node };
+    this.#fence = { token: disk.token, node };
   }
 
-  shardOf(_party: string): number {
-    return 0;
-  }
-
-  held(shard: number): Fence | null {
-    return shard === 0 && !this.#closed ? this.#fence : null;
+  held(): Fence | null {
+    return this.#closed ? null : this.#fence;
   }
 
   async append(commit: Commit): Promise<Appended> {
@@ -173,13 +169,13 @@ export class MemoryStore implements Store {
     return found.sort((a, b) => a.seq - b.seq).slice(0, limit);
   }
 
-  async delivery(dest: string, _shard: number, seq: number): Promise<DeliveryRow | null> {
+  async delivery(dest: string, seq: number): Promise<DeliveryRow | null> {
     await this.#read(dest);
     const row = this.#disk.deliveries.get(keyOf(dest, String(seq)));
     return row ? parsed(row) : null;
   }
 
-  async event(_shard: number, seq: number): Promise<StoredEvent | null> {
+  async event(seq: number): Promise<StoredEvent | null> {
     await this.#read();
     const event = seq > this.#disk.horizon ? this.#disk.events.get(seq) : undefined;
     return event ? parsed(event) : null;
@@ -202,15 +198,15 @@ export class MemoryStore implements Store {
 
   async ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
     await this.#read();
-    const events = ranges.flatMap(({ shard, after, upTo }) => {
+    const events = ranges.flatMap(({ after, upTo }) => {
       const from = Math.max(after, this.#disk.horizon) + 1;
-      const end = shard === 0 ? Math.min(upTo, this.#disk.head) : 0;
+      const end = Math.min(upTo, this.#disk.head);
       return this.#events(Array.from({ length: Math.max(0, end - from + 1) }, (_, index) => from + index));
     });
     return events.map((event) => ({ ...event, body: null })).sort((a, b) => a.seq - b.seq);
   }
 
-  async history(_shard: number, stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+  async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     await this.#read(stream);
     return this.#events((this.#disk.streams.get(stream) ?? []).filter((seq) => seq > after).slice(0, limit));
   }
@@ -220,16 +216,11 @@ export class MemoryStore implements Store {
     return this.#events((this.#disk.correlations.get(correlationId) ?? []).slice(0, limit));
   }
 
-  head(_shard: number): number {
+  head(): number {
     return this.#disk.head;
   }
 
-  async heads(): Promise<ReadonlyMap<number, number>> {
-    await this.#read();
-    return new Map([[0, this.#disk.head]]);
-  }
-
-  horizon(_shard: number): number {
+  horizon(): number {
     return this.#disk.horizon;
   }
 
@@ -286,7 +277,7 @@ export class MemoryStore implements Store {
     yield* rows.sort((a, b) => compareText(a.owner, b.owner) || compareText(a.id, b.id)).map(parsed);
   }
 
-  async due(_shard: number): Promise<{ key: string; at: string }[]> {
+  async due(): Promise<{ key: string; at: string }[]> {
     await this.#read();
     const due = [...this.#disk.due].map(([key, at]) => ({ key, at }));
     return due.sort((a, b) => compareText(a.at, b.at) || compareText(a.key, b.key));
@@ -295,7 +286,7 @@ export class MemoryStore implements Store {
   health(): StoreHealth {
     const reason = this.#state === 'failed' ? 'a write failed' : this.#state === 'closed' ? 'closed' : null;
     const damagedRows = [...this.#disk.damaged.values()].map(({ kind, owner, id }) => ({ kind, owner, id }));
-    return { state: this.#state, reason, damagedRows, heads: { 0: this.#disk.head } };
+    return { state: this.#state, reason, damagedRows, head: this.#disk.head };
   }
 
   onHealth(listener: (health: StoreHealth) => void): void {
@@ -365,10 +356,10 @@ export class MemoryStore implements Store {
     for (const listener of this.#listeners) queueMicrotask(() => listener(health));
   }
 
-  #checkFence({ shard, token, node }: Fence): void {
+  #checkFence({ token, node }: Fence): void {
     if (this.#closed) throw new StoreUnavailable('closed');
     const held = this.#fence;
-    if (shard !== held.shard || token !== held.token || node !== held.node) throw new Fenced('another holds the shard');
+    if (token !== held.token || node !== held.node) throw new Fenced('another holds the log');
   }
 
   #writable(): void {

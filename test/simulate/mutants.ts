@@ -37,7 +37,7 @@ export const mutants: readonly Mutant[] = [
     bend: ({ store, ports }) => {
       let promised = 0;
       const append: Store['append'] = async (commit) => {
-        const first = Math.max(promised, store.head(0)) + 1;
+        const first = Math.max(promised, store.head()) + 1;
         promised = first + commit.events.length - 1;
         store.append(commit).catch(() => {});
         return { first, last: promised, replayed: false };

@@ -248,7 +248,7 @@ export class World {
     if (life.number > 1 && this.chance.chance(0.1)) {
       this.arm('read', this.chance.between(1, 60), 'a crash at any moment');
     }
-    const recovering = created.begin().then(() => created.gain(new Set(Object.keys(store.health().heads).map(Number))));
+    const recovering = created.recover();
     recovering.then(
       () => {
         if (!life.isAlive) return;

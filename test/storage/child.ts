@@ -31,7 +31,7 @@ const ROLES: Record<string, () => Promise<void>> = {
   /** Appends under load until it is killed. */
   async load() {
     const store = await open();
-    let next = store.head(0);
+    let next = store.head();
     const caller = async (): Promise<void> => {
       for (;;) {
         next += 1;
@@ -65,8 +65,8 @@ const ROLES: Record<string, () => Promise<void>> = {
         });
         say(`${last}`);
       }
-      await trimAll(store, store.head(0) - 10);
-      say(`trimmed ${store.horizon(0)}`);
+      await trimAll(store, store.head() - 10);
+      say(`trimmed ${store.horizon()}`);
     }
   },
 
@@ -74,7 +74,7 @@ const ROLES: Record<string, () => Promise<void>> = {
   async backup() {
     const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, onPoint: killAt('backup') });
     for (let i = 0; i < 500; i += 1) await append(store, { events: [event({ body: `${i}` })], puts: [row(`${i}`)] });
-    say(`${store.head(0)}`);
+    say(`${store.head()}`);
     void (async () => {
       for (;;) await append(store);
     })();
@@ -84,15 +84,11 @@ const ROLES: Record<string, () => Promise<void>> = {
   /** Settles until it is killed. */
   async settle() {
     const store = await open();
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 100; i += 1) await append(store);
     for (let seq = 1; ; seq = (seq % 100) + 1) {
-      await store.settle(
-        fence,
-        [{ dest: 'A', shard: 0, seq, state: 'DELIVERED', data: null }],
-        [{ dest: 'A', shard: 0, seq }],
-      );
+      await store.settle(fence, [{ dest: 'A', seq, state: 'DELIVERED', data: null }], [{ dest: 'A', seq }]);
       say(`${seq}`);
     }
   },
@@ -100,11 +96,11 @@ const ROLES: Record<string, () => Promise<void>> = {
   /** Closes while settles wait to be written. */
   async close() {
     const store = await open();
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 20; i += 1) await append(store);
     const settles = Array.from({ length: 20 }, (_, i) => {
-      const settled = { dest: 'A', shard: 0, seq: i + 1 };
+      const settled = { dest: 'A', seq: i + 1 };
       return store.settle(fence, [{ ...settled, state: 'DELIVERED', data: null }], [settled]);
     });
     await Promise.all([...settles, store.close()]);
@@ -157,10 +153,8 @@ const ROLES: Record<string, () => Promise<void>> = {
         if (!done) await until(() => store.health().state === 'open');
       }
     }
-    const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
-    say(
-      JSON.stringify({ failures, seen: [...seen], head: store.head(0), streams: events.map(({ stream }) => stream) }),
-    );
+    const events = await store.read({ after: 0, limit: 1_000_000 });
+    say(JSON.stringify({ failures, seen: [...seen], head: store.head(), streams: events.map(({ stream }) => stream) }));
     await store.close();
   },
 };

@@ -26,7 +26,7 @@ const minute = (n: number): string => `2024-05-01T10:${String(n).padStart(2, '0'
 const ids = (page: { rows: readonly { id: string }[] }): string[] => page.rows.map(({ id }) => id);
 
 function delivery(seq: number, state: DeliveryState, data: unknown = null, dest = 'NL-EMS'): DeliveryRow {
-  return { dest, shard: 0, seq, state, data };
+  return { dest, seq, state, data };
 }
 
 export function storeSuite(t: Test, open: Opener): void {
@@ -47,8 +47,7 @@ export function storeSuite(t: Test, open: Opener): void {
   promise('a reading of the log is bounded by what its records hold, in their data, too', async (t, store) => {
     for (const text of ['a', 'b', 'c'])
       await append(store, { events: [event({ data: text.repeat(1_000), body: '{}' })] });
-    const read = async (size: number) =>
-      (await store.read({ shard: 0, after: 0, limit: 10, size })).map(({ seq }) => seq);
+    const read = async (size: number) => (await store.read({ after: 0, limit: 10, size })).map(({ seq }) => seq);
     t.strictSame(await read(1), [1], 'one always');
     t.strictSame(await read(1_500), [1, 2]);
     t.strictSame(await read(1_000_000), [1, 2, 3]);
@@ -87,10 +86,10 @@ export function storeSuite(t: Test, open: Opener): void {
     });
     await append(store, { events: [stored], puts: [row('1', { body: '{"x":1}' })], due: [{ key: 'k', at: AT }] });
     const second = await again();
-    t.strictSame(await second.event(0, 1), { ...stored, shard: 0, seq: 1 });
+    t.strictSame(await second.event(1), { ...stored, seq: 1 });
     t.strictSame(await second.get(row('1')), { ...row('1', { body: '{"x":1}' }), seq: 1 });
-    t.strictSame(await second.due(0), [{ key: 'k', at: AT }]);
-    t.equal(second.head(0), 1);
+    t.strictSame(await second.due(), [{ key: 'k', at: AT }]);
+    t.equal(second.head(), 1);
   });
 
   promise(
@@ -111,7 +110,7 @@ export function storeSuite(t: Test, open: Opener): void {
       for (const commit of refused) await t.rejects(commit, TypeError);
       for (const bad of ['\0', '\udfff']) {
         await t.rejects(store.get(row(bad)), TypeError);
-        await t.rejects(store.history(0, bad), TypeError);
+        await t.rejects(store.history(bad), TypeError);
         await t.rejects(store.correlated(bad), TypeError);
       }
       t.same(await kept, { first: 1, last: 1, replayed: false });
@@ -132,12 +131,12 @@ export function storeSuite(t: Test, open: Opener): void {
       t.equal(last, first + (i % 3));
       next = last + 1;
     }
-    const events = await store.read({ shard: 0, after: 0, limit: 1000 });
+    const events = await store.read({ after: 0, limit: 1000 });
     t.strictSame(
       events.map(({ seq }) => seq),
       Array.from({ length: next - 1 }, (_, i) => i + 1),
     );
-    t.equal(store.head(0), next - 1);
+    t.equal(store.head(), next - 1);
   });
 
   promise(
@@ -153,26 +152,26 @@ export function storeSuite(t: Test, open: Opener): void {
       t.strictSame(await append(store, twice), { first: 1, last: 2, replayed: true });
       const second = await again();
       t.strictSame(await append(second, twice), { first: 1, last: 2, replayed: true });
-      t.equal(second.head(0), 3);
+      t.equal(second.head(), 3);
     },
   );
 
   promise('[S4] a commit under a fence that is not held is Fenced and changes nothing', async (t, store, again) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     const commit = { idem: 'x', events: [event()], puts: [row('1')] };
     await t.rejects(store.append({ ...commit, fence: { ...fence, token: fence.token - 1 } }), Fenced);
     await t.rejects(store.append({ ...commit, fence: { ...fence, node: 'another' } }), Fenced);
     await t.rejects(store.settle({ ...fence, token: fence.token + 1 }, [delivery(1, 'DEAD')], []), Fenced);
-    t.equal(store.head(0), 0);
+    t.equal(store.head(), 0);
     const second = await again();
-    t.ok((second.held(0)?.token ?? 0) > fence.token, 'the token grows with each owner');
+    t.ok((second.held()?.token ?? 0) > fence.token, 'the token grows with each owner');
     await t.rejects(second.append({ ...commit, fence }), Fenced);
     t.equal(await second.get(row('1')), null);
   });
 
   promise('[S6] what was settled is there after reopening', async (t, store, again) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 9; i += 1) await append(store, { events: [event({ to: ['NL-EMS'] })] });
     await store.settle(
@@ -182,26 +181,26 @@ export function storeSuite(t: Test, open: Opener): void {
         delivery(4, 'DEAD', { why: 'expired' }),
         delivery(5, 'DELIVERED', { n: 1 }),
       ],
-      [{ dest: 'NL-EMS', shard: 0, seq: 5 }],
+      [{ dest: 'NL-EMS', seq: 5 }],
     );
     const second = await again();
-    t.strictSame(await second.floors(), [{ dest: 'NL-EMS', shard: 0, seq: 5 }]);
-    const open = await second.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'open', limit: 10 });
+    t.strictSame(await second.floors(), [{ dest: 'NL-EMS', seq: 5 }]);
+    const open = await second.deliveries({ dest: 'NL-EMS', rows: 'open', limit: 10 });
     t.strictSame(open, [delivery(2, 'PENDING', { due: AT }), delivery(4, 'DEAD', { why: 'expired' })]);
-    const done = await second.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'DELIVERED', limit: 10 });
+    const done = await second.deliveries({ dest: 'NL-EMS', rows: 'DELIVERED', limit: 10 });
     t.strictSame(done, [delivery(5, 'DELIVERED', { n: 1 })]);
   });
 
   promise('[S6] a delivery has one row: the last that was settled', async (t, store) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 4; i += 1) await append(store);
     const states = async (): Promise<(string | undefined)[]> => [
-      (await store.delivery('NL-EMS', 0, 3))?.state,
-      (await store.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'open', limit: 9 }))[0]?.state,
-      (await store.deliveries({ dest: 'NL-EMS', shard: 0, rows: 'DELIVERED', limit: 9 }))[0]?.state,
+      (await store.delivery('NL-EMS', 3))?.state,
+      (await store.deliveries({ dest: 'NL-EMS', rows: 'open', limit: 9 }))[0]?.state,
+      (await store.deliveries({ dest: 'NL-EMS', rows: 'DELIVERED', limit: 9 }))[0]?.state,
     ];
-    t.equal(await store.delivery('NL-EMS', 0, 3), null);
+    t.equal(await store.delivery('NL-EMS', 3), null);
     await store.settle(fence, [delivery(3, 'PENDING')], []);
     t.strictSame(await states(), ['PENDING', 'PENDING', undefined]);
     await store.settle(fence, [delivery(3, 'DELIVERED')], []);
@@ -217,7 +216,7 @@ export function storeSuite(t: Test, open: Opener): void {
   });
 
   promise('deliveries are read in order of sequence, between bounds, of one receiver', async (t, store) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 40; i += 1) await append(store);
     const some = [40, 3, 17, 9, 1, 20];
@@ -231,7 +230,7 @@ export function storeSuite(t: Test, open: Opener): void {
       ['NL-EMS', 'open'],
       ['BE', 'DELIVERED'],
     ] as const) {
-      const query = { dest, shard: 0, rows, limit: 10 };
+      const query = { dest, rows, limit: 10 };
       const seqs = async (more: object): Promise<number[]> =>
         (await store.deliveries({ ...query, ...more })).map(({ seq }) => seq);
       t.strictSame(await seqs({}), [1, 3, 9, 17, 20, 40]);
@@ -246,13 +245,13 @@ export function storeSuite(t: Test, open: Opener): void {
     for (let i = 1; i <= 50; i += 1) {
       await append(store, { puts: [row('same', { upd: minute(i), data: i })] });
       t.equal((await store.get(row('same')))?.data, i);
-      t.equal((await store.read({ shard: 0, after: i - 1, limit: 5 })).length, 1);
+      t.equal((await store.read({ after: i - 1, limit: 5 })).length, 1);
       t.equal((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 5 })).rows[0]?.seq, i);
     }
   });
 
   promise('names of any shape are kept apart and never leave their place', async (t, store, again) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (const [i, name] of HOSTILE.entries()) {
       await append(store, {
@@ -260,18 +259,18 @@ export function storeSuite(t: Test, open: Opener): void {
         puts: [row(name, { owner: name, shelf: name, data: i })],
         due: [{ key: name, at: minute(i) }],
       });
-      await store.settle(fence, [delivery(i + 1, 'DEAD', i, name)], [{ dest: name, shard: 0, seq: i + 1 }]);
+      await store.settle(fence, [delivery(i + 1, 'DEAD', i, name)], [{ dest: name, seq: i + 1 }]);
     }
     const second = await again();
     t.equal((await second.floors()).length, HOSTILE.length);
     t.strictSame(
-      (await second.due(0)).map(({ key }) => key),
+      (await second.due()).map(({ key }) => key),
       HOSTILE,
     );
     for (const [i, name] of HOSTILE.entries()) {
       t.equal((await second.get(row(name, { owner: name })))?.data, i);
       t.strictSame(
-        (await second.history(0, name)).map(({ seq }) => seq),
+        (await second.history(name)).map(({ seq }) => seq),
         [i + 1],
       );
       t.strictSame(
@@ -279,11 +278,11 @@ export function storeSuite(t: Test, open: Opener): void {
         [i + 1],
       );
       t.strictSame(
-        (await second.read({ shard: 0, after: 0, limit: 99, to: name })).map(({ seq }) => seq),
+        (await second.read({ after: 0, limit: 99, to: name })).map(({ seq }) => seq),
         [i + 1],
       );
       t.strictSame(ids(await second.list({ kind: 'sessions', shelves: [name], offset: 0, limit: 9 })), [name]);
-      t.equal((await second.deliveries({ dest: name, shard: 0, rows: 'open', limit: 9 })).length, 1);
+      t.equal((await second.deliveries({ dest: name, rows: 'open', limit: 9 })).length, 1);
     }
   });
 
@@ -295,11 +294,9 @@ export function storeSuite(t: Test, open: Opener): void {
         puts: [row('b', { body, data: body })],
       });
       t.ok(
-        [
-          (await store.event(0, last))?.body,
-          (await store.get(row('b')))?.body,
-          (await store.get(row('b')))?.data,
-        ].every((read) => read === body),
+        [(await store.event(last))?.body, (await store.get(row('b')))?.body, (await store.get(row('b')))?.data].every(
+          (read) => read === body,
+        ),
       );
     }
   });
@@ -311,41 +308,30 @@ export function storeSuite(t: Test, open: Opener): void {
       });
     }
     const seqs = async (more: object): Promise<number[]> =>
-      (await store.read({ shard: 0, after: 0, limit: 5, ...more })).map(({ seq }) => seq);
+      (await store.read({ after: 0, limit: 5, ...more })).map(({ seq }) => seq);
     t.strictSame(await seqs({}), [1, 2, 3, 4, 5]);
     t.strictSame(await seqs({ after: 28 }), [29, 30]);
     t.strictSame(await seqs({ after: 30 }), []);
     t.strictSame(await seqs({ limit: 0 }), []);
     t.strictSame(await seqs({ to: 'NL-EMS' }), [10, 20, 30]);
     t.strictSame(await seqs({ to: 'NL-EMS', after: 10, limit: 1 }), [20]);
-    t.equal(await store.event(0, 31), null);
-    t.equal(await store.event(0, 0), null);
+    t.equal(await store.event(31), null);
+    t.equal(await store.event(0), null);
   });
 
-  promise(
-    'stretches of logs are read at once, in order and without bodies; heads say where logs end',
-    async (t, store) => {
-      for (let i = 1; i <= 30; i += 1) await append(store, { events: [event({ data: i, body: 'not asked for' })] });
-      const read = async (...pieces: readonly (readonly [shard: number, after: number, upTo: number])[]) => {
-        const events = await store.ranges(pieces.map(([shard, after, upTo]) => ({ shard, after, upTo })));
-        return events.map(({ shard, seq }) => `${shard}/${seq}`);
-      };
-      t.strictSame(await read([0, 0, 2], [0, 7, 8], [0, 28, 99]), ['0/1', '0/2', '0/8', '0/29', '0/30']);
-      t.strictSame(
-        await read([0, 7, 8], [0, 1, 2]),
-        ['0/2', '0/8'],
-        'in order of sequence, however they are asked for',
-      );
-      t.strictSame(await read([0, 5, 5], [0, 30, 40]), [], 'an empty one, and one behind the end');
-      t.strictSame(await read([200, 0, 5]), [], 'a shard without events');
-      t.strictSame(await read(), []);
-      const [only] = await store.ranges([{ shard: 0, after: 3, upTo: 4 }]);
-      t.strictSame(only, { ...event({ data: 4 }), shard: 0, seq: 4 });
-      t.equal((await store.heads()).get(0), 30);
-      await append(store);
-      t.equal((await store.heads()).get(0), 31);
-    },
-  );
+  promise('stretches of the log are read at once, in order and without bodies', async (t, store) => {
+    for (let i = 1; i <= 30; i += 1) await append(store, { events: [event({ data: i, body: 'not asked for' })] });
+    const read = async (...pieces: readonly (readonly [after: number, upTo: number])[]) => {
+      const events = await store.ranges(pieces.map(([after, upTo]) => ({ after, upTo })));
+      return events.map(({ seq }) => seq);
+    };
+    t.strictSame(await read([0, 2], [7, 8], [28, 99]), [1, 2, 8, 29, 30]);
+    t.strictSame(await read([7, 8], [1, 2]), [2, 8], 'in order of sequence, however they are asked for');
+    t.strictSame(await read([5, 5], [30, 40]), [], 'an empty one, and one behind the end');
+    t.strictSame(await read(), []);
+    const [only] = await store.ranges([{ after: 3, upTo: 4 }]);
+    t.strictSame(only, { ...event({ data: 4 }), seq: 4 });
+  });
 
   promise('history and correlated give their own events, oldest first', async (t, store) => {
     for (let i = 1; i <= 12; i += 1) {
@@ -353,9 +339,9 @@ export function storeSuite(t: Test, open: Opener): void {
       await append(store, { events: [event({ stream, correlationId: i % 3 === 0 ? 'third' : null })] });
     }
     const seqs = (events: readonly { seq: number }[]): number[] => events.map(({ seq }) => seq);
-    t.strictSame(seqs(await store.history(0, 'even')), [2, 4, 6, 8, 10, 12]);
-    t.strictSame(seqs(await store.history(0, 'even', 4, 2)), [6, 8]);
-    t.strictSame(seqs(await store.history(0, 'eve')), []);
+    t.strictSame(seqs(await store.history('even')), [2, 4, 6, 8, 10, 12]);
+    t.strictSame(seqs(await store.history('even', 4, 2)), [6, 8]);
+    t.strictSame(seqs(await store.history('eve')), []);
     t.strictSame(seqs(await store.correlated('third')), [3, 6, 9, 12]);
     t.strictSame(seqs(await store.correlated('third', 1)), [3]);
   });
@@ -510,39 +496,34 @@ export function storeSuite(t: Test, open: Opener): void {
         { key: 'never', at: null },
       ],
     });
-    t.strictSame(await (await again()).due(0), [
+    t.strictSame(await (await again()).due(), [
       { key: 'a', at: minute(1) },
       { key: 'b', at: minute(5) },
     ]);
   });
 
   promise('a floor is what was settled last', async (t, store) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (const seq of [1, 2, 3])
       await store.settle(
         fence,
         [],
         [
-          { dest: 'A', shard: 0, seq },
-          { dest: 'B', shard: 0, seq: 1 },
+          { dest: 'A', seq },
+          { dest: 'B', seq: 1 },
         ],
       );
     t.strictSame(await store.floors(), [
-      { dest: 'A', shard: 0, seq: 3 },
-      { dest: 'B', shard: 0, seq: 1 },
+      { dest: 'A', seq: 3 },
+      { dest: 'B', seq: 1 },
     ]);
   });
 
-  promise('a party has one shard for ever', async (t, store, again) => {
-    const shard = store.shardOf('NL-TNM');
-    t.equal(shard, (await again()).shardOf('NL-TNM'));
-  });
-
   promise('close finishes what waits; afterwards everything is refused, in words', async (t, store, again) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
-    t.match(store.health(), { state: 'open', reason: null, heads: { 0: 0 }, damagedRows: { length: 0 } });
+    t.match(store.health(), { state: 'open', reason: null, head: 0, damagedRows: { length: 0 } });
     const heard: string[] = [];
     store.onHealth(({ state }) => heard.push(state));
     const waiting = Array.from({ length: 20 }, () => append(store, {}));
@@ -550,9 +531,9 @@ export function storeSuite(t: Test, open: Opener): void {
     t.equal((await Promise.all(waiting)).length, 20);
     t.equal(store.health().state, 'closed');
     t.strictSame(heard, ['closed']);
-    t.equal(store.held(0), null);
+    t.equal(store.held(), null);
     await t.rejects(store.append({ fence, idem: 'late', events: [event()] }), StoreUnavailable);
     await t.rejects(store.get(row('1')), StoreUnavailable);
-    t.equal((await again()).head(0), 20);
+    t.equal((await again()).head(), 20);
   });
 }

@@ -55,7 +55,7 @@ t.test('[S1] [S2] killed at random moments under load: nothing acknowledged is l
   const store = await open(directory);
   t.teardown(() => store.close());
   t.equal(store.health().state, 'open', store.health().reason ?? '');
-  const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+  const events = await store.read({ after: 0, limit: 1_000_000 });
   t.ok(events.every(({ seq }, i) => seq === i + 1));
   const lost = [...acknowledged].filter(([seq, id]) => events[seq - 1]?.stream !== id);
   t.strictSame(lost, [], `${acknowledged.size} were acknowledged, ${events.length} are there`);
@@ -69,7 +69,7 @@ t.test('[S6] a settle that resolved survives a killed process', async (t) => {
   const said = await killAfter('settle', directory, 150);
   const store = await open(directory);
   t.teardown(() => store.close());
-  const done = await store.deliveries({ dest: 'A', shard: 0, rows: 'DELIVERED', limit: 1000 });
+  const done = await store.deliveries({ dest: 'A', rows: 'DELIVERED', limit: 1000 });
   t.equal(done.length, 100);
   t.equal((await store.floors()).length, 1);
   t.ok(said.length >= 150);
@@ -98,7 +98,7 @@ t.test(
     const root = directoryFor(t);
     const directory = join(root, 'store');
     const store = await open(directory);
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     const log = (): string => {
       const [name] = readdirSync(join(directory, 'db')).filter((file) => file.endsWith('.log'));
@@ -112,11 +112,7 @@ t.test(
       const last = Math.max(...(await Promise.all(commits)).map((done) => done.last));
       moments.push({ last, bytes: statSync(join(directory, log())).size });
       // Unsynced: lies behind the cut.
-      await store.settle(
-        fence,
-        [{ dest: 'A', shard: 0, seq: last, state: 'DEAD', data: i }],
-        [{ dest: 'A', shard: 0, seq: last }],
-      );
+      await store.settle(fence, [{ dest: 'A', seq: last, state: 'DEAD', data: i }], [{ dest: 'A', seq: last }]);
     }
     for (const [i, { last, bytes }] of moments.entries()) {
       if (i % 8 !== 0) continue;
@@ -127,7 +123,7 @@ t.test(
       truncateSync(join(copy, log()), bytes);
       const cut = await open(copy);
       t.equal(cut.health().state, 'open', cut.health().reason ?? '');
-      t.equal(cut.head(0), last);
+      t.equal(cut.head(), last);
       t.ok(((await cut.floors())[0]?.seq ?? 0) < last, 'what was lost is owed again, not forgotten');
       await cut.close();
     }
@@ -176,7 +172,7 @@ t.test('[S6] a store that says that its end was clean has every settle on the di
   );
   const store = await open(directory);
   t.teardown(() => store.close());
-  t.equal((await store.deliveries({ dest: 'A', shard: 0, rows: 'DELIVERED', limit: 100 })).length, 20);
+  t.equal((await store.deliveries({ dest: 'A', rows: 'DELIVERED', limit: 100 })).length, 20);
 });
 
 t.test('a second process is told that the store is in use, and does no harm', async (t) => {

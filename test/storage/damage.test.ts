@@ -47,7 +47,7 @@ async function filled(directory: string, events = 200): Promise<void> {
 }
 
 const seqsOf = async (store: Store): Promise<number[]> =>
-  (await store.read({ shard: 0, after: 0, limit: 10_000 })).map(({ seq }) => seq);
+  (await store.read({ after: 0, limit: 10_000 })).map(({ seq }) => seq);
 
 t.test(
   'TRAP fact 2: one flipped bit in the engine log loses acknowledged writes from the middle, in silence',
@@ -88,7 +88,7 @@ t.test('ANSWER fact 2: the store is quarantined and names exactly what is lost; 
   t.match(reason, /dropped \d+ bytes of its log/, 'the engine tells its diary alone');
   await t.rejects(append(store), StoreUnavailable);
   t.equal((await store.get(row('7')))?.body, noise(10_007));
-  t.equal((await store.event(0, 1))?.body, noise(1));
+  t.equal((await store.event(1))?.body, noise(1));
   t.ok((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 })).rows.length === 10);
   await store.close();
   const again = await open(directory);
@@ -120,7 +120,7 @@ t.test('ANSWER fact 2: a row that was flipped is never returned, is named, and i
     (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total;
   t.equal(await total(), 199);
   t.equal((await collect(store.scan('sessions'))).length, 199);
-  const [told] = await store.history(0, 'stream 20');
+  const [told] = await store.history('stream 20');
   await append(store, { puts: [row('20', { body: told?.body ?? null })] });
   t.strictSame(store.health().damagedRows, []);
   t.equal((await store.get(row('20')))?.body, noise(20));
@@ -134,7 +134,7 @@ t.test('ANSWER fact 2: an event that was flipped quarantines the store, by its n
   const store = await open(directory);
   t.teardown(() => store.close());
   t.match(store.health(), { state: 'quarantined', reason: /the log has lost event 33$/ });
-  await t.rejects(store.event(0, 33), Damaged);
+  await t.rejects(store.event(33), Damaged);
   t.equal((await seqsOf(store)).length, 199);
 });
 
@@ -150,7 +150,7 @@ t.test('ANSWER fact 2: damage after opening is seen by the read that meets it', 
     (read) => t.equal(read?.body, noise(10_044), 'served from memory, unharmed'),
     (error: unknown) => t.ok(error instanceof Damaged),
   );
-  await store.event(0, 44).then(
+  await store.event(44).then(
     (read) => t.equal(read?.body, noise(44), 'served from memory, unharmed'),
     (error: unknown) => t.ok(error instanceof Damaged),
   );
@@ -163,7 +163,7 @@ t.test('ANSWER fact 7: a log that lost its end is found short by the mark beside
   truncateSync(log ?? '', 60_000);
   const store = await open(directory);
   t.teardown(() => store.close());
-  const head = store.head(0);
+  const head = store.head();
   t.ok(head >= 100 && head < 200);
   t.match(store.health(), { state: 'quarantined', reason: `lost events ${head + 1} to 200` });
 });
@@ -259,13 +259,13 @@ const TAMPERED: readonly {
 }[] = [
   {
     title: 'missing events are named as ranges',
-    tamper: (db) => db.batch().del(keys.eventKey(0, 50)).del(keys.eventKey(0, 51)).del(keys.eventKey(0, 70)).write(),
+    tamper: (db) => db.batch().del(keys.eventKey(50)).del(keys.eventKey(51)).del(keys.eventKey(70)).write(),
     state: 'quarantined',
     check: (t, store) => void t.match(store.health().reason, 'the log has lost events 50 to 51, event 70'),
   },
   {
     title: 'a value that moved under another key is seen',
-    tamper: async (db) => db.put(keys.eventKey(0, 9), (await db.get(keys.eventKey(0, 8))) ?? ''),
+    tamper: async (db) => db.put(keys.eventKey(9), (await db.get(keys.eventKey(8))) ?? ''),
     state: 'quarantined',
     check: (t, store) => void t.match(store.health().reason, '"e/0000000000000009" is damaged, and its key with it'),
   },
@@ -289,14 +289,14 @@ const TAMPERED: readonly {
     tamper: (db) =>
       db
         .batch()
-        .put(keys.streamKey('stream 5', 0, 5), 'rubbish')
-        .del(keys.streamKey('stream 6', 0, 6))
-        .put(keys.correlationKey('c 7', 0, 7), '')
+        .put(keys.streamKey('stream 5', 5), 'rubbish')
+        .del(keys.streamKey('stream 6', 6))
+        .put(keys.correlationKey('c 7', 7), '')
         .write(),
     state: 'open',
     check: async (t, store) => {
       for (const i of [5, 6, 7]) {
-        t.equal((await store.history(0, `stream ${i}`))[0]?.seq, i);
+        t.equal((await store.history(`stream ${i}`))[0]?.seq, i);
         t.equal((await store.correlated(`c ${i}`))[0]?.seq, i);
       }
     },
@@ -304,16 +304,16 @@ const TAMPERED: readonly {
   {
     title: 'a damaged remembered success is dropped: the floor answers for it',
     tamper: (db) => {
-      const key = keys.deliveredKey('NL-EMS', 0, 3);
+      const key = keys.deliveredKey('NL-EMS', 3);
       return db.put(key, `${encode(key, '["DELIVERED"]', '{}')}x`);
     },
     state: 'open',
-    check: async (t, store) => void t.equal(await store.delivery('NL-EMS', 0, 3), null),
+    check: async (t, store) => void t.equal(await store.delivery('NL-EMS', 3), null),
   },
   {
     title: 'a damaged open delivery is not forgotten: it quarantines',
     tamper: (db) => {
-      const key = keys.openKey('NL-EMS', 0, 3);
+      const key = keys.openKey('NL-EMS', 3);
       return db.put(key, `${encode(key, '["DEAD"]', '{}')}x`);
     },
     state: 'quarantined',
@@ -366,9 +366,9 @@ t.test('[R4] what verification found and a look-up does not is damaged, and the 
   const [lost] = (await collect(store.scan('sessions'))).filter(({ id }) => id === '7');
   if (!lost) throw new Error('verification has not read it');
   await db.del(keys.rowKey(lost));
-  await db.del(keys.eventKey(0, 8));
+  await db.del(keys.eventKey(8));
   await t.rejects(store.get(lost), Damaged);
-  await t.rejects(store.event(0, 8), Damaged);
+  await t.rejects(store.event(8), Damaged);
   const { state, reason, damagedRows } = store.health();
   t.equal(state, 'open');
   t.match(reason, /2 records cannot be looked up/);
@@ -379,11 +379,11 @@ t.test('[R4] what verification found and a look-up does not is damaged, and the 
 t.test('[R5] a filter that has rotted hides the newest version of a row from a look-up: it is sought', async (t) => {
   const directory = directoryFor(t);
   const later = '2024-05-02T10:00:00.000Z';
-  const fence = { dest: 'A', shard: 0 };
+  const fence = { dest: 'A' };
   for (const upd of [AT, later]) {
     const store = await open(directory);
     const { last } = await append(store, { events: [event({ to: ['A'] })], puts: [row('101', { upd, data: upd })] });
-    const held = store.held(0);
+    const held = store.held();
     if (held === null) throw new Error('no fence');
     const state = upd === AT ? 'PENDING' : 'DEAD';
     await store.settle(held, [{ ...fence, seq: 1, state, data: last }], []);
@@ -405,5 +405,5 @@ t.test('[R5] a filter that has rotted hides the newest version of a row from a l
   const { rows } = await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 });
   t.match(rows, [{ upd: later, data: later }]);
   t.match(await store.deliveries({ ...fence, rows: 'open', limit: 10 }), [{ seq: 1, state: 'DEAD' }]);
-  t.match(await store.delivery('A', 0, 1), { state: 'DEAD' });
+  t.match(await store.delivery('A', 1), { state: 'DEAD' });
 });

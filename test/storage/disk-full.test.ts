@@ -89,7 +89,7 @@ t.test(
     await until(() => store.health().reason?.includes('room') ?? false);
     t.notOk(existsSync(join(directory, 'ballast')), 'the ballast was given back');
     t.equal((await store.get(row('id 1')))?.data, 'id 1', 'reads go on while the disk is full');
-    t.equal((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total, store.head(0));
+    t.equal((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total, store.head());
     await t.rejects(append(store), StoreUnavailable);
     free(disk);
     await until(() => store.health().state === 'open');
@@ -101,7 +101,7 @@ t.test(
     const again = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
     t.teardown(() => again.close());
     t.equal(again.health().state, 'open');
-    const events = await again.read({ shard: 0, after: 0, limit: 1_000_000 });
+    const events = await again.read({ after: 0, limit: 1_000_000 });
     t.equal(events.length, next);
     t.ok(doubtful.length > 0);
     t.strictSame(

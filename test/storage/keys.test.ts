@@ -7,7 +7,6 @@ import { t } from '../support/tap.ts';
 
 const name = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\0'));
 const seq = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER - 1 });
-const shard = fc.integer({ min: 0, max: 255 });
 const bytes = (a: string, b: string): number => Math.sign(Buffer.compare(Buffer.from(a), Buffer.from(b)));
 
 t.test('a row key gives its name back, and sorts by kind, owner and id', async () => {
@@ -23,33 +22,40 @@ t.test('a row key gives its name back, and sorts by kind, owner and id', async (
 
 t.test('delivery, floor, timer and event keys give back what they name', async () => {
   fc.assert(
-    fc.property(name, shard, seq, (dest, s, n) => {
-      const key = keys.openKey(dest, s, n);
-      const floor = keys.floorOf(keys.floorKey(dest, s));
+    fc.property(name, seq, (dest, n) => {
+      const key = keys.openKey(dest, n);
       return (
         keys.destOf(key) === dest &&
-        keys.shardOf(key) === s &&
         keys.seqOf(key) === n &&
-        floor.dest === dest &&
-        floor.shard === s &&
-        keys.dueNameOf(keys.dueKey(s, dest)) === dest &&
-        keys.seqOf(keys.eventKey(s, n)) === n
+        keys.floorOf(keys.floorKey(dest)) === dest &&
+        keys.dueNameOf(keys.dueKey(dest)) === dest &&
+        keys.seqOf(keys.eventKey(n)) === n
       );
     }),
   );
 });
 
+t.test('keys are those of the data directories that are there', async (t) => {
+  const made = [keys.eventKey(0x2a), keys.streamKey('s', 1), keys.correlationKey('c', 1)];
+  t.strictSame(made, ['e/000000000000002a', 's/s\x000000000000000001', 'c/c\x000000000000000001']);
+  t.strictSame(
+    [keys.openKey('A', 1), keys.deliveredKey('A', 1)],
+    ['p/A\x000000000000000001', 'd/A\x000000000000000001'],
+  );
+  t.strictSame([keys.floorKey('A'), keys.dueKey('k')], ['f/A\x0000', 't/00k']);
+});
+
 t.test('a range holds all of its own keys behind the place, in order, and none of another name', async () => {
   const within = ({ gte, lt }: keys.Range, key: string): boolean => bytes(key, gte) >= 0 && bytes(key, lt) < 0;
   fc.assert(
-    fc.property(name, name, shard, seq, seq, (a, b, s, n, after) => {
-      const range = keys.indexFrom('s', a, s, after);
+    fc.property(name, name, seq, seq, (a, b, n, after) => {
+      const range = keys.indexFrom('s', a, after);
       return (
-        within(range, keys.streamKey(a, s, n)) === n > after &&
-        (a === b || !within(range, keys.streamKey(b, s, n))) &&
-        (a === b || keys.streamKey(a, s, n) !== keys.streamKey(b, s, n)) &&
+        within(range, keys.streamKey(a, n)) === n > after &&
+        (a === b || !within(range, keys.streamKey(b, n))) &&
+        (a === b || keys.streamKey(a, n) !== keys.streamKey(b, n)) &&
         within(keys.rowsOf(a), keys.rowKey({ kind: b, owner: a, id: b })) === (a === b) &&
-        Math.sign(n - after) === bytes(keys.eventKey(s, n), keys.eventKey(s, after))
+        Math.sign(n - after) === bytes(keys.eventKey(n), keys.eventKey(after))
       );
     }),
   );

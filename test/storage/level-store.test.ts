@@ -49,9 +49,7 @@ t.test('ANSWER fact 3: appends that nobody waits for land in order of their call
     const read = await store.get(row(`${i}`));
     if (read?.data !== 'second' || read.seq !== 2 * i + 2) t.fail(`row ${i} is ${JSON.stringify(read)}`);
   }
-  const streams = (await store.read({ shard: 0, after: 0, limit: 5000 })).map(
-    ({ stream, data }) => `${stream} ${data}`,
-  );
+  const streams = (await store.read({ after: 0, limit: 5000 })).map(({ stream, data }) => `${stream} ${data}`);
   t.strictSame(
     streams,
     Array.from({ length: 2000 }, (_, i) => `${i >> 1} ${i % 2 === 0 ? 'first' : 'second'}`),
@@ -66,9 +64,9 @@ t.test('what waits is bounded: beyond it commits are refused at once, and the ot
   t.ok(refused.length > 0);
   t.ok(refused.every(({ reason }) => reason instanceof StoreUnavailable));
   t.match(refused[0]?.reason.message, 'too much waits to be written');
-  t.equal(store.head(0), outcomes.length - refused.length);
+  t.equal(store.head(), outcomes.length - refused.length);
   t.equal(store.health().state, 'open');
-  t.equal((await append(store)).last, store.head(0));
+  t.equal((await append(store)).last, store.head());
 });
 
 t.test('[S3] idempotency keys of 65,536 commits are remembered across a restart', async (t) => {
@@ -85,7 +83,7 @@ t.test('[S3] idempotency keys of 65,536 commits are remembered across a restart'
     const seq = count - back + 1;
     t.strictSame(await append(again, { idem: `${seq - 1}` }), { first: seq, last: seq, replayed: true });
   }
-  t.equal(again.head(0), count);
+  t.equal(again.head(), count);
 });
 
 t.test(

@@ -109,10 +109,10 @@ t.test('a store that another process has is in use, whatever was left of an open
 /** Owed to A: 1 to 6. Delivered 1 to 3; 4 waits for another attempt, and its row alone is lost; 5 is delivered, and the floor is 5. */
 async function withoutItsRow(directory: string): Promise<void> {
   const store = await open(directory);
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('no fence');
   const end = (seq: number, state: 'PENDING' | 'DELIVERED', data: unknown) =>
-    store.settle(fence, [{ dest: 'A', shard: 0, seq, state, data }], [{ dest: 'A', shard: 0, seq }]);
+    store.settle(fence, [{ dest: 'A', seq, state, data }], [{ dest: 'A', seq }]);
   for (let i = 0; i < 6; i += 1) await append(store, { events: [event({ to: i === 1 ? ['B'] : ['A'] })] });
   for (const seq of [1, 3]) await end(seq, 'DELIVERED', null);
   // Longer than a block of the log: what is dropped with it ends in the next one.
@@ -145,9 +145,9 @@ for (const [when, look] of Object.entries(before)) {
       const store = await open(directory);
       t.teardown(() => store.close());
       t.equal(store.health().state, 'open');
-      t.equal(await store.delivery('A', 0, 4), null, 'its row is lost');
-      t.match(await store.delivery('A', 0, 5), { state: 'DELIVERED' }, 'a later one is there');
-      t.strictSame(await store.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+      t.equal(await store.delivery('A', 4), null, 'its row is lost');
+      t.match(await store.delivery('A', 5), { state: 'DELIVERED' }, 'a later one is there');
+      t.strictSame(await store.floors(), [{ dest: 'A', seq: 3 }]);
     },
   );
 }
@@ -162,7 +162,7 @@ t.test(
     await restoreBackup(backup, target, { replace: false, now: new Date() });
     const store = await open(target);
     t.teardown(() => store.close());
-    t.strictSame(await store.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+    t.strictSame(await store.floors(), [{ dest: 'A', seq: 3 }]);
   },
 );
 
@@ -184,14 +184,14 @@ t.test('what is restored is its owner’s alone, whatever the backup was', async
 t.test('where nothing was lost no floor moves, not even below what has no row', async (t) => {
   const directory = directoryFor(t);
   const store = await open(directory);
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('no fence');
   for (let i = 0; i < 3; i += 1) await append(store, { events: [event({ to: ['A'] })] });
-  await store.settle(fence, [], [{ dest: 'A', shard: 0, seq: 3 }]);
+  await store.settle(fence, [], [{ dest: 'A', seq: 3 }]);
   await store.close();
   const again = await open(directory);
   t.teardown(() => again.close());
-  t.strictSame(await again.floors(), [{ dest: 'A', shard: 0, seq: 3 }]);
+  t.strictSame(await again.floors(), [{ dest: 'A', seq: 3 }]);
 });
 
 /** Owed to A: 1 to 6, all settled: 4 waits for another attempt, and 2 is owed to nobody. */
@@ -199,7 +199,7 @@ async function settled(store: Store, fence: Fence): Promise<void> {
   for (let i = 1; i <= 6; i += 1) {
     await append(store, { events: [event({ to: i === 2 ? [] : ['A'] })] });
     if (i === 2) continue;
-    const row = { dest: 'A', shard: 0, seq: i, state: i === 4 ? 'PENDING' : 'DELIVERED', data: null } as const;
+    const row = { dest: 'A', seq: i, state: i === 4 ? 'PENDING' : 'DELIVERED', data: null } as const;
     await store.settle(fence, [row], [row]);
   }
 }
@@ -213,8 +213,8 @@ async function without(key: string, directory: string): Promise<void> {
 }
 
 const losses: readonly (readonly [what: string, key: string, floor: number])[] = [
-  ['waited for another attempt', keys.openKey('A', 0, 4), 3],
-  ['was delivered', keys.deliveredKey('A', 0, 5), 4],
+  ['waited for another attempt', keys.openKey('A', 4), 3],
+  ['was delivered', keys.deliveredKey('A', 5), 4],
 ];
 
 for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
@@ -228,7 +228,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
     const directory = join(dataDir, 'store');
     const store = await open(live);
     t.teardown(() => store.close());
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     await settled(store, fence);
     cpSync(live, directory, { recursive: true });
@@ -236,7 +236,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
     if (!isMarked) rmSync(join(directory, 'mark'));
     t.match((await verifyStore(dataDir)).repairs, [`the floor of A goes back to ${floor}`], 'a look says so');
     const cut = await open(directory);
-    t.strictSame(await cut.floors(), [{ dest: 'A', shard: 0, seq: floor }]);
+    t.strictSame(await cut.floors(), [{ dest: 'A', seq: floor }]);
     await cut.close();
     t.strictSame((await verifyStore(dataDir)).repairs, [], 'and then it is mended');
   });
@@ -246,13 +246,13 @@ t.test('after an unclean end that took nothing no floor moves', async (t) => {
   const root = directoryFor(t);
   const store = await open(join(root, 'live'));
   t.teardown(() => store.close());
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('no fence');
   await settled(store, fence);
   cpSync(join(root, 'live'), join(root, 'copy'), { recursive: true });
   const again = await open(join(root, 'copy'));
   t.teardown(() => again.close());
-  t.strictSame(await again.floors(), [{ dest: 'A', shard: 0, seq: 6 }]);
+  t.strictSame(await again.floors(), [{ dest: 'A', seq: 6 }]);
 });
 
 t.test('the mark says that an end was clean, until the store is opened again [F8]', async (t) => {

@@ -15,18 +15,18 @@ import { backupSuite } from './trim-suite.ts';
 /** Everything that a hub can read of a store. */
 async function everything(store: Store): Promise<unknown> {
   const deliveries = async (dest: string) => [
-    await store.deliveries({ dest, shard: 0, rows: 'open', limit: 1000 }),
-    await store.deliveries({ dest, shard: 0, rows: 'DELIVERED', limit: 1000 }),
+    await store.deliveries({ dest, rows: 'open', limit: 1000 }),
+    await store.deliveries({ dest, rows: 'DELIVERED', limit: 1000 }),
   ];
   return {
-    head: store.head(0),
-    horizon: store.horizon(0),
-    log: await store.read({ shard: 0, after: 0, limit: 100_000 }),
-    histories: await Promise.all([0, 1, 2, 3].map((i) => store.history(0, `s ${i}`))),
+    head: store.head(),
+    horizon: store.horizon(),
+    log: await store.read({ after: 0, limit: 100_000 }),
+    histories: await Promise.all([0, 1, 2, 3].map((i) => store.history(`s ${i}`))),
     correlated: await store.correlated('c 1'),
     rows: [...(await collect(store.scan('sessions'))), ...(await collect(store.scan('cdrs')))],
     list: await store.list({ kind: 'sessions', shelves: ['NL-TNM', 'S2'], offset: 3, limit: 50 }),
-    due: await store.due(0),
+    due: await store.due(),
     floors: await store.floors(),
     deliveries: [await deliveries('A'), await deliveries('B-😀')],
   };
@@ -64,13 +64,13 @@ async function make(directory: string): Promise<unknown> {
       due: [{ key: `t ${i % 30}`, at: i % 4 ? event().at : null }],
     });
   }
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('no fence');
   const settled = (dest: string, seq: number, state: 'PENDING' | 'DEAD' | 'DELIVERED') => {
-    return { dest, shard: 0, seq, state, data: { attempts: seq } };
+    return { dest, seq, state, data: { attempts: seq } };
   };
   const rows = [settled('A', 100, 'DEAD'), settled('A', 120, 'DELIVERED'), settled('B-😀', 130, 'PENDING')];
-  await store.settle(fence, rows, [{ dest: 'A', shard: 0, seq: 119 }]);
+  await store.settle(fence, rows, [{ dest: 'A', seq: 119 }]);
   await trimAll(store, 60);
   const held = await everything(store);
   await store.close();
@@ -104,8 +104,7 @@ function suite(server: PostgresServer): void {
     const store = await openPostgresStore({ url, node: 'test', ...patient });
     t.teardown(() => store.close());
     t.strictSame(await everything(store), held);
-    t.equal(store.shardOf('NL-TNM'), 0, 'a copied store keeps its one shard');
-    t.ok((store.held(0)?.token ?? 0) > 1, 'the token goes on');
+    t.ok((store.held()?.token ?? 0) > 1, 'the token goes on');
     t.strictSame(await append(store, { idem: 'key 239' }), { first: 240, last: 240, replayed: true });
     t.equal((await append(store)).first, 241);
   });
@@ -118,7 +117,7 @@ function suite(server: PostgresServer): void {
     const store = await openPostgresStore({ url, node: 'test', ...patient });
     const manifest = await store.backup(join(root, 'backup'));
     await store.close();
-    t.match(manifest, { heads: { 0: 240 }, horizons: { 0: 60 }, events: 184, deliveries: 3 });
+    t.match(manifest, { format: 2, head: 240, horizon: 60, events: 184, deliveries: 3 });
     t.strictSame((await verifyStore(join(root, 'backup'))).faults, []);
     await restoreBackup(join(root, 'backup'), join(root, 'again'), { replace: false, now: new Date() });
     const again = await openLevelStore({ directory: join(root, 'again'), node: 'test', ballastBytes: 0 });
@@ -141,18 +140,6 @@ function suite(server: PostgresServer): void {
     await other.close();
     await copyToPostgres(directory, url);
     await t.rejects(copyToPostgres(directory, url), { message: /is not empty: a copy goes into a new one/ });
-  });
-
-  t.test('[S10] a log in several shards is not backed up in this form, in words', async (t) => {
-    const store = await openPostgresStore({ url: fresh(), node: 'test', ...patient });
-    t.teardown(() => store.close());
-    const fence = store.held(7);
-    if (fence === null) throw new Error('no fence');
-    await store.append({ fence, idem: 'x', events: [event()] });
-    const target = join(directoryFor(t), 'backup');
-    await t.rejects(store.backup(target), { message: /several shards.*pg_basebackup/ });
-    t.notOk(existsSync(target));
-    t.equal((await store.append({ fence, idem: 'y', events: [event()] })).first, 2);
   });
 }
 

@@ -31,7 +31,7 @@ async function opened(
 
 /** Every event stands once, and sequences have no hole. */
 async function mustBeWhole(t: Test, store: PostgresStore, acknowledged: ReadonlyMap<number, string>): Promise<void> {
-  const events = await store.read({ shard: 0, after: 0, limit: 1_000_000 });
+  const events = await store.read({ after: 0, limit: 1_000_000 });
   t.ok(
     events.every(({ seq }, i) => seq === i + 1),
     'dense',
@@ -57,8 +57,8 @@ function load(t: Test, store: PostgresStore, callers: number) {
       for (let done = false; !done && (going || store.health().state !== 'closed'); ) {
         try {
           // A lease that has run out while the server was away is renewed when it is back.
-          await until(() => store.held(0) !== null || !going);
-          if (store.held(0) === null) return;
+          await until(() => store.held() !== null || !going);
+          if (store.held() === null) return;
           const { first, last } = await append(store, {
             idem: id,
             events: [event({ stream: id })],
@@ -116,11 +116,10 @@ function suite(server: PostgresServer): void {
   t.test('[S3] a statement that the network delivers late, after it was sent again, writes nothing', async (t) => {
     const link = await Link.to(t, server.port);
     const store = await opened(t, server, { through: link });
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     const delivery = (state: DeliveryRow['state'], seq = 1): DeliveryRow => ({
       dest: 'A',
-      shard: 0,
       seq,
       state,
       data: null,
@@ -148,7 +147,7 @@ function suite(server: PostgresServer): void {
       link.deliver();
       await until(async () => (await backends()) === 0 && link.waiting() === 0);
       await append(store, { events: [event({ stream: `and ${late}` })] });
-      t.match(await store.delivery('A', 0, 1), { state: 'PENDING' }, `a late ${late} changes nothing`);
+      t.match(await store.delivery('A', 1), { state: 'PENDING' }, `a late ${late} changes nothing`);
     }
     await mustBeWhole(t, store, new Map([[2, 'append']]));
   });
@@ -253,8 +252,8 @@ function suite(server: PostgresServer): void {
       const store = await opened(t, server, { ttlMs: 3000 });
       const heard: string[] = [];
       store.onHealth(({ state }) => heard.push(state));
-      await until(() => store.held(0) !== null);
-      const fence = store.held(0);
+      await until(() => store.held() !== null);
+      const fence = store.held();
       if (fence === null) throw new Error('no fence');
       await Promise.all([1, 2, 3, 4, 5].map((i) => append(store, { events: [event({ stream: `${i}` })] })));
       await server.stop();
@@ -264,12 +263,12 @@ function suite(server: PostgresServer): void {
       );
       await t.rejects(store.append({ fence, idem: 'away', events: [event()] }), StoreUnavailable);
       await t.rejects(store.get(row('1')), StoreUnavailable);
-      t.equal(store.head(0), 5);
-      await until(() => store.held(0) === null);
+      t.equal(store.head(), 5);
+      await until(() => store.held() === null);
       await server.start();
       await isOpen(store);
-      await until(() => store.held(0) !== null);
-      t.strictSame(store.held(0), fence, 'nobody took the shard');
+      await until(() => store.held() !== null);
+      t.strictSame(store.held(), fence, 'nobody took the log');
       t.equal((await append(store)).first, 6);
       t.strictSame(
         heard.filter((state, i) => state !== heard[i - 1]),
@@ -306,7 +305,7 @@ function suite(server: PostgresServer): void {
     closeSync(file);
     await server.start();
     await isOpen(store);
-    const outcomes = await Promise.allSettled(seqs.map((seq) => store.event(0, seq)));
+    const outcomes = await Promise.allSettled(seqs.map((seq) => store.event(seq)));
     const damaged = outcomes.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
     t.ok(damaged.length > 0 && damaged.length < 12, `${damaged.length} of 12 are damaged`);
     t.ok(damaged.every((error) => error instanceof Damaged));

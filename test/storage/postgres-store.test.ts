@@ -26,42 +26,46 @@ function suite(server: PostgresServer): void {
   // `backupSuite` is in postgres-copy.test.ts, with the way back.
   trimSuite(t, open);
 
-  t.test(
-    '[W1] whatever waits goes into the next statement, of several shards too, and lands in order of the calls',
-    async (t) => {
-      const store = await open(directoryFor(t));
-      t.teardown(() => store.close());
-      // Shards of one lane.
-      const fences = [0, 4, 8].map((shard) => store.held(shard));
-      statements = 0;
-      const writes: Promise<unknown>[] = [];
-      for (let i = 0; i < 300; i += 1) {
-        const fence = fences[i % 3];
-        if (!fence) throw new Error('no fence');
-        for (const data of ['first', 'second']) {
-          const puts = [row(`${i}`, { data, owner: `${fence.shard}` })];
-          const due = [{ key: `${i}`, at: event().at }];
-          writes.push(
-            store.append({ fence, idem: `${i} ${data}`, events: [event({ stream: `${i}`, data })], puts, due }),
-          );
-        }
-        writes.push(store.settle(fence, [{ dest: 'A', shard: fence.shard, seq: 1, state: 'DEAD', data: i }], []));
+  t.test('[W1] whatever waits goes into the next statement, and lands in order of the calls', async (t) => {
+    const store = await open(directoryFor(t));
+    t.teardown(() => store.close());
+    const fence = store.held();
+    if (!fence) throw new Error('no fence');
+    statements = 0;
+    const writes: Promise<unknown>[] = [];
+    for (let i = 0; i < 300; i += 1) {
+      for (const data of ['first', 'second']) {
+        const due = [{ key: `${i}`, at: event().at }];
+        const events = [event({ stream: `${i}`, data })];
+        writes.push(store.append({ fence, idem: `${i} ${data}`, events, puts: [row(`${i}`, { data })], due }));
       }
-      await Promise.all(writes);
-      t.ok(statements <= 6, `${statements} statements for ${writes.length} writes`);
-      for (const shard of [0, 4, 8]) {
-        const log = await store.read({ shard, after: 0, limit: 1000 });
-        t.strictSame([log.length, store.head(shard)], [200, 200]);
-        t.ok(log.every(({ seq, data }, i) => seq === i + 1 && data === (i % 2 === 0 ? 'first' : 'second')));
-        for (const { stream, seq, data } of log) {
-          if (data !== 'second') continue;
-          const stored = await store.get(row(stream, { owner: `${shard}` }));
-          if (stored?.seq !== seq || stored.data !== 'second') t.fail(`row ${stream} is ${JSON.stringify(stored)}`);
-        }
-        t.equal((await store.due(shard)).length, 100);
-      }
-    },
-  );
+      writes.push(store.settle(fence, [{ dest: 'A', seq: 1, state: 'DEAD', data: i }], []));
+    }
+    await Promise.all(writes);
+    t.ok(statements <= 6, `${statements} statements for ${writes.length} writes`);
+    const log = await store.read({ after: 0, limit: 1000 });
+    t.strictSame([log.length, store.head()], [600, 600]);
+    t.ok(log.every(({ seq, data }, i) => seq === i + 1 && data === (i % 2 === 0 ? 'first' : 'second')));
+    for (const { stream, seq, data } of log) {
+      if (data !== 'second') continue;
+      const stored = await store.get(row(stream));
+      if (stored?.seq !== seq || stored.data !== 'second') t.fail(`row ${stream} is ${JSON.stringify(stored)}`);
+    }
+    t.equal((await store.due()).length, 300);
+    t.match(await store.delivery('A', 1), { data: 299 }, 'the last of them');
+  });
+
+  t.test('[R3] a hole in a stretch of the log is damage', async (t) => {
+    const place = directoryFor(t);
+    const store = await open(place);
+    t.teardown(() => store.close());
+    for (let i = 1; i <= 6; i += 1) await append(store);
+    await server.query(`delete from ${schemaAt(place)}.events where seq = 5`);
+    t.equal((await store.ranges([{ after: 0, upTo: 4 }])).length, 4);
+    await t.rejects(store.ranges([{ after: 2, upTo: 9 }]), { name: 'Damaged' });
+    await server.query(`delete from ${schemaAt(place)}.events`);
+    await t.rejects(store.ranges([{ after: 0, upTo: 4 }]), { name: 'Damaged' }, 'also of all of it');
+  });
 
   t.test('[W6] what the database alone can refuse is refused alone: its neighbours are written', async (t) => {
     const store = await open(directoryFor(t));
@@ -77,7 +81,7 @@ function suite(server: PostgresServer): void {
       [7],
     );
     t.match(outcomes[7], { reason: { name: 'TypeError', message: /the database cannot hold this: index row/ } });
-    t.equal(store.head(0), 19);
+    t.equal(store.head(), 19);
     t.match(await store.get(row('same')), { data: 19, seq: 19 });
     t.equal(store.health().state, 'open');
   });
@@ -109,7 +113,7 @@ function suite(server: PostgresServer): void {
     const outcomes = await Promise.allSettled(Array.from({ length: 20_000 }, () => append(store)));
     const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
     t.ok(refused.length > 0 && refused.every((reason) => reason instanceof StoreUnavailable));
-    t.equal(store.head(0), outcomes.length - refused.length);
+    t.equal(store.head(), outcomes.length - refused.length);
     t.equal(store.health().state, 'open');
   });
 
@@ -127,7 +131,7 @@ function suite(server: PostgresServer): void {
       (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 1, limit: 10, size })).rows.length;
     // Of events their data counts, too.
     const counts = async (size: number) => [
-      (await store.read({ shard: 0, after: 1, limit: 10, size })).length,
+      (await store.read({ after: 1, limit: 10, size })).length,
       await listed(size),
     ];
     t.strictSame(await counts(1), [1, 1]);

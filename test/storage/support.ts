@@ -46,7 +46,7 @@ let counter = 0;
 
 /** Appends one event, or what is said, under the fence that the store holds. */
 export function append(store: Store, { idem, events = [event()], puts = [], due = [] }: Parts = {}): Promise<Appended> {
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('the store holds no fence');
   counter += 1;
   return store.append({ fence, idem: idem ?? `commit ${process.pid} ${counter}`, events, puts, due });
@@ -54,21 +54,21 @@ export function append(store: Store, { idem, events = [event()], puts = [], due 
 
 /** Trims what the fence of the test allows. */
 export function trim(store: Store, upTo: number, parts: Partial<Trim> = {}): Promise<void> {
-  const fence = store.held(0);
+  const fence = store.held();
   if (fence === null) throw new Error('the store holds no fence');
   return store.trim({ fence, upTo, keeps: [], drops: [], rows: [], ...parts });
 }
 
 /** Trims in pieces, and keeps of each stream its last event up to there. */
 export async function trimAll(store: Store, upTo: number, piece = 7): Promise<void> {
-  for (let to = store.horizon(0); to < upTo; ) {
+  for (let to = store.horizon(); to < upTo; ) {
     const from = to;
     to = Math.min(upTo, from + piece);
-    const events = await store.read({ shard: 0, after: from, limit: to - from });
+    const events = await store.read({ after: from, limit: to - from });
     const last = new Map(events.map((each) => [each.stream, each]));
     const drops: number[] = [];
     for (const stream of last.keys()) {
-      for (const { seq } of await store.history(0, stream)) if (seq <= from) drops.push(seq);
+      for (const { seq } of await store.history(stream)) if (seq <= from) drops.push(seq);
     }
     await trim(store, to, { keeps: [...last.values()].map((each) => ({ ...each, rows: [] })), drops });
   }

@@ -17,7 +17,7 @@ const kept = (seq: number, fields: Partial<NewEvent>, rows: Kept['rows'] = []): 
   rows,
 });
 const seqs = (events: readonly { seq: number }[]): number[] => events.map(({ seq }) => seq);
-const everything = (store: Store): Promise<number[]> => store.read({ shard: 0, after: 0, limit: 1000 }).then(seqs);
+const everything = (store: Store): Promise<number[]> => store.read({ after: 0, limit: 1000 }).then(seqs);
 
 type Exam = (t: Test, store: Store, again: () => Promise<Store>, elsewhere: string) => Promise<void>;
 
@@ -46,19 +46,19 @@ export function trimSuite(t: Test, open: Opener): void {
       keeps: [kept(3, { stream: 'a', type: 'object.base', data: { sum: 2 }, body: 'both', correlationId: null })],
     });
     const look = async (store: Store): Promise<void> => {
-      t.equal(store.horizon(0), 4);
-      t.equal(store.head(0), 6);
+      t.equal(store.horizon(), 4);
+      t.equal(store.head(), 6);
       t.strictSame(await everything(store), [5, 6]);
-      t.strictSame(seqs(await store.read({ shard: 0, after: 2, limit: 1 })), [5], 'a page begins behind the horizon');
-      t.strictSame(seqs(await store.ranges([{ shard: 0, after: 0, upTo: 6 }])), [5, 6], 'and so does a stretch');
-      t.strictSame(await store.ranges([{ shard: 0, after: 0, upTo: 4 }]), []);
-      for (const seq of [1, 3, 4]) t.equal(await store.event(0, seq), null);
-      t.match(await store.event(0, 5), { stream: 'a' });
-      const [base, later] = await store.history(0, 'a');
+      t.strictSame(seqs(await store.read({ after: 2, limit: 1 })), [5], 'a page begins behind the horizon');
+      t.strictSame(seqs(await store.ranges([{ after: 0, upTo: 6 }])), [5, 6], 'and so does a stretch');
+      t.strictSame(await store.ranges([{ after: 0, upTo: 4 }]), []);
+      for (const seq of [1, 3, 4]) t.equal(await store.event(seq), null);
+      t.match(await store.event(5), { stream: 'a' });
+      const [base, later] = await store.history('a');
       t.match([base?.seq, base?.type, base?.data, base?.body], [3, 'object.base', { sum: 2 }, 'both']);
       t.equal(later?.seq, 5);
-      t.strictSame(seqs(await store.history(0, 'b')), [6]);
-      t.strictSame(await store.history(0, 'c'), []);
+      t.strictSame(seqs(await store.history('b')), [6]);
+      t.strictSame(await store.history('c'), []);
       t.strictSame(seqs(await store.correlated('of a')), [5], 'the kept one says that it has no correlation id');
       t.strictSame(await store.correlated('of c'), []);
     };
@@ -71,7 +71,7 @@ export function trimSuite(t: Test, open: Opener): void {
     const third = await again();
     t.equal(third.health().state, 'open', 'also when nothing is left behind the horizon');
     t.equal((await append(third)).first, 8);
-    t.strictSame(seqs(await third.history(0, 'a')), [3]);
+    t.strictSame(seqs(await third.history('a')), [3]);
   });
 
   promise('[S9] what an earlier trim kept is dropped when it is said so', async (t, store, again) => {
@@ -79,21 +79,21 @@ export function trimSuite(t: Test, open: Opener): void {
     await trim(store, 1, { keeps: [kept(1, { stream: 'a', correlationId: 'c' })] });
     t.strictSame(seqs(await store.correlated('c')), [1, 2, 3, 4]);
     await trim(store, 3, { keeps: [kept(3, { stream: 'a' })], drops: [1] });
-    t.strictSame(seqs(await store.history(0, 'a')), [3, 4]);
+    t.strictSame(seqs(await store.history('a')), [3, 4]);
     t.strictSame(seqs(await store.correlated('c')), [4]);
     const second = await again();
     t.equal(second.health().state, 'open');
     await trim(second, 4, { drops: [3] });
-    t.strictSame(await second.history(0, 'a'), []);
+    t.strictSame(await second.history('a'), []);
     t.equal((await again()).health().state, 'open');
   });
 
   promise('[S9] of deliveries up to the horizon nothing is remembered any more', async (t, store, again) => {
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 4; i += 1) await append(store, { events: [event({ to: ['A', 'B'] })] });
     const delivery = (dest: string, seq: number, state: DeliveryRow['state']): DeliveryRow => {
-      return { dest, shard: 0, seq, state, data: null };
+      return { dest, seq, state, data: null };
     };
     await store.settle(
       fence,
@@ -103,11 +103,11 @@ export function trimSuite(t: Test, open: Opener): void {
     await trim(store, 2);
     await store.settle(fence, [delivery('A', 1, 'DEAD'), delivery('A', 4, 'DEAD')], []);
     const rows = async (store: Store, dest: string, of: 'open' | 'DELIVERED'): Promise<number[]> =>
-      seqs(await store.deliveries({ dest, shard: 0, rows: of, limit: 10 }));
+      seqs(await store.deliveries({ dest, rows: of, limit: 10 }));
     const look = async (each: Store): Promise<void> => {
       t.strictSame(await rows(each, 'A', 'open'), [3, 4]);
       t.strictSame(await rows(each, 'B', 'DELIVERED'), [3]);
-      t.equal(await each.delivery('A', 0, 1), null);
+      t.equal(await each.delivery('A', 1), null);
     };
     await look(store);
     await look(await again());
@@ -132,7 +132,7 @@ export function trimSuite(t: Test, open: Opener): void {
 
   promise('[S9] a trim that is refused changes nothing', async (t, store) => {
     for (const stream of ['a', 'b', 'a']) await append(store, { events: [event({ stream })] });
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
     const refused = [
       [trim(store, 0), RangeError],
@@ -147,7 +147,7 @@ export function trimSuite(t: Test, open: Opener): void {
     for (const [trimmed] of refused) trimmed.catch(() => {});
     for (const [trimmed, kind] of refused) await t.rejects(trimmed, kind);
     t.strictSame(await everything(store), [1, 2, 3]);
-    t.equal(store.horizon(0), 0);
+    t.equal(store.horizon(), 0);
     await trim(store, 2);
     await t.rejects(trim(store, 2), RangeError, 'twice to the same place is once too often');
     t.strictSame(await everything(store), [3]);
@@ -162,10 +162,10 @@ export function trimSuite(t: Test, open: Opener): void {
     let [reads, cut] = [0, 0];
     const read = async (): Promise<void> => {
       while (!done) {
-        const events = await store.read({ shard: 0, after: 0, limit: total });
+        const events = await store.read({ after: 0, limit: total });
         const [first] = events;
         const dense = events.every(({ seq }, i) => seq === (first?.seq ?? 0) + i);
-        const history = await store.history(0, '1');
+        const history = await store.history('1');
         if (!dense || history.length === 0) t.fail(`a hole behind ${first?.seq}`);
         reads += 1;
         if (first !== undefined && first.seq > 1) cut += 1;
@@ -176,7 +176,7 @@ export function trimSuite(t: Test, open: Opener): void {
     const readers = Promise.all([read(), read()]);
     let before: number[] = [];
     for (let upTo = 6; upTo < total; upTo += 6) {
-      const last = (await store.history(0, '1', upTo - 6)).filter(({ seq }) => seq <= upTo).at(-1);
+      const last = (await store.history('1', upTo - 6)).filter(({ seq }) => seq <= upTo).at(-1);
       if (last === undefined) throw new Error('no event of the stream');
       await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: before });
       before = [last.seq];
@@ -198,39 +198,35 @@ export function backupSuite(t: Test, open: Opener, { ownDirectory = true } = {})
     const each = (name: string) =>
       append(store, { events: [event({ to: ['A'] })], puts: [row(name)], due: [{ key: name, at: event().at }] });
     await Promise.all(names.map(each));
-    const fence = store.held(0);
+    const fence = store.held();
     if (fence === null) throw new Error('no fence');
-    await store.settle(
-      fence,
-      [{ dest: 'A', shard: 0, seq: 9, state: 'DEAD', data: 1 }],
-      [{ dest: 'A', shard: 0, seq: 9 }],
-    );
+    await store.settle(fence, [{ dest: 'A', seq: 9, state: 'DEAD', data: 1 }], [{ dest: 'A', seq: 9 }]);
     await trim(store, 5);
     let done = false;
     const writing = (async (): Promise<void> => {
       while (!done) await append(store, { puts: [row('busy')] });
     })();
     const steps = new Set<string>();
-    const before = store.head(0);
+    const before = store.head();
     const manifest = await store.backup(`${origin}/one`, { progress: (step) => steps.add(step) });
     done = true;
     await writing;
-    const head = manifest.heads[0] ?? 0;
-    t.ok(head >= before && store.head(0) > head, `the store went on from ${head} to ${store.head(0)}`);
-    t.match(manifest, { horizons: { 0: 5 }, events: head - 5, deliveries: 1, timers: 300 });
+    const { head } = manifest;
+    t.ok(head >= before && store.head() > head, `the store went on from ${head} to ${store.head()}`);
+    t.match(manifest, { format: 2, horizon: 5, events: head - 5, deliveries: 1, timers: 300 });
     t.ok(steps.has('copying'));
     const copy = await open(`${origin}/one`);
     t.teardown(() => copy.close());
     t.match(copy.health(), { state: 'open', damagedRows: { length: 0 } });
-    t.equal(copy.head(0), head);
+    t.equal(copy.head(), head);
     t.strictSame(
-      await copy.read({ shard: 0, after: 0, limit: 1000 }),
-      (await store.read({ shard: 0, after: 0, limit: 1000 })).filter(({ seq }) => seq <= head),
+      await copy.read({ after: 0, limit: 1000 }),
+      (await store.read({ after: 0, limit: 1000 })).filter(({ seq }) => seq <= head),
     );
     t.match(await copy.get(row('299')), { seq: 300 });
-    t.equal((await copy.due(0)).length, 300);
-    t.strictSame(await copy.floors(), [{ dest: 'A', shard: 0, seq: 9 }]);
-    t.match(await copy.delivery('A', 0, 9), { state: 'DEAD' });
+    t.equal((await copy.due()).length, 300);
+    t.strictSame(await copy.floors(), [{ dest: 'A', seq: 9 }]);
+    t.match(await copy.delivery('A', 9), { state: 'DEAD' });
   });
 
   promise('[S10] a backup that cannot be made says why, and leaves nothing', async (t, store, _again, origin) => {

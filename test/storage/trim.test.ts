@@ -1,6 +1,7 @@
 /** What only the embedded engine can suffer while it trims and is backed up: kills at every point, damage, a full disk. */
 import { spawn } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
@@ -40,19 +41,19 @@ for (const point of ['before:1', 'before:9', 'after:9', 'compact:4']) {
       let store = await open(directory);
       t.teardown(() => store.close());
       t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
-      const horizon = store.horizon(0);
+      const horizon = store.horizon();
       t.ok(horizon >= Number(told?.split(' ')[1] ?? 0), `the horizon is ${horizon}, of ${acknowledged} events`);
       const look = async (): Promise<void> => {
-        const events = await store.read({ shard: 0, after: 0, limit: 100_000 });
-        t.ok(events.every(({ seq }, i) => seq === store.horizon(0) + 1 + i));
-        t.equal(store.head(0), Math.max(acknowledged, store.head(0)));
+        const events = await store.read({ after: 0, limit: 100_000 });
+        t.ok(events.every(({ seq }, i) => seq === store.horizon() + 1 + i));
+        t.equal(store.head(), Math.max(acknowledged, store.head()));
         for (const stream of ['s 0', 's 1', 's 2', 's 3']) {
-          const [first, second] = await store.history(0, stream);
-          t.ok(first !== undefined && (second === undefined || second.seq > store.horizon(0)), `${stream} keeps one`);
+          const [first, second] = await store.history(stream);
+          t.ok(first !== undefined && (second === undefined || second.seq > store.horizon()), `${stream} keeps one`);
         }
       };
       await look();
-      await trimAll(store, store.head(0) - 3);
+      await trimAll(store, store.head() - 3);
       await look();
       await store.close();
       store = await open(directory);
@@ -74,7 +75,7 @@ for (const point of ['copied:1', 'synced:2', 'named:1']) {
         replace: false,
         now: new Date(),
       });
-      t.ok((manifest.heads[0] ?? 0) >= head);
+      t.ok(manifest.head >= head);
     }
     const partial = readdirSync(place).filter((name) => name.endsWith('.partial'));
     t.equal(partial.length, point === 'named:1' ? 0 : 1);
@@ -111,15 +112,12 @@ async function bare(directory: string, use: (db: Level<string, string>) => Promi
 
 const harms: Record<string, readonly [harm: (db: Level<string, string>) => Promise<unknown>, reason: RegExp]> = {
   'a kept event is gone': [
-    (db) => db.del(keys.eventKey(0, 18)),
+    (db) => db.del(keys.eventKey(18)),
     /up to the horizon 20 the log should hold 4 events, and holds 3/,
   ],
-  'a kept event is damaged': [(db) => db.put(keys.eventKey(0, 18), '1 not what was written'), /is damaged/],
-  'a trimmed event is back': [
-    async (db) => db.put(keys.eventKey(0, 3), (await db.get(keys.eventKey(0, 18))) ?? ''),
-    /./,
-  ],
-  'the first event behind it is gone': [(db) => db.del(keys.eventKey(0, 21)), /the log has lost event 21/],
+  'a kept event is damaged': [(db) => db.put(keys.eventKey(18), '1 not what was written'), /is damaged/],
+  'a trimmed event is back': [async (db) => db.put(keys.eventKey(3), (await db.get(keys.eventKey(18))) ?? ''), /./],
+  'the first event behind it is gone': [(db) => db.del(keys.eventKey(21)), /the log has lost event 21/],
   'the horizon itself is gone': [(db) => db.del(keys.HORIZON_KEY), /the log has lost events 1 to/],
 };
 
@@ -139,20 +137,48 @@ t.test('[S8] a row that a kept event names is missed; indexes of a trimmed log a
   t.teardown(() => store.close());
   for (let i = 0; i < 4; i += 1)
     await append(store, { events: [event({ stream: 's', correlationId: 'c' })], puts: [row('1')] });
-  const [last] = (await store.history(0, 's')).filter(({ seq }) => seq === 3);
+  const [last] = (await store.history('s')).filter(({ seq }) => seq === 3);
   if (last === undefined) throw new Error('no event 3');
   await trim(store, 3, { keeps: [{ ...last, rows: [row('1')] }] });
   await store.close();
   await bare(directory, async (db) => {
     await db.del(keys.rowKey(row('1')));
-    await db.del(keys.streamKey('s', 0, 3));
+    await db.del(keys.streamKey('s', 3));
   });
   store = await open(directory);
   t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '1' }] });
   t.strictSame(
-    (await store.history(0, 's')).map(({ seq }) => seq),
+    (await store.history('s')).map(({ seq }) => seq),
     [3, 4],
   );
+});
+
+t.test('a backup of format 1, which told of several logs, is verified and restored', async (t) => {
+  const place = directoryFor(t);
+  const store = await open(join(place, 'data', 'store'));
+  for (let i = 0; i < 30; i += 1)
+    await append(store, { events: [event({ stream: `s ${i % 3}` })], puts: [row(`${i}`)] });
+  await trim(store, 10);
+  const backup = join(place, 'backup');
+  const { format: _, head, horizon, made_at, ...rest } = await store.backup(backup);
+  await store.close();
+  const written = (manifest: object): void => {
+    const checksum = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
+    writeFileSync(join(backup, 'manifest.json'), `${JSON.stringify({ ...manifest, checksum }, null, 2)}\n`);
+  };
+  written({ format: 1, made_at, heads: { 0: head }, horizons: { 0: horizon }, ...rest });
+  const verified = await verifyStore(backup);
+  t.strictSame(verified.faults, []);
+  t.strictSame(verified.manifest, { ...rest, format: 2, made_at, head: 30, horizon: 10 });
+  const { manifest } = await restoreBackup(backup, join(place, 'restored'), { replace: false, now: new Date() });
+  t.match(manifest, { format: 2, head: 30, horizon: 10 });
+  const restored = await open(join(place, 'restored'));
+  t.teardown(() => restored.close());
+  t.match(restored.health(), { state: 'open', damagedRows: { length: 0 }, head: 30 });
+  written({ format: 1, made_at, heads: { 0: head }, horizons: { 0: horizon }, ...rest, digest: '' });
+  t.strictSame((await verifyStore(backup)).faults, ['it does not hold what its manifest says']);
+  written({ format: 3, made_at, ...rest });
+  await t.rejects(verifyStore(backup), { message: /has format 3; this version knows 1 and 2/ });
 });
 
 t.test('[W2] a store is not made anew where a restore was cut off', async (t) => {
@@ -208,7 +234,7 @@ t.test(
 t.test('[W3] a look at a store changes nothing in it', async (t) => {
   const directory = await trimmedStore(t);
   const data = join(directory, '..');
-  await bare(directory, (db) => db.del(keys.streamKey('s 1', 0, 30)));
+  await bare(directory, (db) => db.del(keys.streamKey('s 1', 30)));
   for (const round of [1, 2]) {
     const report = await verifyStore(data);
     t.match(

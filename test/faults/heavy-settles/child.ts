@@ -16,7 +16,7 @@ const weight = 'x'.repeat(30_000);
 const trimSize = 4;
 
 const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0 });
-const fence = store.held(0);
+const fence = store.held();
 if (fence === null) throw new Error('no fence');
 
 async function commit(number: number): Promise<void> {
@@ -31,19 +31,19 @@ let kept = 0;
 
 /** Keeps the last event of each piece, and drops the one that was kept before it. */
 async function trimTo(upTo: number): Promise<void> {
-  const from = store.horizon(0);
+  const from = store.horizon();
   if (upTo <= from) return;
-  const [last] = (await store.read({ shard: 0, after: from, limit: upTo - from })).slice(-1);
+  const [last] = (await store.read({ after: from, limit: upTo - from })).slice(-1);
   if (last === undefined) throw new Error(`nothing to trim up to ${upTo}`);
   await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: kept === 0 ? [] : [kept] });
   kept = last.seq;
 }
 
 for (let i = 0; i < Number(rounds); i += 1) {
-  const head = store.head(0);
+  const head = store.head();
   await Promise.all(Array.from({ length: roundSize }, (_, n) => commit(head + n + 1)));
-  for (let seq = head + 1; seq <= store.head(0); seq += 1) {
-    const settled = { dest: receiver, shard: 0, seq };
+  for (let seq = head + 1; seq <= store.head(); seq += 1) {
+    const settled = { dest: receiver, seq };
     await store.settle(fence, [{ ...settled, state: 'PENDING', data: weight }], [settled]);
     if (trims === 'true' && seq % trimSize === 0) await trimTo(seq - trimSize);
   }

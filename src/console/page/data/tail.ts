@@ -13,7 +13,7 @@ export interface Tail {
   readonly passedOver: number;
   /** Where a search further back goes on; null: the beginning of the log was reached. */
   readonly older: string | null;
-  /** The first event that is still in the log; 1 where several shards have a first one each. */
+  /** The first event that is still in the log. */
   readonly keptFrom: number;
   readonly isLoading: boolean;
   readonly isSearching: boolean;
@@ -27,28 +27,21 @@ export const nothing: Tail = {
   ...{ isLoading: true, isSearching: false, error: null },
 };
 
-/** Events up to a position: its number, or the sum of what it says of several shards. */
-function countTo(position: EventPage['last_seq']): number {
-  const [, seqs] = /^s(.*)$/.exec(`${position}`) ?? [];
-  if (seqs === undefined) return Number(position);
-  return seqs.split('-').reduce((sum, seq) => sum + Number.parseInt(seq || '0', 36), 0);
-}
-
 export function begun(now: Tail, page: EventPage): Tail {
   return {
     ...now,
     events: page.items,
     older: page.next_cursor,
-    keptFrom: typeof page.last_seq === 'number' ? page.kept_from : 1,
+    keptFrom: page.kept_from,
     isLoading: false,
     error: null,
   };
 }
 
 /** `from`: the log was known up to here. */
-export function grownBy(now: Tail, page: EventPage, from: EventPage['last_seq']): Tail {
+export function grownBy(now: Tail, page: EventPage, from: number): Tail {
   const { next_cursor: left } = page;
-  const passedOver = now.passedOver + (left === null ? 0 : countTo(left) - countTo(from));
+  const passedOver = now.passedOver + (left === null ? 0 : Number(left) - from);
   if (page.items.length === 0 && passedOver === now.passedOver && now.error === null) return now;
   const place = now.isPaused ? 'waiting' : 'events';
   return { ...now, [place]: kept(page.items, now[place]), passedOver, error: null };

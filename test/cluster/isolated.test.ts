@@ -1,0 +1,68 @@
+/**
+ * A node that the database is away from answers from memory when everything recorded was in it, and nothing when it had brought back half
+ * of it.
+ */
+import { eventually } from '../support/plain-partner.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
+import { skip } from './nodes.ts';
+import { type Steps, startOneNode } from './one-node.ts';
+
+/** It ends when the test says so. */
+const ttlMs = 600_000;
+
+t.test('a node that does not reach the database', { skip }, async (t) => {
+  const server = await sharedPostgres();
+
+  const scene = async (t: Test, schema: string, steps: Steps) => {
+    const running = await startOneNode(t, { url: server.url(schema), node: 'first', ttlMs }, steps);
+    const { node, store, hubs } = running;
+    const { isFresh } = store;
+    await eventually('it takes over', () => hubs[0]?.told.includes('recover') === true);
+    return {
+      ...{ node, hubs },
+      /** As when the database gives no answer until the lease has run out. */
+      isolate() {
+        Object.assign(store, { held: () => null, isFresh: () => false });
+        node.look();
+      },
+      /** As when it answers again, and another node has the lease. */
+      reach: () => Object.assign(store, { isFresh }),
+    };
+  };
+
+  t.test('it is the owner', async (t) => {
+    const { node, hubs, isolate, reach } = await scene(t, newSchema('whole'), {});
+    await eventually('it answers', () => node.place(false).kind === 'here');
+    isolate();
+    t.equal(node.role, 'isolated');
+    const place = node.place(false);
+    t.ok(place.kind === 'here' && place.hub === hubs[0], 'it answers from memory');
+    t.strictSame(hubs[0]?.told, ['recover'], 'the hub goes on');
+    reach();
+    node.look();
+    t.equal(node.role, 'standby', 'until the database answers');
+    t.not(node.place(false).kind, 'here');
+    t.strictSame(hubs[0]?.told, ['recover', 'close']);
+  });
+
+  for (const end of ['fails', 'succeeds'] as const) {
+    t.test(`it has half taken over, and bringing back what is recorded ${end}`, async (t) => {
+      let goOn = () => {};
+      let refuse = () => {};
+      const recovered = new Promise<void>((resolve, reject) => {
+        goOn = resolve;
+        refuse = () => reject(new Error('the database is away'));
+      });
+      const { node, hubs, isolate } = await scene(t, newSchema('half'), { recover: () => recovered });
+      t.equal(node.place(false).kind, 'wait');
+      isolate();
+      t.equal(node.role, 'standby');
+      if (end === 'fails') refuse();
+      else goOn();
+      await eventually('the hub is stopped', () => hubs[0]?.told.includes('close') === true);
+      t.equal(node.place(false).kind, 'nowhere', 'nothing is answered');
+      t.equal(hubs.length, 1);
+    });
+  }
+});
