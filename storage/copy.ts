@@ -9,6 +9,7 @@
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';
+import { systemClock } from '../src/kit/system-clock.ts';
 import type { BackupOptions, Seq } from './contract.ts';
 import { openDatabase } from './engine.ts';
 import { FENCE_KEY } from './keys.ts';
@@ -46,7 +47,7 @@ export async function copyToPostgres(
   const primary = new Primary(address, 'store copy');
   try {
     await primary.find();
-    await migrate(primary, address);
+    await migrate(primary, address, { clock: systemClock, limitMs: 0 });
     const client = await primary.connect();
     await mustBeSafe(client, address.single);
     await client.query('begin');

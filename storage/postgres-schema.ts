@@ -2,18 +2,21 @@
  * The tables of a PostgreSQL store, and how older ones become these.
  *
  * M1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
- * M2  A schema that a newer hub made is not touched.
+ * M2  A schema that a newer hub made is not touched, nor is an older one whose nodes still live: what they are about to send would go beside
+ *     what the new ones send.
  * M3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * M4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
  *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
  */
 import type { Client } from 'pg';
+import { type Clock, sleep } from '../src/kit/clock.ts';
 import { StoreUnavailable } from './contract.ts';
 import type { Primary } from './postgres-connect.ts';
 import { mergingShards } from './postgres-shards.ts';
 import type { PostgresAddress } from './postgres-url.ts';
 
-const ATTEMPTS = 20;
+const RACES_MAX = 20;
+const AGAIN_MS = 100;
 /** Two nodes that make it at once: the other one's is as good. A node of an older version that is still writing: it ends. */
 const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']);
 
@@ -61,9 +64,23 @@ const NODES = `
 /** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
 const MIGRATIONS: readonly string[] = [NODES + TABLES, mergingShards(TABLES)];
 
+/** Nodes of an older version renew their leases. [M2] */
+class OlderNodes extends StoreUnavailable {}
+
+export interface Waiting {
+  readonly clock: Clock;
+  /** For so long nodes of an older version are waited for: those that were killed seem to live until their lease has run out. */
+  readonly limitMs: number;
+}
+
 /** Makes or migrates the schema. [M1, M2] */
-export async function migrate(primary: Primary, { schema }: PostgresAddress): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
+export async function migrate(
+  primary: Primary,
+  { schema }: PostgresAddress,
+  { clock, limitMs }: Waiting,
+): Promise<void> {
+  const until = clock.monotonic() + limitMs;
+  for (let races = 0; ; ) {
     const client = await primary.connect();
     try {
       await client.query('begin');
@@ -71,11 +88,13 @@ export async function migrate(primary: Primary, { schema }: PostgresAddress): Pr
       await client.query('commit');
       return;
     } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : null;
-      if (!RACES.has(code) || attempt === ATTEMPTS) throw error;
+      const isWaited = error instanceof OlderNodes && clock.monotonic() < until;
+      const isRace = error instanceof Error && 'code' in error && RACES.has(error.code) && ++races < RACES_MAX;
+      if (!isWaited && !isRace) throw error;
     } finally {
       client.connection.stream.destroy();
     }
+    await sleep(clock, AGAIN_MS);
   }
 }
 
@@ -98,8 +117,17 @@ async function migrateWithin(client: Client, schema: string): Promise<void> {
   }
   const statements = MIGRATIONS[version];
   if (statements === undefined) return;
+  if (version > 0) await mustBeAlone(client, schema);
   await client.query(statements);
   await client.query('update meta set version = $1', [MIGRATIONS.length]);
+}
+
+async function mustBeAlone(client: Client, schema: string): Promise<void> {
+  const alive = 'select name, url from nodes where expires > clock_timestamp()';
+  const { rows } = await client.query<{ name: string; url: string | null }>(alive);
+  if (rows.length === 0) return;
+  const names = rows.map(({ name, url }) => (url === null ? name : `${name} at ${url}`)).join(', ');
+  throw new OlderNodes(`the schema ${schema} is used by nodes of an older ocpi-hub: stop ${names} first`);
 }
 
 /** Whether nothing was ever written to the schema. */

@@ -62,7 +62,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const primary = new Primary(address, options.node);
   try {
     await primary.find();
-    await migrate(primary, address);
+    const { clock = systemClock, ttlMs = TTL_MS } = options;
+    await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
     const store = new PostgresStore(options, { address, primary });
     await store.start();
     return store;
