@@ -37,8 +37,8 @@ export interface LeaseOptions {
   readonly name: string;
   readonly url: string | null;
   readonly ttlMs: number;
-  /** The log is ours from now on. */
-  readonly gained: (fence: Fence) => void;
+  /** The log is ours from now on, as it stands here. */
+  readonly gained: (fence: Fence, head: Seq, horizon: Seq) => void;
   /** It is another's, or will be. */
   readonly lost: () => void;
   /** Resolves when all that waits to be written under a fence was written or refused. */
@@ -194,10 +194,9 @@ export class Leases {
 
   #gain({ token, head, horizon }: LogRow): void {
     const fence: Fence = { token, node: this.#options.id };
-    this.#options.seen(head, horizon);
     this.#held = fence;
     this.#owner = fence.node;
-    this.#options.gained(fence);
+    this.#options.gained(fence, head, horizon);
   }
 
   /** Q5. */

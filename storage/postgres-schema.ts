@@ -15,7 +15,7 @@ import type { Primary } from './postgres-connect.ts';
 import { mergingShards } from './postgres-shards.ts';
 import type { PostgresAddress } from './postgres-url.ts';
 
-const RACES_MAX = 20;
+const RACES_MAX = 5;
 const AGAIN_MS = 100;
 /** Two nodes that make it at once: the other one's is as good. A node of an older version that is still writing: it ends. */
 const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']);

@@ -7,7 +7,8 @@
  * H3  What was owed stays owed, and what had ended stays so. A receiver had come as far in a shard as its floor, as the place that was
  *     remembered for the shard of its partner, or as the horizon. Its floor lies below the first event behind that which has no
  *     row; what had ended without a row, and is above the floor now, gets one.
- * H4  Ids of deliveries in the log (`{shard}.{seq}-{receiver}`, of shard 0 without it) follow the sequences, as long as their event is there.
+ * H4  Ids of deliveries in the log (`{shard}.{seq}-{receiver}`, of shard 0 without it) follow the sequences. Where their event is gone they
+ *     keep theirs, with the shard: no delivery is called so any more.
  * H5  A node of that version that still runs writes nothing any more: it begins at the table `shards`, which is locked first, and then gone.
  */
 const MOVED = 'events rows listed timers deliveries floors'.split(' ');
@@ -15,6 +16,9 @@ const GONE = ['events_stream', 'events_correlation', 'events_idem', 'rows_listed
 
 /** Of a remembered place: in place of a sequence, behind every horizon. */
 const PLACE_SEQ = Number.MAX_SAFE_INTEGER;
+
+/** JSON whose escapes PostgreSQL takes: U+0000 and unpaired surrogates, which it refuses wherever they stand, are another character. */
+const decodable = (json: string) => `regexp_replace(${json}, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\u0001', 'g')`;
 
 /** `tables`: makes those of the newest version, with their names free. */
 export const mergingShards = (tables: string): string => `
@@ -44,10 +48,12 @@ export const mergingShards = (tables: string): string => `
         e.body, e.chars, e.idem, e.n, e.touched
       from old_events e join numbers n on n.shard = e.shard and n.seq = e.seq
       left join lateral (
-        select substr(e.stream, 10) as old, o.new || '-' || id.parts[3] as new
+        select substr(e.stream, 10) as old, coalesce(o.new || '-' || id.parts[3], '0.' || substr(e.stream, 10)) as new
           from (select case when e.type like 'delivery.%'
             then regexp_match(e.stream, '^delivery:(?:([0-9]{1,3})[.])?([0-9]{1,15})-(.+)$') end as parts) id
-          join numbers o on o.shard = coalesce(id.parts[1], '0')::int and o.seq = id.parts[2]::int8) d on true
+          cross join meta m
+          left join numbers o on o.shard = coalesce(id.parts[1], '0')::int and o.seq = id.parts[2]::int8
+          where o.new is not null or (m.shards > 1 and id.parts[1] is null and id.parts[2] is not null)) d on true
       order by n.new;
 
   insert into rows (kind, owner, id, shelf, upd, data, body, chars, seq)
@@ -62,7 +68,7 @@ export const mergingShards = (tables: string): string => `
   insert into reached (dest, shard, seq)
     with homes as (
       select distinct upper(concat_ws('-', role ->> 'country_code', role ->> 'party_id') collate "C") as dest, r.shard
-        from old_rows r cross join json_array_elements(replace(r.data, '\\u0000', '\\u0001')::json -> 'roles') role where r.kind = 'partners'),
+        from old_rows r cross join json_array_elements(${decodable('r.data')}::json -> 'roles') role where r.kind = 'partners'),
     places as (
       select d.shard as home, p.key::smallint as shard, p.value::int8 as seq
         from old_deliveries d cross join json_each_text(d.data::json) p

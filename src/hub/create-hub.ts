@@ -31,7 +31,6 @@ import { Recorder } from './recorder.ts';
 import { recover } from './recovery.ts';
 import { Redrive } from './redrive.ts';
 import { Registration } from './registration.ts';
-import { repairRows } from './repair.ts';
 import { Resends } from './resends.ts';
 import { Retention } from './retention.ts';
 import { SenderLists } from './sender-lists.ts';
@@ -125,7 +124,6 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
     forwardingLagMs: () => deliveries.lagMs(),
     async recover() {
       await recover(core, running);
-      if (store.health().state !== 'quarantined') repairWhatIsFound(core);
       ready = true;
     },
     calm: (graceMs) => deliveries.calm(graceMs),
@@ -177,15 +175,4 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings): Core {
     ports,
     settings,
   };
-}
-
-/** Rows whose damage shows only when they are looked up are made again when it does. */
-function repairWhatIsFound(core: Core): void {
-  let repairing = Promise.resolve();
-  core.store.onHealth(({ state, damagedRows }) => {
-    if (state !== 'open' || damagedRows.length === 0) return;
-    repairing = repairing
-      .then(() => repairRows(core))
-      .catch((error: unknown) => core.ports.log.error({ err: error }, 'damaged rows could not be made again'));
-  });
 }

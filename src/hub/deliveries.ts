@@ -233,13 +233,15 @@ export class Deliveries {
   #failed(queue: Queue, lane: Lane, error: unknown): void {
     const { log, clock } = this.#core.ports;
     log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
-    if (lane.state !== 'busy') return;
+    const isBusy = () => lane.state === 'busy';
+    if (!isBusy()) return;
     try {
       const [item] = lane.items;
       if (item) this.#settle(queue, lane, item, faultOf(error));
     } catch (again) {
       // Not even that could be noted: its row stays as it was, and it is taken up again after a while.
       log.error({ err: again, lane: lane.key }, 'the end of a delivery could not be noted');
+      if (!isBusy()) return;
       queue.lanes.hold(lane);
       this.#releaseAt(queue, lane, clock.now() + faultMs);
     }

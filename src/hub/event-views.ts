@@ -2,6 +2,7 @@
  * The log as operators read it: forwards from wherever they have come to, or back from its end, with a filter.
  */
 import type { Store, StoredEvent } from '../../storage/contract.ts';
+import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../domain/subject.ts';
 import type { EventFilter, EventVerbs, EventView } from './event-view.ts';
@@ -11,6 +12,7 @@ export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events']
   return async (filter, { order, after, cursor, limit }) => {
     const fits = fitsOf(filter, rolesOf);
     const head = store.head();
+    if (Math.max(after, cursor ?? 0) > head) throw new HubError('invalid', { message: `the log ends at ${head}` });
     const isForwards = order === 'oldest';
     const from = isForwards ? (cursor ?? after) : after;
     const upTo = isForwards ? head : Math.min(head, cursor ?? head);

@@ -7,6 +7,7 @@
  */
 import type { Seq, StoredEvent } from '../../storage/contract.ts';
 import { keyOf, type Partner, type PartyId } from '../domain/party.ts';
+import { atOnce } from './at-once.ts';
 import type { Core } from './core.ts';
 import { Lanes } from './lanes.ts';
 import { type DeliveryMemory, type OutboxWriter, type Progress, rowsOf } from './outbox.ts';
@@ -47,6 +48,8 @@ export interface Taker {
 const readBatch = 500;
 /** Characters of records that one reading may bring into memory. */
 const readSize = 4 * 1024 * 1024;
+/** Receivers whose rows are read together. */
+const recalledAtOnce = 16;
 const readAgainMs = 1_000;
 /** A floor that moved without anything being owed is written this often. */
 const idleFloorsMs = 60_000;
@@ -128,12 +131,11 @@ export class Intake {
   async recover(): Promise<void> {
     const { store, recorder, state } = this.#core;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
-    for (const partner of state.partners()) {
-      for (const receiver of partner.roles.map(keyOf)) {
-        const progress = this.#progressOf(receiver, floors.get(receiver) ?? 0);
-        if (progress) await this.#recall(progress);
-      }
-    }
+    const receivers = new Set([...state.partners()].flatMap(({ roles }) => roles.map(keyOf)));
+    await atOnce(receivers, recalledAtOnce, async (receiver) => {
+      const progress = this.#progressOf(receiver, floors.get(receiver) ?? 0);
+      if (progress) await this.#recall(progress);
+    });
     await this.#scan(recorder.dispatchedTo);
   }
 
@@ -189,11 +191,11 @@ export class Intake {
     }
   }
 
-  /** One pass over the log for all receivers, from the lowest floor. */
+  /** One pass over the log for all receivers, as long as it is taken from there for one of them. */
   async #scan(head: Seq): Promise<void> {
     const all = [...this.#progress.values()];
-    let after = all.reduce((lowest, { cursor }) => Math.min(lowest, cursor), head);
-    while (after < head) {
+    const lowest = () => Math.min(head, ...all.flatMap(({ behind, cursor }) => (behind ? [] : [cursor])));
+    for (let after = lowest(); after < head; after = Math.max(after, lowest())) {
       const events = await this.#core.store.read({ after, limit: readBatch, size: readSize });
       if (events.length === 0) break;
       for (const event of events) {

@@ -98,10 +98,6 @@ export class Lanes {
     return this.#busySize;
   }
 
-  all(): Iterable<Lane> {
-    return this.#lanes.values();
-  }
-
   add(item: Item): Lane {
     const key = laneKey(item.receiver, item.stream);
     let lane = this.#lanes.get(key);

@@ -64,6 +64,8 @@ const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${
 
 const retryWriteMs = 1_000;
 const rowsBatch = 500;
+/** Receivers whose first rows are read together. */
+const readAtOnce = 16;
 
 /** Rows of one receiver from a sequence on, read in batches so that memory stays bounded. */
 export async function* rowsOf(
@@ -79,9 +81,21 @@ export async function* rowsOf(
   }
 }
 
-/** Open rows of these receivers, one after the other. */
-export async function* openRows(store: Store, receivers: Iterable<PartyId>): AsyncIterable<DeliveryRow> {
-  for (const dest of receivers) yield* rowsOf(store, { dest, rows: 'open', fromSeq: 0 });
+/** Open rows of these receivers up to a sequence, each receiver's together. */
+export async function* openRows(store: Store, receivers: Iterable<PartyId>, toSeq?: Seq): AsyncIterable<DeliveryRow> {
+  const query = { rows: 'open', ...(toSeq !== undefined && { toSeq }) } as const;
+  const left = [...receivers];
+  while (left.length > 0) {
+    const some = left.splice(0, readAtOnce);
+    const pages = await Promise.all(
+      some.map((dest) => store.deliveries({ ...query, dest, fromSeq: 0, limit: rowsBatch })),
+    );
+    for (const rows of pages) {
+      yield* rows;
+      const last = rows.at(-1);
+      if (last && rows.length === rowsBatch) yield* rowsOf(store, { ...query, dest: last.dest, fromSeq: last.seq + 1 });
+    }
+  }
 }
 
 export class OutboxWriter {
@@ -97,6 +111,7 @@ export class OutboxWriter {
   #writing: Promise<void> | null = null;
   /** Who waits for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
+  #wake: () => void = () => {};
   #closed = false;
 
   constructor(store: Store, clock: Clock, log: Log, dispatchedTo: () => Seq) {
@@ -137,6 +152,7 @@ export class OutboxWriter {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#wake();
     await this.#writing;
   }
 
@@ -162,7 +178,8 @@ export class OutboxWriter {
         this.#flying = new Map();
         for (const { resolve } of waiting) resolve();
       } catch (error) {
-        this.#log.error({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
+        const level = this.#store.held() ? 'error' : 'warn';
+        this.#log[level]({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
         this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
@@ -170,7 +187,9 @@ export class OutboxWriter {
           for (const { reject } of this.#waiting.splice(0)) reject(error);
           break;
         }
-        await sleep(this.#clock, retryWriteMs);
+        await sleep(this.#clock, retryWriteMs, (wake) => {
+          this.#wake = wake;
+        });
       }
     }
     // In the same turn as the last look at what is left: whatever comes after it starts a new write.
@@ -179,8 +198,8 @@ export class OutboxWriter {
 
   async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
     const fence = this.#store.held();
-    // What is no longer ours is its new owner's to remember.
-    if (!fence) return;
+    // What is no longer ours is its new owner's to remember, and nobody is told that it is written.
+    if (!fence) throw new Error('the log is not written here now');
     // All floors before the first wait: what ends meanwhile has its row in the next write. [X2]
     const raised = touched
       .map((progress) => ({ progress, seq: this.floorOf(progress) }))

@@ -1,7 +1,7 @@
 /**
  * Brings back what is recorded into a hub that begins.
  *
- * V1  Nothing is decided, sent or written before everything recorded is back.
+ * V1  No verb is called before everything recorded is back.
  * V2  A log that is damaged is read and served; nothing is written or sent until it was restored.
  */
 import type { Partner } from '../domain/party.ts';
@@ -15,7 +15,7 @@ import type { PartnerActors } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
-import { repairRows } from './repair.ts';
+import { repairRows, repairWhatIsFound } from './repair.ts';
 import { type Resends, releaseDue } from './resends.ts';
 import type { Retention } from './retention.ts';
 
@@ -41,7 +41,10 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   const { deliveries, actors, registration, commands, pulls, orphans, resends, probes, retention } = parts;
   const isWhole = store.health().state !== 'quarantined';
   recorder.startAt(store.head());
-  if (isWhole) await repairRows(core);
+  if (isWhole) {
+    await repairRows(core);
+    repairWhatIsFound(core);
+  }
   recorder.onCommitted((event) => deliveries.owed(event));
   for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner);
   for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);

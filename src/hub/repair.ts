@@ -159,3 +159,14 @@ export async function repairRows(core: Core): Promise<void> {
     ports.log.warn({ row: key }, 'a damaged row was made again from the log');
   }
 }
+
+/** Rows whose damage shows only when they are looked up are made again when it does. */
+export function repairWhatIsFound(core: Core): void {
+  let repairing = Promise.resolve();
+  core.store.onHealth(({ state, damagedRows }) => {
+    if (state !== 'open' || damagedRows.length === 0) return;
+    repairing = repairing
+      .then(() => repairRows(core))
+      .catch((error: unknown) => core.ports.log.error({ err: error }, 'damaged rows could not be made again'));
+  });
+}

@@ -15,7 +15,7 @@ import { sleep } from '../kit/clock.ts';
 import type { Core } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import { keepingOf, keptBefore } from './kept-events.ts';
-import { rowsOf } from './outbox.ts';
+import { openRows } from './outbox.ts';
 import type { LogHeld } from './overview-view.ts';
 
 const dayMs = 86_400_000;
@@ -137,9 +137,7 @@ export class Retention {
     const open: DeliveryRow[] = [];
     if (lowest > store.horizon()) {
       await this.#deliveries.flushed();
-      for (const dest of receivers) {
-        for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0, toSeq: lowest })) open.push(row);
-      }
+      for await (const row of openRows(store, receivers, lowest)) open.push(row);
     }
     for (const { state: is, seq, dest } of open) {
       if (is === 'PENDING') brought.set(dest, Math.min(brought.get(dest) ?? 0, seq - 1));

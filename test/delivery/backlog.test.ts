@@ -148,3 +148,32 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
 async function deadOf(hub: HubAddress): Promise<number> {
   return ((await admin(hub, 'GET', '/parties/NL-EMS')) as { queue: { dead: number } }).queue.dead;
 }
+
+t.test('a start does not read the log to its end for one whose window is full', async (t) => {
+  const dir = directoryFor(t);
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' }, { windowMax: 10 }, dir);
+  const { cpo } = await routedPair(t, hub);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  const pushed = 1_300;
+  const each = async (_: unknown, worker: number) => {
+    for (let n = worker; n < pushed; n += workers) await push(cpo, `S${n}`, n);
+  };
+  await Promise.all(Array.from({ length: workers }, each));
+  await hub.close();
+  let passes = 0;
+  const wrap = <P extends object>(port: P): P =>
+    new Proxy(port, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        return (...args: unknown[]) => {
+          const [query] = args as [{ limit?: number; to?: string } | undefined];
+          if (name === 'read' && query?.limit === 500 && query.to === undefined) passes++;
+          return member.apply(target, args);
+        };
+      },
+    });
+  const next = await hubFor(t, {}, { windowMax: 10, wrap }, dir);
+  t.equal(passes, 1, 'the first stretch fills it');
+  t.match(await admin(next, 'GET', '/parties/NL-EMS'), { queue: { depth: 10 } });
+});

@@ -100,3 +100,12 @@ t.test('stretches are walked in the order in which they are given, without what 
   await store.trim({ fence, upTo: 5, keeps: [], drops: [], rows: [] });
   t.strictSame(await walked('newest', [[8, 9], [4, 7], [1, 2]]), [9, 7, 6]); // biome-ignore format: pairs
 });
+
+t.test('what lies behind the end of the log is refused, not taken for an end that was reached', async (t) => {
+  const at = await scene(t);
+  await at.record(5);
+  t.match(await at.list({ after: 5 }), { items: [], last_seq: 5 });
+  const behind = { code: 'invalid', message: 'the log ends at 5' };
+  await t.rejects(at.list({ after: 6 }), behind);
+  await t.rejects(at.list({ cursor: 6 }), behind);
+});

@@ -156,7 +156,10 @@ t.test(
       ...Array.from({ length: drivers }, authorize),
       watch(),
     ]);
-    await eventually('enough was acknowledged', () => acknowledged.size >= acknowledgedWanted, 180_000).finally(() => {
+    const shedOf = (kind: keyof typeof answers) => answers[kind].get('503/3000') ?? 0;
+    // On a slow machine few lists have come by the time that enough pushes were taken.
+    const isEnough = () => acknowledged.size >= acknowledgedWanted && shedOf('push') > 0 && shedOf('list') > 0;
+    await eventually('enough was acknowledged and shed', isEnough, 180_000).finally(() => {
       loading = false;
     });
     await load;
@@ -164,9 +167,7 @@ t.test(
     t.comment(JSON.stringify({ push: counts('push'), list: counts('list'), driver: counts('driver') }));
 
     t.same(wrong, [], 'every answer is a success, or 503 with OCPI 3000, a time and Retry-After');
-    t.ok((answers.push.get('503/3000') ?? 0) > 0, 'pushes were shed');
-    t.ok((answers.list.get('503/3000') ?? 0) > 0, 'lists were shed');
-    const shedOf = (kind: keyof typeof answers) => answers[kind].get('503/3000') ?? 0;
+    t.ok(shedOf('push') > 0 && shedOf('list') > 0, 'pushes and lists were shed');
     t.equal(shedOf('driver'), 0, 'what a driver waits for was not');
     const [allowed = 0, cut = 0] = ['200/1000', '502/4003'].map((name) => answers.driver.get(name));
     t.ok(allowed > cut, `and was answered: ${allowed}, cut: ${cut}`);

@@ -111,6 +111,26 @@ function suite(server: PostgresServer): void {
     t.equal(fenceOf(c).token, 3, 'one that closes hands it over, too');
   });
 
+  t.test('who gains the log takes it as it stands, also when it ends earlier than was seen', async (t) => {
+    const schema = newSchema('rewound');
+    const first = await openNode(t, server.url(schema), 'first', 30_000);
+    await holds(first);
+    const second = await openNode(t, server.url(schema), 'second', 30_000);
+    for (const idem of ['x', 'y', 'z']) await first.append({ fence: fenceOf(first), idem, events: [event()] });
+    await second.poke();
+    t.equal(second.head(), 3);
+    // As a standby that did not have the last commit yet is promoted.
+    await server.query(`delete from ${schema}.events where seq = 3`);
+    await server.query(`update ${schema}.log set head = 2`);
+    await first.leave();
+    await until(async () => {
+      await second.poke();
+      return second.held() !== null;
+    });
+    t.equal(second.head(), 2);
+    t.equal((await second.append({ fence: fenceOf(second), idem: 'w', events: [event()] })).first, 3);
+  });
+
   t.test('a free log is had by one of those that come at once', async (t) => {
     const url = server.url(newSchema('free'));
     const nodes = await Promise.all(['a', 'b', 'c'].map((name) => openNode(t, url, name, 30_000)));

@@ -94,6 +94,8 @@ function suite(server: PostgresServer): void {
     await t.rejects(open(), {
       message: /not safe to write on: fsync is off.*; full_page_writes is off.*; synchronous_commit is off/,
     });
+    const made = await server.query("select from pg_namespace where nspname = 'unsafe'");
+    t.equal(made.length, 0, 'nothing is made or migrated there');
     server.configure('fsync = on\nfull_page_writes = on\nsynchronous_commit = on');
     await server.stop();
     await server.start();

@@ -31,7 +31,8 @@ export function expected(world: OldWorld): Expected {
     const dash = id.indexOf('-');
     const [seq = 0, shard = 0] = id.slice(0, dash).split('.').map(Number).reverse();
     const number = numberOf(shard, seq);
-    return number === 0 ? id : `${number}${id.slice(dash)}`;
+    if (number > 0) return `${number}${id.slice(dash)}`;
+    return isOne || id.slice(0, dash).includes('.') ? id : `0.${id}`;
   };
   const events = ordered.map(({ shard, seq, type, stream, data, idem }) => {
     const to = { seq: numberOf(shard, seq), was: name(shard, seq), stream, data, idem };

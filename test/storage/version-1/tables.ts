@@ -99,7 +99,7 @@ export function oldWorld(seed: number, count: 1 | 256 = 256): OldWorld {
   for (const [id, home, parties] of PARTNERS) {
     const roles = parties.map((party) => {
       const [country_code, party_id] = party.split('-');
-      return { role: 'EMSP', country_code, party_id, business_details: { name: 'a\0b' } };
+      return { role: 'EMSP', country_code, party_id, business_details: { name: 'a\0b caf\ud83d' } };
     });
     // A row whose event is gone, or in a shard without events.
     const place = { shard: count === 1 ? 0 : home, seq: 1 + chance(20) };

@@ -1,0 +1,85 @@
+/** What is remembered of deliveries is told to be written when it is, and not when the hub may not write. */
+import { OutboxWriter, openRows, type Progress } from '../../src/hub/outbox.ts';
+import type { Log } from '../../src/hub/ports.ts';
+import type { DeliveryRow, Fence, Store } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level-store.ts';
+import { directoryFor } from '../support/directory.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const progress = (receiver: string): Progress => ({
+  ...{ receiver, cursor: 0, behind: false, reading: false, flushed: 0 },
+  ...{ outstanding: new Set<number>(), known: new Set<number>() },
+});
+const row = (dest: string, seq: number): DeliveryRow => ({ dest, seq, state: 'DEAD', data: {} });
+
+/** A store whose fence is there or not, as the test says. */
+async function scene(t: Test) {
+  const level = await openLevelStore({ directory: directoryFor(t), node: 'test', ballastBytes: 0 });
+  t.teardown(() => level.close());
+  const fence = { isHeld: false };
+  const store = new Proxy<Store>(level, {
+    get(target, name) {
+      if (name === 'held') return (): Fence | null => (fence.isHeld ? level.held() : null);
+      const member: unknown = Reflect.get(target, name, target);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+  let tries = 0;
+  let again = () => {};
+  const warned = new Promise<void>((resolve) => {
+    again = resolve;
+  });
+  const log: Log = {
+    ...{ debug() {}, info() {}, error() {} },
+    warn() {
+      tries++;
+      again();
+    },
+  };
+  const writer = new OutboxWriter(store, clock, log, () => 7);
+  return { level, writer, clock, fence, warned, tries: () => tries };
+}
+
+t.test('what could not be written because the fence was away for a moment is written when it is back', async (t) => {
+  const { level, writer, clock, fence, warned } = await scene(t);
+  writer.remember(progress('A'), row('A', 3));
+  let isWritten = false;
+  const flushed = writer.flushed().then(() => {
+    isWritten = true;
+  });
+  await warned;
+  t.equal(isWritten, false);
+  t.strictSame(await level.floors(), []);
+  fence.isHeld = true;
+  clock.advance(1_000);
+  await flushed;
+  t.match(await level.delivery('A', 3), { state: 'DEAD' });
+  t.strictSame(await level.floors(), [{ dest: 'A', seq: 7 }]);
+});
+
+t.test('who waits for it is told when the hub ends without the fence', async (t) => {
+  const { writer, warned } = await scene(t);
+  writer.remember(progress('A'), row('A', 3));
+  const flushed = t.rejects(writer.flushed(), { message: 'the log is not written here now' });
+  await warned;
+  await writer.close();
+  await flushed;
+});
+
+t.test('open rows of many receivers come each receiver’s together, as far as is asked', async (t) => {
+  const { level } = await scene(t);
+  const fence = level.held();
+  if (fence === null) throw new Error('no fence');
+  const names = Array.from({ length: 40 }, (_, n) => `R${n}`);
+  const rows = names.flatMap((dest, n) => Array.from({ length: n === 5 ? 1_201 : 2 }, (_, i) => row(dest, i + 1)));
+  await level.settle(fence, rows, []);
+  const read = async (toSeq?: number) => {
+    const found: string[] = [];
+    for await (const { dest, seq } of openRows(level, names, toSeq)) found.push(`${dest} ${seq}`);
+    return found;
+  };
+  t.strictSame(await read(), rows.map(({ dest, seq }) => `${dest} ${seq}`)); // biome-ignore format: a pair
+  t.strictSame(await read(1), names.map((dest) => `${dest} 1`)); // biome-ignore format: a pair
+});
