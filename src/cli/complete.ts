@@ -65,8 +65,7 @@ function idsOf<T extends { readonly id: string }>(path: string) {
 async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
   const [, seq] = /^(\d{1,15})(?:-|$)/.exec(prefix) ?? [];
   if (seq === undefined) return [];
-  const after = Math.max(0, Number(seq) - 1);
-  const [event] = (await hub.get<Page<EventItem>>('/events', { after, limit: 1 })).items;
+  const event = await eventAt(hub, Number(seq));
   if (event?.seq === Number(seq)) {
     const to = new Date(Date.parse(event.at) + 1).toISOString();
     const { items } = await hub.list<Delivery>('/deliveries', { from: event.at, to }, lookedThrough);
@@ -74,6 +73,16 @@ async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
     if (own.length > 0) return own.map(({ id }) => id);
   }
   return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf<Delivery>('/deliveries')(hub, prefix);
+}
+
+/** The next one where it is not kept; none behind the end of the log. */
+async function eventAt(hub: HubClient, seq: number): Promise<EventItem | undefined> {
+  try {
+    return (await hub.get<Page<EventItem>>('/events', { after: Math.max(0, seq - 1), limit: 1 })).items[0];
+  } catch (error) {
+    if (error instanceof Failure && error.status === 422) return undefined;
+    throw error;
+  }
 }
 
 /** Jobs are not listed by the hub, but each has left a fact in the log. */
