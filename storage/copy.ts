@@ -17,7 +17,6 @@ import { lookApart } from './look-apart.ts';
 import { Primary } from './postgres-connect.ts';
 import { insert, recordsIn, recordsOf, Tally } from './postgres-records.ts';
 import { HOUR, isEmpty, migrate } from './postgres-schema.ts';
-import { mustBeSafe } from './postgres-settings.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
 import { headOf } from './records.ts';
 import { MarkFile, mustCreate } from './side-files.ts';
@@ -49,7 +48,6 @@ export async function copyToPostgres(
     await primary.find();
     await migrate(primary, address, { clock: systemClock, limitMs: 0 });
     const client = await primary.connect();
-    await mustBeSafe(client, address.single);
     await client.query('begin');
     await mustBeFree(client, address);
     const { tally, token } = await fill(client, store, progress);

@@ -2,8 +2,8 @@
  * What waits to be written, and the one statement that writes it.
  *
  * W1  Fence, sequence, events, rows, timers, deliveries and floors are one statement, so one commit: all or none.
- * W2  The row of the log is updated first and stays locked until the commit: commit order is sequence order, and whoever changes
- *     the token waits, or was before and then nothing is written (S4).
+ * W2  A write locks the row of the log first, until its commit: commit order is sequence order. A change of the token waits for that lock;
+ *     a write behind it finds the new token and writes nothing (S4).
  * W3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
  *     finds its turn passed and writes nothing.
  * W4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (S3).

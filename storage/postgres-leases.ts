@@ -4,7 +4,7 @@
  * Q1  The token of the log, not the lease, keeps a former owner from writing (W2). Leases say only who should try.
  * Q2  The log counts as held until 0.8 of the lease after the start of the last renewal that ended well, by the monotonic clock: a
  *     node that stood still stops acting before another one begins.
- * Q3  While its owner lives the log stays with it, whoever joins. A free log is had by the node that claims it first.
+ * Q3  A live owner keeps the lease when nodes join. A free lease goes to the node whose claim commits first.
  * Q4  A node judges others dead only after it has itself reached the database for a whole lease: when the database was away, all
  *     leases have run out, and the first to come back would take the log.
  * Q5  An owner that leaves hands the log over when all that waits to be written is written.
@@ -37,7 +37,7 @@ export interface LeaseOptions {
   readonly name: string;
   readonly url: string | null;
   readonly ttlMs: number;
-  /** The log is ours from now on, as it stands here. */
+  /** The lease was acquired; head and horizon are those of the row that was claimed. */
   readonly gained: (fence: Fence, head: Seq, horizon: Seq) => void;
   /** It is another's, or will be. */
   readonly lost: () => void;

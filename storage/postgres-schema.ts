@@ -12,6 +12,7 @@ import type { Client } from 'pg';
 import { type Clock, sleep } from '../src/kit/clock.ts';
 import { StoreUnavailable } from './contract.ts';
 import type { Primary } from './postgres-connect.ts';
+import { mustBeSafe } from './postgres-settings.ts';
 import { mergingShards } from './postgres-shards.ts';
 import type { PostgresAddress } from './postgres-url.ts';
 
@@ -73,16 +74,17 @@ export interface Waiting {
   readonly limitMs: number;
 }
 
-/** Makes or migrates the schema. [M1, M2] */
+/** Makes or migrates the schema of a database that is safe to write on. [M1, M2] */
 export async function migrate(
   primary: Primary,
-  { schema }: PostgresAddress,
+  { schema, single }: PostgresAddress,
   { clock, limitMs }: Waiting,
 ): Promise<void> {
   const until = clock.monotonic() + limitMs;
   for (let races = 0; ; ) {
     const client = await primary.connect();
     try {
+      await mustBeSafe(client, single);
       await client.query('begin');
       await migrateWithin(client, schema);
       await client.query('commit');

@@ -21,13 +21,12 @@ import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts
 import type { OnPoint } from './engine.ts';
 import { writePostgresBackup } from './postgres-backup.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './postgres-commits.ts';
-import { ask, destroy, Primary, Sessions } from './postgres-connect.ts';
+import { ask, Primary, Sessions } from './postgres-connect.ts';
 import { type Job, Lane } from './postgres-lanes.ts';
 import { type ClusterNode, Leases } from './postgres-leases.ts';
 import { Pulse } from './postgres-pulse.ts';
 import { PostgresReads } from './postgres-reads.ts';
 import { migrate } from './postgres-schema.ts';
-import { mustBeSafe } from './postgres-settings.ts';
 import { prepareTrim, runTrim } from './postgres-trim.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
 
@@ -64,7 +63,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   try {
     await primary.find();
     const { clock = systemClock, ttlMs = TTL_MS } = options;
-    await mustBeSafeToOpen(primary, address);
     await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
     const store = new PostgresStore(options, { address, primary });
     await store.start();
@@ -72,16 +70,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   } catch (error) {
     primary.close();
     throw error;
-  }
-}
-
-/** Before anything is changed there. */
-async function mustBeSafeToOpen(primary: Primary, { single }: PostgresAddress): Promise<void> {
-  const client = await primary.connect();
-  try {
-    await mustBeSafe(client, single);
-  } finally {
-    destroy(client);
   }
 }
 

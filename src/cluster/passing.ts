@@ -228,7 +228,7 @@ export class Passing {
     });
   }
 
-  /** Cuts what is under way to every node but this one: whoever waits is refused, and comes again. */
+  /** Aborts the requests in flight to every other node; their callers get 503 and retry. */
   keepOnly(nodeId: string | null): void {
     for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'it is not the owner any more');
     for (const [socket, id] of this.#upgraded) if (id !== nodeId) socket.destroy();

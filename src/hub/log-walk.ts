@@ -1,5 +1,5 @@
 /**
- * Walks the log in either direction, for whoever looks for a few events among many.
+ * Scans the log forwards or backwards, in batches, for the events that pass a filter.
  *
  * W1  So many events are looked at for one request. Where it stopped is known, and the next request goes on there.
  */

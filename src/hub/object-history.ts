@@ -13,10 +13,7 @@ const batch = 100;
 const changesMax = 5_000;
 
 /** Oldest first. [Y1] */
-export async function* changesOf(
-  store: Pick<Store, 'history'>,
-  { stream }: Pick<StoredEvent, 'stream'>,
-): AsyncIterable<StoredEvent> {
+export async function* changesOf(store: Pick<Store, 'history'>, stream: string): AsyncIterable<StoredEvent> {
   for (let after = 0, seen = 0; seen < changesMax; seen += batch) {
     const page = await store.history(stream, after, batch);
     yield* page;
@@ -33,7 +30,7 @@ export async function* foldedTo(
   event: Pick<StoredEvent, 'stream' | 'seq'>,
 ): AsyncIterable<{ readonly change: StoredEvent; readonly object: HubObject | null }> {
   let object: HubObject | null = null;
-  for await (const change of changesOf(store, event)) {
+  for await (const change of changesOf(store, event.stream)) {
     object = applyToObject(object, change.data as ObjectEventData, change.body ?? '', change.to);
     yield { change, object };
     if (change.seq >= event.seq) return;

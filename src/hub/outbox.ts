@@ -198,7 +198,7 @@ export class OutboxWriter {
 
   async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
     const fence = this.#store.held();
-    // What is no longer ours is its new owner's to remember, and nobody is told that it is written.
+    // Another node owns the log: the write fails, so that no caller takes its rows for durable.
     if (!fence) throw new Error('the log is not written here now');
     // All floors before the first wait: what ends meanwhile has its row in the next write. [X2]
     const raised = touched

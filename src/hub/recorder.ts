@@ -5,8 +5,8 @@
  * R2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
  * R3  Committed events are dispatched in order of sequence, without a gap.
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
- * R5  Who is owed what is decided on the partners and rules of that moment, and written a moment later. Who changes those waits for what
- *     was decided before, so that whoever is told of the change finds in the store what nobody sends.
+ * R5  A decision reads partners and routes in memory, and its commit follows. A change of those is a barrier: it is acknowledged when the
+ *     commits in flight that were decided without it are durable, so that lists read after it are complete.
  */
 import type { Due, Put, Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';

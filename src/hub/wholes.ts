@@ -180,7 +180,7 @@ export class Wholes {
 
   /** Whether anything of the object arrived at the receiver before: the first that did was a whole. [W1] */
   async #hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
-    for await (const { seq: earlier, to, data, type } of changesOf(this.#core.store, { stream })) {
+    for await (const { seq: earlier, to, data, type } of changesOf(this.#core.store, stream)) {
       if (earlier >= seq) return false;
       // It says who else was sent the object, and nothing of what arrived.
       if (type === 'object.missed') continue;

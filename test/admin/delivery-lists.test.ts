@@ -2,10 +2,10 @@
  * Lists of deliveries by state: whatever is asked for, page by page, is what the whole list has of it.
  */
 import type { DeliveryView, Page } from '../../src/hub/operator.ts';
-import type { Store } from '../../storage/contract.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 t.test('each state is listed whole, newest first, in pages of any size', async (t) => {
@@ -69,28 +69,20 @@ t.test('a dead letter that is written while its list is read is in the list', as
   const [mayWrite, write] = gate();
   const [isWritten, written] = gate();
   /** The list is read before the row is written, and is answered afterwards. */
-  const wrap = <Port extends object>(port: Port): Port => {
-    if (!('settle' in port)) return port;
-    const store = port as unknown as Store;
-    const instead: Partial<Store> = {
-      settle: async (...ends) => {
-        if (isHeld) await mayWrite;
-        await store.settle(...ends);
-        if (isHeld) written();
-      },
-      deliveries: async (query) => {
-        const rows = await store.deliveries(query);
-        if (!isHeld || query.dest !== 'NL-EMS') return rows;
-        write();
-        await isWritten;
-        return rows;
-      },
-    };
-    const bound = (member: unknown) => (typeof member === 'function' ? member.bind(store) : member);
-    return new Proxy(port, {
-      get: (_, name) => instead[name as keyof Store] ?? bound(store[name as keyof Store]),
-    });
-  };
+  const wrap = wrapStore((store) => ({
+    settle: async (...ends) => {
+      if (isHeld) await mayWrite;
+      await store.settle(...ends);
+      if (isHeld) written();
+    },
+    deliveries: async (query) => {
+      const rows = await store.deliveries(query);
+      if (!isHeld || query.dest !== 'NL-EMS') return rows;
+      write();
+      await isWritten;
+      return rows;
+    },
+  }));
   const hub = await hubFor(t, {}, { wrap });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 400, text: '{}' }) });
   isHeld = true;

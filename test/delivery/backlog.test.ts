@@ -7,6 +7,7 @@ import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { asyncCircuit, type HubAddress, idOf, kwhOf } from './watched.ts';
 
@@ -161,18 +162,12 @@ t.test('a start does not read the log to its end for one whose window is full', 
   await Promise.all(Array.from({ length: workers }, each));
   await hub.close();
   let passes = 0;
-  const wrap = <P extends object>(port: P): P =>
-    new Proxy(port, {
-      get(target, name) {
-        const member: unknown = Reflect.get(target, name, target);
-        if (typeof member !== 'function') return member;
-        return (...args: unknown[]) => {
-          const [query] = args as [{ limit?: number; to?: string } | undefined];
-          if (name === 'read' && query?.limit === 500 && query.to === undefined) passes++;
-          return member.apply(target, args);
-        };
-      },
-    });
+  const wrap = wrapStore((store) => ({
+    read: (query) => {
+      if (query.limit === 500 && query.to === undefined) passes++;
+      return store.read(query);
+    },
+  }));
   const next = await hubFor(t, {}, { windowMax: 10, wrap }, dir);
   t.equal(passes, 1, 'the first stretch fills it');
   t.match(await admin(next, 'GET', '/parties/NL-EMS'), { queue: { depth: 10 } });

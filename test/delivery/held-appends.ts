@@ -1,5 +1,5 @@
 /** A store whose commits stand still on their way to the disk, by the type of their first event. */
-import type { Commit, Store } from '../../storage/contract.ts';
+import { wrapStore } from '../support/store-with.ts';
 
 interface Gate {
   readonly opened: Promise<void>;
@@ -12,20 +12,14 @@ export class HeldAppends {
   readonly #gates = new Map<string, Gate>();
 
   /** For `hubFor`. */
-  readonly wrap = <P extends object>(port: P): P =>
-    new Proxy(port, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name, target);
-        if (typeof member !== 'function') return member;
-        if (name !== 'append') return member.bind(target);
-        return async (commit: Commit) => {
-          const gate = this.#gates.get(commit.events[0]?.type ?? '');
-          gate?.came();
-          await gate?.opened;
-          return (target as unknown as Store).append(commit);
-        };
-      },
-    });
+  readonly wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      const gate = this.#gates.get(commit.events[0]?.type ?? '');
+      gate?.came();
+      await gate?.opened;
+      return store.append(commit);
+    },
+  }));
 
   /** Commits of this type wait from now on. Resolves when one does. */
   hold(type: string): Promise<void> {

@@ -95,10 +95,30 @@ t.test('stretches are walked in the order in which they are given, without what 
     t.equal(walk.rest, null);
     return found;
   };
-  t.strictSame(await walked('newest', [[8, 9], [4, 7], [1, 2]]), [9, 7, 6, 5, 2]); // biome-ignore format: pairs
-  t.strictSame(await walked('oldest', [[1, 2], [4, 7]]), [2, 5, 6, 7]); // biome-ignore format: pairs
+  t.strictSame(
+    await walked('newest', [
+      [8, 9],
+      [4, 7],
+      [1, 2],
+    ]),
+    [9, 7, 6, 5, 2],
+  );
+  t.strictSame(
+    await walked('oldest', [
+      [1, 2],
+      [4, 7],
+    ]),
+    [2, 5, 6, 7],
+  );
   await store.trim({ fence, upTo: 5, keeps: [], drops: [], rows: [] });
-  t.strictSame(await walked('newest', [[8, 9], [4, 7], [1, 2]]), [9, 7, 6]); // biome-ignore format: pairs
+  t.strictSame(
+    await walked('newest', [
+      [8, 9],
+      [4, 7],
+      [1, 2],
+    ]),
+    [9, 7, 6],
+  );
 });
 
 t.test('what lies behind the end of the log is refused, not taken for an end that was reached', async (t) => {

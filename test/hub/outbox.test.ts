@@ -1,10 +1,11 @@
 /** What is remembered of deliveries is told to be written when it is, and not when the hub may not write. */
 import { OutboxWriter, openRows, type Progress } from '../../src/hub/outbox.ts';
 import type { Log } from '../../src/hub/ports.ts';
-import type { DeliveryRow, Fence, Store } from '../../storage/contract.ts';
+import type { DeliveryRow, Fence } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { storeWith } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const progress = (receiver: string): Progress => ({
@@ -18,13 +19,7 @@ async function scene(t: Test) {
   const level = await openLevelStore({ directory: directoryFor(t), node: 'test', ballastBytes: 0 });
   t.teardown(() => level.close());
   const fence = { isHeld: false };
-  const store = new Proxy<Store>(level, {
-    get(target, name) {
-      if (name === 'held') return (): Fence | null => (fence.isHeld ? level.held() : null);
-      const member: unknown = Reflect.get(target, name, target);
-      return typeof member === 'function' ? member.bind(target) : member;
-    },
-  });
+  const store = storeWith(level, { held: (): Fence | null => (fence.isHeld ? level.held() : null) });
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   let tries = 0;
   let again = () => {};
@@ -80,6 +75,12 @@ t.test('open rows of many receivers come each receiver’s together, as far as i
     for await (const { dest, seq } of openRows(level, names, toSeq)) found.push(`${dest} ${seq}`);
     return found;
   };
-  t.strictSame(await read(), rows.map(({ dest, seq }) => `${dest} ${seq}`)); // biome-ignore format: a pair
-  t.strictSame(await read(1), names.map((dest) => `${dest} 1`)); // biome-ignore format: a pair
+  t.strictSame(
+    await read(),
+    rows.map(({ dest, seq }) => `${dest} ${seq}`),
+  );
+  t.strictSame(
+    await read(1),
+    names.map((dest) => `${dest} 1`),
+  );
 });

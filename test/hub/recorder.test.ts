@@ -1,10 +1,11 @@
 import { type Log, noMeter } from '../../src/hub/ports.ts';
 import { Recorder } from '../../src/hub/recorder.ts';
-import { type Commit, OutcomeUnknown, type Store, StoreUnavailable } from '../../storage/contract.ts';
+import { type Commit, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { storeWith } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -15,18 +16,12 @@ async function recording(t: Test) {
   t.teardown(() => level.close());
   let before: (commit: Commit) => Promise<void> = async () => {};
   let after: (commit: Commit) => Promise<void> = async () => {};
-  const store: Store = new Proxy(level, {
-    get(target, name, receiver) {
-      if (name !== 'append') {
-        const value: unknown = Reflect.get(target, name, target);
-        return typeof value === 'function' ? value.bind(target) : Reflect.get(target, name, receiver);
-      }
-      return async (commit: Commit) => {
-        await before(commit);
-        const appended = await target.append(commit);
-        await after(commit);
-        return appended;
-      };
+  const store = storeWith(level, {
+    append: async (commit) => {
+      await before(commit);
+      const appended = await level.append(commit);
+      await after(commit);
+      return appended;
     },
   });
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');

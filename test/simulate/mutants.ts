@@ -1,9 +1,11 @@
 /**
  * Bugs put in on purpose, at run time and from outside, to see that the judge finds them. The product knows nothing of them.
  */
+
 import { Lanes } from '../../src/hub/lanes.ts';
 import { OutboxWriter } from '../../src/hub/outbox.ts';
 import type { Store } from '../../storage/contract.ts';
+import { storeWith } from '../support/store-with.ts';
 import type { WorldOptions } from './world.ts';
 
 export interface Mutant {
@@ -15,18 +17,6 @@ export interface Mutant {
   readonly bend?: WorldOptions['bend'];
   /** Changes a class; the function that it returns puts it back. */
   readonly patch?: () => () => void;
-}
-
-/** The store with some of its methods replaced. */
-function storeWith(store: Store, methods: Partial<Store>): Store {
-  return new Proxy(store, {
-    get(target, name) {
-      const replaced: unknown = Reflect.get(methods, name);
-      if (replaced !== undefined) return replaced;
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 }
 
 export const mutants: readonly Mutant[] = [
