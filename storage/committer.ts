@@ -11,6 +11,7 @@ import { nextTurn } from '../src/kit/system-clock.ts';
 import { StoreUnavailable } from './contract.ts';
 import type { Batch } from './engine.ts';
 import type { Found } from './verify.ts';
+import type { NamedSeen, Versions } from './versions.ts';
 
 /** 256 commits make a batch of about a thousand records; twice that gains nothing measurable. */
 const GROUP_JOBS = 256;
@@ -25,6 +26,8 @@ export interface Job {
   readonly synced: boolean;
   /** It needs a batch of its own, because it reads what earlier ones wrote, or is long. */
   readonly alone?: boolean;
+  /** Rows that it was decided on. */
+  readonly seen?: readonly NamedSeen[];
   stage(batch: Batch, group: Group): void;
   /** The batch is written: remember what it changed and answer. */
   done(found: Found): void;
@@ -40,6 +43,7 @@ export interface Group {
   next: number;
   /** Deliveries that earlier members open (true) or end (false). */
   readonly opened: Map<string, boolean>;
+  readonly versions: Versions;
 }
 
 export class Committer {

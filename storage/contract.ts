@@ -18,6 +18,8 @@
  *     be made again. `read` begins behind the horizon, `event` gives null up to it, `history` and `correlated` give what is
  *     kept. The sequence goes on as before.
  * S10 A backup is one moment of the store, whole and verified under its final name, or there is none of that name.
+ * S11 A commit that was decided on a row which was written or removed since is refused with `Conflict` and changes nothing; those that
+ *     wait with it are not touched. A commit whose key is in the log already is not judged again (S3).
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) hold neither U+0000 nor an unpaired
  * surrogate, bodies no unpaired surrogate: a TypeError refuses them. Order is by code point (the order of UTF-8 bytes)
@@ -84,6 +86,12 @@ export const smallBody = 65_536;
 /** A row to be written, or removed when `gone`. */
 export type Put = (Omit<Row, 'seq'> & { readonly gone?: false }) | (RowKey & { readonly gone: true });
 
+/** A row as a decision read it. */
+export interface Seen extends RowKey {
+  /** Sequence of the event that had written the row; null when it was not there. */
+  readonly seq: Seq | null;
+}
+
 /** A durable timer: fires never by itself; the hub reads them at start and keeps them in one shared timer. */
 export interface Due {
   readonly key: string;
@@ -103,6 +111,8 @@ export interface Commit {
   /** Rows written with them; their `seq` becomes that of the commit's last event. */
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
+  /** What it was decided on (S11). Not asked of a store when absent. */
+  readonly seen?: readonly Seen[];
 }
 
 export interface Appended {
@@ -115,6 +125,19 @@ export interface Appended {
 /** We may not write any more: stop the actors, do not retry. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
+}
+
+/** What the commit was decided on has changed (S11): decide again on what is stored now. */
+export class Conflict extends Error {
+  override readonly name = 'Conflict';
+  /** Where the log ended when this was found: what changed stands at or below it. */
+  readonly head: Seq;
+
+  /** `key`: one of the rows that changed. */
+  constructor({ kind, owner, id }: RowKey, head: Seq) {
+    super(`${JSON.stringify([kind, owner, id])} was written since`);
+    this.head = head;
+  }
 }
 
 /** The store cannot take writes now (a failed write, a full disk, damage); the commit was not acknowledged. */

@@ -9,6 +9,7 @@
  * L3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
  *     learns it from the log at open (S3).
  * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
+ * L5  A commit that is refused for what it was decided on is told so when its batch has ended: what it met is known then (S11).
  */
 import { background } from '../src/kit/clock.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
@@ -25,6 +26,7 @@ import { Reads } from './reads.ts';
 import { encode } from './records.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
+import { Versions } from './versions.ts';
 
 /** How long a settle may stand unsynced: S6 allows about a second. */
 const FLUSH_MS = 500;
@@ -174,15 +176,21 @@ class LevelStore extends Reads implements contract.Store {
     return new Promise((resolve, reject) => {
       let first = 0;
       let last = 0;
+      let refusal: Error | null = null;
       this.#committer.push({
         size: prepared.size,
         synced: true,
+        seen: prepared.seen,
         stage: (batch, group) => {
+          refusal = group.versions.refusal(prepared.seen, group.next - 1);
+          if (refusal !== null) return;
           first = group.next;
           last = stage(batch, prepared, first);
           group.next = last + 1;
+          for (const { put, key } of prepared.puts) group.versions.written(key, put.gone ? null : last);
         },
         done: (found) => {
+          if (refusal !== null) return void reject(refusal);
           remember(found, prepared, first, last);
           resolve({ first, last, replayed: false });
         },
@@ -209,7 +217,9 @@ class LevelStore extends Reads implements contract.Store {
     const { db, found } = mounted;
     try {
       const batch = db.batch();
-      const group: Group = { next: found.head + 1, opened: new Map() };
+      const seen = jobs.flatMap((job) => job.seen ?? []);
+      const versions = await Versions.of(seen, db, found);
+      const group: Group = { next: found.head + 1, opened: new Map(), versions };
       for (const job of jobs) job.stage(batch, group);
       const what = synced ? 'commit' : 'settle';
       this.keeper.point(`${what}.before`);

@@ -34,9 +34,8 @@ const asText = (text: string): string => text;
 const SESSION = `set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0;
   set client_min_messages = notice; set jit = off; set default_transaction_isolation = 'read committed';
   select set_config(name, '0', false) from pg_settings where name in ('transaction_timeout', 'idle_session_timeout');`;
-/** For writes: look-ups by key, also while tables are small; and a snapshot as new as the lock of the log, or another attempt. */
-const FOR_WRITES = `set enable_seqscan = off; set enable_mergejoin = off;
-  set default_transaction_isolation = 'repeatable read';`;
+/** For writes: look-ups by key, also while tables are small. */
+const FOR_WRITES = 'set enable_seqscan = off; set enable_mergejoin = off;';
 
 export class Primary {
   readonly #address: PostgresAddress;

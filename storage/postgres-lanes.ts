@@ -12,9 +12,19 @@
 import type { Client } from 'pg';
 import { type Clock, every, sleep } from '../src/kit/clock.ts';
 import { nextTurn } from '../src/kit/system-clock.ts';
-import type { Appended, Seq } from './contract.ts';
-import { Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
-import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './postgres-commits.ts';
+import type { Appended, Seen, Seq } from './contract.ts';
+import { Conflict, Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
+import { rowKey } from './keys.ts';
+import {
+  CONFIRM,
+  type Moved,
+  type PreparedCommit,
+  parametersOf,
+  RECALL,
+  type Recalled,
+  type Work,
+  WRITE,
+} from './postgres-commits.ts';
 import { ask, type Durability, destroy, isAlive, kindOf, wordsOf } from './postgres-connect.ts';
 
 const GROUP_JOBS = 256;
@@ -92,9 +102,12 @@ export class Lane {
   #take(): Job[] {
     let [count, size] = [0, 0];
     const fence = this.#waiting[0]?.fence;
+    const written = new Set<string>();
     for (const job of this.#waiting) {
-      // Jobs of one statement have one fence.
+      // Jobs of one statement have one fence, and none was decided on what another one of them writes. [W7]
       if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence.token !== fence?.token) break;
+      if (isOneIn(written, job.commit?.seen)) break;
+      for (const name of job.commit?.puts.keys() ?? []) written.add(name);
       count += 1;
       size += job.size;
     }
@@ -164,13 +177,27 @@ export class Lane {
 
   async #answer(client: Client, jobs: readonly Job[], [moved]: readonly Moved[], doubted: boolean): Promise<void> {
     if (moved === undefined) return this.#fenced(client, jobs, doubted);
-    let head = moved.before;
+    let { head } = moved;
+    if (moved.stale !== null) return this.#conflicting(client, jobs, moved, doubted);
     for (const job of jobs) {
       const first = head + 1;
       head += job.commit?.events.length ?? 0;
       job.done(job.commit === null ? null : { first, last: head, replayed: false });
     }
     this.#options.written(head);
+  }
+
+  /** Nothing was written. Those that were decided on what has changed are told so, the others are written without them. [W7] */
+  async #conflicting(client: Client, jobs: readonly Job[], { head, stale }: Moved, doubted: boolean): Promise<void> {
+    const placed = (seen: Seen) => `${rowKey(seen)} ${seen.seq}`;
+    const changed = new Set((JSON.parse(stale ?? '[]') as Seen[]).map(placed));
+    const met = ({ commit }: Job) => [...(commit?.seen.values() ?? [])].find((seen) => changed.has(placed(seen)));
+    // One that is in the log already has itself written what it was decided on. (S3)
+    for (const job of await this.#recall(client, jobs.filter(met), !doubted)) {
+      job.fail(new Conflict(met(job) as Seen, head));
+    }
+    const others = jobs.filter((job) => !met(job));
+    if (others.length > 0) await this.#write(others, doubted);
   }
 
   async #fenced(client: Client, jobs: readonly Job[], doubted: boolean): Promise<void> {
@@ -262,6 +289,11 @@ function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
   };
   client.on('notice', listener);
   return { cancelled: () => warned, end: () => void client.off('notice', listener) };
+}
+
+function isOneIn(names: ReadonlySet<string>, seen: PreparedCommit['seen'] = new Map()): boolean {
+  for (const name of seen.keys()) if (names.has(name)) return true;
+  return false;
 }
 
 const isSecond = (error: unknown): boolean =>

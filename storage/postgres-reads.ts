@@ -22,7 +22,8 @@ import type {
 import { Damaged, smallBody } from './contract.ts';
 import * as keys from './keys.ts';
 import { ask } from './postgres-connect.ts';
-import { fromText, HOUR } from './postgres-schema.ts';
+import { HOUR } from './postgres-listed.ts';
+import { fromText } from './postgres-schema.ts';
 
 /** Runs a read on a session of its own. */
 export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;

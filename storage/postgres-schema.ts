@@ -2,8 +2,8 @@
  * The tables of a PostgreSQL store, and how older ones become these.
  *
  * M1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
- * M2  A schema that a newer hub made is not touched, nor is an older one whose nodes still live: what they are about to send would go beside
- *     what the new ones send.
+ * M2  A schema that a newer hub made is not touched, nor is one of version 1 whose nodes still live: what they are about to send would go
+ *     beside what the new ones send. Those of version 2 go on beside the new ones, for one at a time has the log.
  * M3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * M4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
  *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
@@ -11,6 +11,7 @@
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../src/kit/clock.ts';
 import { StoreUnavailable } from './contract.ts';
+import { APPEND } from './postgres-append.ts';
 import type { Primary } from './postgres-connect.ts';
 import { mustBeSafe } from './postgres-settings.ts';
 import { mergingShards } from './postgres-shards.ts';
@@ -63,7 +64,7 @@ const NODES = `
   `;
 
 /** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
-const MIGRATIONS: readonly string[] = [NODES + TABLES, mergingShards(TABLES)];
+const MIGRATIONS: readonly string[] = [NODES + TABLES + APPEND, mergingShards(TABLES) + APPEND, APPEND];
 
 /** Nodes of an older version renew their leases. [M2] */
 class OlderNodes extends StoreUnavailable {}
@@ -119,7 +120,7 @@ async function migrateWithin(client: Client, schema: string): Promise<void> {
   }
   const statements = MIGRATIONS[version];
   if (statements === undefined) return;
-  if (version > 0) await mustBeAlone(client, schema);
+  if (version === 1) await mustBeAlone(client, schema);
   await client.query(statements);
   await client.query('update meta set version = $1', [MIGRATIONS.length]);
 }
@@ -140,11 +141,6 @@ export async function isEmpty(client: Client): Promise<boolean> {
   );
   return rows[0]?.used === false;
 }
-
-/** Characters of an `upd` that name its hour, when it is an instant. */
-export const HOUR = 13;
-/** Adds `n` rows to a place in `listed`. */
-export const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
 
 const NUL = '\0';
 const ESCAPE = '\x01';

@@ -7,7 +7,8 @@ import type { Kept, Seq, Trim } from './contract.ts';
 import { Fenced } from './contract.ts';
 import * as keys from './keys.ts';
 import { ask } from './postgres-connect.ts';
-import { COUNT, HOUR, toText } from './postgres-schema.ts';
+import { COUNT, HOUR } from './postgres-listed.ts';
+import { toText } from './postgres-schema.ts';
 
 const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
 const STREAMS = 'select seq, stream from events where seq = any ($1::int8[])';

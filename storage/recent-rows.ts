@@ -7,7 +7,7 @@
  * W2  Bounded in number and in characters.
  */
 import { Bounded } from './bounded.ts';
-import type { Row } from './contract.ts';
+import type { Row, Seq } from './contract.ts';
 
 /** `data` as JSON text, so that each reader has its own. */
 type Written = Omit<Row, 'data'> & { readonly data: string };
@@ -18,6 +18,11 @@ export class RecentRows {
   get(name: string): Row | undefined {
     const row = this.#rows.get(name);
     return row && { ...row, data: JSON.parse(row.data) };
+  }
+
+  /** Sequence of the event that wrote it. */
+  seqOf(name: string): Seq | undefined {
+    return this.#rows.get(name)?.seq;
   }
 
   /** `name`: key of the row. */

@@ -2,7 +2,7 @@
  * What every part of the hub shares, and how read models stand in rows of the store.
  */
 import type { Supervisor } from '../../machines/supervisor.ts';
-import type { Put, Row, RowKey, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../storage/contract.ts';
 import type { HubObject, ObjectModule } from '../domain/object.ts';
 import { sortableDate } from '../domain/object.ts';
 import { isOwned } from '../domain/ownership.ts';
@@ -67,6 +67,13 @@ export function objectFromRow(row: Row): HubObject {
   return sent ? { ...plain, sent } : plain;
 }
 
+/** The row, for a decision that rests on it. [recorder.ts R6] */
+export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<Row | null> {
+  const row = await store.get(key);
+  seen.push({ ...key, seq: row?.seq ?? null });
+  return row;
+}
+
 /** Whether the store may hold something of this name. Whoever asks for another is told that it is not there, as it cannot be. */
 export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text);
 
@@ -75,9 +82,10 @@ export async function readObject(
   module: ObjectModule,
   owner: PartyId,
   key: string,
+  seen: Seen[] = [],
 ): Promise<HubObject | null> {
   if (!isName(owner) || !isName(key)) return null;
-  const row = await store.get({ kind: module, owner, id: key });
+  const row = await rowSeen(store, { kind: module, owner, id: key }, seen);
   return row && objectFromRow(row);
 }
 

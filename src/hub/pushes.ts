@@ -6,7 +6,7 @@
  * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
  * A4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
  */
-import type { Put, Seq } from '../../storage/contract.ts';
+import type { Put, Seen, Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
@@ -22,7 +22,7 @@ import {
 import { isOwned, ownedAudience, owningEmsp } from '../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../domain/routing.ts';
-import { billedKey, billedPut, type Core, objectFromRow, objectPut, ownerPut, readObject } from './core.ts';
+import { billedKey, billedPut, type Core, objectFromRow, objectPut, ownerPut, readObject, rowSeen } from './core.ts';
 import type { Accepted, Caller } from './hub.ts';
 import { initiatorOf } from './initiators.ts';
 import { measured } from './measured.ts';
@@ -76,11 +76,11 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     refuseDotSegments(change);
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
-    return recorder.inTurn(stream, async () => {
-      const before = await readObject(store, change.module, change.owner, key);
+    return recorder.inTurn(stream, async (seen) => {
+      const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before);
       if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
-      return settle(caller, change, before, decided, stream);
+      return settle(caller, change, before, decided, stream, seen);
     });
   }
 
@@ -89,8 +89,8 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     refuseDotSegments(change);
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
-    return recorder.inTurn<Taken>(stream, async () => {
-      const row = await store.get({ kind: change.module, owner: change.owner, id: key });
+    return recorder.inTurn<Taken>(stream, async (seen) => {
+      const row = await rowSeen(store, { kind: change.module, owner: change.owner, id: key }, seen);
       const before = row && objectFromRow(row);
       if (row && before && row.seq > pulled.asOf && !isNewer(change, before)) {
         return { result: 'unchanged', object: before };
@@ -101,7 +101,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       // The same text again is news only for those who were not sent it.
       const isOwed = before?.reason !== null && decided.to.length > 0;
       if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
-      return settle(caller, change, before, decided, stream);
+      return settle(caller, change, before, decided, stream, seen);
     });
   }
 
@@ -116,12 +116,14 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     before: HubObject | null,
     { data, to }: Decision,
     stream: string,
+    seen: readonly Seen[],
   ): Promise<Accepted> {
     const after = applyToObject(before, data, change.body, to);
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
     refuseOvergrown(object);
-    await record(caller, { stream, event: { type: eventTypes[change.method], data }, to }, change, before, after);
+    const fact = { stream, event: { type: eventTypes[change.method], data }, to };
+    await record(caller, fact, change, before, after, seen);
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
     if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
@@ -134,6 +136,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     { module, owner, body }: ObjectChange,
     before: HubObject | null,
     after: HubObject | null,
+    seen: readonly Seen[],
   ): Promise<Seq> {
     const key = (after ?? before)?.key ?? '';
     const puts: Put[] = after ? [objectPut(after)] : [{ kind: module, owner, id: key, gone: true }];
@@ -142,7 +145,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
     const facts = [{ ...fact, party: caller.id, body }];
-    return recorder.record({ facts, puts, trace, at: recorder.instant() });
+    return recorder.record({ facts, puts, seen, trace, at: recorder.instant() });
   }
 
   /** Tells how each change ends. */

@@ -7,8 +7,9 @@
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
  * R5  A decision reads partners and routes in memory, and its commit follows. A change of those is a barrier: it is acknowledged when the
  *     commits in flight that were decided without it are durable, so that lists read after it are complete.
+ * R6  A commit says which rows it was decided on. When one of them was written since, it is decided again on what is stored now (S11).
  */
-import type { Due, Put, Seq, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Conflict, Due, Put, Seen, Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
@@ -31,6 +32,8 @@ export interface Recording {
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
+  /** What it was decided on. [R6] */
+  readonly seen?: readonly Seen[];
   readonly trace: Pick<Trace, 'correlationId'> | null;
   /** RFC 3339, from `instant()`; the time of the facts. */
   readonly at: string;
@@ -38,6 +41,8 @@ export interface Recording {
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 const askAgainMs = 200;
+/** How often something is decided before its caller is told to come again. */
+const decisionsMax = 5;
 
 export class Recorder {
   readonly #store: Store;
@@ -85,7 +90,10 @@ export class Recorder {
     return this.#dispatched;
   }
 
-  /** Resolves when it is durable, with the sequence of the last fact. Refuses with `unavailable` when the store cannot write. */
+  /**
+   * Resolves when it is durable, with the sequence of the last fact. Refuses with `unavailable` when the store cannot write, and with
+   * `Conflict` when it was decided on what has changed.
+   */
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
     if (!fence || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
@@ -128,15 +136,30 @@ export class Recorder {
     });
   }
 
-  /** Runs work on one thing after the work on it that came before. [R2] */
-  async inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+  /**
+   * Runs work on one thing after the work on it that came before. [R2] The rows that it rests on go into `seen` and into its record, before
+   * which it does nothing that must not be done twice: it is run again when one of them was written meanwhile. [R6]
+   */
+  async inTurn<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
     const before = this.#turns.get(key);
-    const mine = before ? before.then(work, work) : work();
+    const decide = () => this.#decide(work, decisionsMax);
+    const mine = before ? before.then(decide, decide) : decide();
     this.#turns.set(key, mine);
     try {
       return await mine;
     } finally {
       if (this.#turns.get(key) === mine) this.#turns.delete(key);
+    }
+  }
+
+  async #decide<T>(work: (seen: Seen[]) => Promise<T>, triesLeft: number): Promise<T> {
+    try {
+      return await work([]);
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      if (triesLeft > 1) return this.#decide(work, triesLeft - 1);
+      this.#log.warn({ err: error, decisions: decisionsMax }, 'what was decided on kept changing');
+      throw new HubError('unavailable', { retryAfterS: 1 });
     }
   }
 
@@ -188,6 +211,8 @@ export class Recorder {
   }
 }
 
-function rest(recording: Recording): { puts?: readonly Put[]; due?: readonly Due[] } {
-  return { ...(recording.puts && { puts: recording.puts }), ...(recording.due && { due: recording.due }) };
+const isConflict = (error: unknown): error is Conflict => error instanceof Error && error.name === 'Conflict';
+
+function rest({ puts, due, seen }: Recording): Pick<Recording, 'puts' | 'due' | 'seen'> {
+  return { ...(puts && { puts }), ...(due && { due }), ...(seen && { seen }) };
 }

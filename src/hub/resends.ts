@@ -8,7 +8,7 @@
  *     after a first registration the next start does that by itself, after a `PUT /routes` the operator repeats it.
  * E4  Nothing is sent to a receiver that registered again until its rule is set again, and nothing more once it is suspended.
  */
-import type { Due, Position, Put } from '../../storage/contract.ts';
+import type { Due, Position, Put, Seen } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { Actor, ObjectEventData } from '../domain/events.ts';
 import { applyToObject } from '../domain/fold.ts';
@@ -74,12 +74,12 @@ export class Resends {
   /** One step of a resync. [E1] */
   #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
     const { recorder, state } = this.#core;
-    return recorder.inTurn(streamOf(module, owner, key), async () => {
+    return recorder.inTurn(streamOf(module, owner, key), async (seen) => {
       if (!state.isRegistered(receiver)) return 'unregistered';
-      const sending = await this.#sending({ module, owner, key }, receiver);
+      const sending = await this.#sending({ module, owner, key }, receiver, seen);
       if (!sending) return 'stale';
       const { fact, puts } = sending;
-      await recorder.record({ facts: [fact], puts, trace, at: recorder.instant() });
+      await recorder.record({ facts: [fact], puts, seen, trace, at: recorder.instant() });
       return 'queued';
     });
   }
@@ -158,15 +158,18 @@ export class Resends {
   #sendKept(kept: readonly HubObject[], { receiver, by, trace }: ReleaseOptions): Promise<number> {
     const { recorder } = this.#core;
     const streams = kept.map(({ module, owner, key }) => streamOf(module, owner, key)).sort();
-    const send = async () => {
-      const found = await Promise.all(kept.map((object) => this.#sending(object, receiver, { onlyKept: true, by })));
+    const send = async (seen: Seen[]) => {
+      const options = { onlyKept: true, by };
+      const found = await Promise.all(kept.map((object) => this.#sending(object, receiver, seen, options)));
       const sendings = found.filter((one) => one !== null);
       if (sendings.length === 0) return 0;
       const [facts, puts] = [sendings.map(({ fact }) => fact), sendings.flatMap((sending) => sending.puts)];
-      await recorder.record({ facts, puts, trace, at: recorder.instant() });
+      await recorder.record({ facts, puts, seen, trace, at: recorder.instant() });
       return sendings.length;
     };
-    return streams.reduceRight<() => Promise<number>>((inner, stream) => () => recorder.inTurn(stream, inner), send)();
+    const [innermost = '', ...others] = streams.reverse();
+    const last = () => recorder.inTurn(innermost, send);
+    return others.reduce<() => Promise<number>>((inner, stream) => () => recorder.inTurn(stream, inner), last)();
   }
 
   /**
@@ -176,10 +179,11 @@ export class Resends {
   async #sending(
     { module, owner, key }: Pick<HubObject, 'module' | 'owner' | 'key'>,
     receiver: PartyId,
+    seen: Seen[],
     { onlyKept = false, by }: { readonly onlyKept?: boolean; readonly by?: Actor | undefined } = {},
   ): Promise<Sending | null> {
     const { state, store } = this.#core;
-    const object = await readObject(store, module, owner, key);
+    const object = await readObject(store, module, owner, key, seen);
     const party = state.party(owner);
     if (!object || !party || !this.#isEntitled(receiver, object)) return null;
     if (!state.isRegistered(receiver) || (onlyKept && object.reason === null)) return null;

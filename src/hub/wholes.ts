@@ -131,8 +131,8 @@ export class Wholes {
   #recordMissed({ module, owner, key, receiver, seq }: Missed): Promise<Seq | null> {
     const { recorder, store } = this.#core;
     const stream = streamOf(module, owner, key);
-    return recorder.inTurn(stream, async () => {
-      const object = await readObject(store, module, owner, key);
+    return recorder.inTurn(stream, async (seen) => {
+      const object = await readObject(store, module, owner, key, seen);
       const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
       if (!object || !had?.includes(receiver)) return null;
       const later = await store.history(stream, seq, batch);
@@ -145,7 +145,7 @@ export class Wholes {
       if (!after) return null;
       const fact = { stream, event: { type: 'object.missed' as const, data }, party: null, body: nothing };
       const puts = [objectPut(after)];
-      return recorder.record({ facts: [fact], puts, trace: null, at: recorder.instant() });
+      return recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
     });
   }
 

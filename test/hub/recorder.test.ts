@@ -1,7 +1,9 @@
+import { rowSeen } from '../../src/hub/core.ts';
 import { type Log, noMeter } from '../../src/hub/ports.ts';
 import { Recorder } from '../../src/hub/recorder.ts';
 import { type Commit, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level-store.ts';
+import { append } from '../storage/support.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -46,7 +48,7 @@ async function recording(t: Test) {
   const record = (name: string) => recorder.record(recordingOf(name));
   const note = (name: string) => recorder.note(recordingOf(name));
   return {
-    ...{ clock, recorder, dispatched, record, note, unrecorded, level },
+    ...{ clock, recorder, dispatched, record, recordingOf, note, unrecorded, level },
     fault: (faults: { before?: typeof before; after?: typeof after }) => {
       before = faults.before ?? (async () => {});
       after = faults.after ?? (async () => {});
@@ -124,3 +126,30 @@ t.test('work on one thing runs in turn, also when what came before failed [R2]',
   await second;
   t.same(order, ['first begins', 'first ends', 'second begins', 'second ends']);
 });
+
+t.test(
+  'what was decided on a row that another has written since is decided again, five times at most [R6]',
+  async (t) => {
+    const { recorder, recordingOf, level } = await recording(t);
+    const key = { kind: 'counts', owner: 'o', id: '1' };
+    const put = (data: number) => ({ ...key, shelf: null, upd: '', data, body: null });
+    let decisions = 0;
+    const addOne = (meanwhile: () => Promise<unknown>) =>
+      recorder.inTurn('count', async (seen) => {
+        const row = await rowSeen(level, key, seen);
+        decisions++;
+        await meanwhile();
+        await recorder.record({ ...recordingOf('count'), puts: [put(Number(row?.data ?? 0) + 1)], seen });
+      });
+    const count = async () => (await level.get(key))?.data;
+    await addOne(async () => {});
+    t.same([decisions, await count()], [1, 1]);
+    await addOne(async () => decisions === 2 && append(level, { puts: [put(10)] }));
+    t.same([decisions, await count()], [3, 11], 'on what stands there by now');
+    const refused = addOne(() => append(level, { puts: [put(20)] }));
+    await t.rejects(refused, { name: 'HubError', code: 'unavailable' });
+    t.same([decisions, await count()], [8, 20]);
+    await addOne(async () => {});
+    t.equal(await count(), 21, 'the next one has its turn');
+  },
+);

@@ -19,7 +19,7 @@ export function checkName(name: string): void {
   checkText(name);
 }
 
-export function checkedCommit({ idem, events, puts = [], due = [] }: Commit): DiskCommit {
+export function checkedCommit({ idem, events, puts = [], due = [], seen = [] }: Commit): DiskCommit {
   if (events.length === 0) throw new TypeError('a commit without events');
   for (const { stream, correlationId, to, body } of events) {
     checkName(stream);
@@ -33,10 +33,12 @@ export function checkedCommit({ idem, events, puts = [], due = [] }: Commit): Di
     if (!put.gone) checkText(put.body ?? '');
   }
   for (const { key } of due) checkName(key);
+  for (const { kind, owner, id } of seen) for (const name of [kind, owner, id]) checkName(name);
   return {
     idem,
     events: events.map((event) => ({ ...event, data: textOf(event.data) })),
     puts: puts.map((put): DiskPut => (put.gone ? put : { ...put, data: textOf(put.data) })),
     due,
+    seen: seen.map((each) => ({ ...each })),
   };
 }

@@ -6,7 +6,18 @@
  * D3  Up to the horizon there are the events that were kept, and no other. [contract.ts S9]
  * D4  Rows rot while no process runs; one that did is unreadable until it is written again. [contract.ts S8]
  */
-import type { DeliveryRow, Due, Floor, Kept, NewEvent, Put, Row, RowKey, StoredEvent } from '../../storage/contract.ts';
+import type {
+  DeliveryRow,
+  Due,
+  Floor,
+  Kept,
+  NewEvent,
+  Put,
+  Row,
+  RowKey,
+  Seen,
+  StoredEvent,
+} from '../../storage/contract.ts';
 
 /** JSON values stand as text, so that nobody holds what another may change. */
 export interface DiskEvent extends Omit<StoredEvent, 'data'> {
@@ -28,6 +39,7 @@ export interface DiskCommit {
   readonly events: readonly (Omit<NewEvent, 'data'> & { readonly data: string })[];
   readonly puts: readonly DiskPut[];
   readonly due: readonly Due[];
+  readonly seen: readonly Seen[];
 }
 
 export interface DiskTrim {
@@ -70,6 +82,11 @@ export class MemoryDisk {
   readonly damaged = new Map<string, DiskRow>();
   token = 0;
   readonly #losses: Loss[] = [];
+
+  /** A row that is not any more what the commit was decided on; undefined when there is none. [contract.ts S11] */
+  stale({ seen }: DiskCommit): Seen | undefined {
+    return seen.find(({ kind, owner, id, seq }) => (this.rows.get(kind)?.get(keyOf(owner, id))?.seq ?? null) !== seq);
+  }
 
   commit({ idem, events, puts, due }: DiskCommit): { first: number; last: number; written: DiskEvent[] } {
     const first = this.head + 1;

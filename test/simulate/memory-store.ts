@@ -10,6 +10,7 @@ import {
   type Appended,
   type BackupManifest,
   type Commit,
+  Conflict,
   Damaged,
   type DeliveryQuery,
   type DeliveryRow,
@@ -120,15 +121,19 @@ export class MemoryStore implements Store {
     this.#writable();
     const checked = checkedCommit(commit);
     let written: Appended | null = null;
+    let conflict: Conflict | null = null;
     const flight = new Promise<Appended>((resolve, reject) => {
       this.#push({
         isCommit: true,
         write: () => {
+          const stale = this.#disk.stale(checked);
+          conflict = stale ? new Conflict(stale, this.#disk.head) : null;
+          if (conflict) return;
           const { first, last, written: events } = this.#disk.commit(checked);
           written = { first, last, replayed: false };
           this.#troubles.committed(events);
         },
-        done: () => written && resolve(written),
+        done: () => (conflict ? reject(conflict) : written && resolve(written)),
         fail: reject,
       });
     });

@@ -4,6 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import {
+  Conflict,
   type DeliveryRow,
   type DeliveryState,
   Fenced,
@@ -15,7 +16,7 @@ import {
 } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
 import type { Test } from '../support/tap.ts';
-import { AT, append, collect, event, gone, row } from './support.ts';
+import { AT, append, collect, event, gone, row, seen } from './support.ts';
 
 /** Opens the store at a place that is empty at first; a second call, after `close`, finds what the first one left. */
 export type Opener = (place: string) => Promise<Store>;
@@ -120,6 +121,71 @@ export function storeSuite(t: Test, open: Opener): void {
       );
     },
   );
+
+  promise(
+    '[S11] a commit that was decided on what has changed since is refused, and changes nothing',
+    async (t, store, again) => {
+      await append(store, { puts: [row('1', { data: 'old' }), row('2'), row('hidden', { shelf: null })] });
+      await append(store, { puts: [row('1', { data: 'new' }), gone('2')] });
+      const exam = async (one: Store, when: string) => {
+        const head = one.head();
+        for (const stale of [
+          [seen('1', 1)],
+          [seen('1', null)],
+          [seen('2', 1)],
+          [seen('3', 1)],
+          [seen('hidden', null)],
+          [seen('1', 2), seen('2', null), seen('3', 2)],
+        ]) {
+          const refused = append(one, { puts: [row('1'), row('4')], due: [{ key: 'k', at: AT }], seen: stale });
+          await t.rejects(refused, { name: 'Conflict', head }, `${when}: ${JSON.stringify(stale)}`);
+        }
+        t.equal(one.head(), head);
+        t.strictSame([(await one.get(row('1')))?.data, await one.get(row('4')), await one.due()], ['new', null, []]);
+        t.equal((await one.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 })).total, 1);
+      };
+      await exam(store, 'at once');
+      const second = await again();
+      await exam(second, 'after reopening');
+      const asItIs = [seen('1', 2), seen('2', null), seen('3', null), seen('hidden', 1)];
+      t.equal((await append(second, { puts: [row('2')], seen: asItIs })).last, 3, 'what is still so is no conflict');
+      await t.rejects(append(second, { seen: [seen('2', null)] }), Conflict, 'one that is there again');
+      await t.rejects(append(second, { seen: [seen('2', 1)] }), Conflict, 'and is not the one that was');
+      for (const bad of ['\0', '\ud800']) await t.rejects(append(second, { seen: [seen(bad, null)] }), TypeError);
+    },
+  );
+
+  promise(
+    '[S11] of commits that wait together each is judged behind those before it, and none for another',
+    async (t, store) => {
+      await append(store, { puts: [row('1'), row('2')] });
+      const together = await Promise.allSettled([
+        append(store, { idem: 'a', puts: [row('1')], seen: [seen('1', 1)] }),
+        append(store, { idem: 'b', puts: [row('1')], seen: [seen('1', 1), seen('2', 1)] }),
+        append(store, { idem: 'c', puts: [row('3')], seen: [seen('2', 1)] }),
+        append(store, { idem: 'd', puts: [gone('2')], seen: [seen('3', null)] }),
+        append(store, { idem: 'e', puts: [row('4')], seen: [seen('2', 1)] }),
+        append(store, { idem: 'f', puts: [row('4')], seen: [seen('2', null)] }),
+        append(store, { idem: 'g', puts: [row('5')] }),
+      ]);
+      const ends = together.map((one) => (one.status === 'fulfilled' ? one.value.last : (one.reason as Error).name));
+      t.strictSame(ends.slice(0, 4), [2, 'Conflict', 3, 'Conflict']);
+      t.strictSame(ends.slice(4), [4, 'Conflict', 5], 'nothing was removed, since that was refused');
+      const next = await append(store, { idem: 'b', puts: [row('1')], seen: [seen('1', 2), seen('2', 1)] });
+      t.strictSame(next, { first: 6, last: 6, replayed: false }, 'the key of one that was refused is free');
+    },
+  );
+
+  promise('[S3, S11] a commit that is in the log already is not judged again', async (t, store, again) => {
+    const commit = { idem: 'once', puts: [row('1')], seen: [seen('1', null)] };
+    const [first, second] = await Promise.all([append(store, commit), append(store, commit)]);
+    t.strictSame(
+      [first, second].map(({ last }) => last),
+      [1, 1],
+    );
+    t.strictSame(await append(store, commit), { first: 1, last: 1, replayed: true });
+    t.strictSame(await append(await again(), commit), { first: 1, last: 1, replayed: true });
+  });
 
   promise('[S2] sequences are dense from 1, and the order of commits is the order of calls', async (t, store) => {
     const commits = Array.from({ length: 300 }, (_, i) =>

@@ -16,7 +16,7 @@ import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
 import { clearFilter, files, flip, noise } from './spoil.ts';
-import { AT, append, collect, event, row } from './support.ts';
+import { AT, append, collect, event, row, seen } from './support.ts';
 
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
 
@@ -406,4 +406,8 @@ t.test('[R5] a filter that has rotted hides the newest version of a row from a l
   t.match(rows, [{ upd: later, data: later }]);
   t.match(await store.deliveries({ ...fence, rows: 'open', limit: 10 }), [{ seq: 1, state: 'DEAD' }]);
   t.match(await store.delivery('A', 1), { state: 'DEAD' });
+  for (const seq of [1, null]) {
+    await t.rejects(append(store, { seen: [seen('101', seq)] }), { name: 'Conflict' }, 'the newest one counts [S11]');
+  }
+  t.match(await append(store, { puts: [row('101')], seen: [seen('101', 2)] }), { last: 3 });
 });

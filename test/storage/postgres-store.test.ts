@@ -1,11 +1,12 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
+import { Client } from 'pg';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
-import { append, event, patient, row } from './support.ts';
+import { append, event, patient, row, seen, until } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
 
 function suite(server: PostgresServer): void {
@@ -104,6 +105,43 @@ function suite(server: PostgresServer): void {
       { first: 4, last: 4, replayed: false },
     ]);
     t.match(await store.get(row('1')), { data: 'a', seq: 3 });
+  });
+
+  t.test('[W2, W7] a write that waits for the lock of the log is judged by what came before it', async (t) => {
+    const place = directoryFor(t);
+    const store = await open(place);
+    t.teardown(() => store.close());
+    await append(store, { puts: [row('1'), row('2')] });
+    const other = new Client({ host: '127.0.0.1', port: server.port, user: 'hub', database: 'postgres' });
+    await other.connect();
+    t.teardown(() => other.end());
+    await other.query(`set search_path = "${schemaAt(place)}"`);
+    await other.query("begin; select from log for update; update rows set seq = 9 where id = '1'");
+    const decided = ['1', '2'].map((id) => append(store, { puts: [row('3', { data: id })], seen: [seen(id, 1)] }));
+    const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%append(%'";
+    await until(async () => (await server.query(waits)).length > 0);
+    await other.query('commit');
+    const [first, second] = await Promise.allSettled(decided);
+    t.match(first, { status: 'rejected', reason: { name: 'Conflict', head: 1 } });
+    t.match(second, { status: 'fulfilled', value: { first: 2, last: 2 } });
+    t.match(await store.get(row('3')), { data: '2' });
+  });
+
+  t.test('[M1] a schema of version 2 becomes one of this version, with all that is in it', async (t) => {
+    const place = directoryFor(t);
+    const before = await open(place);
+    await append(before, { puts: [row('1', { data: 'kept' })] });
+    await before.close();
+    const schema = schemaAt(place);
+    await server.query(`drop function ${schema}.append; update ${schema}.meta set version = 2;
+      insert into ${schema}.nodes values ('older', 'older', null, now() + interval '1 hour')`);
+    const store = await openPostgresStore({ url: server.url(schema), node: 'test', sole: false, ...patient });
+    t.teardown(() => store.close());
+    t.equal(store.nodes().length, 2, 'beside a node of that version');
+    await until(() => store.held() !== null);
+    t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
+    t.equal((await append(store, { puts: [row('1')], seen: [seen('1', 1)] })).last, 2);
+    t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 3 }]);
   });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {

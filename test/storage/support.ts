@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Appended, Due, NewEvent, Put, RowKey, Store, Trim } from '../../storage/contract.ts';
+import type { Appended, Due, NewEvent, Put, RowKey, Seen, Store, Trim } from '../../storage/contract.ts';
 import type { Test } from '../support/tap.ts';
 
 export const AT = '2024-05-01T10:00:00.000Z';
@@ -28,6 +28,9 @@ export function row(id: string, fields: Partial<Listed> = {}): Listed {
   return { kind: 'sessions', owner: 'NL-TNM', id, shelf: 'NL-TNM', upd: AT, data: { id }, body: null, ...fields };
 }
 
+/** What a decision saw of a row. */
+export const seen = (id: string, seq: number | null): Seen => ({ kind: 'sessions', owner: 'NL-TNM', id, seq });
+
 export const gone = (id: string, fields: Partial<RowKey> = {}): Put => {
   return { kind: 'sessions', owner: 'NL-TNM', id, ...fields, gone: true };
 };
@@ -37,6 +40,7 @@ export interface Parts {
   readonly events?: readonly NewEvent[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
+  readonly seen?: readonly Seen[];
 }
 
 /** Of a PostgreSQL store on a machine that may stand still: its lease lasts, and callers wait for their answers. */
@@ -45,11 +49,11 @@ export const patient = { ttlMs: 60_000, answerMs: 600_000 };
 let counter = 0;
 
 /** Appends one event, or what is said, under the fence that the store holds. */
-export function append(store: Store, { idem, events = [event()], puts = [], due = [] }: Parts = {}): Promise<Appended> {
+export function append(store: Store, { idem, events = [event()], ...parts }: Parts = {}): Promise<Appended> {
   const fence = store.held();
   if (fence === null) throw new Error('the store holds no fence');
   counter += 1;
-  return store.append({ fence, idem: idem ?? `commit ${process.pid} ${counter}`, events, puts, due });
+  return store.append({ fence, idem: idem ?? `commit ${process.pid} ${counter}`, events, ...parts });
 }
 
 /** Trims what the fence of the test allows. */
