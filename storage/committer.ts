@@ -10,8 +10,9 @@
 import { nextTurn } from '../src/kit/system-clock.ts';
 import { StoreUnavailable } from './contract.ts';
 import type { Batch } from './engine.ts';
+import type { NamedSeen } from './keys.ts';
 import type { Found } from './verify.ts';
-import type { NamedSeen, Versions } from './versions.ts';
+import type { Versions } from './versions.ts';
 
 /** 256 commits make a batch of about a thousand records; twice that gains nothing measurable. */
 const GROUP_JOBS = 256;

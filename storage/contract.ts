@@ -18,8 +18,8 @@
  *     be made again. `read` begins behind the horizon, `event` gives null up to it, `history` and `correlated` give what is
  *     kept. The sequence goes on as before.
  * S10 A backup is one moment of the store, whole and verified under its final name, or there is none of that name.
- * S11 A commit that was decided on a row which was written or removed since is refused with `Conflict` and changes nothing; those that
- *     wait with it are not touched. A commit whose key is in the log already is not judged again (S3).
+ * S11 A commit that was decided on a row which is not what it was, because it was written or removed since, is refused with `Conflict`
+ *     and changes nothing; those that wait with it are not touched. A commit whose key is in the log already is not judged again (S3).
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) hold neither U+0000 nor an unpaired
  * surrogate, bodies no unpaired surrogate: a TypeError refuses them. Order is by code point (the order of UTF-8 bytes)

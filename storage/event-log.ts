@@ -12,7 +12,6 @@ import { Damaged } from './contract.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, type Unreadable } from './engine.ts';
 import * as keys from './keys.ts';
 import { type Content, decode, encode, encodeBytes } from './records.ts';
-import { type NamedSeen, named } from './versions.ts';
 
 /** `gone` is 1. */
 export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];
@@ -45,7 +44,7 @@ export interface Prepared {
   readonly events: readonly PreparedEvent[];
   readonly puts: readonly PreparedPut[];
   readonly due: readonly { readonly key: string; readonly at: string | null }[];
-  readonly seen: readonly NamedSeen[];
+  readonly seen: readonly keys.NamedSeen[];
   /** Characters, near enough to bytes for a limit. */
   readonly size: number;
 }
@@ -70,7 +69,7 @@ export function prepare(commit: Commit): Prepared {
   for (const { put, data } of puts) size += data.length + (put.gone ? 0 : (put.body?.length ?? 0));
   const due = commit.due ?? [];
   for (const { key } of due) keys.checkName('the key of a timer', key);
-  return { idem: commit.idem, events, puts, due, seen: named(commit.seen ?? []), size };
+  return { idem: commit.idem, events, puts, due, seen: keys.named(commit.seen ?? []), size };
 }
 
 function preparePut(put: Put): PreparedPut {

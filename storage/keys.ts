@@ -13,7 +13,7 @@
  *     f/ dest 0 00                      floor            t/ 00 key                         due time
  *     m/ name                           the store's own
  */
-import type { RowKey, Seq } from './contract.ts';
+import type { RowKey, Seen, Seq } from './contract.ts';
 
 export interface Range {
   readonly gte: string;
@@ -50,6 +50,18 @@ export const openKey = (dest: string, seq: Seq): string => `p/${dest}${NUL}${pla
 export const deliveredKey = (dest: string, seq: Seq): string => `d/${dest}${NUL}${place(seq)}`;
 export const floorKey = (dest: string): string => `f/${dest}${NUL}${LOG}`;
 export const dueKey = (key: string): string => `t/${LOG}${key}`;
+
+/** With the key under which the row stands. */
+export type NamedSeen = Seen & { readonly name: string };
+
+/** Refuses with a TypeError what no row can have been written by. */
+export const named = (seen: readonly Seen[]): NamedSeen[] =>
+  seen.map((each) => {
+    checkRow(each);
+    if (each.seq !== null && !Number.isSafeInteger(each.seq))
+      throw new TypeError('a row is seen by a sequence or null');
+    return { ...each, name: rowKey(each) };
+  });
 
 /** Every key that begins with `prefix` (K1: it ends in a separator or in a field of fixed width). */
 export function under(prefix: string): Range {

@@ -7,7 +7,7 @@
  */
 import { COUNT, HOUR } from './postgres-listed.ts';
 
-/** Makes it, or takes the place of an older one. */
+/** Makes it, or takes the place of an older one. Only a migration runs this: another text is another version of the schema. */
 export const APPEND = `
 create or replace function append(
     token int8, owner text, events int8, turn int8, logged json, placed json, removed json, armed json, disarmed json, settled json,

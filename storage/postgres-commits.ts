@@ -1,12 +1,12 @@
 /**
  * What waits to be written, and the one statement that writes it.
  *
- * W1  Fence, sequence, events, rows, timers, deliveries and floors are one statement, so one commit: all or none.
+ * W1  Fence, sequence, events, rows, timers, deliveries and floors are one call, so one commit: all or none.
  * W2  A write locks the row of the log first, until its commit: commit order is sequence order. A change of the token waits for that lock;
  *     a write behind it finds the new token and writes nothing (S4). What else it reads is read behind that lock, in a snapshot that has
  *     all that was committed before (`postgres-append.ts`).
  * W3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
- *     finds its turn passed and writes nothing.
+ *     finds its turn passed and writes nothing. One that was refused by W7 leaves the turn as it was: late, it is refused by the same.
  * W4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (S3).
  * W5  The counts of lists change with the rows, and under the same lock.
  * W6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the
@@ -14,7 +14,7 @@
  * W7  What the members of a group were decided on is compared before anything of the group is written (S11). None was decided on a row
  *     that another one of the same group writes.
  */
-import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, RowKey, Seen, Seq } from './contract.ts';
+import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Seen, Seq } from './contract.ts';
 import * as keys from './keys.ts';
 import { toText } from './postgres-schema.ts';
 
@@ -49,8 +49,7 @@ export interface PreparedCommit {
   readonly puts: ReadonlyMap<string, PutRecord>;
   readonly due: readonly { readonly key: string; readonly at: string | null }[];
   readonly touched: string;
-  /** By `rowKey`. */
-  readonly seen: ReadonlyMap<string, Seen>;
+  readonly seen: readonly keys.NamedSeen[];
   readonly size: number;
 }
 
@@ -83,15 +82,16 @@ export function prepareCommit(commit: Commit): PreparedCommit {
   const touched = json(puts.map(({ kind, owner, id, gone }) => [kind, owner, id, gone ? 1 : 0]));
   let size = touched.length;
   for (const { data, body } of [...events, ...puts]) size += data.length + (body?.length ?? 0);
-  const seen = (commit.seen ?? []).map(({ kind, owner, id, seq }) => {
-    keys.checkRow({ kind, owner, id });
-    return { kind, owner, id, seq };
-  });
-  return { idem: commit.idem, events, puts: byName(puts), due, touched, seen: byName(seen), size };
+  return {
+    idem: commit.idem,
+    events,
+    puts: new Map(puts.map((put) => [keys.rowKey(put), put])),
+    due,
+    touched,
+    seen: keys.named(commit.seen ?? []),
+    size,
+  };
 }
-
-const byName = <T extends RowKey>(rows: readonly T[]): Map<string, T> =>
-  new Map(rows.map((row) => [keys.rowKey(row), row]));
 
 function prepareEvent(event: NewEvent): EventRecord {
   const { stream, type, at, party, correlationId: correlation, to, body } = event;
@@ -126,7 +126,7 @@ export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Flo
 export const WRITE = 'select head, stale from append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)';
 
 export interface Moved {
-  /** Where the log ended before it. */
+  /** Where the log ended before it, or ends when it was not written. */
   readonly head: Seq;
   /** JSON array of the `Seen` that are not so any more; null when there are none. Then, and only then, it was written. */
   readonly stale: string | null;
@@ -149,7 +149,7 @@ export function parametersOf(works: readonly Work[], turn: number): (string | nu
       }
       for (const [name, put] of commit.puts) puts.set(name, { ...put, pos: events.length });
       for (const each of commit.due) due.set(each.key, each);
-      for (const [name, each] of commit.seen) seen.set(`${name} ${each.seq}`, each);
+      for (const { name, kind, owner, id, seq } of commit.seen) seen.set(`${name} ${seq}`, { kind, owner, id, seq });
     }
     for (const { row, data } of settle?.rows ?? []) {
       const { dest, seq, state } = row;

@@ -15,16 +15,7 @@ import { nextTurn } from '../src/kit/system-clock.ts';
 import type { Appended, Seen, Seq } from './contract.ts';
 import { Conflict, Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts';
 import { rowKey } from './keys.ts';
-import {
-  CONFIRM,
-  type Moved,
-  type PreparedCommit,
-  parametersOf,
-  RECALL,
-  type Recalled,
-  type Work,
-  WRITE,
-} from './postgres-commits.ts';
+import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './postgres-commits.ts';
 import { ask, type Durability, destroy, isAlive, kindOf, wordsOf } from './postgres-connect.ts';
 
 const GROUP_JOBS = 256;
@@ -106,7 +97,7 @@ export class Lane {
     for (const job of this.#waiting) {
       // Jobs of one statement have one fence, and none was decided on what another one of them writes. [W7]
       if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence.token !== fence?.token) break;
-      if (isOneIn(written, job.commit?.seen)) break;
+      if (job.commit?.seen.some(({ name }) => written.has(name))) break;
       for (const name of job.commit?.puts.keys() ?? []) written.add(name);
       count += 1;
       size += job.size;
@@ -191,12 +182,13 @@ export class Lane {
   async #conflicting(client: Client, jobs: readonly Job[], { head, stale }: Moved, doubted: boolean): Promise<void> {
     const placed = (seen: Seen) => `${rowKey(seen)} ${seen.seq}`;
     const changed = new Set((JSON.parse(stale ?? '[]') as Seen[]).map(placed));
-    const met = ({ commit }: Job) => [...(commit?.seen.values() ?? [])].find((seen) => changed.has(placed(seen)));
+    const met = ({ commit }: Job) => commit?.seen.find((seen) => changed.has(placed(seen)));
     // One that is in the log already has itself written what it was decided on. (S3)
     for (const job of await this.#recall(client, jobs.filter(met), !doubted)) {
       job.fail(new Conflict(met(job) as Seen, head));
     }
     const others = jobs.filter((job) => !met(job));
+    if (!doubted) for (const job of others) job.sent = false;
     if (others.length > 0) await this.#write(others, doubted);
   }
 
@@ -289,11 +281,6 @@ function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
   };
   client.on('notice', listener);
   return { cancelled: () => warned, end: () => void client.off('notice', listener) };
-}
-
-function isOneIn(names: ReadonlySet<string>, seen: PreparedCommit['seen'] = new Map()): boolean {
-  for (const name of seen.keys()) if (names.has(name)) return true;
-  return false;
 }
 
 const isSecond = (error: unknown): boolean =>

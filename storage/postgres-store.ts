@@ -3,7 +3,7 @@
  *
  *     postgres-url, -connect, -settings            the server: which one, how it is reached, whether it is safe
  *     postgres-schema, -shards                     its tables, and how older ones become these
- *     postgres-commits, -lanes                     writes: one statement for whatever waits
+ *     postgres-commits, -append, -lanes            writes: one call for whatever waits
  *     postgres-leases, -pulse                      whether the log is ours, and whether the database is there
  *     postgres-reads, -trim, -records, -backup     the rest of the contract
  *

@@ -5,21 +5,12 @@
  *     the comparison and the write.
  * V2  An index that has rotted may hide a row, or show an older one, as it may to reads (reads.ts R5): the row is sought then.
  */
-import { Conflict, type RowKey, type Seen, type Seq, StoreUnavailable } from './contract.ts';
+import { Conflict, type RowKey, type Seq, StoreUnavailable } from './contract.ts';
 import { type Database, sought } from './engine.ts';
 import type { RowHead } from './event-log.ts';
-import * as keys from './keys.ts';
+import type { NamedSeen } from './keys.ts';
 import { headOf } from './records.ts';
 import type { Found } from './verify.ts';
-
-/** With the key under which the row stands. */
-export type NamedSeen = Seen & { readonly name: string };
-
-export const named = (seen: readonly Seen[]): NamedSeen[] =>
-  seen.map((each) => {
-    keys.checkRow(each);
-    return { ...each, name: keys.rowKey(each) };
-  });
 
 export class Versions {
   readonly #known = new Map<string, Seq | null | Error>();
@@ -72,7 +63,9 @@ function versionOf(db: Database, { recent, order }: Found, key: RowKey, name: st
   const written = recent.seqOf(name);
   if (written !== undefined) return written;
   if (order.isAbsent(key)) return null;
-  const head = headIn(db.getSync(Buffer.from(name), { keyEncoding: 'buffer', valueEncoding: 'utf8' }));
+  const value = db.getSync<Buffer, Buffer>(Buffer.from(name), { keyEncoding: 'buffer', valueEncoding: 'buffer' });
+  // Of a large row the head alone is made text.
+  const head = headIn(value?.toString('utf8', 0, value.indexOf('\n') + 1));
   const upd = order.updOf(key);
   return head === null || (upd !== undefined && upd !== head[2]) ? null : head[0];
 }

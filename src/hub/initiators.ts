@@ -5,11 +5,11 @@
  * J1  Only commands that this CPO itself accepted, at most 24 hours ago, and only while its period lasts.
  * J2  `authorization_reference` first, else the token's uid; a CDR inherits from its session before that.
  */
-import type { Put } from '../../storage/contract.ts';
+import type { Put, Seen } from '../../storage/contract.ts';
 import type { CommandRecord } from '../domain/command.ts';
 import type { HubObject, ObjectChange, ObjectFacts } from '../domain/object.ts';
 import type { PartyId } from '../domain/party.ts';
-import { type Core, readObject, rowData } from './core.ts';
+import { type Core, isName, readObject, rowSeen } from './core.ts';
 
 interface Start {
   readonly emsp: PartyId;
@@ -30,8 +30,13 @@ export function startRows(record: CommandRecord, at: string): Put[] {
   return [...row(kinds.reference, record.authorizationReference), ...row(kinds.uid, record.tokenUid)];
 }
 
-/** The eMSP that a session or CDR goes back to; null outside a COMPATIBILITY period or when no command fits. */
-export async function initiatorOf(core: Core, change: ObjectChange, before: HubObject | null): Promise<PartyId | null> {
+/** The eMSP that a session or CDR goes back to; null outside a COMPATIBILITY period or when no command fits. [recorder.ts R6] */
+export async function initiatorOf(
+  core: Core,
+  change: ObjectChange,
+  before: HubObject | null,
+  seen: Seen[],
+): Promise<PartyId | null> {
   const { state, ports, settings } = core;
   const compatible = state.partnerOf(change.owner)?.settings;
   const now = ports.clock.now();
@@ -40,7 +45,7 @@ export async function initiatorOf(core: Core, change: ObjectChange, before: HubO
   if (before?.viewer) return before.viewer;
   const facts: ObjectFacts = { ...before?.facts, ...change.facts };
   if (facts.sessionId) {
-    const session = await readObject(core.store, 'sessions', change.owner, facts.sessionId.toLowerCase());
+    const session = await readObject(core.store, 'sessions', change.owner, facts.sessionId.toLowerCase(), seen);
     if (session?.viewer) return session.viewer;
   }
   const keys = [
@@ -49,7 +54,8 @@ export async function initiatorOf(core: Core, change: ObjectChange, before: HubO
   ] as const;
   for (const [kind, id] of keys) {
     const key = { kind, owner: change.owner, id: id?.toLowerCase() ?? '' };
-    const start = id ? await rowData<Start>(core.store, key) : null;
+    const row = key.id && isName(key.id) ? await rowSeen(core.store, key, seen) : null;
+    const start = row?.data as Start | undefined;
     if (start && now - Date.parse(start.at) <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
   }
   return null;

@@ -78,7 +78,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async (seen) => {
       const before = await readObject(store, change.module, change.owner, key, seen);
-      const decided = await decision(caller, change, before);
+      const decided = await decision(caller, change, before, seen);
       if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
       return settle(caller, change, before, decided, stream, seen);
     });
@@ -95,7 +95,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       if (row && before && row.seq > pulled.asOf && !isNewer(change, before)) {
         return { result: 'unchanged', object: before };
       }
-      const found = await decision(caller, change, before);
+      const found = await decision(caller, change, before, seen);
       const decided = byHub(pulled.forward ? found : withheld(found));
       if (before && isDecidedCdr(before, change, decided)) return { result: 'unchanged', object: before };
       // The same text again is news only for those who were not sent it.
@@ -105,8 +105,13 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     });
   }
 
-  async function decision(caller: Caller, change: ObjectChange, before: HubObject | null): Promise<Decision> {
-    const initiator = isOwned(change.module) ? await initiatorOf(core, change, before) : null;
+  async function decision(
+    caller: Caller,
+    change: ObjectChange,
+    before: HubObject | null,
+    seen: Seen[],
+  ): Promise<Decision> {
+    const initiator = isOwned(change.module) ? await initiatorOf(core, change, before, seen) : null;
     return decide(state, caller.party, change, before, initiator);
   }
 

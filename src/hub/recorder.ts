@@ -7,7 +7,8 @@
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
  * R5  A decision reads partners and routes in memory, and its commit follows. A change of those is a barrier: it is acknowledged when the
  *     commits in flight that were decided without it are durable, so that lists read after it are complete.
- * R6  A commit says which rows it was decided on. When one of them was written since, it is decided again on what is stored now (S11).
+ * R6  A commit that changes an object says which rows it was decided on. When one of them was written since, it is decided again on what is
+ *     stored now (S11). What is read of the log is kept by turns alone.
  */
 import type { Conflict, Due, Put, Seen, Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';

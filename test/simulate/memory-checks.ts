@@ -33,7 +33,10 @@ export function checkedCommit({ idem, events, puts = [], due = [], seen = [] }: 
     if (!put.gone) checkText(put.body ?? '');
   }
   for (const { key } of due) checkName(key);
-  for (const { kind, owner, id } of seen) for (const name of [kind, owner, id]) checkName(name);
+  for (const { kind, owner, id, seq } of seen) {
+    for (const name of [kind, owner, id]) checkName(name);
+    if (seq !== null && !Number.isSafeInteger(seq)) throw new TypeError('no sequence');
+  }
   return {
     idem,
     events: events.map((event) => ({ ...event, data: textOf(event.data) })),

@@ -136,6 +136,8 @@ export function storeSuite(t: Test, open: Opener): void {
           [seen('3', 1)],
           [seen('hidden', null)],
           [seen('1', 2), seen('2', null), seen('3', 2)],
+          [seen('1', 1), seen('1', 2)],
+          [seen('1', 2), seen('1', 1)],
         ]) {
           const refused = append(one, { puts: [row('1'), row('4')], due: [{ key: 'k', at: AT }], seen: stale });
           await t.rejects(refused, { name: 'Conflict', head }, `${when}: ${JSON.stringify(stale)}`);
@@ -152,6 +154,7 @@ export function storeSuite(t: Test, open: Opener): void {
       await t.rejects(append(second, { seen: [seen('2', null)] }), Conflict, 'one that is there again');
       await t.rejects(append(second, { seen: [seen('2', 1)] }), Conflict, 'and is not the one that was');
       for (const bad of ['\0', '\ud800']) await t.rejects(append(second, { seen: [seen(bad, null)] }), TypeError);
+      for (const bad of [Number.NaN, 1.5]) await t.rejects(append(second, { seen: [seen('1', bad)] }), TypeError);
     },
   );
 
