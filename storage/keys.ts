@@ -54,7 +54,7 @@ export const dueKey = (key: string): string => `t/${LOG}${key}`;
 /** With the key under which the row stands. */
 export type NamedSeen = Seen & { readonly name: string };
 
-/** Refuses with a TypeError what no row can have been written by. */
+/** Throws a TypeError for a name that no row can have, and for a `seq` that is neither a sequence nor null. */
 export const named = (seen: readonly Seen[]): NamedSeen[] =>
   seen.map((each) => {
     checkRow(each);

@@ -9,7 +9,7 @@
  * L3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
  *     learns it from the log at open (S3).
  * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
- * L5  A commit that is refused for what it was decided on is told so when its batch has ended: what it met is known then (S11).
+ * L5  A commit is rejected with `Conflict` once its batch is durable, so that the commit it conflicts with is durable as well (S11).
  */
 import { background } from '../src/kit/clock.ts';
 import { systemClock } from '../src/kit/system-clock.ts';

@@ -1,5 +1,5 @@
 /**
- * What waits to be written, and the one statement that writes it.
+ * What waits to be written, and the one call of the database that writes it.
  *
  * W1  Fence, sequence, events, rows, timers, deliveries and floors are one call, so one commit: all or none.
  * W2  A write locks the row of the log first, until its commit: commit order is sequence order. A change of the token waits for that lock;

@@ -32,7 +32,7 @@ export class Versions {
     return versions;
   }
 
-  /** Why a commit cannot be written behind what its batch holds so far, up to `head`; null when it can. */
+  /** The error of a commit that conflicts with the store or with an earlier member of its batch, which ends at `head` so far; else null. */
   refusal(seen: readonly NamedSeen[], head: Seq): Error | null {
     for (const each of seen) {
       const now = this.#known.get(each.name);

@@ -42,7 +42,7 @@ export interface Recording {
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 const askAgainMs = 200;
-/** How often something is decided before its caller is told to come again. */
+/** Attempts at a decision that meets conflicts; then its caller gets `unavailable`. */
 const decisionsMax = 5;
 
 export class Recorder {
