@@ -5,6 +5,7 @@
  * K1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
  * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
  * K3  The hub makes no result of its own.
+ * K4  A command that nobody waits for any more is not forwarded: it would reach the charger long after its driver has left.
  */
 import { commandEnds, commandMachine } from '../../machines/command.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
@@ -180,6 +181,9 @@ export class Commands {
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
     const { state, settings } = this.#core;
+    // [K4]
+    if (await caller.isStale?.())
+      return this.#failed(record, 'unavailable', 'its caller waits no longer', caller.trace);
     const cpo = state.partnerOf(record.cpo);
     const endpoint = cpo && endpointOf(cpo, 'commands', 'RECEIVER');
     if (!cpo || !endpoint)

@@ -24,6 +24,8 @@ export interface Caller {
   /** `partyKey` of the party. */
   readonly id: PartyId;
   readonly trace: Trace;
+  /** Whether nobody waits for the answer any more; asked just before something is decided for it. Absent: it is the hub itself. */
+  readonly isStale?: () => boolean | Promise<boolean>;
 }
 
 export interface CredentialsBody {

@@ -5,6 +5,7 @@
  * A2  A refused push changes nothing.
  * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
  * A4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
+ * A5  A push that nobody waits for any more changes nothing: its caller may have pushed a newer state since.
  */
 import type { Put, Seen, Seq } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
@@ -77,6 +78,8 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async (seen) => {
+      // It may have waited for its turn. [A5]
+      if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
       const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before, seen);
       if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };

@@ -8,7 +8,6 @@
  */
 import { HubError } from '../domain/errors.ts';
 import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
-import type { Trace } from '../domain/trace.ts';
 import type { Caller, Credential, Hub } from '../hub/hub.ts';
 import { authorizationTokens, type IncomingHeaders, type RoutingParty, readRouting } from '../transport/headers.ts';
 
@@ -57,11 +56,12 @@ export function admit(credential: Credential, onboarding: Onboarding | undefined
 export function callerOf(
   credential: Credential,
   rule: CallerRule,
-  request: { headers: IncomingHeaders; params: Readonly<Record<string, string>>; trace: Trace },
+  request: { headers: IncomingHeaders; params: Readonly<Record<string, string>> } & Pick<Caller, 'trace' | 'isStale'>,
 ): Caller {
   const { partner } = credential;
   const party = rule({ partner, from: readRouting(request.headers, 'from'), params: request.params });
-  return { partner, party, id: keyOf(party), trace: request.trace };
+  const { trace, isStale } = request;
+  return { partner, party, id: keyOf(party), trace, ...(isStale && { isStale }) };
 }
 
 /** `OCPI-to-*`; null when absent, and when it names the hub or the caller itself. [D5] */

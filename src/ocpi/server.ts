@@ -7,6 +7,7 @@
  * S3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
  * S4  One wide line per request goes to the log; it never holds a token or a body.
  * S5  Answers of functional modules bear the routing headers as soon as it is known who calls, refusals included.
+ * S6  A request that nobody waits for any more is refused before its work begins. [stale.ts]
  */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -35,6 +36,7 @@ import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
 import { sessions } from './sessions.ts';
+import { type IsStale, processPauses } from './stale.ts';
 import { tariffs } from './tariffs.ts';
 import { tokens } from './tokens.ts';
 import { versions } from './versions.ts';
@@ -90,6 +92,7 @@ interface Passage {
   caller: Caller | null;
   ocpiStatus: number | null;
   pass: Pass | null;
+  isStale: IsStale | null;
 }
 
 declare module 'fastify' {
@@ -124,7 +127,11 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
   const { log, rates, clock, admission, shutForS = () => null } = options;
   const limiter = rateLimiter(rates, () => clock.now());
   const pace = paceKeeper((partner) => hub.suspendedAt(partner), clock);
-  app.addHook('onClose', async () => pace.close());
+  const pauses = processPauses(clock);
+  app.addHook('onClose', async () => {
+    pace.close();
+    pauses.close();
+  });
 
   const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
     const passage = passageOf(request, reply);
@@ -137,7 +144,10 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     trust(request.raw.socket);
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
-    passage.caller = callerOf(credential, route.by, { headers: request.headers, params, trace: passage.trace });
+    const isStale = pauses.arrived(request.raw.socket);
+    passage.isStale = isStale;
+    const { headers } = request;
+    passage.caller = callerOf(credential, route.by, { headers, params, trace: passage.trace, isStale });
     if (routed.has(route)) reply.headers(answerRouting(request.headers, hub.party, passage.caller.party));
     const pass = admission.take(credential.partner.id, urgencyOf(route));
     passage.pass = pass;
@@ -185,7 +195,7 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
   reply.header(requestIdHeader, trace.requestId);
   reply.header(correlationIdHeader, trace.correlationId);
-  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, pass: null };
+  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, pass: null, isStale: null };
   return request.ocpi;
 }
 
@@ -216,7 +226,8 @@ async function answer(
   work: () => Answer | Promise<Answer>,
 ): Promise<void> {
   try {
-    const pass = request.ocpi?.pass;
+    const { pass, isStale } = request.ocpi ?? {};
+    if (await isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
     send(request, reply, await (pass ? pass.work(work) : work()));
   } catch (error) {
     reply.send(error);

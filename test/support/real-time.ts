@@ -22,6 +22,7 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/hostile/wire.ts': 'a connection that hangs is held, and given up, over a real socket',
   'test/hub/flights.test.ts': 'an end that comes too early has its time to show itself',
   'test/overload/pace.test.ts': 'the system takes what it holds of an answer',
+  'test/overload/process-pause.test.ts': 'a process stands still for longer than a second',
   'test/overload/readers.test.ts': 'a limit, so that what is never cut ends',
   'test/overload/shedding.test.ts': 'load on another process, paced by its clients',
   'test/overload/soak.ts': 'the memory of another process comes to rest',
