@@ -4,7 +4,7 @@
  */
 import { loadConfig } from '../../src/config.ts';
 import { startServing } from '../../src/main.ts';
-import { startBalancer } from '../../src/sandbox/balancer.ts';
+import { type Balancer, startBalancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
@@ -52,6 +52,8 @@ interface NodesOptions {
   readonly env?: Record<string, string>;
   /** In this process, for tests that end no node: a quarter of the work. */
   readonly here?: true;
+  /** What stands in front of these ports; `startBalancer` when absent. */
+  readonly front?: (ports: readonly number[]) => Promise<Balancer>;
   /** Settings of one node, which listens on a port. */
   readonly of?: (port: number, index: number) => Record<string, string> | Promise<Record<string, string>>;
 }
@@ -62,10 +64,10 @@ export async function startNodes(
   schema: string,
   options: NodesOptions = {},
 ): Promise<Nodes> {
-  const { count = 2, env = {}, here, of = () => ({}) } = options;
+  const { count = 2, env = {}, here, front = startBalancer, of = () => ({}) } = options;
   const start = here ? startHere : spawnNode;
   const ports = await Promise.all(Array.from({ length: count }, freePort));
-  const { url, close } = await startBalancer(ports);
+  const { url, close } = await front(ports);
   t.teardown(close);
   const all: Node[] = [];
   for (const [i, port] of ports.entries()) {

@@ -1,0 +1,124 @@
+/**
+ * HAProxy in front of two nodes, with the very file that the docs offer: nodes are restarted under load, and partners reach what is theirs
+ * and nothing else.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Balancer } from '../../src/sandbox/balancer.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { directoryFor } from '../support/directory.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
+import { testCert, testKey } from '../support/tls.ts';
+import { goesOn, mustAddUp, mustNotFail, startLoad } from './load.ts';
+import { longer, startNodes, untilJoined } from './nodes.ts';
+
+const program = '/usr/sbin/haproxy';
+const offered = readFileSync(new URL('../../../docs/deploy/haproxy.cfg', import.meta.url), 'utf8');
+const runs = existsSync(program) ? longer : { skip: 'HAProxy is not installed here' };
+
+/** The text with each of these pieces, which stands in it once, replaced. */
+function adapted(text: string, pieces: Readonly<Record<string, string>>): string {
+  return Object.entries(pieces).reduce((changed, [piece, by]) => {
+    if (changed.split(piece).length !== 2) throw new Error(`${piece} does not stand in the file once`);
+    return changed.replace(piece, by);
+  }, text);
+}
+
+/** HAProxy by the offered file, without TLS, in front of two ports. */
+async function startHaproxy(t: Test, ports: readonly number[]): Promise<Balancer & { readonly operators: string }> {
+  const [partners, operators] = [await freePort(), await freePort()];
+  const file = join(directoryFor(t), 'haproxy.cfg');
+  const config = adapted(offered, {
+    ':443 ssl crt /etc/haproxy/hub.pem alpn http/1.1': `127.0.0.1:${partners}`,
+    '10.0.0.10:8443 ssl crt /etc/haproxy/operators.pem alpn http/1.1': `127.0.0.1:${operators}`,
+    '10.0.0.11:8080': `127.0.0.1:${ports[0]}`,
+    '10.0.0.12:8080': `127.0.0.1:${ports[1]}`,
+  });
+  writeFileSync(file, config);
+  const haproxy: ChildProcess = spawn(program, ['-f', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  haproxy.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  const ended = once(haproxy, 'exit').then(() => {
+    throw new Error(`HAProxy ended:\n${said}`);
+  });
+  const url = `http://127.0.0.1:${partners}`;
+  await Promise.race([
+    ended,
+    eventually('it listens', () =>
+      fetch(url).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  ]);
+  ended.catch(() => {});
+  return { url, operators: `http://127.0.0.1:${operators}`, close: () => haproxy.kill('SIGKILL') };
+}
+
+t.test('HAProxy takes the offered file as it is, certificates aside', runs, async (t) => {
+  const directory = directoryFor(t);
+  const [pem, file] = [join(directory, 'hub.pem'), join(directory, 'haproxy.cfg')];
+  writeFileSync(pem, testCert + testKey);
+  writeFileSync(file, adapted(offered, { '/etc/haproxy/hub.pem': pem, '/etc/haproxy/operators.pem': pem }));
+  const { stderr } = await promisify(execFile)(program, ['-c', '-f', file]);
+  t.equal(stderr, '', 'without a warning');
+});
+
+t.test('behind HAProxy', runs, async (t) => {
+  const server = await sharedPostgres();
+  const schema = newSchema('haproxy');
+  let operators = '';
+  const front = async (ports: readonly number[]) => {
+    const haproxy = await startHaproxy(t, ports);
+    operators = haproxy.operators;
+    return haproxy;
+  };
+  const nodes = await startNodes(t, server, schema, { front, env: { HUB_RATE_OTHER_PER_MIN: '1000000' } });
+  await untilJoined(nodes.all);
+  await eventually('HAProxy has found both ready', () => fetch(`${operators}/readyz`).then(({ ok }) => ok));
+  // Operators of a test come by the partners' address; here they have one of their own.
+  const { cpo, emsp } = await routedPair(t, { ...nodes, url: operators });
+  cpo.moveTo(nodes);
+
+  t.test('partners reach what is theirs and nothing else', async (t) => {
+    const statusOf = async (url: string) => (await fetch(url, { redirect: 'manual' })).status;
+    t.equal(await statusOf(`${nodes.url}/ocpi/versions`), 401);
+    for (const path of [
+      '/',
+      '/admin/v1/status',
+      '/console/',
+      '/metrics',
+      '/cluster/v1/look',
+      '/ocpiX',
+      '/%6fcpi/versions',
+    ]) {
+      t.equal(await statusOf(`${nodes.url}${path}`), 404, path);
+    }
+    t.equal(await statusOf(`${operators}/console/`), 200);
+    t.equal(await statusOf(`${operators}/cluster/v1/look`), 404);
+  });
+
+  t.test('each node is restarted in turn, and no request fails', async (t) => {
+    const load = startLoad(nodes.url, cpo, 'H');
+    await goesOn(load);
+    for (const node of nodes.all) {
+      t.equal(await node.hub.stop(), 0, 'it ends in good order');
+      await goesOn(load);
+      await node.start();
+      await untilJoined(nodes.all);
+      await goesOn(load);
+    }
+    await load.stop();
+    t.comment(`${load.writes.length} requests, ${load.failed().length} failed`);
+    mustNotFail(t, load, 'requests failed');
+    await mustAddUp(t, server, schema, [load], emsp);
+  });
+});
