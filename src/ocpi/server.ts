@@ -36,7 +36,7 @@ import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
 import { sessions } from './sessions.ts';
-import { type IsStale, processPauses } from './stale.ts';
+import { processPauses } from './stale.ts';
 import { tariffs } from './tariffs.ts';
 import { tokens } from './tokens.ts';
 import { versions } from './versions.ts';
@@ -92,7 +92,6 @@ interface Passage {
   caller: Caller | null;
   ocpiStatus: number | null;
   pass: Pass | null;
-  isStale: IsStale | null;
 }
 
 declare module 'fastify' {
@@ -145,7 +144,6 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
     const isStale = pauses.arrived(request.raw.socket);
-    passage.isStale = isStale;
     const { headers } = request;
     passage.caller = callerOf(credential, route.by, { headers, params, trace: passage.trace, isStale });
     if (routed.has(route)) reply.headers(answerRouting(request.headers, hub.party, passage.caller.party));
@@ -195,7 +193,7 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
   reply.header(requestIdHeader, trace.requestId);
   reply.header(correlationIdHeader, trace.correlationId);
-  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, pass: null, isStale: null };
+  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, pass: null };
   return request.ocpi;
 }
 
@@ -226,8 +224,8 @@ async function answer(
   work: () => Answer | Promise<Answer>,
 ): Promise<void> {
   try {
-    const { pass, isStale } = request.ocpi ?? {};
-    if (await isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
+    const { pass, caller } = request.ocpi ?? {};
+    if (await caller?.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
     send(request, reply, await (pass ? pass.work(work) : work()));
   } catch (error) {
     reply.send(error);

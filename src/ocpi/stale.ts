@@ -1,6 +1,6 @@
 /**
- * Finds requests that nobody waits for any more after a process pause: a signal stopped the process, its machine was suspended, a
- * collection took long. What lay in its sockets meanwhile may be older than what its caller has done elsewhere since.
+ * Finds stale requests after a process pause: a signal stopped the process, its machine was suspended, a garbage collection took long.
+ * A request that was unread meanwhile may be older than what its caller has sent since, on another connection or to another node.
  *
  * T1  The process paused when it did not look at the time for `pauseMs`. It does every `lookEveryMs`, and with each request.
  * T2  What arrived before a pause, or within `afterMs` behind its end, is stale when its connection has ended. The end of a connection is

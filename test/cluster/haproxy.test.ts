@@ -15,7 +15,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
-import { goesOn, mustAddUp, mustNotFail, startLoad } from './load.ts';
+import { mustAddUp, mustNotFail, restartInTurn, startLoad } from './load.ts';
 import { longer, startNodes, untilJoined } from './nodes.ts';
 
 const program = '/usr/sbin/haproxy';
@@ -108,15 +108,7 @@ t.test('behind HAProxy', runs, async (t) => {
 
   t.test('each node is restarted in turn, and no request fails', async (t) => {
     const load = startLoad(nodes.url, cpo, 'H');
-    await goesOn(load);
-    for (const node of nodes.all) {
-      t.equal(await node.hub.stop(), 0, 'it ends in good order');
-      await goesOn(load);
-      await node.start();
-      await untilJoined(nodes.all);
-      await goesOn(load);
-    }
-    await load.stop();
+    await restartInTurn(t, nodes.all, load);
     t.comment(`${load.writes.length} requests, ${load.failed().length} failed`);
     mustNotFail(t, load, 'requests failed');
     await mustAddUp(t, server, schema, [load], emsp);

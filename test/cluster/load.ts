@@ -9,6 +9,7 @@ import type { PostgresServer } from '../support/postgres.ts';
 import { isAtLength } from '../support/share.ts';
 import { standstills } from '../support/standstill.ts';
 import type { Test } from '../support/tap.ts';
+import { type Node, untilJoined } from './nodes.ts';
 
 const workers = 8;
 /** Milliseconds between two writes of a sender: on a quick machine they would be thousands. */
@@ -108,6 +109,25 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
 export async function goesOn(load: Load, more = 50, limitMs = 60_000): Promise<void> {
   const behind = load.writes.length;
   await eventually(`${more} more writes are acknowledged`, () => load.acknowledged(behind).length >= more, limitMs);
+}
+
+/** Each node is stopped and started again while the load goes on; `stopped` is called between the two. */
+export async function restartInTurn(
+  t: Test,
+  nodes: readonly Node[],
+  load: Load,
+  stopped: (node: Node) => void = () => {},
+): Promise<void> {
+  await goesOn(load);
+  for (const node of nodes) {
+    t.equal(await node.hub.stop(), 0, 'it ends in good order');
+    stopped(node);
+    await goesOn(load);
+    await node.start();
+    await untilJoined(nodes);
+    await goesOn(load);
+  }
+  await load.stop();
 }
 
 /** Nothing was refused, but what a standstill of the machine may have cost: nobody can promise that. */

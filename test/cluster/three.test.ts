@@ -7,7 +7,7 @@ import { routedPair } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { goesOn, mustAddUp, mustNotFail, startLoad } from './load.ts';
+import { goesOn, mustAddUp, mustNotFail, restartInTurn, startLoad } from './load.ts';
 import { adminToken, longer, shortLease, startNodes, untilJoined } from './nodes.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
@@ -60,17 +60,8 @@ t.test('three nodes are one hub', longer, async (t) => {
     await untilJoined(nodes.all);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'R');
-    await goesOn(load);
     const logs: string[] = [];
-    for (const node of nodes.all) {
-      t.equal(await node.hub.stop(), 0, 'it ends in good order');
-      logs.push(node.hub.log());
-      await goesOn(load);
-      await node.start();
-      await untilJoined(nodes.all);
-      await goesOn(load);
-    }
-    await load.stop();
+    await restartInTurn(t, nodes.all, load, ({ hub }) => logs.push(hub.log()));
     const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.includes('leaving: another node'));
     const pauses = lines.map((line) => (JSON.parse(line) as { afterMs: number }).afterMs);
     t.comment(`another node answered after a node had begun to leave, ms: ${pauses.join(', ')}`);

@@ -8,7 +8,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres, startPostgres } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-import { goesOn, mustAddUp, mustNotFail, startLoad } from './load.ts';
+import { goesOn, mustAddUp, mustNotFail, restartInTurn, startLoad } from './load.ts';
 import { adminToken, clusterSecret, type Node, roleOf, shortLease, skip, startNodes, untilJoined } from './nodes.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
@@ -21,15 +21,7 @@ t.test('upkeep', { skip }, async (t) => {
     await untilJoined(nodes.all);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'R');
-    await goesOn(load);
-    for (const node of nodes.all) {
-      t.equal(await node.hub.stop(), 0, 'it ends in good order');
-      await goesOn(load);
-      await node.start();
-      await untilJoined(nodes.all);
-      await goesOn(load);
-    }
-    await load.stop();
+    await restartInTurn(t, nodes.all, load);
     mustNotFail(t, load, 'requests failed');
     await mustAddUp(t, server, schema, [load], emsp);
   });
