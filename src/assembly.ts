@@ -4,6 +4,8 @@
  * B1  Until everything recorded is back, what needs it is answered 503; pages, health and metrics are answered at once.
  * B3  A quarantined store serves operators alone.
  */
+
+import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Store } from '../storage/contract.ts';
 import type { ClusterView } from './admin/cluster.ts';
@@ -36,7 +38,7 @@ import {
   turnOfLoop,
 } from './pressure.ts';
 import { hubKeys } from './secrets.ts';
-import { version } from './version.ts';
+import { root, version } from './version.ts';
 
 /** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
 const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
@@ -162,7 +164,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const exposition = () => metrics.exposition(operations, taken.shares());
     const nodes = around.cluster && { cluster: around.cluster };
     await app.register(adminServer(created.hub, { ...tokens, metrics: exposition, ...nodes }));
-    await app.register(consolePage(), { prefix: '/console' });
+    await app.register(consolePage(join(root, 'dist', 'page')), { prefix: '/console' });
     app.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
     const allow = gate(tokens);
     const inspector = createInspector(operations, {

@@ -4,12 +4,8 @@
  * C1  Nothing from another host, nothing inline: a page that holds an admin token runs no script but its own.
  * C2  Every path below is the page itself, so that an address that was shared opens where it was copied.
  */
-import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
-
-/** The build puts it beside the compiled file. */
-const built = join(import.meta.dirname, 'page');
 
 const headers = {
   'cache-control': 'no-cache',
@@ -29,8 +25,8 @@ const headers = {
   'cross-origin-resource-policy': 'same-origin',
 };
 
-/** To be registered under the prefix `/console`. */
-export function consolePage(): FastifyPluginAsync {
+/** To be registered under the prefix `/console`; `built` is the directory into which the build put the page. */
+export function consolePage(built: string): FastifyPluginAsync {
   return async (app) => {
     app.addHook('onSend', async (_request, reply) => void reply.headers(headers));
     app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect('/console/', 308));
