@@ -117,7 +117,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
   let node: HubNode | null = null;
-  const store = await openSharedStore(config, () => void nextTurn().then(() => node?.look()));
+  const store = await openSharedStore(config, clock, () => void nextTurn().then(() => node?.look()));
+  metrics.cluster.sees(() => store.sight());
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
     let { port } = config;
@@ -183,7 +184,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   }
 }
 
-async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, changed: () => void) {
+/** Its leases go by the time of the machine, whatever the hub's clock is. */
+async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, hubs: Clock, changed: () => void) {
   try {
     parsePostgresUrl(url);
   } catch (error) {
@@ -191,7 +193,7 @@ async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, changed:
   }
   return openPostgresStore({
     ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
-    ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed },
+    ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed, clock: { ...systemClock, now: () => hubs.now() } },
   });
 }
 
@@ -200,7 +202,10 @@ function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): C
   const nodes = store
     .nodes()
     .map(({ id, name, url, alive }) => ({ name, url, alive, owner: id === owner, answering: id === store.id }));
-  return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head: store.head(), nodes };
+  const sight = store.sight();
+  const oldest = sight?.oldest && { since: sight.oldest.since, who: sight.oldest.who };
+  const database = sight && { clock_ahead_ms: Math.round(sight.clockAheadMs), oldest_transaction: oldest ?? null };
+  return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head: store.head(), database, nodes };
 }
 
 /** Whoever has a connection gets answers for a moment more; what is under way then ends. */

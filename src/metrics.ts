@@ -6,6 +6,7 @@
  * M3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Sight } from './cluster/node-parts.ts';
 import type { InspectorMeter } from './console/inspector.ts';
 import type { Operations } from './hub/operator.ts';
 import type { Meter } from './hub/ports.ts';
@@ -68,8 +69,13 @@ export function createMetrics(version: string): Metrics {
   const registers = [registry];
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Counter({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers });
-  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Gauge({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers });
+  const gauge = <L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[] = [],
+    collect?: (this: Gauge<L>) => void,
+  ) =>
+    new Gauge({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers, ...(collect && { collect }) });
   const histogram = <L extends string>(name: string, help: string, buckets: number[], labelNames: readonly L[] = []) =>
     new Histogram({ name: `ocpi_hub_${name}`, help, buckets, labelNames: [...labelNames], registers });
   const make = { counter, gauge, histogram };
@@ -93,7 +99,13 @@ export function createMetrics(version: string): Metrics {
 
 interface Make {
   counter<L extends string>(name: string, help: string, labels?: readonly L[]): Counter<L>;
-  gauge<L extends string>(name: string, help: string, labels?: readonly L[]): Gauge<L>;
+  /** `collect` sets it at each scrape. */
+  gauge<L extends string>(
+    name: string,
+    help: string,
+    labels?: readonly L[],
+    collect?: (this: Gauge<L>) => void,
+  ): Gauge<L>;
   histogram<L extends string>(name: string, help: string, buckets: number[], labels?: readonly L[]): Histogram<L>;
 }
 
@@ -189,6 +201,8 @@ export interface ClusterMeter {
   role(role: (typeof nodeRoles)[number]): void;
   /** The node became the owner. */
   tookOver(): void;
+  /** Where is read, at each scrape, what was seen of the database. */
+  sees(read: () => Sight | null): void;
   /** A request was passed to the owner, and its answer came or did not. */
   passed(end: 'answered' | 'failed'): void;
 }
@@ -198,11 +212,26 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
   const takeovers = counter('takeovers_total', 'Times that this node became the owner');
   const passed = counter('passed_on_total', 'Requests passed on to the owner by how they ended', ['end']);
   for (const end of ['answered', 'failed']) passed.inc({ end }, 0);
+  let database: () => Sight | null = () => ({ clockAheadMs: 0, oldest: null });
+  const seconds = (name: string, help: string, ms: (sight: Sight) => number) =>
+    gauge(name, help, [], function () {
+      const sight = database();
+      this.set(sight === null ? Number.NaN : ms(sight) / 1000);
+    });
+  seconds('database_clock_ahead_seconds', "The database's clock less this node's", ({ clockAheadMs }) => clockAheadMs);
+  seconds(
+    'database_oldest_transaction_seconds',
+    'Age of the transaction of the database that is open for longest; 0 when none is',
+    ({ oldest }) => oldest?.ms ?? 0,
+  );
   return {
     role(role) {
       for (const one of nodeRoles) roles.set({ role: one }, one === role ? 1 : 0);
     },
     tookOver: () => takeovers.inc(),
+    sees(read) {
+      database = read;
+    },
     passed: (end) => passed.inc({ end }),
   };
 }

@@ -6,6 +6,7 @@
  * U2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
  *     found are checked like at the start. When that fails too, the database is away and every connection is let go.
  * U3  After the server refused a write, nothing is written until a write of our own has ended well (S5).
+ * U4  What is watched besides (`postgres-watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../src/kit/clock.ts';
@@ -15,6 +16,7 @@ import { CONFIRM } from './postgres-commits.ts';
 import { destroy, isAlive, type Primary, type Sessions, within, wordsOf } from './postgres-connect.ts';
 import type { Leases } from './postgres-leases.ts';
 import { mustBeSafe } from './postgres-settings.ts';
+import type { Watch } from './postgres-watch.ts';
 
 const BEATS_IN_LEASE = 3;
 const RETRY_MS = 200;
@@ -26,6 +28,7 @@ export interface PulseOptions {
   readonly primary: Primary;
   readonly sessions: Sessions;
   readonly leases: Leases;
+  readonly watch: Watch;
   readonly ttlMs: number;
   readonly single: boolean;
   readonly changed: (state: StoreHealth['state'], reason: string | null) => void;
@@ -115,6 +118,12 @@ export class Pulse {
       throw error;
     }
     this.#tell();
+    void this.#watched();
+  }
+
+  /** U4. */
+  async #watched(): Promise<void> {
+    if (await this.#options.watch.look()) this.#tell();
   }
 
   async #connected(): Promise<Client> {
@@ -128,7 +137,12 @@ export class Pulse {
     if (this.#stopped) return;
     if (this.#damage !== null) this.#options.changed('quarantined', this.#damage);
     else if (this.#refusal !== null) this.#options.changed('failed', this.#refusal);
-    else this.#options.changed('open', this.#warning);
+    else this.#options.changed('open', this.#warnings());
+  }
+
+  #warnings(): string | null {
+    const warnings = [this.#warning ?? [], this.#options.watch.warnings()].flat();
+    return warnings.length === 0 ? null : warnings.join('; ');
   }
 
   async #confirm(): Promise<void> {

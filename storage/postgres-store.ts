@@ -4,7 +4,7 @@
  *     postgres-url, -connect, -settings            the server: which one, how it is reached, whether it is safe
  *     postgres-schema, -shards                     its tables, and how older ones become these
  *     postgres-commits, -append, -lanes            writes: one call for whatever waits
- *     postgres-leases, -pulse                      whether the log is ours, and whether the database is there
+ *     postgres-leases, -pulse, -watch              whether the log is ours, whether the database is there and in good order
  *     postgres-reads, -trim, -records, -backup     the rest of the contract
  *
  * T1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (S1).
@@ -21,7 +21,7 @@ import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from './contract.ts
 import type { OnPoint } from './engine.ts';
 import { writePostgresBackup } from './postgres-backup.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './postgres-commits.ts';
-import { ask, Primary, Sessions } from './postgres-connect.ts';
+import { ask, Primary, Sessions, within } from './postgres-connect.ts';
 import { type Job, Lane } from './postgres-lanes.ts';
 import { type ClusterNode, Leases } from './postgres-leases.ts';
 import { Pulse } from './postgres-pulse.ts';
@@ -29,6 +29,7 @@ import { PostgresReads } from './postgres-reads.ts';
 import { migrate } from './postgres-schema.ts';
 import { prepareTrim, runTrim } from './postgres-trim.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
+import { type Sight, Watch } from './postgres-watch.ts';
 
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
@@ -88,6 +89,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #lane: Lane;
   readonly #leases: Leases;
   readonly #pulse: Pulse;
+  readonly #watch: Watch;
   #head: contract.Seq = 0;
   #horizon: contract.Seq = 0;
   /** T2: commits that wait, by key. */
@@ -123,11 +125,13 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       durably: (work) => sessions.use(work),
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
+    this.#watch = new Watch(this.#clock, (look) => sessions.use((client) => within(client, ttlMs, look(client))));
     this.#pulse = new Pulse({
       clock: this.#clock,
       primary,
       sessions,
       leases: this.#leases,
+      watch: this.#watch,
       ttlMs,
       single: address.single,
       changed,
@@ -160,6 +164,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   nodes(): readonly ClusterNode[] {
     return this.#leases.nodes();
+  }
+
+  /** Of the database's clock and open transactions; null while it is not known. */
+  sight(): Sight | null {
+    return this.#watch.sight;
   }
 
   /** Renews and looks at once: a peer says that it has let the log go. */

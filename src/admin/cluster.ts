@@ -19,6 +19,13 @@ const clusterView = z.object({
     .meta({ description: 'of the node that answers' }),
   lease_s: z.number().nullable(),
   head: z.number().meta({ description: 'events in the log since its beginning' }),
+  database: z
+    .object({
+      clock_ahead_ms: z.number().meta({ description: 'its clock less that of the node that answers' }),
+      oldest_transaction: z.object({ since: z.string(), who: z.string() }).nullable(),
+    })
+    .nullable()
+    .meta({ description: 'as the node that answers last saw it; null with the embedded store' }),
   nodes: z.array(node),
 });
 

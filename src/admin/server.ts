@@ -46,7 +46,7 @@ export function adminRoutes(operations: Operations, nodes: () => ClusterView = a
 /** A hub that is one process. */
 const alone = (operations: Operations) => (): ClusterView => {
   const { sequence: head } = operations.status();
-  return { store: 'level', role: 'owner', lease_s: null, head, nodes: [] };
+  return { store: 'level', role: 'owner', lease_s: null, head, database: null, nodes: [] };
 };
 
 interface AdminLog {

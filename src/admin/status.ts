@@ -37,13 +37,16 @@ export function status(operations: Operations): AdminRoute[] {
   ];
 }
 
-/** `/healthz`: the process answers. `/readyz`: it takes work; 503 while recovering or when the store has failed. */
+/**
+ * `/healthz`: the process answers. `/readyz`: it takes work, be it with a `warning` of the store; 503 while recovering or when the store has
+ * failed.
+ */
 export function health(operations: Operations): FastifyPluginAsync {
   return async (app) => {
     app.get('/healthz', { exposeHeadRoute: true }, async () => ({ status: 'alive' }));
     app.get('/readyz', { exposeHeadRoute: true }, async (_request, reply) => {
       const { ready, store } = operations.status();
-      if (ready) return { status: 'ready' };
+      if (ready) return { status: 'ready', ...(store.reason !== null && { warning: store.reason }) };
       return reply
         .code(503)
         .header('retry-after', '1')

@@ -207,6 +207,10 @@ export interface Cluster {
   readonly role: string;
   readonly lease_s: number | null;
   readonly head: number;
+  readonly database: {
+    readonly clock_ahead_ms: number;
+    readonly oldest_transaction: { readonly since: string; readonly who: string } | null;
+  } | null;
   readonly nodes: readonly ClusterNode[];
 }
 

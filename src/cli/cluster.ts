@@ -25,13 +25,23 @@ export function clusterCommand(): Command {
   ]);
 }
 
-function cluster({ store, role, lease_s, head, nodes }: Cluster, page: Page): string[] {
+const openedBy = ({ who, since }: { who: string; since: string }) => `${who}, since ${since}`;
+
+/** A difference that the way to the database may account for is none that matters. */
+function clockOf({ clock_ahead_ms: ms }: NonNullable<Cluster['database']>): string {
+  if (Math.abs(ms) < 1000) return 'agrees with that of this node';
+  return `${Math.round(Math.abs(ms) / 1000)} s ${ms > 0 ? 'ahead of' : 'behind'} that of this node`;
+}
+
+function cluster({ store, role, lease_s, head, database, nodes }: Cluster, page: Page): string[] {
   const known = fields(
     [
       ['store', store === 'level' ? 'embedded: one process, no other nodes' : 'PostgreSQL'],
       ['this node', role],
       ['lease', lease_s === null ? null : `${lease_s} s`],
       ['head of the log', String(head)],
+      ['database clock', database === null ? null : clockOf(database)],
+      ['open transaction', database?.oldest_transaction ? openedBy(database.oldest_transaction) : null],
     ],
     page,
   );

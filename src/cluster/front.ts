@@ -162,7 +162,10 @@ export class Front {
       say(response, 503, { status: 'not ready', role, reason: notReadyReasons[role] }, { 'retry-after': '1' });
     };
     if (node.role === 'leaving') return notReady();
-    const ready = () => say(response, 200, { status: 'ready', role: node.role });
+    const ready = () => {
+      const { role, warning } = node;
+      say(response, 200, { status: 'ready', role, ...(warning !== null && { warning }) });
+    };
     // What it can answer is better than nothing, and worse than what another owner does. [N5]
     if (node.role === 'isolated') {
       return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);

@@ -17,6 +17,14 @@ interface PeerNode {
   readonly alive: boolean;
 }
 
+/** What is seen of the database besides the lease. */
+export interface Sight {
+  /** The database's clock less this node's, ms; 0 when no difference can be told. */
+  readonly clockAheadMs: number;
+  /** The transaction that has been open for longest: RFC 3339 by the database's clock, and whose it is. */
+  readonly oldest: { readonly since: string; readonly ms: number; readonly who: string } | null;
+}
+
 /** What a store for several nodes can do besides. */
 export interface SharedStore extends Store {
   readonly id: string;
@@ -27,6 +35,7 @@ export interface SharedStore extends Store {
   giveUp(): void;
   /** Whether the database has answered so recently that a lease which was held then still is. */
   isFresh(): boolean;
+  sight(): Sight | null;
   leave(): Promise<void>;
 }
 

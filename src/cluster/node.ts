@@ -70,6 +70,12 @@ export class HubNode {
     return this.#served;
   }
 
+  /** What somebody should see to while everything goes on; null when there is nothing. */
+  get warning(): string | null {
+    const { state, reason } = this.#parts.store.health();
+    return state === 'open' ? reason : null;
+  }
+
   /** Called whenever a request may go elsewhere than before. */
   onChanged(listener: () => void): void {
     this.#changed = listener;

@@ -88,7 +88,7 @@ t.test('the full session path with the hub killed between each two steps', async
   const context = await openPath({ hubUrl: hub.url, adminToken: hub.adminToken, retryUntilAnswered: true });
   t.teardown(() => context.close());
   const exchanges = exchangesOf(context);
-  const killedAfter = new Set(someOf(sessionPath, 4));
+  const killedAfter = new Set(someOf(sessionPath, 2));
   for (const step of sessionPath) {
     await t.resolves(step.run(context), step.name);
     if (!killedAfter.has(step)) continue;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, collect, patient, until } from './support.ts';
 import { type Expected, expected } from './version-1/model.ts';
@@ -217,20 +218,22 @@ function suite(server: PostgresServer): void {
     t.teardown(() => server.query('drop event trigger held; drop function public.hold(); drop table public.held'));
     const held = `select pid from pg_stat_activity where application_name = 'ocpi-hub cut' and wait_event = 'PgSleep'`;
     const present = `select 1 from pg_stat_activity where application_name = 'ocpi-hub cut'`;
-    for (const tag of ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE']) {
-      for (const end of ['node', 'server'] as const) {
-        await server.query('insert into public.held values ($1)', [tag]);
-        const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
-        const closed = new Promise((resolve) => child.once('close', resolve));
-        await until(async () => (await server.query(held)).length > 0);
-        child.kill('SIGKILL');
-        await closed;
-        if (end === 'server') await server.query(`select pg_terminate_backend(pid) from (${held}) x`);
-        await server.query('delete from public.held');
-        await until(async () => (await server.query(present)).length === 0);
-        t.strictSame(await tablesOf(server, schema), before, `${tag}, ${end}`);
-        t.strictSame(await server.query(`select version, shards from ${schema}.meta`), [{ version: 1, shards: 256 }]);
-      }
+    const tags = ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE'];
+    for (const [tag, end] of someOf(
+      tags.flatMap((tag) => [[tag, 'node'] as const, [tag, 'server'] as const]),
+      3,
+    )) {
+      await server.query('insert into public.held values ($1)', [tag]);
+      const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
+      const closed = new Promise((resolve) => child.once('close', resolve));
+      await until(async () => (await server.query(held)).length > 0);
+      child.kill('SIGKILL');
+      await closed;
+      if (end === 'server') await server.query(`select pg_terminate_backend(pid) from (${held}) x`);
+      await server.query('delete from public.held');
+      await until(async () => (await server.query(present)).length === 0);
+      t.strictSame(await tablesOf(server, schema), before, `${tag}, ${end}`);
+      t.strictSame(await server.query(`select version, shards from ${schema}.meta`), [{ version: 1, shards: 256 }]);
     }
     const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
     t.teardown(() => store.close());

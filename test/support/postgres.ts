@@ -55,6 +55,15 @@ export function newSchema(name: string): string {
   return `${name}_${schemas}`;
 }
 
+/** A session that holds a snapshot for as long as the test lasts and writes nothing, as `pg_dump` does. */
+export async function openReader(t: Pick<Test, 'teardown'>, { port }: PostgresServer, name: string): Promise<void> {
+  const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres', application_name: name });
+  await client.connect();
+  t.teardown(() => client.end());
+  await client.query('begin isolation level repeatable read read only');
+  await client.query('select 1');
+}
+
 /** Stopped and removed with the test. */
 export function startPostgres(t: Pick<Test, 'teardown'>, settings = ''): Promise<PostgresServer> {
   return started(t, settings, (directory) => {

@@ -1,0 +1,116 @@
+/**
+ * What a node looks at in the database besides its lease: how far its clock is from ours, and what keeps it from cleaning up. A
+ * transaction that stays open, be it one that only reads (`pg_dump`), makes every poll and write dearer for as long as it lasts.
+ *
+ * K1  Looked at every ten seconds, on a connection that no lease waits for.
+ * K2  What the way to the database and back may account for is no difference of the clocks.
+ * K3  The server shows when a transaction began only of the same user's sessions, unless the user has the role `pg_read_all_stats`.
+ */
+import type { Client } from 'pg';
+import type { Clock } from '../src/kit/clock.ts';
+import { ask, wordsOf } from './postgres-connect.ts';
+
+const everyMs = 10_000;
+const skewMaxMs = 1_000;
+const oldMs = 300_000;
+
+export interface Sight {
+  /** The database's clock less ours, ms; 0 when no difference can be told. */
+  readonly clockAheadMs: number;
+  /** The transaction in this database that has been open for longest; null when there is none. */
+  readonly oldest: OpenTransaction | null;
+}
+
+export interface OpenTransaction {
+  /** RFC 3339, by the database's clock. */
+  readonly since: string;
+  readonly ms: number;
+  /** Program, user and process, or the name of a prepared transaction. */
+  readonly who: string;
+}
+
+const LOOK = `select extract(epoch from now) * 1000 as at, extract(epoch from oldest.since) * 1000 as since, oldest.who
+  from clock_timestamp() now left join lateral (
+    select xact_start as since, format('%s of user %s, pid %s', nullif(application_name, ''), usename, pid) as who
+      from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and coalesce(backend_xmin, backend_xid) is not null
+    union all
+    select prepared, format('prepared transaction %s', gid) from pg_prepared_xacts where database = current_database()
+    order by since limit 1) oldest on true`;
+
+/** Instants as epoch ms. */
+interface Row {
+  readonly at: string;
+  readonly since: string | null;
+  readonly who: string;
+}
+
+type Use = <T>(work: (client: Client) => Promise<T>) => Promise<T>;
+
+export class Watch {
+  readonly #clock: Clock;
+  readonly #use: Use;
+  #sight: Sight | null = null;
+  #problem: string | null = null;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Clock, use: Use) {
+    this.#clock = clock;
+    this.#use = use;
+  }
+
+  /** Null before the first look, and when the last one failed. */
+  get sight(): Sight | null {
+    return this.#sight;
+  }
+
+  /** Looks when it is time to; resolves to whether it did. Never rejects: what is wrong stands among the warnings. [K1] */
+  async look(): Promise<boolean> {
+    const now = this.#clock.monotonic();
+    if (now < this.#lookedAt + everyMs) return false;
+    this.#lookedAt = now;
+    try {
+      this.#sight = await this.#use((client) => this.#seen(client));
+      this.#problem = null;
+    } catch (error) {
+      this.#sight = null;
+      this.#problem = `the database's clock and open transactions cannot be looked at: ${wordsOf(error)}`;
+    }
+    return true;
+  }
+
+  /** What somebody should see to, a sentence each, the same for as long as it is the same. */
+  warnings(): string[] {
+    return this.#problem === null ? warningsOf(this.#sight) : [this.#problem];
+  }
+
+  async #seen(client: Client): Promise<Sight> {
+    const sent = this.#clock.now();
+    const [row] = (await ask<Row>(client, 'watch', LOOK)) as [Row];
+    const received = this.#clock.now();
+    const at = Number(row.at);
+    return { clockAheadMs: aheadOf(at, sent, received), oldest: oldestOf(row, at) };
+  }
+}
+
+function oldestOf({ since, who }: Row, at: number): OpenTransaction | null {
+  if (since === null) return null;
+  const begun = Number(since);
+  return { since: new Date(begun).toISOString(), ms: Math.max(0, at - begun), who };
+}
+
+/** How far an instant is ahead of those between which it was taken, ms. [K2] */
+const aheadOf = (at: number, sent: number, received: number): number => at - Math.min(Math.max(at, sent), received);
+
+export function warningsOf(sight: Sight | null): string[] {
+  if (sight === null) return [];
+  const { clockAheadMs, oldest } = sight;
+  const warnings: string[] = [];
+  if (Math.abs(clockAheadMs) > skewMaxMs) {
+    warnings.push(`the database's clock is more than a second ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`);
+  }
+  if (oldest !== null && oldest.ms > oldMs) {
+    warnings.push(`a transaction keeps the database from cleaning up since ${oldest.since}: ${oldest.who}`);
+  }
+  return warnings;
+}
