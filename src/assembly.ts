@@ -95,7 +95,9 @@ export async function assemble(store: Store, config: Config, around: Surrounding
   const { windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
-    let storeState = store.health().state;
+    const { state: begun, reason: warning } = store.health();
+    let storeState = begun;
+    if (begun === 'open' && warning !== null) log.warn({ state: begun, reason: warning }, 'the store has a warning');
     store.onHealth(({ state, reason }) => {
       storeState = state;
       log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');

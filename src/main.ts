@@ -148,7 +148,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     closing.unshift(async () => running.close());
     store.onHealth((health) => {
       const { state, reason } = health;
-      if (running.role !== 'owner') log.info({ state, reason }, 'the store changed its state');
+      const level = state === 'open' && reason !== null ? 'warn' : 'info';
+      if (running.role !== 'owner') log[level]({ state, reason }, 'the store changed its state');
       running.healthChanged(health);
     });
     const tokens = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken };

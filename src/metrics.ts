@@ -258,7 +258,10 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   return (operations) => {
     // A partner or a state that is gone must not go on as it was last seen.
     for (const metric of byName) metric.reset();
-    if (operations === null) return ready.set(0);
+    if (operations === null) {
+      for (const metric of [ready, store, deadlines]) metric.reset();
+      return;
+    }
     const now = operations.status();
     const vitals = operations.vitals();
     ready.set(now.ready ? 1 : 0);

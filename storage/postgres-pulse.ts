@@ -6,7 +6,8 @@
  * U2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
  *     found are checked like at the start. When that fails too, the database is away and every connection is let go.
  * U3  After the server refused a write, nothing is written until a write of our own has ended well (S5).
- * U4  What is watched besides (`postgres-watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed.
+ * U4  What is watched besides (`postgres-watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed. What it
+ *     finds when a beat has failed meanwhile does not make the database one that is there.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../src/kit/clock.ts';
@@ -40,6 +41,8 @@ export class Pulse {
   #timer: unknown = null;
   #beating: Promise<void> | null = null;
   #warning: string | null = null;
+  /** The last beat failed. [U4] */
+  #isAway = false;
   #refusal: string | null = null;
   #damage: string | null = null;
   #confirming = false;
@@ -90,7 +93,7 @@ export class Pulse {
 
   /** Never rejects. */
   async #run(): Promise<void> {
-    const { primary, leases, ttlMs, changed } = this.#options;
+    const { primary, leases, watch, ttlMs, changed } = this.#options;
     let wait = ttlMs / BEATS_IN_LEASE;
     try {
       await this.#beat().catch((error: unknown) => (this.#stopped ? Promise.reject(error) : this.#beat()));
@@ -98,6 +101,8 @@ export class Pulse {
       wait = Math.min(wait, leases.firstEnd() + PAST_END_MS);
     } catch (error) {
       primary.drop();
+      this.#isAway = true;
+      watch.forget();
       if (!this.#stopped) changed('failed', wordsOf(error));
       wait = RETRY_MS;
     }
@@ -117,13 +122,14 @@ export class Pulse {
       leases.interrupted();
       throw error;
     }
+    this.#isAway = false;
     this.#tell();
     void this.#watched();
   }
 
   /** U4. */
   async #watched(): Promise<void> {
-    if (await this.#options.watch.look()) this.#tell();
+    if ((await this.#options.watch.look()) && !this.#isAway) this.#tell();
   }
 
   async #connected(): Promise<Client> {

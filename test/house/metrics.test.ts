@@ -321,6 +321,9 @@ t.test('a hub that recovers or has failed is still measured', async (t) => {
 /** Prometheus takes a series for gone, and a target for down, within so many minutes. */
 const scrapedWithinMin = 5;
 
+/** Labels that the scraper sets. */
+const scrapers: ReadonlySet<string> = new Set(['instance', 'job']);
+
 /** Every metric that a text asks for, with the labels that its selectors name. */
 function askedFor(text: string): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>();
@@ -351,12 +354,11 @@ t.test('dashboard and alerts ask only for metrics and labels that a hub with tra
   for (const expr of [...queries, ...rules]) {
     const known = new Set([...askedFor(expr).keys()].flatMap((name) => [...(labelsOf.get(name) ?? [])]));
     const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/,\s*/));
-    for (const label of grouped) t.ok(known.has(label), `${label} in ${expr.trim()}`);
+    for (const label of grouped) t.ok(known.has(label) || scrapers.has(label), `${label} in ${expr.trim()}`);
   }
   for (const [name, labels] of [...askedFor(queries.join('\n')), ...askedFor(alerts)]) {
     t.ok(labelsOf.has(name), `${name} is there`);
-    // `instance` is the scraper's own.
-    for (const label of labels) t.ok(label === 'instance' || labelsOf.get(name)?.has(label), `${name} has ${label}`);
+    for (const label of labels) t.ok(scrapers.has(label) || labelsOf.get(name)?.has(label), `${name} has ${label}`);
   }
 });
 
