@@ -4,7 +4,6 @@
  * B1  Until everything recorded is back, what needs it is answered 503; pages, health and metrics are answered at once.
  * B3  A quarantined store serves operators alone.
  */
-
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Store } from '../storage/contract.ts';

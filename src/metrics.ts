@@ -6,7 +6,7 @@
  * M3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Sight } from './cluster/node-parts.ts';
+import type { Sight } from '../storage/contract.ts';
 import type { InspectorMeter } from './console/inspector.ts';
 import type { Operations } from './hub/operator.ts';
 import type { Meter } from './hub/ports.ts';

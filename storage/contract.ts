@@ -300,6 +300,22 @@ export interface BackupOptions {
   readonly signal?: AbortSignal;
 }
 
+/** What a node sees of the database that it shares, besides its lease. */
+export interface Sight {
+  /** The database's clock less ours, ms; 0 when no difference can be told. */
+  readonly clockAheadMs: number;
+  /** The transaction in this database that has been open for longest; null when there is none. */
+  readonly oldest: OpenTransaction | null;
+}
+
+export interface OpenTransaction {
+  /** RFC 3339, by the database's clock. */
+  readonly since: string;
+  readonly ms: number;
+  /** Program, user and process, or the name of a prepared transaction. */
+  readonly who: string;
+}
+
 export interface StoreHealth {
   /** `open` takes writes; `failed` is mending itself; `quarantined` is damaged: reads go on, writes are refused. */
   readonly state: 'open' | 'failed' | 'quarantined' | 'closed';

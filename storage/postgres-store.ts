@@ -29,7 +29,7 @@ import { PostgresReads } from './postgres-reads.ts';
 import { migrate } from './postgres-schema.ts';
 import { prepareTrim, runTrim } from './postgres-trim.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres-url.ts';
-import { type Sight, Watch } from './postgres-watch.ts';
+import { Watch } from './postgres-watch.ts';
 
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
@@ -167,7 +167,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   }
 
   /** Of the database's clock and open transactions; null while it is not known. */
-  sight(): Sight | null {
+  sight(): contract.Sight | null {
     return this.#watch.sight;
   }
 

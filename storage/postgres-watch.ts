@@ -9,27 +9,13 @@
  */
 import type { Client } from 'pg';
 import type { Clock } from '../src/kit/clock.ts';
+import type { OpenTransaction, Sight } from './contract.ts';
 import { ask, wordsOf } from './postgres-connect.ts';
 
 const everyMs = 10_000;
 /** A difference that was told is told until it is well below, so that one on the border is not told again and again. */
 const [skewMaxMs, skewEndMs] = [1_000, 800];
 const oldMs = 300_000;
-
-export interface Sight {
-  /** The database's clock less ours, ms; 0 when no difference can be told. */
-  readonly clockAheadMs: number;
-  /** The transaction in this database that has been open for longest; null when there is none. */
-  readonly oldest: OpenTransaction | null;
-}
-
-export interface OpenTransaction {
-  /** RFC 3339, by the database's clock. */
-  readonly since: string;
-  readonly ms: number;
-  /** Program, user and process, or the name of a prepared transaction. */
-  readonly who: string;
-}
 
 const LOOK = `select extract(epoch from now) * 1000 as at, extract(epoch from oldest.since) * 1000 as since, oldest.who
   from clock_timestamp() now left join lateral (
@@ -119,7 +105,7 @@ function oldestOf({ since, who }: Row, at: number): OpenTransaction | null {
 /** How far an instant is ahead of those between which it was taken, ms. [K2] */
 const aheadOf = (at: number, sent: number, received: number): number => at - Math.min(Math.max(at, sent), received);
 
-/** They are shown to whoever asks `/readyz`, so they name nobody. */
+/** `/readyz` shows them to callers without a token, so they name no session. */
 export function warningsOf(sight: Sight | null, isSkewed: boolean): string[] {
   if (sight === null) return [];
   const { clockAheadMs, oldest } = sight;

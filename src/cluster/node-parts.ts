@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Store } from '../../storage/contract.ts';
+import type { Sight, Store } from '../../storage/contract.ts';
 import type { Target } from './hop.ts';
 import type { Passing } from './passing.ts';
 import type { Tenure } from './tenure.ts';
@@ -15,14 +15,6 @@ interface PeerNode {
   readonly name: string;
   readonly url: string | null;
   readonly alive: boolean;
-}
-
-/** What is seen of the database besides the lease. */
-export interface Sight {
-  /** The database's clock less this node's, ms; 0 when no difference can be told. */
-  readonly clockAheadMs: number;
-  /** The transaction that has been open for longest: RFC 3339 by the database's clock, and whose it is. */
-  readonly oldest: { readonly since: string; readonly ms: number; readonly who: string } | null;
 }
 
 /** What a store for several nodes can do besides. */

@@ -1,9 +1,10 @@
 /** What a node sees of the database besides its lease: the difference of the clocks, and transactions that stay open. */
 import { Client } from 'pg';
 import { systemClock } from '../../src/kit/system-clock.ts';
+import type { Sight } from '../../storage/contract.ts';
 import { Pulse, type PulseOptions } from '../../storage/postgres-pulse.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
-import { type Sight, Watch, warningsOf } from '../../storage/postgres-watch.ts';
+import { Watch, warningsOf } from '../../storage/postgres-watch.ts';
 import { newSchema, openReader, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, until } from './support.ts';
