@@ -9,6 +9,6 @@
  * T2  A size that the operator has set counts.
  */
 process.env.UV_THREADPOOL_SIZE ||= '64';
-/** The bundle of `src/cli/program.ts`: one file in place of hundreds, which a start need not find and link. */
+/** The bundle of `src/cli/program.ts`: a few files in place of hundreds, which a start would have to find and link. */
 const program: string = '../run/program.js';
 void import(program);

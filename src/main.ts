@@ -9,6 +9,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import type { Sight } from '../storage/contract.ts';
 import { openLevelStore } from '../storage/level-store.ts';
 import { openPostgresStore } from '../storage/postgres-store.ts';
 import { parsePostgresUrl } from '../storage/postgres-url.ts';
@@ -186,7 +187,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
 }
 
 /** Its leases go by the time of the machine, whatever the hub's clock is. */
-async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, hubs: Clock, changed: () => void) {
+async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, clock: Clock, changed: () => void) {
   try {
     parsePostgresUrl(url);
   } catch (error) {
@@ -194,7 +195,7 @@ async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, hubs: Cl
   }
   return openPostgresStore({
     ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
-    ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed, clock: { ...systemClock, now: () => hubs.now() } },
+    ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed, clock: { ...systemClock, now: () => clock.now() } },
   });
 }
 
@@ -204,9 +205,13 @@ function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): C
     .nodes()
     .map(({ id, name, url, alive }) => ({ name, url, alive, owner: id === owner, answering: id === store.id }));
   const sight = store.sight();
-  const oldest = sight?.oldest && { since: sight.oldest.since, who: sight.oldest.who };
-  const database = sight && { clock_ahead_ms: Math.round(sight.clockAheadMs), oldest_transaction: oldest ?? null };
+  const database = sight && databaseOf(sight);
   return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head: store.head(), database, nodes };
+}
+
+function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['database']> {
+  const oldestTransaction = oldest && { since: oldest.since, who: oldest.who };
+  return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }
 
 /** Whoever has a connection gets answers for a moment more; what is under way then ends. */

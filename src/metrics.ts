@@ -253,15 +253,12 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   const held = gauge('log_held_age_seconds', 'Age of the oldest event that is too old and stays, because it is owed', [
     'partner',
   ]);
-  const byName = [actors, status, circuit, depth, oldest, overdue, dead, held, lost, events];
+  const all = [ready, store, events, actors, deadlines, lost, status, circuit, depth, oldest, overdue, dead, held];
 
   return (operations) => {
     // A partner or a state that is gone must not go on as it was last seen.
-    for (const metric of byName) metric.reset();
-    if (operations === null) {
-      for (const metric of [ready, store, deadlines]) metric.reset();
-      return;
-    }
+    for (const metric of all) metric.reset();
+    if (operations === null) return;
     const now = operations.status();
     const vitals = operations.vitals();
     ready.set(now.ready ? 1 : 0);

@@ -41,8 +41,6 @@ export class Pulse {
   #timer: unknown = null;
   #beating: Promise<void> | null = null;
   #warning: string | null = null;
-  /** The last beat failed. [U4] */
-  #isAway = false;
   #refusal: string | null = null;
   #damage: string | null = null;
   #confirming = false;
@@ -101,7 +99,6 @@ export class Pulse {
       wait = Math.min(wait, leases.firstEnd() + PAST_END_MS);
     } catch (error) {
       primary.drop();
-      this.#isAway = true;
       watch.forget();
       if (!this.#stopped) changed('failed', wordsOf(error));
       wait = RETRY_MS;
@@ -122,14 +119,13 @@ export class Pulse {
       leases.interrupted();
       throw error;
     }
-    this.#isAway = false;
     this.#tell();
     void this.#watched();
   }
 
-  /** U4. */
+  /** After a beat that failed there is no client. [U4] */
   async #watched(): Promise<void> {
-    if ((await this.#options.watch.look()) && !this.#isAway) this.#tell();
+    if ((await this.#options.watch.look()) && this.#client !== null) this.#tell();
   }
 
   async #connected(): Promise<Client> {

@@ -13,7 +13,7 @@ import type { OpenTransaction, Sight } from './contract.ts';
 import { ask, wordsOf } from './postgres-connect.ts';
 
 const everyMs = 10_000;
-/** A difference that was told is told until it is well below, so that one on the border is not told again and again. */
+/** Clock skew: the warning begins above the first and ends below the second (hysteresis). */
 const [skewMaxMs, skewEndMs] = [1_000, 800];
 const oldMs = 300_000;
 

@@ -1,4 +1,4 @@
-/** What an engineer is told of the database of a node: by /readyz, /metrics, /cluster and the command, while everything goes on. */
+/** Clock skew and an open transaction, as /readyz, /metrics, /admin/v1/cluster and `ocpi-hub cluster` report them. */
 import { loadConfig } from '../../src/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { startServing } from '../../src/main.ts';

@@ -1,16 +1,30 @@
 /** What a node sees of the database besides its lease: the difference of the clocks, and transactions that stay open. */
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { Sight } from '../../storage/contract.ts';
 import { Pulse, type PulseOptions } from '../../storage/postgres-pulse.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
 import { Watch, warningsOf } from '../../storage/postgres-watch.ts';
-import { newSchema, openReader, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { skip } from '../cluster/nodes.ts';
+import { newSchema, openReader, openSession, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, until } from './support.ts';
 
-const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
 const minute = 60_000;
+
+/** A connection that answers a look with the database's time, epoch ms, and no transaction. */
+function answering(at: () => number): Client {
+  return { query: async () => ({ rows: [{ at: String(at()), since: null, who: '' }] }) } as unknown as Client;
+}
+
+/** The clock of the machine, of which `pass` lets ten seconds pass at once. */
+function passing() {
+  let passedMs = 0;
+  const pass = () => {
+    passedMs += 10_000;
+  };
+  return { pass, clock: { ...systemClock, monotonic: () => systemClock.monotonic() + passedMs } };
+}
 
 async function opened(t: Test, options: Partial<PostgresStoreOptions> = {}) {
   const server = await sharedPostgres();
@@ -43,20 +57,16 @@ t.test('a node whose clock is not that of the database', { skip }, async (t) => 
 });
 
 t.test('a clock that steps is seen at a later look, and that it was set right', { skip }, async (t) => {
-  let [aheadMs, passedMs] = [0, 0];
-  const clock = {
-    ...systemClock,
-    now: () => Date.now() + aheadMs,
-    monotonic: () => systemClock.monotonic() + passedMs,
-  };
-  const store = await opened(t, { clock });
+  let aheadMs = 0;
+  const { clock, pass } = passing();
+  const store = await opened(t, { clock: { ...clock, now: () => Date.now() + aheadMs } });
   t.notMatch(store.health().reason ?? '', /clock/);
   for (const [ms, isSaid] of [
     [30_000, true],
     [0, false],
   ] as const) {
     aheadMs = ms;
-    passedMs += 10_000;
+    pass();
     await store.poke();
     await until(() => /clock/.test(store.health().reason ?? '') === isSaid);
   }
@@ -76,10 +86,8 @@ t.test('a VACUUM is a transaction, and holds nothing back [K3]', { skip }, async
   const server = await sharedPostgres();
   await server.query('create table vacuumed as select g from generate_series(1, 100000) g');
   t.teardown(() => server.query('drop table vacuumed'));
-  const client = new Client({ host: '127.0.0.1', port: server.port, user: 'hub', database: 'postgres' });
-  client.on('error', () => {});
-  await client.connect();
-  await client.query("set application_name = 'a vacuum'; set vacuum_cost_delay = 100; set vacuum_cost_limit = 1");
+  const client = await openSession(t, server, 'a vacuum');
+  await client.query('set vacuum_cost_delay = 100; set vacuum_cost_limit = 1');
   const vacuumed = client.query('vacuum vacuumed').catch((error: Error) => error.message);
   const seen = `select pid from pg_stat_activity where application_name = 'a vacuum' and backend_xmin is not null
     and pid in (select pid from pg_stat_progress_vacuum)`;
@@ -89,17 +97,16 @@ t.test('a VACUUM is a transaction, and holds nothing back [K3]', { skip }, async
   t.equal((await server.query(seen)).length, 1, 'which went on all the while');
   await server.query(`select pg_terminate_backend(pid) from (${seen}) x`);
   t.match(await vacuumed, /terminat/);
-  await client.end().catch(() => {});
 });
 
-t.test('a difference on the border is told once', async (t) => {
-  let [ahead, passedMs] = [0, 0];
-  const clock = { ...systemClock, now: () => 5000, monotonic: () => systemClock.monotonic() + passedMs };
-  const query = async () => ({ rows: [{ at: String(5000 + ahead), since: null, who: '' }] });
-  const watch = new Watch(clock, (look) => look({ query } as unknown as Client));
+t.test('the warning of clock skew has hysteresis', async (t) => {
+  let ahead = 0;
+  const { clock, pass } = passing();
+  const client = answering(() => 5000 + ahead);
+  const watch = new Watch({ ...clock, now: () => 5000 }, (look) => look(client));
   const told: boolean[] = [];
   for (ahead of [900, 1001, 990, 801, 799, 990, 1000]) {
-    passedMs += 10_000;
+    pass();
     await watch.look();
     told.push(watch.warnings().length > 0);
   }
@@ -107,18 +114,16 @@ t.test('a difference on the border is told once', async (t) => {
 });
 
 t.test('one look at a time; a database that is away is not seen', async (t) => {
-  let passedMs = 0;
-  const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + passedMs };
-  const query = async () => ({ rows: [{ at: String(Date.now()), since: null, who: '' }] });
+  const { clock, pass } = passing();
   let answer = () => {};
   const watch = new Watch(clock, async (look) => {
     await new Promise<void>((resolve) => {
       answer = resolve;
     });
-    return look({ query } as unknown as Client);
+    return look(answering(Date.now));
   });
   const first = watch.look();
-  passedMs += 10_000;
+  pass();
   t.equal(await watch.look(), false, 'while one goes on');
   answer();
   t.equal(await first, true);
@@ -131,20 +136,18 @@ t.test('one look at a time; a database that is away is not seen', async (t) => {
 });
 
 t.test('what cannot be looked at is said, and is nothing that a beat fails of', async (t) => {
-  let passedMs = 0;
-  const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + passedMs };
-  const sight = { at: String(Date.now()), since: null, who: '' };
+  const { clock, pass } = passing();
   let isLetIn = false;
   const watch = new Watch(clock, async (look) => {
     if (!isLetIn) throw new Error('too many connections');
-    return look({ query: async () => ({ rows: [sight] }) } as unknown as Client);
+    return look(answering(Date.now));
   });
   t.equal(await watch.look(), true);
   t.equal(watch.sight, null);
   t.match(watch.warnings(), [/cannot be looked at: too many connections/]);
   isLetIn = true;
   t.equal(await watch.look(), false, 'not at once again');
-  passedMs += 10_000;
+  pass();
   t.equal(await watch.look(), true);
   t.strictSame(watch.warnings(), []);
 });
@@ -197,12 +200,11 @@ t.test('what the way to the database and back may account for is no difference',
     [4000, 0],
     [9000, 0],
     [9700, 700],
-  ]) {
+  ] as const) {
     // Asked at 1,500, answered at 9,000.
     const nows = [1500, 9000];
     const clock = { ...systemClock, now: () => nows.shift() ?? 0 };
-    const rows = [{ at: String(at), since: null, who: '' }];
-    const watch = new Watch(clock, (look) => look({ query: async () => ({ rows }) } as unknown as Client));
+    const watch = new Watch(clock, (look) => look(answering(() => at)));
     await watch.look();
     t.strictSame(watch.sight, { clockAheadMs: ahead, oldest: null }, `${at}`);
   }

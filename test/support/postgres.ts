@@ -55,11 +55,18 @@ export function newSchema(name: string): string {
   return `${name}_${schemas}`;
 }
 
-/** A session that holds a snapshot for as long as the test lasts and writes nothing, as `pg_dump` does. */
-export async function openReader(t: Pick<Test, 'teardown'>, { port }: PostgresServer, name: string): Promise<void> {
+/** A session under an `application_name`, which the test or its end ends. */
+export async function openSession(t: Pick<Test, 'teardown'>, { port }: PostgresServer, name: string): Promise<Client> {
   const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres', application_name: name });
+  client.on('error', () => {});
   await client.connect();
-  t.teardown(() => client.end());
+  t.teardown(() => client.end().catch(() => {}));
+  return client;
+}
+
+/** A session that holds a snapshot for as long as the test lasts and writes nothing, as `pg_dump` does. */
+export async function openReader(t: Pick<Test, 'teardown'>, server: PostgresServer, name: string): Promise<void> {
+  const client = await openSession(t, server, name);
   await client.query('begin isolation level repeatable read read only');
   await client.query('select 1');
 }
