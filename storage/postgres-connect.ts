@@ -31,9 +31,15 @@ const types: NonNullable<ClientConfig['types']> = {
 const isTrue = (text: string): boolean => text === 't';
 const asText = (text: string): string => text;
 
-const SESSION = `set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0;
-  set client_min_messages = notice; set jit = off; set default_transaction_isolation = 'read committed';
-  select set_config(name, '0', false) from pg_settings where name in ('transaction_timeout', 'idle_session_timeout');`;
+/** Said with the connection, so that what a role or a database sets holds for no statement, not for the first either. [N2] */
+const OPTIONS = Object.entries({
+  ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
+  ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
+})
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ');
+/** PostgreSQL 17 has one more, which earlier ones refuse to be told of. */
+const SESSION = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout';";
 /** For writes: look-ups by key, also while tables are small. */
 const FOR_WRITES = 'set enable_seqscan = off; set enable_mergejoin = off;';
 
@@ -105,6 +111,7 @@ export class Primary {
       ...{ host, port, user, password, database, types, ssl },
       ...{ keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
       application_name: `ocpi-hub ${this.#name}`.slice(0, 63),
+      options: OPTIONS,
     });
     // Whoever waits for an answer hears of it there.
     client.on('error', () => {});

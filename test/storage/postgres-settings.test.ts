@@ -129,7 +129,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('what a role or a database sets for its sessions cannot undo what the store relies on', async (t) => {
-    await server.query("alter role hub set statement_timeout = '10ms'; alter role hub set client_min_messages = error");
+    await server.query("alter role hub set statement_timeout = '1ms'; alter role hub set client_min_messages = error");
     t.teardown(() => server.query('alter role hub reset all'));
     const store = await openPostgresStore({ url: server.url('role'), node: 'test', ...patient });
     await append(store, { events: Array.from({ length: 3000 }, () => ({ ...EVENT })) });

@@ -120,7 +120,9 @@ async function started(
   }
 
   async function query<Row extends object>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres' });
+    // Whatever a test sets for the role does not hold for the test itself.
+    const options = '-c statement_timeout=0';
+    const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres', options });
     client.on('error', () => {});
     try {
       await client.connect();
