@@ -54,7 +54,7 @@ export class Deliveries {
       windowMs: settings.retryWindowH * hourMs,
       windowCdrMs: settings.retryWindowCdrH * hourMs,
     };
-    this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.dispatchedTo);
+    this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.dispatch.upTo);
     this.#inFlight = new InFlight(ports);
     this.queues = new Queues(core);
     const queueOf = (receiver: PartyId) => this.queues.ofReceiver(receiver);

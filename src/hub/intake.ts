@@ -85,7 +85,7 @@ export class Intake {
 
   /** Of a known party always there. */
   progressFor(receiver: PartyId): Progress | undefined {
-    return this.#progressOf(receiver, this.#core.recorder.dispatchedTo);
+    return this.#progressOf(receiver, this.#core.recorder.dispatch.upTo);
   }
 
   progress(receiver: PartyId): Progress | undefined {
@@ -95,7 +95,7 @@ export class Intake {
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, seq: Seq): boolean {
     const progress = this.progress(receiver);
-    if (!progress || seq > this.#core.recorder.dispatchedTo) return true;
+    if (!progress || seq > this.#core.recorder.dispatch.upTo) return true;
     return progress.outstanding.has(seq) || (progress.behind && seq > progress.cursor);
   }
 
@@ -136,7 +136,7 @@ export class Intake {
       const progress = this.#progressOf(receiver, floors.get(receiver) ?? 0);
       if (progress) await this.#recall(progress);
     });
-    await this.#scan(recorder.dispatchedTo);
+    await this.#scan(recorder.dispatch.upTo);
   }
 
   /** Takes nothing more; floors are written as they stand. */
@@ -178,14 +178,14 @@ export class Intake {
     const { windowMax } = ports;
     while (!this.#closed && progress.behind && queue.lanes.size < windowMax) {
       const { cursor: after, receiver: to } = progress;
-      const head = recorder.dispatchedTo;
+      const head = recorder.dispatch.upTo;
       const events = await store.read({ after, limit: readBatch, size: readSize, to });
       const due = events.filter(({ seq }) => seq <= head);
       for (const event of due) if (queue.lanes.size < windowMax) this.#offer(progress, event);
       // A reading may be cut before its limit: the end is where nothing comes any more.
       if (due.length > 0) continue;
       progress.cursor = head;
-      if (recorder.dispatchedTo > head) continue;
+      if (recorder.dispatch.upTo > head) continue;
       progress.behind = false;
       progress.known.clear();
     }

@@ -176,14 +176,12 @@ export function operations(parts: OperationsParts): Verbs {
     await recorder.inTurn(stream, async () => {
       const { kind, owner, id } = routePut(route);
       const type = removed ? ('route.removed' as const) : ('route.set' as const);
-      await recorder.record({
+      await recorder.recordDirectory({
         facts: [{ stream, event: { type, data: route }, party: null }],
         puts: [removed ? { kind, owner, id, gone: true } : routePut(route)],
         trace,
         at: recorder.instant(),
       });
-      state.applyRoute(route, removed);
-      await recorder.decided();
     });
   }
 

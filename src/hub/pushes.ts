@@ -115,6 +115,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     seen: Seen[],
   ): Promise<Decision> {
     const initiator = isOwned(change.module) ? await initiatorOf(core, change, before, seen) : null;
+    seen.push(state.seen);
     return decide(state, caller.party, change, before, initiator);
   }
 

@@ -3,22 +3,25 @@
  *
  * R1  Nothing is applied or dispatched before it is durable.
  * R2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
- * R3  Committed events are dispatched in order of sequence, without a gap.
+ * R3  Committed events are dispatched in order of sequence, without a gap: what others wrote in between is read from the log.
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
- * R5  A decision reads partners and routes in memory, and its commit follows. A change of those is a barrier: it is acknowledged when the
- *     commits in flight that were decided without it are durable, so that lists read after it are complete.
+ * R5  A decision reads partners and routes in memory, as of their last change that was dispatched, and says so: every change of them writes
+ *     the row `directoryKey` (`core.ts`). So nothing is decided on an old rule, and lists read after a change are complete.
  * R6  A commit that changes an object says which rows it was decided on. When one of them was written since, it is decided again on what is
- *     stored now (S11). What is read of the log is kept by turns alone.
+ *     stored now (S11), when changes of partners and routes up to now were dispatched here. While that is under way no such change is begun.
+ *     What is read of the log is kept by turns alone.
  */
-import type { Conflict, Due, Put, Seen, Seq, Store, StoredEvent } from '../../storage/contract.ts';
+import type { Conflict, Due, Put, Seen, Seq, Store } from '../../storage/contract.ts';
 import { HubError } from '../domain/errors.ts';
 import type { HubEvent } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
-import { nextTurn } from '../kit/system-clock.ts';
+import { directoryPut } from './core.ts';
+import { Dispatch } from './dispatch.ts';
 import { type Log, type Meter, noMeter } from './ports.ts';
+import { directoryKey } from './state.ts';
 
 export interface Fact {
   readonly stream: string;
@@ -56,10 +59,10 @@ export class Recorder {
   /** Writes under way. */
   readonly #writing = new Set<Promise<unknown>>();
   readonly #turns = new Map<string, Promise<unknown>>();
-  /** Sequence up to which events were dispatched, and those that came before a gap was filled. */
-  #dispatched: Seq = 0;
-  readonly #early = new Map<Seq, StoredEvent>();
-  #listener: (event: StoredEvent) => void = () => {};
+  /** Decisions that are made again. [R6] */
+  readonly #again = new Set<Promise<unknown>>();
+  /** What was committed, in order. [R3] */
+  readonly dispatch: Dispatch;
 
   constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter) {
     this.#store = store;
@@ -67,28 +70,15 @@ export class Recorder {
     this.#log = log;
     this.#newId = newId;
     this.#meter = meter;
+    this.dispatch = new Dispatch(store, clock, log);
     store.onHealth(({ state }) => {
       if (state === 'open') for (const askAgain of this.#doubts.values()) askAgain();
     });
   }
 
-  /** Called with every committed event, in order. Must not throw. */
-  onCommitted(listener: (event: StoredEvent) => void): void {
-    this.#listener = listener;
-  }
-
   /** Now, as it stands in events. */
   instant(): string {
     return instantText(this.#clock.now());
-  }
-
-  /** Dispatching begins behind this sequence; what lies before it is recovery's. */
-  startAt(seq: Seq): void {
-    this.#dispatched = seq;
-  }
-
-  get dispatchedTo(): Seq {
-    return this.#dispatched;
   }
 
   /**
@@ -113,7 +103,7 @@ export class Recorder {
     this.#writing.add(writing);
     try {
       const { first, last } = await writing;
-      for (const [index, event] of events.entries()) this.#committed({ ...event, seq: first + index });
+      for (const [index, event] of events.entries()) this.dispatch.committed({ ...event, seq: first + index });
       return last;
     } finally {
       this.#writing.delete(writing);
@@ -121,11 +111,12 @@ export class Recorder {
     }
   }
 
-  /** Resolves when whatever was decided before the call is durable, or was refused. [R5] */
-  async decided(): Promise<void> {
-    // A decision goes to the store in the turn of the event loop in which it was made.
-    await nextTurn();
-    await Promise.allSettled(this.#writing);
+  /** Like `record`, of a change of partners or routes; resolves when it was dispatched, too. [R5] */
+  async recordDirectory({ puts = [], ...recording }: Recording): Promise<Seq> {
+    await Promise.allSettled(this.#again);
+    const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
+    await this.dispatch.reached(seq);
+    return seq;
   }
 
   /** Records what nobody waits for: a failure is logged and counted, since no caller is there to be told. */
@@ -158,9 +149,21 @@ export class Recorder {
       return await work([]);
     } catch (error) {
       if (!isConflict(error)) throw error;
-      if (triesLeft > 1) return this.#decide(work, triesLeft - 1);
+      if (triesLeft > 1) return this.#decideAgain(work, triesLeft - 1);
       this.#log.warn({ err: error, decisions: decisionsMax }, 'what was decided on kept changing');
       throw new HubError('unavailable', { retryAfterS: 1 });
+    }
+  }
+
+  async #decideAgain<T>(work: (seen: Seen[]) => Promise<T>, triesLeft: number): Promise<T> {
+    const row = await this.#store.get(directoryKey);
+    await this.dispatch.reached(row?.seq ?? 0);
+    const again = this.#decide(work, triesLeft);
+    this.#again.add(again);
+    try {
+      return await again;
+    } finally {
+      this.#again.delete(again);
     }
   }
 
@@ -193,22 +196,6 @@ export class Recorder {
   /** Resolves when the store may know what became of it: when it is open again, or after a while. */
   async #known(commit: object): Promise<void> {
     await sleep(this.#clock, askAgainMs, (wake) => this.#doubts.set(commit, wake));
-  }
-
-  #committed(event: StoredEvent): void {
-    const { seq } = event;
-    const next = this.#dispatched + 1;
-    if (seq < next) return;
-    if (seq > next) {
-      this.#early.set(seq, event);
-      return;
-    }
-    this.#dispatched = seq;
-    this.#listener(event);
-    const waiting = this.#early.get(seq + 1);
-    if (!waiting) return;
-    this.#early.delete(seq + 1);
-    this.#committed(waiting);
   }
 }
 

@@ -18,6 +18,7 @@ import type { Registration } from './registration.ts';
 import { repairRows, repairWhatIsFound } from './repair.ts';
 import { type Resends, releaseDue } from './resends.ts';
 import type { Retention } from './retention.ts';
+import { directoryKey } from './state.ts';
 
 /** Actors whose facts are read at the same time. */
 const revivedAtOnce = 64;
@@ -40,13 +41,17 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   const { store, state, recorder, ports } = core;
   const { deliveries, actors, registration, commands, pulls, orphans, resends, probes, retention } = parts;
   const isWhole = store.health().state !== 'quarantined';
-  recorder.startAt(store.head());
+  recorder.dispatch.startAt(store.head());
   if (isWhole) {
     await repairRows(core);
     repairWhatIsFound(core);
   }
-  recorder.onCommitted((event) => deliveries.owed(event));
-  for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner);
+  recorder.dispatch.onCommitted((event) => {
+    state.follow(event);
+    deliveries.owed(event);
+  });
+  state.isAsOf((await store.get(directoryKey))?.seq ?? null);
+  for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner, row.seq);
   for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);
   if (isWhole) await deliveries.intake.recover();
   const partners = [...state.partners()];

@@ -146,23 +146,21 @@ export class Registration {
       ports.log.info({ count }, 'partner tokens were sealed anew; HUB_SECRET_KEY_PREVIOUS is not needed any more');
   }
 
-  /** Records a fact of a partner's life, applies it and tells its actor. */
+  /** Records a fact of a partner's life and tells its actor. */
   async recordPartner(
     before: Partner | null,
     event: PartnerEvent,
     trace: Trace | null,
     due: Recording['due'] = [],
   ): Promise<Partner> {
-    const { recorder, state, supervisor } = this.#core;
+    const { recorder, supervisor } = this.#core;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
-    const seq = await recorder.record({ facts, puts: [partnerPut(partner)], due, trace, at });
-    state.applyPartner(partner);
+    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], due, trace, at });
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
-    await recorder.decided();
     return partner;
   }
 

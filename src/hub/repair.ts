@@ -13,7 +13,7 @@ import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } f
 import type { Route } from '../domain/routing.ts';
 import { backupRow } from './backups.ts';
 import { commandRow, foundAgainBy } from './commands.ts';
-import { billedPut, type Core, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
+import { billedPut, type Core, directoryPut, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
 import { jobRow } from './jobs.ts';
 import { orphanRow } from './orphans.ts';
 import { partnerStream } from './partners.ts';
@@ -111,6 +111,7 @@ const rebuilds: Record<string, Rebuild> = {
     );
     return found && partnerPut(found);
   },
+  directory: async () => directoryPut,
   routes: async ({ id }, history) => {
     const last = (await history(`route:${id}`)).at(-1);
     return last?.type === 'route.set' ? routePut(last.data as Route) : null;

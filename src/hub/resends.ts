@@ -76,6 +76,7 @@ export class Resends {
     const { recorder, state } = this.#core;
     return recorder.inTurn(streamOf(module, owner, key), async (seen) => {
       if (!state.isRegistered(receiver)) return 'unregistered';
+      seen.push(state.seen);
       const sending = await this.#sending({ module, owner, key }, receiver, seen);
       if (!sending) return 'stale';
       const { fact, puts } = sending;
@@ -156,10 +157,11 @@ export class Resends {
 
   /** In one write, so that the log has them in this order. */
   #sendKept(kept: readonly HubObject[], { receiver, by, trace }: ReleaseOptions): Promise<number> {
-    const { recorder } = this.#core;
+    const { recorder, state } = this.#core;
     const streams = kept.map(({ module, owner, key }) => streamOf(module, owner, key)).sort();
     const send = async (seen: Seen[]) => {
       const options = { onlyKept: true, by };
+      seen.push(state.seen);
       const found = await Promise.all(kept.map((object) => this.#sending(object, receiver, seen, options)));
       const sendings = found.filter((one) => one !== null);
       if (sendings.length === 0) return 0;

@@ -1,9 +1,10 @@
 /**
- * What the hub keeps in memory: partners, parties, tokens and routes, folded from what was recorded. Live changes and a restart
- * apply the same rows by the same two functions, so the two can never differ.
+ * What the hub keeps in memory: partners, parties, tokens and routes, folded from what was recorded. It begins with the rows and follows the
+ * log, whoever writes there.
  */
-import type { Partner, PartyId, PartyRole } from '../domain/party.ts';
-import { isRegistered, keyOf, partyKey } from '../domain/party.ts';
+import type { RowKey, Seen, Seq, StoredEvent } from '../../storage/contract.ts';
+import type { Partner, PartnerEvent, PartyId, PartyRole } from '../domain/party.ts';
+import { applyToPartner, isRegistered, keyOf, partyKey } from '../domain/party.ts';
 import type { Directory, Route } from '../domain/routing.ts';
 import type { Credential } from './hub.ts';
 
@@ -35,11 +36,18 @@ function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
 /** What a token is; `former` still works unless its successor was used or its time is over. */
 type TokenKind = Credential['kind'] | 'former';
 
+/** The row that every change of partners and routes writes, so that what was decided on them can say as of which. [recorder.ts R5] */
+export const directoryKey: RowKey = { kind: 'directory', owner: '', id: 'last' };
+
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
 
 export class State implements Directory {
   readonly hub: PartyId;
   readonly #partners = new Map<PartyId, Partner>();
+  /** Sequences of the events that wrote their rows. */
+  readonly #writtenBy = new Map<PartyId, Seq>();
+  /** Of the last change of all. */
+  #last: Seq | null = null;
   readonly #parties = new Map<PartyId, PartyEntry[]>();
   readonly #tokens = new Map<string, { partnerId: PartyId; kind: TokenKind }>();
   readonly #routes = new Map<string, Route>();
@@ -52,10 +60,30 @@ export class State implements Directory {
     this.hub = partyKey(hub.countryCode, hub.partyId);
   }
 
-  applyPartner(partner: Partner): void {
+  /** For a decision that rests on what stands here. [recorder.ts R5] */
+  get seen(): Seen {
+    return { ...directoryKey, seq: this.#last };
+  }
+
+  /** What stands here is as of the event that wrote `directoryKey`. */
+  isAsOf(seq: Seq | null): void {
+    this.#last = seq;
+  }
+
+  /** An event of the log, in its turn. One that a row held already when it was read changes nothing. */
+  follow({ seq, stream, type, at, data }: StoredEvent): void {
+    if (type === 'row.rebuilt') return this.#rebuilt(data as RowKey, seq);
+    if (type === 'route.set' || type === 'route.removed') this.applyRoute(data as Route, type === 'route.removed');
+    else if (!type.startsWith('partner.')) return;
+    else this.#followPartner(stream.slice(stream.indexOf(':') + 1), { type, data } as PartnerEvent, at, seq);
+    this.#last = Math.max(this.#last ?? 0, seq);
+  }
+
+  applyPartner(partner: Partner, seq: Seq = 0): void {
     const before = this.#partners.get(partner.id);
     if (before) this.#forget(before);
     this.#partners.set(partner.id, partner);
+    this.#writtenBy.set(partner.id, seq);
     for (const party of partner.roles) {
       const entries = this.#parties.get(keyOf(party)) ?? [];
       this.#parties.set(keyOf(party), [...entries, { partnerId: partner.id, party }]);
@@ -155,6 +183,17 @@ export class State implements Directory {
 
   lastContact(partnerId: PartyId): number | null {
     return this.#lastContact.get(partnerId) ?? null;
+  }
+
+  #followPartner(id: PartyId, event: PartnerEvent, at: string, seq: Seq): void {
+    if (seq <= (this.#writtenBy.get(id) ?? 0)) return;
+    this.applyPartner(applyToPartner(this.#partners.get(id) ?? null, event, at), seq);
+  }
+
+  /** A row that was made again from the log says what it said. */
+  #rebuilt({ kind, id }: RowKey, seq: Seq): void {
+    if (kind === 'partners') this.#writtenBy.set(id, seq);
+    if (kind === directoryKey.kind) this.#last = seq;
   }
 
   #forget(partner: Partner): void {

@@ -32,8 +32,8 @@ async function recording(t: Test) {
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
   const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`, meter);
   const dispatched: number[] = [];
-  recorder.startAt(0);
-  recorder.onCommitted((event) => dispatched.push(event.seq));
+  recorder.dispatch.startAt(0);
+  recorder.dispatch.onCommitted((event) => dispatched.push(event.seq));
   const recordingOf = (name: string) => ({
     facts: [
       {

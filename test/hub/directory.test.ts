@@ -1,0 +1,44 @@
+/** Partners and routes as every writer of the store leaves them: what is decided on them is decided on their last change. */
+import { directoryPut, routePut } from '../../src/hub/core.ts';
+import { append, event } from '../storage/support.ts';
+import { locationBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { admin } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
+
+t.test('a rule that another writer of the store sets is followed by the next push', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
+  const { store, state } = hub.created.core;
+  const route = { emsp: 'NL-LAT', cpo: 'NL-CPO', active: true };
+  await append(store, {
+    events: [event({ stream: 'route:NL-LAT/NL-CPO', type: 'route.set', data: route })],
+    puts: [routePut(route), directoryPut],
+  });
+  t.notOk(state.isRouted('NL-LAT', 'NL-CPO'), 'nobody has told the hub');
+  const { json } = await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  t.match(json, { status_code: 1000 });
+  await late.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
+  t.ok(state.isRouted('NL-LAT', 'NL-CPO'));
+});
+
+t.test('rules that are set one after the other refuse no push, and each push goes by those that stood', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const refused: unknown[] = [];
+  let isOver = false;
+  let pushed = 0;
+  const pushers = Array.from({ length: 16 }, async (_, i) => {
+    for (let n = 0; !isOver; n++) {
+      const { json } = await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${i}`, locationBody(`L${i}`, { name: `${n}` }));
+      if (json.status_code !== 1000) refused.push(json);
+      pushed++;
+    }
+  });
+  for (let n = 0; n < 200; n++) await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: n % 2 === 1 });
+  isOver = true;
+  await Promise.all(pushers);
+  t.same(refused, []);
+  t.ok(pushed > 16, `${pushed} pushes`);
+});
