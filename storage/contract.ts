@@ -8,7 +8,9 @@
  * S1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
  * S2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
  * S3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
- * S4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing.
+ * S4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing. One without a fence may come from any node
+ *     that the store takes writes of, and is judged by what it was decided on alone (S11): a TypeError refuses it where it writes rows and
+ *     has seen none, and where it sets timers.
  * S5  After any failed write the store acknowledges nothing until it has been reopened and verified.
  * S6  `settle` is lazily durable: ordered with appends, safe against a killed process once it resolves, and at most
  *     about a second of it is lost when the machine loses power. What is lost is sent again, never forgotten.
@@ -100,7 +102,8 @@ export interface Due {
 }
 
 export interface Commit {
-  readonly fence: Fence;
+  /** Null: it is judged by `seen` alone (S4). */
+  readonly fence: Fence | null;
   /**
    * Idempotency key, unique per commit. Remembered for the commits of at least the last 65,536 events behind the horizon,
    * also across a restart: long enough for every retry of a caller who was told nothing, not for ever.

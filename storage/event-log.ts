@@ -54,6 +54,7 @@ const json = (value: unknown): string => JSON.stringify(value) ?? 'null';
 /** E3. */
 export function prepare(commit: Commit): Prepared {
   if (commit.events.length === 0) throw new TypeError('a commit holds at least one event');
+  keys.checkUnfenced(commit);
   const puts = (commit.puts ?? []).map(preparePut);
   const touched = puts.map(({ put: { kind, owner, id, gone } }): Touched => [kind, owner, id, gone ? 1 : 0]);
   const last = commit.events.length - 1;

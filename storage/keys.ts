@@ -13,7 +13,7 @@
  *     f/ dest 0 00                      floor            t/ 00 key                         due time
  *     m/ name                           the store's own
  */
-import type { RowKey, Seen, Seq } from './contract.ts';
+import type { Commit, RowKey, Seen, Seq } from './contract.ts';
 
 export interface Range {
   readonly gte: string;
@@ -50,6 +50,14 @@ export const openKey = (dest: string, seq: Seq): string => `p/${dest}${NUL}${pla
 export const deliveredKey = (dest: string, seq: Seq): string => `d/${dest}${NUL}${place(seq)}`;
 export const floorKey = (dest: string): string => `f/${dest}${NUL}${LOG}`;
 export const dueKey = (key: string): string => `t/${LOG}${key}`;
+
+/** What a commit without a fence may hold (S4). Throws a TypeError. */
+export function checkUnfenced({ fence, puts = [], due = [], seen = [] }: Commit): void {
+  if (fence !== null) return;
+  if (due.length > 0) throw new TypeError('a commit without a fence sets no timers');
+  if (puts.length > 0 && seen.length === 0)
+    throw new TypeError('a commit without a fence says what its rows were decided on');
+}
 
 /** With the key under which the row stands. */
 export type NamedSeen = Seen & { readonly name: string };

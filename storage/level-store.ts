@@ -164,8 +164,10 @@ class LevelStore extends Reads implements contract.Store {
     await this.keeper.close();
   }
 
-  #checkFence({ token, node }: contract.Fence): void {
+  #checkFence(fence: contract.Fence | null): void {
     if (this.#closed) throw new StoreUnavailable('closed');
+    if (fence === null) return;
+    const { token, node } = fence;
     const held = this.#fence;
     if (token !== held.token || node !== held.node) {
       throw new Fenced(`the log is held by ${held.node} with token ${held.token}, not by ${node} with ${token}`);

@@ -15,14 +15,14 @@ create or replace function append(
   returns table (head int8, stale text) language plpgsql as $append$
 #variable_conflict use_column
 begin
-  perform from log l where l.token = $1 and l.owner = $2 and l.turn < $4 for update;
+  perform from log l where $1 is null or (l.token = $1 and l.owner = $2 and l.turn < $4) for update;
   if not found then return; end if;
   return query
     with stale as (
       select s.kind, s.owner, s.id, s.seq from json_to_recordset($12) s(kind text, owner text, id text, seq int8)
         where s.seq is distinct from (select r.seq from rows r where r.kind = s.kind and r.owner = s.owner and r.id = s.id)),
     moved as (
-      update log l set head = l.head + $3, turn = $4 where not exists (select from stale)
+      update log l set head = l.head + $3, turn = case when $1 is null then l.turn else $4 end where not exists (select from stale)
         returning l.head - $3 as before, l.horizon),
     logged as (
       insert into events (seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)

@@ -7,6 +7,7 @@
  *     all that was committed before (`postgres-append.ts`).
  * W3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
  *     finds its turn passed and writes nothing. One that was refused by W7 leaves the turn as it was: late, it is refused by the same.
+ *     One without a fence has no turn. Late, it is refused by its key (W4), or by W7 when anything that it was decided on has changed.
  * W4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (S3).
  * W5  The counts of lists change with the rows, and under the same lock.
  * W6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the
@@ -61,7 +62,7 @@ export interface PreparedSettle {
 
 /** What one job of a group writes. */
 export interface Work {
-  readonly fence: Fence;
+  readonly fence: Fence | null;
   readonly commit: PreparedCommit | null;
   readonly settle: PreparedSettle | null;
 }
@@ -71,6 +72,7 @@ const json = (value: unknown): string => JSON.stringify(value) ?? 'null';
 /** W6: throws a TypeError. */
 export function prepareCommit(commit: Commit): PreparedCommit {
   if (commit.events.length === 0) throw new TypeError('a commit holds at least one event');
+  keys.checkUnfenced(commit);
   keys.checkName('the key of a commit', commit.idem);
   const events = commit.events.map(prepareEvent);
   const puts = (commit.puts ?? []).map(preparePut);
@@ -133,7 +135,7 @@ export interface Moved {
 }
 
 /** The parameters of `WRITE`, of works under one fence. */
-export function parametersOf(works: readonly Work[], turn: number): (string | number)[] {
+export function parametersOf(works: readonly Work[], turn: number): (string | number | null)[] {
   const events: object[] = [];
   const puts = new Map<string, PutRecord & { pos: number }>();
   const due = new Map<string, { key: string; at: string | null }>();
@@ -157,7 +159,7 @@ export function parametersOf(works: readonly Work[], turn: number): (string | nu
     }
     for (const floor of settle?.floors ?? []) floors.set(floor.dest, floor);
   }
-  const { token = 0, node = '' } = works[0]?.fence ?? {};
+  const { token = null, node = null } = works[0]?.fence ?? {};
   const [allPuts, allDue] = [[...puts.values()], [...due.values()]];
   const records = [
     ...[events, allPuts.filter(({ gone }) => !gone), allPuts.filter(({ gone }) => gone)],

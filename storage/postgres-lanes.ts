@@ -96,7 +96,7 @@ export class Lane {
     const written = new Set<string>();
     for (const job of this.#waiting) {
       // Jobs of one statement have one fence, and none was decided on what another one of them writes. [W7]
-      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence.token !== fence?.token) break;
+      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence?.token !== fence?.token) break;
       if (job.commit?.seen.some(({ name }) => written.has(name))) break;
       for (const name of job.commit?.puts.keys() ?? []) written.add(name);
       count += 1;
@@ -196,9 +196,8 @@ export class Lane {
     this.#options.gone();
     // One that was sent before may have been written before the log was taken. [L4]
     const absent = doubted ? await this.#recall(client, jobs, false) : jobs;
-    for (const job of absent) {
-      const { token, node } = job.fence;
-      job.fail(new Fenced(`the log is not held by ${node} with token ${token} any more`));
+    for (const { fence, fail } of absent) {
+      fail(new Fenced(`the log is not held by ${fence?.node} with token ${fence?.token} any more`));
     }
   }
 

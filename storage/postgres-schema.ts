@@ -3,7 +3,7 @@
  *
  * M1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
  * M2  A schema that a newer hub made is not touched, nor is one of version 1 whose nodes still live: what they are about to send would go
- *     beside what the new ones send. Those of version 2 go on beside the new ones, for one at a time has the log.
+ *     beside what the new ones send. Those of version 2 and 3 go on beside the new ones, for one at a time has the log.
  * M3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * M4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
  *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
@@ -64,7 +64,7 @@ const NODES = `
   `;
 
 /** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
-const MIGRATIONS: readonly string[] = [NODES + TABLES + APPEND, mergingShards(TABLES) + APPEND, APPEND];
+const MIGRATIONS: readonly string[] = [NODES + TABLES + APPEND, mergingShards(TABLES) + APPEND, APPEND, APPEND];
 
 /** Nodes of an older version renew their leases. [M2] */
 class OlderNodes extends StoreUnavailable {}

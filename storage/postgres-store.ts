@@ -289,7 +289,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     });
   }
 
-  #push(fence: contract.Fence, commit: PreparedCommit | null, settle: PreparedSettle | null) {
+  #push(fence: contract.Fence | null, commit: PreparedCommit | null, settle: PreparedSettle | null) {
     const size = (commit?.size ?? 0) + (settle?.size ?? 0);
     let job: Job | null = null;
     const answer = new Promise<contract.Appended>((resolve, reject) => {
@@ -312,8 +312,10 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     throw error;
   }
 
-  #checkFence({ token, node }: contract.Fence): void {
+  #checkFence(fence: contract.Fence | null): void {
     if (this.#closed) throw new StoreUnavailable('closed');
+    if (fence === null) return;
+    const { token, node } = fence;
     const held = this.#leases.kept();
     if (held === null || token !== held.token || node !== held.node) {
       const holder = held === null ? 'not held here' : `held by ${held.node} with token ${held.token}`;

@@ -361,10 +361,11 @@ export class MemoryStore implements Store {
     for (const listener of this.#listeners) queueMicrotask(() => listener(health));
   }
 
-  #checkFence({ token, node }: Fence): void {
+  #checkFence(fence: Fence | null): void {
     if (this.#closed) throw new StoreUnavailable('closed');
     const held = this.#fence;
-    if (token !== held.token || node !== held.node) throw new Fenced('another holds the log');
+    if (fence !== null && (fence.token !== held.token || fence.node !== held.node))
+      throw new Fenced('another holds the log');
   }
 
   #writable(): void {

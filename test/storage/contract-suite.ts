@@ -179,6 +179,21 @@ export function storeSuite(t: Test, open: Opener): void {
     },
   );
 
+  promise('[S4, S11] a commit without a fence is judged by what it was decided on alone', async (t, store) => {
+    const commit = { fence: null, events: [event()], puts: [row('101')] };
+    const first = await store.append({ ...commit, idem: 'first', seen: [seen('101', null)] });
+    t.strictSame([first.first, (await store.get(row('101')))?.seq], [1, 1]);
+    await t.rejects(store.append({ ...commit, idem: 'late', seen: [seen('101', null)] }), Conflict);
+    await store.append({ ...commit, idem: 'second', seen: [seen('101', 1)] });
+    t.match(await store.append({ ...commit, idem: 'first', seen: [seen('101', null)] }), { first: 1, replayed: true });
+    await store.append({ fence: null, idem: 'a fact', events: [event()] });
+    t.equal(store.head(), 3);
+    await t.rejects(store.append({ ...commit, idem: 'blind' }), TypeError);
+    const timer = { ...commit, idem: 'timer', seen: [seen('101', 2)], due: [{ key: 'k', at: AT }] };
+    await t.rejects(store.append(timer), TypeError);
+    t.equal((await append(store)).first, 4, 'one under the fence goes on behind them');
+  });
+
   promise('[S3, S11] a commit that is in the log already is not judged again', async (t, store, again) => {
     const commit = { idem: 'once', puts: [row('1')], seen: [seen('1', null)] };
     const [first, second] = await Promise.all([append(store, commit), append(store, commit)]);

@@ -127,22 +127,24 @@ function suite(server: PostgresServer): void {
     t.match(await store.get(row('3')), { data: '2' });
   });
 
-  t.test('[M1] a schema of version 2 becomes one of this version, with all that is in it', async (t) => {
-    const place = directoryFor(t);
-    const before = await open(place);
-    await append(before, { puts: [row('1', { data: 'kept' })] });
-    await before.close();
-    const schema = schemaAt(place);
-    await server.query(`drop function ${schema}.append; update ${schema}.meta set version = 2;
+  for (const version of [2, 3]) {
+    t.test(`[M1] a schema of version ${version} becomes one of this version, with all that is in it`, async (t) => {
+      const place = directoryFor(t);
+      const before = await open(place);
+      await append(before, { puts: [row('1', { data: 'kept' })] });
+      await before.close();
+      const schema = schemaAt(place);
+      await server.query(`drop function ${schema}.append; update ${schema}.meta set version = ${version};
       insert into ${schema}.nodes values ('older', 'older', null, now() + interval '1 hour')`);
-    const store = await openPostgresStore({ url: server.url(schema), node: 'test', sole: false, ...patient });
-    t.teardown(() => store.close());
-    t.equal(store.nodes().length, 2, 'beside a node of that version');
-    await until(() => store.held() !== null);
-    t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
-    t.equal((await append(store, { puts: [row('1')], seen: [seen('1', 1)] })).last, 2);
-    t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 3 }]);
-  });
+      const store = await openPostgresStore({ url: server.url(schema), node: 'test', sole: false, ...patient });
+      t.teardown(() => store.close());
+      t.equal(store.nodes().length, 2, 'beside a node of that version');
+      await until(() => store.held() !== null);
+      t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
+      t.equal((await append(store, { puts: [row('1')], seen: [seen('1', 1)] })).last, 2);
+      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 4 }]);
+    });
+  }
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
     const url = server.url(schemaAt(directoryFor(t)));
