@@ -14,7 +14,7 @@ import { gate } from './admin/tokens.ts';
 import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
-import { type CreatedHub, createHub } from './hub/create-hub.ts';
+import { type CreatedHub, createHub, type HubKind } from './hub/create-hub.ts';
 import { sealedTokens } from './hub/registration.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
@@ -74,6 +74,7 @@ export interface Surroundings extends Replaceable {
   /** Asked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
   readonly cluster?: () => ClusterView;
+  readonly kind?: HubKind;
 }
 
 export interface Assembled {
@@ -99,7 +100,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     if (begun === 'open' && warning !== null) log.warn({ state: begun, reason: warning }, 'the store has a warning');
     store.onHealth(({ state, reason }) => {
       storeState = state;
-      log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
+      if (around.kind !== 'door')
+        log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
     });
     const { adminToken, secrets } = await hubKeys(config, log, await sealedTokens(store));
     const egress = egressGuard(config.egressAllow, publicUrl);
@@ -125,7 +127,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
       reader: { read: readWhole },
     };
-    const created = createHub(wrap(store), ports, settings, version);
+    const created = createHub(wrap(store), ports, settings, version, around.kind);
     closing.unshift(() => created.close());
 
     let ready = false;

@@ -15,15 +15,17 @@ import { openPostgresStore } from '../storage/postgres-store.ts';
 import { parsePostgresUrl } from '../storage/postgres-url.ts';
 import type { ClusterView } from './admin/cluster.ts';
 import { answerOf } from './admin/own-answer.ts';
-import { assemble, closeAll, type Replaceable, type Surroundings } from './assembly.ts';
+import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings } from './assembly.ts';
 import { Front } from './cluster/front.ts';
 import { hopOf } from './cluster/hop.ts';
 import { HubNode } from './cluster/node.ts';
-import type { SharedStore } from './cluster/node-parts.ts';
+import type { Served, SharedStore } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
+import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
+import { directoryKey } from './hub/state.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
@@ -130,23 +132,27 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
       const around = { log, clock, random, metrics, publicUrl, cluster: view, mayCall, ...others };
-      const hub = await assemble(tenure.store, config, around);
-      return {
-        async recover() {
-          await hub.app.ready();
-          await hub.recover();
-        },
-        calm: (graceMs: number) => hub.created.calm(graceMs),
-        handle: (...exchange: object[]) => void hub.app.server.emit('request', ...exchange),
-        upgrade: hub.inspector.upgrade,
-        close: (graceMs: number) => hub.close(graceMs),
+      return served(await assemble(tenure.store, config, around));
+    };
+    const makeDoor = async () => {
+      // It calls those alone who are asked for an authorization.
+      const mayCall = ({ unwritten = false }) => unwritten && store.isFresh();
+      const around = { log, clock, random, metrics, publicUrl, mayCall, kind: 'door', ...others } as const;
+      const having: Having = {
+        held: () => null,
+        onHealth: (listener) => store.onHealth(listener),
+        appended: (...of) => running.writtenAtDoor(...of),
       };
+      return served(await assemble(sharedBy(store, having), config, around));
     };
     const idle = () => front.idle();
     const landed = () => front.landed();
-    const running = new HubNode({ store, passing, serve, idle, landed, meter: metrics.cluster, log });
+    const running: HubNode = new HubNode({
+      ...{ store, passing, serve, makeDoor, idle, landed, log, meter: metrics.cluster },
+      isForDoors: ({ puts = [] }) => puts.some(({ kind }) => kind === directoryKey.kind),
+    });
     node = running;
-    closing.unshift(async () => running.close());
+    closing.unshift(() => running.close());
     store.onHealth((health) => {
       const { state, reason } = health;
       const level = state === 'open' && reason !== null ? 'warn' : 'info';
@@ -185,6 +191,17 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     throw error;
   }
 }
+
+/** A hub as its node has it: requests come by the front. */
+const served = ({ app, created, inspector, recover, close }: Assembled): Served => ({
+  async recover() {
+    await app.ready();
+    await recover();
+  },
+  ...{ follow: created.follow, followed: created.followed, calm: created.calm },
+  handle: (request, response) => void app.server.emit('request', request, response),
+  ...{ upgrade: inspector.upgrade, close },
+});
 
 /** Its leases go by the time of the machine, whatever the hub's clock is. */
 async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, clock: Clock, changed: () => void) {

@@ -26,6 +26,8 @@ export interface ClusterNode {
   /** How peers reach it; null when it said nothing. */
   readonly url: string | null;
   readonly alive: boolean;
+  /** It reads what others write. */
+  readonly follows: boolean;
   /** Of its lease, when it was looked at, ms. */
   readonly left: number;
 }
@@ -56,9 +58,10 @@ interface LogRow {
   readonly horizon: Seq;
 }
 
-const RENEW = `insert into nodes (id, name, url, expires) values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms')
+const RENEW = `insert into nodes (id, name, url, expires, follows)
+  values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms', true)
   on conflict (id) do update set expires = excluded.expires`;
-const NODES = `select id, name, url, expires > now as alive, greatest(0, extract(epoch from expires - now) * 1000)::int as left
+const NODES = `select id, name, url, follows, expires > now as alive, greatest(0, extract(epoch from expires - now) * 1000)::int as left
   from nodes, clock_timestamp() now`;
 const LOG = 'select token, owner, head, horizon from log';
 /** When its owner is still who it was seen to be, and is not alive. */

@@ -60,11 +60,19 @@ const TABLES = `
 
 const NODES = `
   create table nodes (
-    id text collate "C" primary key, name text not null, url text, expires timestamptz not null);
+    id text collate "C" primary key, name text not null, url text, expires timestamptz not null,
+    -- It follows what others write. Nodes of versions that do not know of it do not.
+    follows boolean not null default false);
   `;
+const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
 
 /** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
-const MIGRATIONS: readonly string[] = [NODES + TABLES + APPEND, mergingShards(TABLES) + APPEND, APPEND, APPEND];
+const MIGRATIONS: readonly string[] = [
+  NODES + TABLES + APPEND,
+  mergingShards(TABLES) + APPEND + FOLLOWS,
+  APPEND + FOLLOWS,
+  APPEND + FOLLOWS,
+];
 
 /** Nodes of an older version renew their leases. [M2] */
 class OlderNodes extends StoreUnavailable {}

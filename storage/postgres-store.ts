@@ -181,6 +181,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#leases.isFresh();
   }
 
+  /** Whether every node that lives reads what others write. One of an earlier version, which does not, may have the log. */
+  isFollowed(): boolean {
+    return this.nodes().every(({ alive, follows }) => follows || !alive);
+  }
+
   /** What this node still sends under its fence is refused from now on; it may hold the log again under another one. */
   giveUp(): void {
     this.#leases.giveUp();
@@ -314,13 +319,17 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   #checkFence(fence: contract.Fence | null): void {
     if (this.#closed) throw new StoreUnavailable('closed');
-    if (fence === null) return;
+    if (fence === null) return this.#checkFollowed();
     const { token, node } = fence;
     const held = this.#leases.kept();
     if (held === null || token !== held.token || node !== held.node) {
       const holder = held === null ? 'not held here' : `held by ${held.node} with token ${held.token}`;
       throw new Fenced(`the log is ${holder}, not by ${node} with ${token}`);
     }
+  }
+
+  #checkFollowed(): void {
+    if (!this.isFollowed()) throw new StoreUnavailable('a node of a version that writes alone is still there');
   }
 
   #writable(): void {

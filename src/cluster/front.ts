@@ -1,5 +1,6 @@
 /**
- * What stands in front of a hub that may be here or on another node: takes every request, and has it answered where the owner is.
+ * What stands in front of a hub that may be here or on another node: takes every request, and has it answered here where any node may, else
+ * where the owner is.
  *
  * F1  It answers by itself what is asked of the node and not of the hub: whether it lives, whether it can serve, what it measures while no
  *     hub runs here, and what other nodes tell it.
@@ -21,6 +22,8 @@ const holdMs = 8000;
 const heldMax = 2000;
 const readyMs = 2000;
 const idleMs = 10_000;
+/** What every node answers by itself. [node.ts N6] */
+const anybodys = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo)(?:[/?]|$)/;
 
 export interface FrontParts {
   readonly node: HubNode;
@@ -124,6 +127,11 @@ export class Front {
   /** False while it has to wait. */
   #sent(request: IncomingMessage, response: ServerResponse, isHop: boolean): boolean {
     const place = this.#parts.node.place(isHop);
+    const door = place.kind !== 'here' && anybodys.test(request.url ?? '') ? this.#parts.node.door : null;
+    if (door !== null) {
+      door.handle(request, response);
+      return true;
+    }
     if (place.kind === 'wait') return false;
     if (place.kind === 'here') {
       response.once('close', this.#answered.begin());
@@ -146,9 +154,14 @@ export class Front {
   #answerPeer(what: string, response: ServerResponse): void {
     const { node, look } = this.#parts;
     const [verb, of = ''] = what.split('/').map(decodeURIComponent);
-    if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
-    look();
     const told = () => say(response, 200, {});
+    if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
+    if (verb === 'head') {
+      node.follow(Number(of));
+      return told();
+    }
+    if (verb === 'directory') return void node.directoryChanged(Number(of)).then(told, told);
+    look();
     if (verb === 'leaving') node.handsOver(of).then(told, told);
     else told();
   }
@@ -171,6 +184,7 @@ export class Front {
       return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
     }
     if (node.serving !== null) return node.serving.handle(request, response);
+    if (node.door !== null) return ready();
     if (place.kind !== 'peer' || passing === null) return notReady();
     passing
       .ask(place.target, 'GET', '/readyz', readyMs)

@@ -57,8 +57,15 @@ export class Neighbours {
   }
 
   /** Resolves when all have answered, or do not. */
-  async tell(what: string): Promise<void> {
-    await this.#askAll('POST', what, tellMs);
+  async tell(what: string, withinMs = tellMs): Promise<void> {
+    await this.#askAll('POST', what, withinMs);
+  }
+
+  /** The same of the owner alone, when it is another node. */
+  async tellOwner(what: string, withinMs: number): Promise<void> {
+    const owner = this.#store.owner();
+    const target = this.all().find(({ id }) => id === owner?.id);
+    if (target) await this.#passing?.ask(target, 'POST', `${peersPath}${what}`, withinMs);
   }
 
   /** Whether one of them says that it is the owner. */

@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Sight, Store } from '../../storage/contract.ts';
+import type { Commit, Seq, Sight, Store } from '../../storage/contract.ts';
 import type { Target } from './hop.ts';
 import type { Passing } from './passing.ts';
 import type { Tenure } from './tenure.ts';
@@ -27,14 +27,19 @@ export interface SharedStore extends Store {
   giveUp(): void;
   /** Whether the database has answered so recently that a lease which was held then still is. */
   isFresh(): boolean;
+  /** Whether every node that lives reads what others write: then any of them may write what needs no fence. */
+  isFollowed(): boolean;
   sight(): Sight | null;
   leave(): Promise<void>;
 }
 
-/** A hub that serves under one tenure. */
+/** A hub that serves under one tenure, or a door. */
 export interface Served {
   /** Resolves when everything recorded is back. */
   recover(): Promise<void>;
+  /** Others have written up to this sequence; `followed` resolves when what they wrote counts here. */
+  follow(seq: Seq): void;
+  followed(seq: Seq): Promise<void>;
   /** Sends no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
   calm(graceMs: number): Promise<void>;
   handle(request: IncomingMessage, response: ServerResponse): void;
@@ -48,6 +53,10 @@ export interface NodeParts {
   readonly passing: Passing | null;
   /** A hub that has not read anything of what is recorded. */
   readonly serve: (tenure: Tenure) => Promise<Served>;
+  /** A door of this node, which has not read anything either. */
+  readonly makeDoor: () => Promise<Served>;
+  /** Whether doors must go by a commit before it is acknowledged. */
+  readonly isForDoors: (commit: Commit) => boolean;
   /** Resolves when no request is under way here, or after a while. */
   readonly idle: () => Promise<void>;
   /** The same of requests that were passed on. */

@@ -4,8 +4,8 @@
  *
  *     standby → gaining → owner → (isolated →) standby …        any → leaving
  *
- * N1  Only who holds the lease answers requests and sends anything to partners. It is asked by the clock before each call, and looked at
- *     every `lookMs`; what a former owner still writes is refused by its fence.
+ * N1  Only who holds the lease delivers, and answers what is not anybody's to answer. It is asked by the clock before each call, and looked
+ *     at every `lookMs`; what a former owner still writes under its fence is refused.
  * N2  Who becomes the owner serves when everything recorded is back. Until then, and while an owner hands over, requests are held for a
  *     while and not refused.
  * N3  A node that leaves tells its peers first. They hold what comes, and answer when nothing of theirs is under way to it; so nothing is
@@ -14,15 +14,25 @@
  * N5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
  *     answers from memory and asks partners for authorization. It writes nothing and sends nothing else, and ends as soon as the database
  *     answers, whoever is the owner then.
+ * N6  Every node that reaches the database is a door: pushes, reads, lists and authorizations are answered where they arrive, whoever is the
+ *     owner and also while nobody is. It tells the owner what it has written, and hears of partners and routes before their change is
+ *     acknowledged; both come by the database as well, a second later at most.
  */
-import type { StoreHealth } from '../../storage/contract.ts';
+import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
 import { Neighbours } from './neighbours.ts';
 import type { NodeParts, Place, Role, Served } from './node-parts.ts';
+import { Pings } from './pings.ts';
+import type { Having } from './shared.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
 
 const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
+/** A door looks so often for changes that it was not told of, and is tried again after so long when it cannot be made. */
+const [doorLookMs, doorAgainMs] = [1000, 10_000];
+/** For so long nodes wait for each other's answer when they tell what they wrote. */
+const toldMs = 1000;
+
 /** Who hands over lets deliveries end for so long. They are sent again by the next one, so nobody waits longer for them. */
 const deliveryGraceMs = 1000;
 /** For so long what an isolated node has in memory may be older than what another owner has. */
@@ -50,6 +60,12 @@ export class HubNode {
   #leaving = false;
   /** Another node is about to become the owner. */
   #handsOver = false;
+  /** N6. */
+  #door: Served | null = null;
+  #opening: Promise<void> | null = null;
+  #doorNotBefore = 0;
+  #lookedAt = 0;
+  readonly #pings = new Pings((head) => this.#neighbours.tellOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
@@ -68,6 +84,29 @@ export class HubNode {
   /** The hub that runs here; null while none does, or not yet. */
   get serving(): Served | null {
     return this.#served;
+  }
+
+  /** What every node answers by itself; null while this one cannot. [N6] */
+  get door(): Served | null {
+    const { store } = this.#parts;
+    const isUsable = store.health().state === 'open' && store.isFresh() && store.isFollowed();
+    return isUsable ? this.#door : null;
+  }
+
+  /** The owner learns of what a door has written. */
+  readonly writtenAtDoor: Having['appended'] = (_commit, { last }) => {
+    if (this.#served === null) this.#pings.written(last);
+    else this.#served.follow(last);
+  };
+
+  /** A node that wrote has told how far the log goes. */
+  follow(seq: Seq): void {
+    this.#served?.follow(seq);
+  }
+
+  /** Partners or routes have changed: resolves when the door here goes by it. */
+  async directoryChanged(seq: Seq): Promise<void> {
+    await this.#door?.followed(seq);
   }
 
   /** What somebody should see to while everything goes on; null when there is nothing. */
@@ -112,6 +151,8 @@ export class HubNode {
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
     if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
+    this.#lookAtDoor();
+    this.#served?.follow(store.head());
     this.#neighbours.forgetSilent();
     const owner = store.owner()?.id ?? '';
     if (owner === this.#owner) return;
@@ -122,7 +163,7 @@ export class HubNode {
 
   /** Resolves when requests are answered, or after a while. */
   async settled(timeoutMs: number): Promise<void> {
-    const isSettled = () => ['here', 'peer'].includes(this.place(false).kind);
+    const isSettled = () => this.door !== null || ['here', 'peer'].includes(this.place(false).kind);
     for (const until = clock.monotonic() + timeoutMs; !isSettled() && clock.monotonic() < until; ) {
       await sleep(clock, lookMs);
     }
@@ -173,10 +214,50 @@ export class HubNode {
     passing?.endUpgrades();
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#stopLooking();
+    this.#leaving = true;
+    // One that is being made may wait for the database.
+    await withTimeout(clock, againMs, this.#opening ?? Promise.resolve());
+    const door = this.#door;
+    this.#door = null;
+    await this.#closeHub(door);
     this.#parts.passing?.close();
   }
+
+  #lookAtDoor(): void {
+    const { store } = this.#parts;
+    const now = clock.monotonic();
+    if (this.#door === null) {
+      const isTime = now >= this.#doorNotBefore && store.health().state === 'open';
+      if (isTime && !this.#leaving) this.#opening ??= this.#openDoor().finally(() => (this.#opening = null));
+    } else if (now >= this.#lookedAt + doorLookMs) {
+      this.#lookedAt = now;
+      this.#door.follow(store.head());
+    }
+  }
+
+  /** Never rejects. */
+  async #openDoor(): Promise<void> {
+    const { makeDoor, log } = this.#parts;
+    let door: Served | null = null;
+    try {
+      door = await makeDoor();
+      await door.recover();
+      if (this.#leaving) return this.#closeHub(door);
+      this.#door = door;
+      this.#changed();
+    } catch (error) {
+      log.error({ err: error }, 'this node cannot answer by itself and passes on what it is asked; trying again');
+      this.#doorNotBefore = clock.monotonic() + doorAgainMs;
+      await this.#closeHub(door);
+    }
+  }
+
+  /** Other doors go by a change of partners and routes before it is acknowledged, or a second later. [N6] */
+  readonly #written: Having['appended'] = async (commit, { last }) => {
+    if (this.#parts.isForDoors(commit)) await this.#neighbours.tell(`directory/${last}`, toldMs);
+  };
 
   /** False when the database is away: then the lease runs out by itself. */
   async #leaseGone(): Promise<boolean> {
@@ -205,7 +286,7 @@ export class HubNode {
     const { store } = this.#parts;
     const fence = store.held();
     if (fence === null || clock.monotonic() < this.#notBefore) return;
-    this.#tenure = beginTenure(store, fence);
+    this.#tenure = beginTenure(store, fence, this.#written);
     this.#become('gaining');
     this.#beginning = this.#takeOver(this.#tenure);
   }

@@ -6,6 +6,7 @@
  * T2  It is over for good once it has ended, or once the store does not hold that fence any more.
  */
 import type { Fence, Store, StoreHealth } from '../../storage/contract.ts';
+import { type Having, sharedBy } from './shared.ts';
 
 export interface Tenure {
   readonly token: number;
@@ -17,7 +18,7 @@ export interface Tenure {
   healthChanged(health: StoreHealth): void;
 }
 
-export function beginTenure(store: Store, fence: Fence): Tenure {
+export function beginTenure(store: Store, fence: Fence, appended: Having['appended'] = () => {}): Tenure {
   const { token } = fence;
   const listeners: ((health: StoreHealth) => void)[] = [];
   let isOver = false;
@@ -31,31 +32,6 @@ export function beginTenure(store: Store, fence: Fence): Tenure {
     healthChanged(health) {
       if (!isOver) for (const listener of listeners) listener(health);
     },
-    store: {
-      held,
-      head: () => store.head(),
-      horizon: () => store.horizon(),
-      health: () => store.health(),
-      onHealth: (listener) => void listeners.push(listener),
-      append: (commit) => store.append(commit),
-      settle: (...ends) => store.settle(...ends),
-      trim: (trim) => store.trim(trim),
-      backup: (...to) => store.backup(...to),
-      // It outlives its owners.
-      close: async () => {},
-      floors: () => store.floors(),
-      deliveries: (query) => store.deliveries(query),
-      delivery: (...of) => store.delivery(...of),
-      event: (seq) => store.event(seq),
-      read: (query) => store.read(query),
-      ranges: (of) => store.ranges(of),
-      history: (...of) => store.history(...of),
-      correlated: (...of) => store.correlated(...of),
-      get: (key) => store.get(key),
-      size: (keys) => store.size(keys),
-      list: (query) => store.list(query),
-      scan: (...of) => store.scan(...of),
-      due: () => store.due(),
-    },
+    store: sharedBy(store, { held, onHealth: (listener) => void listeners.push(listener), appended }),
   };
 }

@@ -6,7 +6,7 @@
  * H3  On a damaged log the hub comes up all the same: reads and operators are served, writes refused, nothing delivered.
  */
 import { Supervisor } from '../../machines/supervisor.ts';
-import type { Store } from '../../storage/contract.ts';
+import type { Seq, Store } from '../../storage/contract.ts';
 import { authorize } from './authorize.ts';
 import { Backups } from './backups.ts';
 import { clientInfo } from './client-info.ts';
@@ -21,14 +21,14 @@ import { operations } from './operations.ts';
 import { askForEnd } from './orphan-pulls.ts';
 import { Orphans } from './orphans.ts';
 import { overview } from './overview.ts';
-import { PartnerActors } from './partners.ts';
+import { noteCircuit, PartnerActors } from './partners.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import { Probes } from './probes.ts';
 import { Pulls } from './pulls.ts';
 import { pushes } from './pushes.ts';
 import { readableStore } from './readable-store.ts';
 import { Recorder } from './recorder.ts';
-import { recover } from './recovery.ts';
+import { openDoor, recover } from './recovery.ts';
 import { Redrive } from './redrive.ts';
 import { Registration } from './registration.ts';
 import { Resends } from './resends.ts';
@@ -49,19 +49,36 @@ export interface CreatedHub {
   forwardingLagMs(): number;
   /** Resolves when verbs may be called. */
   recover(): Promise<void>;
+  /** Other nodes have written up to this sequence; `followed` resolves when what they wrote counts here. */
+  follow(seq: Seq): void;
+  followed(seq: Seq): Promise<void>;
   /** Before it is closed: nothing more is delivered, and what is in flight ends, for `graceMs` at most. */
   calm(graceMs: number): Promise<void>;
   /** Lets what is in flight end and remembers it; the store stays open. */
   close(): Promise<void>;
 }
 
-export function createHub(store: Store, ports: HubPorts, settings: HubSettings, version: string): CreatedHub {
-  const core = coreOf(store, ports, settings);
+/** What a hub is on its store: all of it, or one of several doors, which take what partners ask and own none of what follows from it. */
+export type HubKind = 'whole' | 'door';
+
+const isNobodys = { sessionStored: () => {}, cdrStored: () => {} };
+
+export function createHub(
+  store: Store,
+  ports: HubPorts,
+  settings: HubSettings,
+  version: string,
+  kind: HubKind = 'whole',
+): CreatedHub {
+  const isDoor = kind === 'door';
+  const core = coreOf(store, ports, settings, isDoor);
   const deliveries = new Deliveries(core);
   const probes = new Probes(core);
   const actors = new PartnerActors(core, {
     pump: (partnerId) => deliveries.pump(partnerId),
+    circuit: isDoor ? () => {} : noteCircuit(core),
     reachable: (partnerId, isReachable) => {
+      if (isDoor) return;
       registration
         .recordReachable(partnerId, isReachable)
         .catch((error: unknown) =>
@@ -73,7 +90,7 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
   const resends = new Resends(core, jobs);
   const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner), resends);
   const orphans = new Orphans(core, (record, trace) => askForEnd(core, lists, record, trace));
-  const { accept, acceptPulled } = pushes(core, orphans);
+  const { accept, acceptPulled } = pushes(core, isDoor ? isNobodys : orphans);
   const lists = new SenderLists(core, acceptPulled);
   const pulls = new Pulls(core, lists, acceptPulled);
   const commands = new Commands(core, orphans);
@@ -123,9 +140,11 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
     core,
     forwardingLagMs: () => deliveries.lagMs(),
     async recover() {
-      await recover(core, running);
+      await (isDoor ? openDoor(core, actors) : recover(core, running));
       ready = true;
     },
+    follow: (seq) => core.recorder.dispatch.follow(seq),
+    followed: (seq) => core.recorder.dispatch.reached(seq),
     calm: (graceMs) => deliveries.calm(graceMs),
     async close() {
       ready = false;
@@ -146,11 +165,11 @@ export function createHub(store: Store, ports: HubPorts, settings: HubSettings, 
   };
 }
 
-function coreOf(opened: Store, ports: HubPorts, settings: HubSettings): Core {
+function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: boolean): Core {
   const { clock, log, secrets, meter } = ports;
   const state = new State(settings);
   const store = readableStore(opened);
-  const recorder = new Recorder(store, clock, log, secrets.newId, meter);
+  const recorder = new Recorder(store, clock, log, secrets.newId, meter, isDoor);
   const supervisor = new Supervisor(clock, {
     failed: ({ id, kind, restarts }, error) => {
       meter.actorFailed(kind, 'restarted');

@@ -2,22 +2,32 @@
  * Hands committed events on in order of sequence, without a gap, whoever wrote them. [recorder.ts R3]
  *
  * P1  An event of ours comes when its commit has ended. What others wrote in between, or before a sequence that is told, is read from the log.
+ * P2  A door needs the changes of partners and routes alone, and reads nothing else.
  */
 import type { Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import type { Log } from './ports.ts';
+import { directoryKey } from './state.ts';
 
 const readAgainMs = 200;
 /** A page that is read from the log: so many events, of so many characters. */
 const readBatch = 500;
 const readSize = 4 * 1024 * 1024;
 
+/** What is read from behind a sequence, in order, and up to where the log was read. */
+interface Page {
+  readonly events: readonly StoredEvent[];
+  readonly upTo: Seq;
+}
+
 export class Dispatch {
   readonly #store: Store;
+  readonly #isDoor: boolean;
   readonly #clock: Clock;
   readonly #log: Log;
   #listener: (event: StoredEvent) => void = () => {};
+  #read: (event: StoredEvent) => void = () => {};
   /** Sequence up to which events were handed on, and those that came before a gap was filled. */
   #upTo: Seq = 0;
   readonly #early = new Map<Seq, StoredEvent>();
@@ -26,8 +36,9 @@ export class Dispatch {
   #reading: Promise<void> | null = null;
   readonly #awaited = new Set<{ readonly seq: Seq; readonly resolve: () => void }>();
 
-  constructor(store: Store, clock: Clock, log: Log) {
+  constructor(store: Store, clock: Clock, log: Log, isDoor = false) {
     this.#store = store;
+    this.#isDoor = isDoor;
     this.#clock = clock;
     this.#log = log;
   }
@@ -46,30 +57,29 @@ export class Dispatch {
     this.#listener = listener;
   }
 
-  /** An event is in the log. */
+  /** Called with every event that came from the log alone, when it was handed on. One of ours may be among them. Must not throw. */
+  onRead(listener: (event: StoredEvent) => void): void {
+    this.#read = listener;
+  }
+
+  /** An event of ours is in the log. [P1, P2] */
   committed(event: StoredEvent): void {
+    if (this.#isDoor) return;
     const { seq } = event;
-    const next = this.#upTo + 1;
-    if (seq < next) return;
-    if (seq > next) {
-      this.#early.set(seq, event);
-      this.follow(seq);
-      return;
-    }
-    this.#upTo = seq;
-    this.#listener(event);
-    this.#resolve();
-    const waiting = this.#early.get(seq + 1);
-    if (!waiting) return;
-    this.#early.delete(seq + 1);
-    this.committed(waiting);
+    if (seq <= this.#upTo) return;
+    if (seq === this.#upTo + 1) return this.#next(event);
+    this.#early.set(seq, event);
+    this.follow(seq);
   }
 
   /** The log goes up to this sequence. [P1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
-    this.#reading ??= this.#read().finally(() => {
+    if (this.#head <= this.#upTo || this.#store.health().state === 'closed') return;
+    this.#reading ??= this.#readOn().finally(() => {
       this.#reading = null;
+      // It may have ended just before it was told of more.
+      this.follow(0);
     });
   }
 
@@ -82,19 +92,54 @@ export class Dispatch {
   }
 
   /** Never rejects. */
-  async #read(): Promise<void> {
+  async #readOn(): Promise<void> {
     // Those of ours that end in this turn come by themselves.
     await nextTurn();
     while (this.#upTo < this.#head && this.#store.health().state !== 'closed') {
       try {
-        const events = await this.#store.read({ after: this.#upTo, limit: readBatch, size: readSize });
-        for (const event of events) this.committed(event);
-        if (events.length > 0) continue;
+        const { events, upTo } = await (this.#isDoor ? this.#changes() : this.#page());
+        for (const event of events) {
+          if (event.seq <= this.#upTo) continue;
+          this.#next(event);
+          this.#read(event);
+        }
+        if (this.#reachedTo(upTo)) continue;
       } catch (error) {
         this.#log.error({ err: error }, 'could not read what others wrote; trying again');
       }
       await sleep(this.#clock, readAgainMs);
     }
+  }
+
+  async #page(): Promise<Page> {
+    const events = await this.#store.read({ after: this.#upTo, limit: readBatch, size: readSize });
+    return { events, upTo: events.at(-1)?.seq ?? 0 };
+  }
+
+  /** [P2] */
+  async #changes(): Promise<Page> {
+    const [after, head] = [this.#upTo, this.#head];
+    const last = (await this.#store.get(directoryKey))?.seq ?? 0;
+    if (last <= after) return { events: [], upTo: head };
+    const upTo = Math.min(last, after + readBatch);
+    return { events: await this.#store.ranges([{ after, upTo }]), upTo };
+  }
+
+  #next(event: StoredEvent): void {
+    for (let next: StoredEvent | undefined = event; next; next = this.#early.get(this.#upTo + 1)) {
+      this.#early.delete(next.seq);
+      this.#upTo = next.seq;
+      this.#listener(next);
+    }
+    this.#resolve();
+  }
+
+  /** False when the log was read before up to there. */
+  #reachedTo(seq: Seq): boolean {
+    const before = this.#upTo;
+    this.#upTo = Math.max(before, seq);
+    this.#resolve();
+    return seq > 0;
   }
 
   #resolve(): void {

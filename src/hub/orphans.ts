@@ -148,6 +148,13 @@ export class Orphans {
     for (const event of last.values()) await this.#followUp(event);
   }
 
+  /** Another node has written an event. */
+  followUp(event: StoredEvent): void {
+    const { type, data } = event;
+    const isOfUse = type.startsWith('object.') && isOwned((data as ObjectEventData).module);
+    if (isOfUse) this.#untilDone(() => this.#followUp(event), 'could not follow what was stored', event.stream);
+  }
+
   async #followUp(event: StoredEvent): Promise<void> {
     const { store } = this.#core;
     const trace = { requestId: '', correlationId: event.correlationId ?? '' };

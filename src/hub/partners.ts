@@ -34,7 +34,7 @@ export const partnerStream = named('partner');
 export const courierActor = named('courier');
 const timerOf = (actor: string, circuit: CircuitName) => `${actor}#${circuit}`;
 /** Of either actor, whose it is. */
-const partnerOf = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
+export const partnerOf = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
 
 /** Of a circuit's region, as operators call it. */
 export function circuitState(value: unknown = 'closed'): CircuitView['state'] {
@@ -83,6 +83,8 @@ export interface PartnerHands {
   readonly pump: (partnerId: PartyId) => void;
   /** Record that it can, or cannot, be reached. */
   readonly reachable: (partnerId: PartyId, isReachable: boolean) => void;
+  /** Record why a circuit changed, and who did it. */
+  readonly circuit: (partnerId: PartyId, event: HubEvent, byPartner: boolean) => void;
 }
 
 export class PartnerActors {
@@ -115,6 +117,13 @@ export class PartnerActors {
     this.#core.supervisor.send(courierActor(partner.id), { type: 'suspend' });
   }
 
+  /** A door calls partners that wait for an answer, and has circuits of its own for them. */
+  startAtDoor(id: PartyId): void {
+    const { supervisor } = this.#core;
+    // A row may be read that is younger than the events which are still to come.
+    if (!supervisor.has(partnerStream(id))) supervisor.start(this.#partnerSpec(id));
+  }
+
   async revive(partner: Partner): Promise<void> {
     await this.#core.supervisor.revive(this.#partnerSpec(partner.id));
     await this.#core.supervisor.revive(this.#courierSpec(partner.id));
@@ -123,6 +132,10 @@ export class PartnerActors {
   /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
   connected(partnerId: PartyId): void {
     this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
+    this.renewed(partnerId);
+  }
+
+  renewed(partnerId: PartyId): void {
     const at = this.#core.ports.clock.now();
     for (const { circuit, state } of this.circuits(partnerId)) {
       if (state !== 'closed') this.tell(partnerId, { type: `${circuit}.renewed`, at });
@@ -149,7 +162,7 @@ export class PartnerActors {
   #handedPartner(): typeof partnerMachine {
     const { supervisor, timers, ports } = this.#core;
     const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, why: Why) =>
-      this.#note(partnerOf(actor), { type, data: { circuit, ...why } }, why.by === 'partner');
+      this.#hands.circuit(partnerOf(actor), { type, data: { circuit, ...why } }, why.by === 'partner');
     return partnerMachine.provide({
       actions: {
         circuitOpened: ({ context, event, self: { id: actor } }, { circuit, again }) => {
@@ -216,13 +229,14 @@ export class PartnerActors {
       restored: () => this.#hands.pump(id),
     };
   }
+}
 
-  #note(id: PartyId, event: HubEvent, byPartner: boolean): void {
-    const { recorder } = this.#core;
+/** A circuit's change, as a fact of the partner. */
+export function noteCircuit({ recorder }: Core): PartnerHands['circuit'] {
+  return (id, event, byPartner) =>
     recorder.note({
       facts: [{ stream: partnerStream(id), event, party: byPartner ? id : null }],
       trace: null,
       at: recorder.instant(),
     });
-  }
 }

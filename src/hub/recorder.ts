@@ -36,7 +36,7 @@ export interface Recording {
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
-  /** What it was decided on. [R6] */
+  /** What it was decided on, which may be nothing. Whoever says so needs no fence, unless timers are set. [R6] */
   readonly seen?: readonly Seen[];
   readonly trace: Pick<Trace, 'correlationId'> | null;
   /** RFC 3339, from `instant()`; the time of the facts. */
@@ -64,13 +64,13 @@ export class Recorder {
   /** What was committed, in order. [R3] */
   readonly dispatch: Dispatch;
 
-  constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter) {
+  constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter, isDoor = false) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
     this.#newId = newId;
     this.#meter = meter;
-    this.dispatch = new Dispatch(store, clock, log);
+    this.dispatch = new Dispatch(store, clock, log, isDoor);
     store.onHealth(({ state }) => {
       if (state === 'open') for (const askAgain of this.#doubts.values()) askAgain();
     });
@@ -87,7 +87,8 @@ export class Recorder {
    */
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
-    if (!fence || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
+    const isFree = recording.seen !== undefined && !recording.due?.length;
+    if ((!fence && !isFree) || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,
@@ -113,7 +114,8 @@ export class Recorder {
 
   /** Like `record`, of a change of partners or routes; resolves when it was dispatched, too. [R5] */
   async recordDirectory({ puts = [], ...recording }: Recording): Promise<Seq> {
-    await Promise.allSettled(this.#again);
+    // One that was decided on something may itself be made again.
+    if (!recording.seen) await Promise.allSettled(this.#again);
     const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
     await this.dispatch.reached(seq);
     return seq;

@@ -4,14 +4,15 @@
  * V1  No verb is called before everything recorded is back.
  * V2  A log that is damaged is read and served; nothing is written or sent until it was restored.
  */
+import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import { atOnce } from './at-once.ts';
 import type { Commands } from './commands.ts';
-import type { Core } from './core.ts';
+import { type Core, heard } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Orphans } from './orphans.ts';
-import type { PartnerActors } from './partners.ts';
+import { type PartnerActors, partnerOf } from './partners.ts';
 import type { Probes } from './probes.ts';
 import type { Pulls } from './pulls.ts';
 import type { Registration } from './registration.ts';
@@ -36,6 +37,31 @@ export interface Recovered {
   readonly retention: Retention;
 }
 
+/** Partners and routes as they stand in rows. What was written behind the sequence at which dispatching begins may be among it. */
+async function readDirectory({ store, state }: Core): Promise<void> {
+  state.isAsOf((await store.get(directoryKey))?.seq ?? null);
+  for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner, row.seq);
+  for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);
+}
+
+/** The same of a door, which follows partners and routes and owns nothing. */
+export async function openDoor(core: Core, actors: PartnerActors): Promise<void> {
+  const { store, state, recorder } = core;
+  recorder.dispatch.startAt(store.head());
+  await readDirectory(core);
+  for (const { id } of state.partners()) actors.startAtDoor(id);
+  recorder.dispatch.onCommitted((event) => {
+    const isNew = event.type === 'partner.added';
+    state.follow(event);
+    if (!event.type.startsWith('partner.')) return;
+    const id = partnerOf(event.stream);
+    if (isNew) actors.startAtDoor(id);
+    else actors.tell(id, heard(event) as PartnerMachineEvent);
+    if (event.type === 'partner.registered' || event.type === 'partner.rotated') actors.renewed(id);
+  });
+  await recorder.dispatch.reached(state.seen.seq ?? 0);
+}
+
 /** Resolves when verbs may be called. */
 export async function recover(core: Core, parts: Recovered): Promise<void> {
   const { store, state, recorder, ports } = core;
@@ -50,9 +76,12 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
     state.follow(event);
     deliveries.owed(event);
   });
-  state.isAsOf((await store.get(directoryKey))?.seq ?? null);
-  for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner, row.seq);
-  for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);
+  recorder.dispatch.onRead((event) => {
+    const caller = event.party === null ? undefined : state.partnerOf(event.party);
+    if (caller) state.touched(caller.id, Date.parse(event.at));
+    orphans.followUp(event);
+  });
+  await readDirectory(core);
   if (isWhole) await deliveries.intake.recover();
   const partners = [...state.partners()];
   await atOnce(partners, revivedAtOnce, (partner) => actors.revive(partner));

@@ -151,14 +151,14 @@ export class Registration {
     before: Partner | null,
     event: PartnerEvent,
     trace: Trace | null,
-    due: Recording['due'] = [],
+    rest: Pick<Recording, 'due' | 'seen'> = {},
   ): Promise<Partner> {
     const { recorder, supervisor } = this.#core;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
-    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], due, trace, at });
+    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...rest, trace, at });
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
     return partner;
@@ -192,7 +192,9 @@ export class Registration {
     const confirmed = recorder.inTurn(partnerStream(id), async () => {
       const partner = state.partner(id);
       if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
-      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null);
+      // A door takes the first use, too.
+      const seen = [state.seenOf(id)];
+      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { seen });
     });
     confirmed
       .catch((error: unknown) =>
@@ -234,7 +236,7 @@ export class Registration {
       const former = type === 'partner.rotated' && this.#formerOf(partner, secrets.digest(credential.token));
       const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
       const due = this.#resends.dueAfter(partner);
-      await this.recordPartner(partner, { type, data }, trace, due);
+      await this.recordPartner(partner, { type, data }, trace, { due });
       // A rule may have been set while this was written; a kill right then leaves that release to the next `PUT /routes`.
       const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
       if (isReleased) this.#resends.registered(partner.id, trace);

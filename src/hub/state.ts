@@ -65,6 +65,11 @@ export class State implements Directory {
     return { ...directoryKey, seq: this.#last };
   }
 
+  /** For a change of a partner that was decided on what it is here. */
+  seenOf(id: PartyId): Seen {
+    return { kind: 'partners', owner: id, id, seq: this.#writtenBy.get(id) ?? null };
+  }
+
   /** What stands here is as of the event that wrote `directoryKey`. */
   isAsOf(seq: Seq | null): void {
     this.#last = seq;

@@ -29,7 +29,7 @@ function standIn(steps: Steps): StandIn {
       return (steps.recover ?? atOnce)();
     },
     close: async () => void told.push('close'),
-    ...{ calm: atOnce, handle() {}, upgrade() {} },
+    ...{ follow() {}, followed: atOnce, calm: atOnce, handle() {}, upgrade() {} },
   };
 }
 
@@ -50,6 +50,8 @@ export async function startOneNode(
       await steps.make?.(tenure, hub);
       return hub;
     },
+    isForDoors: () => false,
+    makeDoor: async () => standIn({}),
     meter: { role() {}, tookOver() {} },
     log: { info() {}, warn() {}, error() {} },
   });

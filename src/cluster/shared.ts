@@ -1,0 +1,43 @@
+/**
+ * The store of a node as one of its hubs has it. The store outlives them all.
+ */
+import type { Appended, Commit, Fence, Store, StoreHealth } from '../../storage/contract.ts';
+
+export interface Having {
+  readonly held: () => Fence | null;
+  readonly onHealth: (listener: (health: StoreHealth) => void) => void;
+  /** A commit is durable; its caller hears of it when this has resolved. */
+  readonly appended: (commit: Commit, appended: Appended) => Promise<void> | void;
+}
+
+export function sharedBy(store: Store, { held, onHealth, appended }: Having): Store {
+  return {
+    held,
+    onHealth,
+    async append(commit) {
+      const written = await store.append(commit);
+      await appended(commit, written);
+      return written;
+    },
+    close: async () => {},
+    head: () => store.head(),
+    horizon: () => store.horizon(),
+    health: () => store.health(),
+    settle: (...ends) => store.settle(...ends),
+    trim: (trim) => store.trim(trim),
+    backup: (...to) => store.backup(...to),
+    floors: () => store.floors(),
+    deliveries: (query) => store.deliveries(query),
+    delivery: (...of) => store.delivery(...of),
+    event: (seq) => store.event(seq),
+    read: (query) => store.read(query),
+    ranges: (of) => store.ranges(of),
+    history: (...of) => store.history(...of),
+    correlated: (...of) => store.correlated(...of),
+    get: (key) => store.get(key),
+    size: (keys) => store.size(keys),
+    list: (query) => store.list(query),
+    scan: (...of) => store.scan(...of),
+    due: () => store.due(),
+  };
+}
