@@ -169,7 +169,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     });
     const front: Front = new Front({
       ...{ node: running, passing, secret: nodeSecret, isHop: hopOf(nodeSecret) },
-      ...{ own, look: () => store.poke(), log },
+      ...{ own, look: () => store.poke(), leaseMs: config.leaseS * 1000, log },
     });
     const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
     server.on('upgrade', front.upgrade);

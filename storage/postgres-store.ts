@@ -181,6 +181,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#leases.isFresh();
   }
 
+  /** Another node says that the log goes so far. */
+  sees(head: contract.Seq): void {
+    this.#seen(head, 0);
+  }
+
   /** Whether every node that lives reads what others write. One of an earlier version, which does not, may have the log. */
   isFollowed(): boolean {
     return this.nodes().every(({ alive, follows }) => follows || !alive);

@@ -6,6 +6,8 @@
  *     hub runs here, and what other nodes tell it.
  * F2  A request that is held has not been read, and is refused when it was held for `holdMs`.
  * F3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
+ * F4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease: commands and registrations would
+ *     fail here, and elsewhere they do not.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -35,6 +37,7 @@ export interface FrontParts {
   /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
   readonly look: () => void;
+  readonly leaseMs: number;
   readonly log: NodeParts['log'];
 }
 
@@ -47,6 +50,8 @@ export class Front {
   readonly #passed = new UnderWay();
   readonly #trunks: TrunkEnds | null;
   #isLast = false;
+  /** Since when the owner has not said whether it is ready; monotonic milliseconds. [F4] */
+  #silentSince: number | null = null;
 
   constructor(parts: FrontParts) {
     this.#parts = parts;
@@ -184,11 +189,19 @@ export class Front {
       return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
     }
     if (node.serving !== null) return node.serving.handle(request, response);
-    if (node.door !== null) return ready();
-    if (place.kind !== 'peer' || passing === null) return notReady();
+    if (place.kind !== 'peer' || passing === null) return node.door === null ? notReady() : ready();
     passing
       .ask(place.target, 'GET', '/readyz', readyMs)
-      .then((status) => (status === 200 ? ready() : notReady()), notReady);
+      .then((status) => (this.#isDoor(status ?? null) || status === 200 ? ready() : notReady()), notReady);
+  }
+
+  /** [F4] */
+  #isDoor(answered: number | null): boolean {
+    if (answered !== null) this.#silentSince = null;
+    else this.#silentSince ??= systemClock.monotonic();
+    const { node, leaseMs } = this.#parts;
+    const isSilent = this.#silentSince !== null && systemClock.monotonic() - this.#silentSince > leaseMs;
+    return node.door !== null && !isSilent;
   }
 }
 

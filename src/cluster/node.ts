@@ -101,6 +101,7 @@ export class HubNode {
 
   /** A node that wrote has told how far the log goes. */
   follow(seq: Seq): void {
+    this.#parts.store.sees(seq);
     this.#served?.follow(seq);
   }
 

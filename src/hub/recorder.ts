@@ -46,7 +46,7 @@ export interface Recording {
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 const askAgainMs = 200;
 /** Attempts at a decision that meets conflicts; then its caller gets `unavailable`. */
-const decisionsMax = 5;
+const decisionsMax = 20;
 
 export class Recorder {
   readonly #store: Store;

@@ -25,6 +25,10 @@ t.test('lists through two nodes', longer, async (t) => {
     const { cpos, emsps } = await partners(t, nodes);
     const following = follow(nodes, '--type object.put --follow --after 0');
     const pushed = await pushBy(cpos, 12);
+    // What a door took the owner reads a moment later.
+    await eventually('the owner has read all', async () => {
+      return (await pages<EventView>(nodes, '/events?type=object.put&limit=1000')).length === 12;
+    });
     const events = await pages<EventView>(nodes, '/events?type=object.put&order=newest&limit=5');
     t.strictSame(
       events.map(({ object }) => object),

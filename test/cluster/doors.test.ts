@@ -1,0 +1,87 @@
+/** Every node answers pushes, reads and authorizations by itself: also while nobody is the owner, and by the rules that stand. */
+import { locationBody, sessionBody } from '../support/bodies.ts';
+import { routedPair } from '../support/hub-in-process.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
+import { clusterSecret, type Node, roleOf, shortLease, skip, startNodes } from './nodes.ts';
+
+const path = '/ocpi/2.2.1';
+const toEmsp = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+
+async function asked({ url }: Node, partner: PlainPartner, method: string, of: string, body?: object) {
+  const authorization = `Token ${Buffer.from(partner.hubToken).toString('base64')}`;
+  const answer = await fetch(`${url}${path}${of}`, {
+    ...{ method, headers: { authorization, 'content-type': 'application/json', ...toEmsp } },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const json = (await answer.json()) as { status_code: number; data?: Record<string, unknown> };
+  return { code: json.status_code, data: json.data };
+}
+
+t.test('every node is a door', { skip }, async (t) => {
+  const server = await sharedPostgres();
+
+  t.test('nodes without links between them: what one took is read, decided on and delivered by all', async (t) => {
+    // They know each other by the database alone.
+    const of = (_port: number, index: number) => ({ HUB_CLUSTER_SECRET: `${clusterSecret}-${index}` });
+    const nodes = await startNodes(t, server, newSchema('doors'), { here: true, of, env: { HUB_LEASE_S: '9' } });
+    const owner = await nodes.owner();
+    const { cpo, emsp } = await routedPair(t, owner.hub);
+    const [door] = await nodes.standbys();
+    if (!door) throw new Error('no standby');
+    t.equal(await roleOf(door), 'standby');
+    await eventually('the door knows the partners', async () => {
+      return (await asked(door, cpo, 'GET', '/locations/NL/CPO/L1')).code === 2003;
+    });
+    t.match(await asked(door, cpo, 'PUT', '/locations/NL/CPO/L1', locationBody('L1', { name: 'at the door' })), {
+      code: 1000,
+    });
+    t.match(await asked(owner, emsp, 'GET', '/locations/L1'), { data: { name: 'at the door' } });
+    await emsp.got('it, from the owner', ({ path, body }) => path.endsWith('/L1') && body.includes('at the door'));
+    const both = Array.from({ length: 40 }, (_, n) =>
+      asked(n % 2 ? owner : door, cpo, 'PATCH', '/locations/NL/CPO/L1', {
+        ...{ [n % 2 ? 'city' : 'address']: `${n}`, last_updated: '2026-03-01T00:00:00Z' },
+      }),
+    );
+    t.same(new Set((await Promise.all(both)).map(({ code }) => code)), new Set([1000]), 'both change one object');
+    const { data } = await asked(door, emsp, 'GET', '/locations/L1');
+    t.match(data, { city: /^\d+$/, address: /^\d+$/ }, 'and neither undoes the other');
+    await admin(owner.hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
+    const stored = await asked(door, cpo, 'PUT', '/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token: token('EMS') }));
+    t.equal(stored.code, 1000);
+    const { items } = await admin(owner.hub, 'GET', '/stored-not-forwarded');
+    t.match(items, [{ object: 'NL-CPO/S1' }], 'decided on the rule that was just withdrawn');
+  });
+
+  t.test('the owner dies: pushes, reads and authorizations through the other go on, and are delivered', async (t) => {
+    const nodes = await startNodes(t, server, newSchema('orphaned'), { env: shortLease });
+    const { cpo, emsp } = await routedPair(t, nodes, {
+      emsp: ({ path }) => (path.includes('/authorize') ? { text: allowed } : {}),
+    });
+    const owner = await nodes.owner();
+    const [door] = await nodes.standbys();
+    if (!door) throw new Error('no standby');
+    await owner.hub.kill();
+    let rounds = 0;
+    const codes = new Set<number>();
+    while ((await nodes.holder()) !== door) {
+      const id = `S${++rounds}`;
+      const body = sessionBody(id, { cdr_token: token('EMS') });
+      codes.add((await asked(door, cpo, 'PUT', `/sessions/NL/CPO/${id}`, body)).code);
+      codes.add((await asked(door, cpo, 'GET', `/sessions/NL/CPO/${id}`)).code);
+      const { code, data } = await asked(door, cpo, 'POST', '/tokens/CARD1/authorize?type=RFID', { location_id: 'L1' });
+      codes.add(data?.allowed === 'ALLOWED' ? code : -code);
+    }
+    t.same([...codes], [1000], `${rounds} rounds`);
+    t.ok(rounds > 0);
+    await emsp.got('the last one', ({ path }) => path.endsWith(`/S${rounds}`));
+    await eventually('all of them', async () => {
+      const came = new Set(emsp.received.filter(({ path }) => path.includes('/sessions/')).map(({ path }) => path));
+      return came.size === rounds;
+    });
+  });
+});
+
+const allowed = JSON.stringify({ status_code: 1000, timestamp: '2026-03-01T00:00:00Z', data: { allowed: 'ALLOWED' } });
+const token = (party_id: string) => ({ country_code: 'NL', party_id, uid: 'CARD1', type: 'RFID', contract_id: 'C1' });
