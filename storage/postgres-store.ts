@@ -199,7 +199,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   /** Writes what waits and hands the log over; the store goes on reading, and sees who has it. Rejects when the database is away. */
   async leave(): Promise<void> {
     if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
-    await this.#lane.idle();
+    // What was pushed under the fence is written before the lease goes; what needs none goes on.
     await this.#leases.leave();
   }
 

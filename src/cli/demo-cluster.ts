@@ -52,7 +52,9 @@ export async function clusterDemo(
   cleanUps.unshift(() => context.close());
   narrator.line('ocpi-hub demo: two nodes on a temporary PostgreSQL server, and each request goes to the other one');
   narrator.line(`  ${narrator.paint('cyan', owner.url)} is the owner`);
-  narrator.line(`  ${narrator.paint('cyan', standby.url)} stands by, and passes on to the owner what it is asked`);
+  narrator.line(
+    `  ${narrator.paint('cyan', standby.url)} answers pushes and authorizations, too, and passes on the rest`,
+  );
   narrator.follow(context.cpo);
   narrator.follow(context.emsp);
   const steps = [...onboarding, ...charging];
@@ -60,7 +62,10 @@ export async function clusterDemo(
 
   narrator.line();
   narrator.line(
-    narrator.paint('red', `${owner.url}, the owner, is killed. What comes meanwhile is answered 503 and sent again.`),
+    narrator.paint(
+      'red',
+      `${owner.url}, the owner, is killed. The other goes on answering; deliveries and commands wait for it to take over.`,
+    ),
   );
   await ended(owner.child, 'SIGKILL');
   const died = performance.now();

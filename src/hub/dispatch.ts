@@ -2,7 +2,8 @@
  * Hands committed events on in order of sequence, without a gap, whoever wrote them. [recorder.ts R3]
  *
  * P1  An event of ours comes when its commit has ended. What others wrote in between, or before a sequence that is told, is read from the log.
- * P2  A door needs the changes of partners and routes alone, and reads nothing else.
+ * P2  Nothing is handed on before it begins, when whoever recovers has found what was owed up to there.
+ * P3  A door needs the changes of partners and routes alone, and reads nothing else.
  */
 import type { Seq, Store, StoredEvent } from '../../storage/contract.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
@@ -30,6 +31,7 @@ export class Dispatch {
   #read: (event: StoredEvent) => void = () => {};
   /** Sequence up to which events were handed on, and those that came before a gap was filled. */
   #upTo: Seq = 0;
+  #hasBegun = false;
   readonly #early = new Map<Seq, StoredEvent>();
   /** Up to where the log is known to go, and the reading that is under way. */
   #head: Seq = 0;
@@ -47,9 +49,15 @@ export class Dispatch {
     return this.#upTo;
   }
 
-  /** It begins behind this sequence. */
+  /** It will begin behind this sequence. */
   startAt(seq: Seq): void {
     this.#upTo = seq;
+  }
+
+  /** What was written since is read from the log. [P2] */
+  begin(): void {
+    this.#hasBegun = true;
+    this.follow(0);
   }
 
   /** Called with every event, in order. Must not throw. */
@@ -62,10 +70,11 @@ export class Dispatch {
     this.#read = listener;
   }
 
-  /** An event of ours is in the log. [P1, P2] */
+  /** An event of ours is in the log. [P1, P3] */
   committed(event: StoredEvent): void {
     if (this.#isDoor) return;
     const { seq } = event;
+    if (!this.#hasBegun) return this.follow(seq);
     if (seq <= this.#upTo) return;
     if (seq === this.#upTo + 1) return this.#next(event);
     this.#early.set(seq, event);
@@ -75,7 +84,7 @@ export class Dispatch {
   /** The log goes up to this sequence. [P1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
-    if (this.#head <= this.#upTo || this.#store.health().state === 'closed') return;
+    if (!this.#hasBegun || this.#head <= this.#upTo || this.#store.health().state === 'closed') return;
     this.#reading ??= this.#readOn().finally(() => {
       this.#reading = null;
       // It may have ended just before it was told of more.
@@ -116,7 +125,7 @@ export class Dispatch {
     return { events, upTo: events.at(-1)?.seq ?? 0 };
   }
 
-  /** [P2] */
+  /** [P3] */
   async #changes(): Promise<Page> {
     const [after, head] = [this.#upTo, this.#head];
     const last = (await this.#store.get(directoryKey))?.seq ?? 0;

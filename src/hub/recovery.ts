@@ -59,6 +59,7 @@ export async function openDoor(core: Core, actors: PartnerActors): Promise<void>
     else actors.tell(id, heard(event) as PartnerMachineEvent);
     if (event.type === 'partner.registered' || event.type === 'partner.rotated') actors.renewed(id);
   });
+  recorder.dispatch.begin();
   await recorder.dispatch.reached(state.seen.seq ?? 0);
 }
 
@@ -83,6 +84,7 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   });
   await readDirectory(core);
   if (isWhole) await deliveries.intake.recover();
+  recorder.dispatch.begin();
   const partners = [...state.partners()];
   await atOnce(partners, revivedAtOnce, (partner) => actors.revive(partner));
   const open: string[] = [];

@@ -34,6 +34,7 @@ async function recording(t: Test) {
   const dispatched: number[] = [];
   recorder.dispatch.startAt(0);
   recorder.dispatch.onCommitted((event) => dispatched.push(event.seq));
+  recorder.dispatch.begin();
   const recordingOf = (name: string) => ({
     facts: [
       {
