@@ -9,7 +9,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Sight } from '../storage/contract.ts';
+import type { Sight, StoreHealth } from '../storage/contract.ts';
 import { openLevelStore } from '../storage/level-store.ts';
 import { openPostgresStore } from '../storage/postgres-store.ts';
 import { parsePostgresUrl } from '../storage/postgres-url.ts';
@@ -25,7 +25,7 @@ import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
-import { directoryKey } from './hub/state.ts';
+import { directoryKey } from './hub/directory.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
@@ -134,13 +134,16 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       const around = { log, clock, random, metrics, publicUrl, cluster: view, mayCall, ...others };
       return served(await assemble(tenure.store, config, around));
     };
+    // Of the door that was made last.
+    let doorListeners: ((health: StoreHealth) => void)[] = [];
     const makeDoor = async () => {
       // It calls those alone who are asked for an authorization.
       const mayCall = ({ unwritten = false }) => unwritten && store.isFresh();
       const around = { log, clock, random, metrics, publicUrl, mayCall, kind: 'door', ...others } as const;
+      doorListeners = [];
       const having: Having = {
         held: () => null,
-        onHealth: (listener) => store.onHealth(listener),
+        onHealth: (listener) => void doorListeners.push(listener),
         appended: (...of) => running.writtenAtDoor(...of),
       };
       return served(await assemble(sharedBy(store, having), config, around));
@@ -158,6 +161,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       const level = state === 'open' && reason !== null ? 'warn' : 'info';
       if (running.role !== 'owner') log[level]({ state, reason }, 'the store changed its state');
       running.healthChanged(health);
+      for (const listener of doorListeners) listener(health);
     });
     const tokens = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken };
     const own = answerOf(tokens, {

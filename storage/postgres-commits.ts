@@ -7,7 +7,7 @@
  *     all that was committed before (`postgres-append.ts`).
  * W3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
  *     finds its turn passed and writes nothing. One that was refused by W7 leaves the turn as it was: late, it is refused by the same.
- *     One without a fence has no turn. Late, it is refused by its key (W4), or by W7 when anything that it was decided on has changed.
+ *     One without a fence has no turn. Late, it is refused by its key (W4), or by W7 unless all that it was decided on is as it was.
  * W4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (S3).
  * W5  The counts of lists change with the rows, and under the same lock.
  * W6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the

@@ -50,8 +50,8 @@ export class Front {
   readonly #passed = new UnderWay();
   readonly #trunks: TrunkEnds | null;
   #isLast = false;
-  /** Since when the owner has not said whether it is ready; monotonic milliseconds. [F4] */
-  #silentSince: number | null = null;
+  /** The owner that has not said whether it is ready, and since when; monotonic milliseconds. [F4] */
+  #silent: { readonly id: string; readonly since: number } | null = null;
 
   constructor(parts: FrontParts) {
     this.#parts = parts;
@@ -190,17 +190,19 @@ export class Front {
     }
     if (node.serving !== null) return node.serving.handle(request, response);
     if (place.kind !== 'peer' || passing === null) return node.door === null ? notReady() : ready();
+    const { target } = place;
     passing
-      .ask(place.target, 'GET', '/readyz', readyMs)
-      .then((status) => (this.#isDoor(status ?? null) || status === 200 ? ready() : notReady()), notReady);
+      .ask(target, 'GET', '/readyz', readyMs)
+      .then((status) => (this.#isDoor(target.id, status ?? null) || status === 200 ? ready() : notReady()), notReady);
   }
 
   /** [F4] */
-  #isDoor(answered: number | null): boolean {
-    if (answered !== null) this.#silentSince = null;
-    else this.#silentSince ??= systemClock.monotonic();
+  #isDoor(owner: string, answered: number | null): boolean {
+    const now = systemClock.monotonic();
+    if (answered !== null) this.#silent = null;
+    else if (this.#silent?.id !== owner) this.#silent = { id: owner, since: now };
     const { node, leaseMs } = this.#parts;
-    const isSilent = this.#silentSince !== null && systemClock.monotonic() - this.#silentSince > leaseMs;
+    const isSilent = this.#silent !== null && now - this.#silent.since > leaseMs;
     return node.door !== null && !isSilent;
   }
 }

@@ -32,6 +32,8 @@ const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
 const [doorLookMs, doorAgainMs] = [1000, 10_000];
 /** For so long nodes wait for each other's answer when they tell what they wrote. */
 const toldMs = 1000;
+/** For so long a node that did not answer is told all the same, and not waited for. */
+const unheardMs = 10_000;
 
 /** Who hands over lets deliveries end for so long. They are sent again by the next one, so nobody waits longer for them. */
 const deliveryGraceMs = 1000;
@@ -65,6 +67,7 @@ export class HubNode {
   #opening: Promise<void> | null = null;
   #doorNotBefore = 0;
   #lookedAt = 0;
+  #unheardUntil = 0;
   readonly #pings = new Pings((head) => this.#neighbours.tellOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
@@ -220,15 +223,21 @@ export class HubNode {
     this.#leaving = true;
     // One that is being made may wait for the database.
     await withTimeout(clock, againMs, this.#opening ?? Promise.resolve());
+    await this.#closeDoor();
+    this.#parts.passing?.close();
+  }
+
+  #closeDoor(): Promise<void> {
     const door = this.#door;
     this.#door = null;
-    await this.#closeHub(door);
-    this.#parts.passing?.close();
+    return this.#closeHub(door);
   }
 
   #lookAtDoor(): void {
     const { store } = this.#parts;
     const now = clock.monotonic();
+    // An owner of an earlier version does not say that partners and routes have changed.
+    if (!store.isFollowed()) return void this.#closeDoor();
     if (this.#door === null) {
       const isTime = now >= this.#doorNotBefore && store.health().state === 'open';
       if (isTime && !this.#leaving) this.#opening ??= this.#openDoor().finally(() => (this.#opening = null));
@@ -245,7 +254,7 @@ export class HubNode {
     try {
       door = await makeDoor();
       await door.recover();
-      if (this.#leaving) return this.#closeHub(door);
+      if (this.#leaving || !this.#parts.store.isFollowed()) return await this.#closeHub(door);
       this.#door = door;
       this.#changed();
     } catch (error) {
@@ -255,9 +264,16 @@ export class HubNode {
     }
   }
 
-  /** Other doors go by a change of partners and routes before it is acknowledged, or a second later. [N6] */
+  /** All doors go by a change of partners and routes before it is acknowledged, or a second later. [N6] */
   readonly #written: Having['appended'] = async (commit, { last }) => {
-    if (this.#parts.isForDoors(commit)) await this.#neighbours.tell(`directory/${last}`, toldMs);
+    if (!this.#parts.isForDoors(commit)) return;
+    const here = withTimeout(clock, toldMs, this.#door?.followed(last) ?? Promise.resolve());
+    const told = Promise.all([here, this.#neighbours.tell(`directory/${last}`, toldMs)]);
+    if (clock.monotonic() < this.#unheardUntil) return;
+    const begun = clock.monotonic();
+    await told;
+    // Many changes in a row do not each wait for a node that does not answer.
+    if (clock.monotonic() - begun >= toldMs) this.#unheardUntil = clock.monotonic() + unheardMs;
   };
 
   /** False when the database is away: then the lease runs out by itself. */

@@ -12,7 +12,7 @@ import type { Trace } from '../domain/trace.ts';
 import type { HubPorts, HubSettings } from './ports.ts';
 import type { Recorder } from './recorder.ts';
 import type { Signs } from './signs.ts';
-import { directoryKey, routeKey, type State } from './state.ts';
+import { routeKey, type State } from './state.ts';
 import type { Timers } from './timers.ts';
 
 export interface Core {
@@ -38,8 +38,6 @@ export function partnerPut(partner: Partner): Put {
 export function routePut(route: Route): Put {
   return { kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo), ...listed, data: route };
 }
-
-export const directoryPut: Put = { ...directoryKey, ...listed, data: null };
 
 /** Of what nobody asked for. */
 export function newTrace({ ports: { secrets } }: Pick<Core, 'ports'>): Trace {

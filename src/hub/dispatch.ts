@@ -3,18 +3,26 @@
  *
  * P1  An event of ours comes when its commit has ended. What others wrote in between, or before a sequence that is told, is read from the log.
  * P2  Nothing is handed on before it begins, when whoever recovers has found what was owed up to there.
- * P3  A door needs the changes of partners and routes alone, and reads nothing else.
+ * P3  A door needs the changes of partners and routes alone, and reads nothing while there are none.
  */
 import type { Seq, Store, StoredEvent } from '../../storage/contract.ts';
-import { type Clock, sleep } from '../kit/clock.ts';
+import { HubError } from '../domain/errors.ts';
+import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { nextTurn } from '../kit/system-clock.ts';
+import { directoryKey } from './directory.ts';
 import type { Log } from './ports.ts';
-import { directoryKey } from './state.ts';
 
 const readAgainMs = 200;
+/** Somebody who waits for an answer waits no longer for what others wrote. */
+const reachedMs = 5000;
 /** A page that is read from the log: so many events, of so many characters. */
 const readBatch = 500;
 const readSize = 4 * 1024 * 1024;
+
+interface Awaited {
+  readonly seq: Seq;
+  readonly resolve: () => void;
+}
 
 /** What is read from behind a sequence, in order, and up to where the log was read. */
 interface Page {
@@ -36,7 +44,7 @@ export class Dispatch {
   /** Up to where the log is known to go, and the reading that is under way. */
   #head: Seq = 0;
   #reading: Promise<void> | null = null;
-  readonly #awaited = new Set<{ readonly seq: Seq; readonly resolve: () => void }>();
+  readonly #awaited = new Set<Awaited>();
 
   constructor(store: Store, clock: Clock, log: Log, isDoor = false) {
     this.#store = store;
@@ -92,12 +100,18 @@ export class Dispatch {
     });
   }
 
-  /** Resolves when the event of this sequence, which is in the log, was handed on. */
+  /** Resolves when the event of this sequence, which is in the log, was handed on. Refuses with `unavailable` when that takes long. */
   async reached(seq: Seq): Promise<void> {
     if (seq <= this.#upTo) return;
-    const reached = new Promise<void>((resolve) => this.#awaited.add({ seq, resolve }));
+    let awaited: Awaited = { seq, resolve: () => {} };
+    const reached = new Promise<void>((resolve) => {
+      awaited = { seq, resolve };
+      this.#awaited.add(awaited);
+    });
     this.follow(seq);
-    await reached;
+    if (await withTimeout(this.#clock, reachedMs, reached)) return;
+    this.#awaited.delete(awaited);
+    throw new HubError('unavailable', { retryAfterS: 1 });
   }
 
   /** Never rejects. */

@@ -71,7 +71,7 @@ export class Intake {
   owed(event: StoredEvent): void {
     for (const receiver of event.to) {
       const progress = this.#progressOf(receiver, event.seq - 1);
-      if (progress && !progress.behind) this.#offer(progress, event);
+      if (progress && !progress.behind && event.seq > progress.cursor) this.#offer(progress, event);
     }
   }
 
@@ -199,6 +199,8 @@ export class Intake {
       const events = await this.#core.store.read({ after, limit: readBatch, size: readSize });
       if (events.length === 0) break;
       for (const event of events) {
+        // What others write meanwhile is dispatched when all of this is back.
+        if (event.seq > head) return this.#scanned(all);
         for (const receiver of event.to) {
           const progress = this.progress(receiver);
           if (progress && !progress.behind && event.seq > progress.cursor) this.#offer(progress, event);
@@ -206,6 +208,10 @@ export class Intake {
         after = event.seq;
       }
     }
+    this.#scanned(all);
+  }
+
+  #scanned(all: readonly Progress[]): void {
     for (const progress of all) if (!progress.behind) progress.known.clear();
   }
 

@@ -25,8 +25,16 @@ const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actor
 const streamOf = (id: string) => `orphan:${id}`;
 const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
 
-/** Follow-ups of a fact are recorded within moments of it: only the last events can lack theirs. */
+/**
+ * Follow-ups of a fact are recorded within moments of it, or when there is an owner again: only events of the last time can lack theirs. They
+ * are read backwards in pages of so many, up to so many pages.
+ */
+const tailMs = 60_000;
 const tailEvents = 1_000;
+const tailPages = 20;
+
+/** What a push leaves in the log. */
+const stored: ReadonlySet<string> = new Set(['object.put', 'object.patched']);
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
@@ -46,6 +54,7 @@ export class Orphans {
   readonly #asking = new Map<string, Promise<void>>();
   readonly #machine: typeof orphanStopMachine;
   #closed = false;
+  #following: Promise<void> = Promise.resolve();
 
   constructor(core: Core, ask: AskForEnd) {
     this.#core = core;
@@ -141,18 +150,41 @@ export class Orphans {
    * ask for is done now. Doing it again changes nothing.
    */
   async #catchUp(): Promise<void> {
-    const { store } = this.#core;
-    const tail = { after: Math.max(0, store.head() - tailEvents), limit: tailEvents };
     // What follows from an object follows from its present state: once is enough.
-    const last = new Map((await store.read(tail)).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
+    const last = new Map((await this.#tail()).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
     for (const event of last.values()) await this.#followUp(event);
   }
 
-  /** Another node has written an event. */
+  async #tail(): Promise<StoredEvent[]> {
+    const { store } = this.#core;
+    let events: StoredEvent[] = [];
+    let upTo = store.head();
+    const until = (await store.event(upTo))?.at;
+    for (let pages = 0; pages < tailPages && upTo > store.horizon(); pages++, upTo -= tailEvents) {
+      const page = await store.ranges([{ after: Math.max(0, upTo - tailEvents), upTo }]);
+      events = [...page.filter(asksForMore), ...events];
+      const from = page[0]?.at;
+      if (from && until && Date.parse(from) < Date.parse(until) - tailMs) break;
+    }
+    return events;
+  }
+
+  /** Another node has written an event; one after the other they are followed. */
   followUp(event: StoredEvent): void {
-    const { type, data } = event;
-    const isOfUse = type.startsWith('object.') && isOwned((data as ObjectEventData).module);
-    if (isOfUse) this.#untilDone(() => this.#followUp(event), 'could not follow what was stored', event.stream);
+    if (!stored.has(event.type) || !asksForMore(event)) return;
+    const work = async () => {
+      if (!this.#closed && !(await this.#wasCompleted(event))) await this.#followUp(event);
+    };
+    const again = () => this.#untilDone(work, 'could not follow what was stored', event.stream);
+    this.#following = this.#following.then(work).catch(again);
+  }
+
+  /** Whether a session had been COMPLETED before. That it is said again asks for nothing. */
+  async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
+    const statusOf = (of: unknown) => (of as ObjectEventData).facts.status;
+    if (statusOf(data) !== 'COMPLETED') return false;
+    const before = await this.#core.store.history(stream);
+    return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
   }
 
   async #followUp(event: StoredEvent): Promise<void> {
@@ -351,6 +383,13 @@ function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): 
 }
 
 /** What may follow from an event. */
+/** Whether a watch may follow from it, or the end of one. */
+function asksForMore({ type, data }: StoredEvent): boolean {
+  if (!type.startsWith('object.')) return type === 'command.answered';
+  const { module, facts } = data as ObjectEventData;
+  return module === 'cdrs' || (module === 'sessions' && ended.has(facts.status));
+}
+
 const kindOf = ({ type }: StoredEvent) => (type.startsWith('object.') ? 'object' : type);
 
 const notOpen = () => new HubError('conflict', { message: 'the case is not open' });

@@ -82,6 +82,8 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
       const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before, seen);
+      // It may have been suspended since it was let in, as a decision that is made again knows.
+      if (!state.isRegistered(caller.id)) throw new HubError('invalidToken');
       if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
       return settle(caller, change, before, decided, stream, seen);
     });
@@ -154,7 +156,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
     const facts = [{ ...fact, party: caller.id, body }];
-    return recorder.record({ facts, puts, seen, trace, at: recorder.instant() });
+    return recorder.record({ facts, puts, seen, isAnybodys: true, trace, at: recorder.instant() });
   }
 
   /** Tells how each change ends. */

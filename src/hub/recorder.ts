@@ -6,7 +6,7 @@
  * R3  Committed events are dispatched in order of sequence, without a gap: what others wrote in between is read from the log.
  * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
  * R5  A decision reads partners and routes in memory, as of their last change that was dispatched, and says so: every change of them writes
- *     the row `directoryKey` (`core.ts`). So nothing is decided on an old rule, and lists read after a change are complete.
+ *     the row `directoryKey` (`directory.ts`). So nothing is decided on an old rule, and lists read after a change are complete.
  * R6  A commit that changes an object says which rows it was decided on. When one of them was written since, it is decided again on what is
  *     stored now (S11), when changes of partners and routes up to now were dispatched here. While that is under way no such change is begun.
  *     What is read of the log is kept by turns alone.
@@ -18,10 +18,9 @@ import { instantText } from '../domain/instant.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { Trace } from '../domain/trace.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
-import { directoryPut } from './core.ts';
+import { directoryKey, directoryPut } from './directory.ts';
 import { Dispatch } from './dispatch.ts';
 import { type Log, type Meter, noMeter } from './ports.ts';
-import { directoryKey } from './state.ts';
 
 export interface Fact {
   readonly stream: string;
@@ -36,8 +35,10 @@ export interface Recording {
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
-  /** What it was decided on, which may be nothing. Whoever says so needs no fence, unless timers are set. [R6] */
+  /** What it was decided on. [R6] */
   readonly seen?: readonly Seen[];
+  /** It is judged by what it was decided on alone, so a door may record it: no fence is needed (S4). */
+  readonly isAnybodys?: true;
   readonly trace: Pick<Trace, 'correlationId'> | null;
   /** RFC 3339, from `instant()`; the time of the facts. */
   readonly at: string;
@@ -87,8 +88,8 @@ export class Recorder {
    */
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
-    const isFree = recording.seen !== undefined && !recording.due?.length;
-    if ((!fence && !isFree) || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
+    if ((!fence && !recording.isAnybodys) || this.#doubts.size > 0)
+      throw new HubError('unavailable', { retryAfterS: 1 });
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,

@@ -11,6 +11,7 @@ import { atOnce } from './at-once.ts';
 import type { Commands } from './commands.ts';
 import { type Core, heard } from './core.ts';
 import type { Deliveries } from './deliveries.ts';
+import { directoryKey } from './directory.ts';
 import type { Orphans } from './orphans.ts';
 import { type PartnerActors, partnerOf } from './partners.ts';
 import type { Probes } from './probes.ts';
@@ -19,7 +20,6 @@ import type { Registration } from './registration.ts';
 import { repairRows, repairWhatIsFound } from './repair.ts';
 import { type Resends, releaseDue } from './resends.ts';
 import type { Retention } from './retention.ts';
-import { directoryKey } from './state.ts';
 
 /** Actors whose facts are read at the same time. */
 const revivedAtOnce = 64;
@@ -39,7 +39,9 @@ export interface Recovered {
 
 /** Partners and routes as they stand in rows. What was written behind the sequence at which dispatching begins may be among it. */
 async function readDirectory({ store, state }: Core): Promise<void> {
-  state.isAsOf((await store.get(directoryKey))?.seq ?? null);
+  // A row that is damaged was not made again: nothing is written then. [V2]
+  const last = store.health().state === 'quarantined' ? null : await store.get(directoryKey);
+  state.isAsOf(last?.seq ?? null);
   for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner, row.seq);
   for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);
 }
@@ -77,11 +79,6 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
     state.follow(event);
     deliveries.owed(event);
   });
-  recorder.dispatch.onRead((event) => {
-    const caller = event.party === null ? undefined : state.partnerOf(event.party);
-    if (caller) state.touched(caller.id, Date.parse(event.at));
-    orphans.followUp(event);
-  });
   await readDirectory(core);
   if (isWhole) await deliveries.intake.recover();
   recorder.dispatch.begin();
@@ -95,6 +92,11 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   }
   await commands.recover(open, isWhole);
   if (isWhole) await pulls.recover();
+  recorder.dispatch.onRead((event) => {
+    const caller = event.party === null ? undefined : state.partnerOf(event.party);
+    if (caller) state.touched(caller.id, Date.parse(event.at));
+    orphans.followUp(event);
+  });
   await orphans.recover(isWhole);
   // A store that cannot write now is no reason not to begin: the previous keys still open what they sealed.
   if (store.health().state === 'open') {

@@ -151,14 +151,15 @@ export class Registration {
     before: Partner | null,
     event: PartnerEvent,
     trace: Trace | null,
-    rest: Pick<Recording, 'due' | 'seen'> = {},
+    rest: Pick<Recording, 'due' | 'isAnybodys'> = {},
   ): Promise<Partner> {
-    const { recorder, supervisor } = this.#core;
+    const { recorder, supervisor, state } = this.#core;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
-    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...rest, trace, at });
+    const decided = { seen: [state.seenOf(partner.id)], ...rest };
+    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...decided, trace, at });
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
     return partner;
@@ -193,8 +194,7 @@ export class Registration {
       const partner = state.partner(id);
       if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
       // A door takes the first use, too.
-      const seen = [state.seenOf(id)];
-      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { seen });
+      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { isAnybodys: true });
     });
     confirmed
       .catch((error: unknown) =>

@@ -13,7 +13,8 @@ import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } f
 import type { Route } from '../domain/routing.ts';
 import { backupRow } from './backups.ts';
 import { commandRow, foundAgainBy } from './commands.ts';
-import { billedPut, type Core, directoryPut, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
+import { billedPut, type Core, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
+import { directoryPut } from './directory.ts';
 import { jobRow } from './jobs.ts';
 import { orphanRow } from './orphans.ts';
 import { partnerStream } from './partners.ts';

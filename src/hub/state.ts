@@ -6,6 +6,7 @@ import type { RowKey, Seen, Seq, StoredEvent } from '../../storage/contract.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../domain/party.ts';
 import { applyToPartner, isRegistered, keyOf, partyKey } from '../domain/party.ts';
 import type { Directory, Route } from '../domain/routing.ts';
+import { directoryKey } from './directory.ts';
 import type { Credential } from './hub.ts';
 
 interface PartyEntry {
@@ -35,9 +36,6 @@ function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
 
 /** What a token is; `former` still works unless its successor was used or its time is over. */
 type TokenKind = Credential['kind'] | 'former';
-
-/** The row that every change of partners and routes writes, so that what was decided on them can say as of which. [recorder.ts R5] */
-export const directoryKey: RowKey = { kind: 'directory', owner: '', id: 'last' };
 
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
 

@@ -1,5 +1,6 @@
 /** Partners and routes as every writer of the store leaves them: what is decided on them is decided on their last change. */
-import { directoryPut, routePut } from '../../src/hub/core.ts';
+import { routePut } from '../../src/hub/core.ts';
+import { directoryPut } from '../../src/hub/directory.ts';
 import { append, event } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';

@@ -1,4 +1,4 @@
-import { directoryPut } from '../../src/hub/core.ts';
+import { directoryPut } from '../../src/hub/directory.ts';
 import { Dispatch } from '../../src/hub/dispatch.ts';
 import type { Log } from '../../src/hub/ports.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';

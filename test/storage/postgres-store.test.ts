@@ -135,10 +135,13 @@ function suite(server: PostgresServer): void {
       await before.close();
       const schema = schemaAt(place);
       await server.query(`drop function ${schema}.append; update ${schema}.meta set version = ${version};
+        alter table ${schema}.nodes drop column follows;
       insert into ${schema}.nodes values ('older', 'older', null, now() + interval '1 hour')`);
       const store = await openPostgresStore({ url: server.url(schema), node: 'test', sole: false, ...patient });
       t.teardown(() => store.close());
       t.equal(store.nodes().length, 2, 'beside a node of that version');
+      const unfenced = { fence: null, idem: 'unfenced', events: [event()] };
+      await t.rejects(store.append(unfenced), /writes alone/, 'which would not read what a door writes');
       await until(() => store.held() !== null);
       t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
       t.equal((await append(store, { puts: [row('1')], seen: [seen('1', 1)] })).last, 2);

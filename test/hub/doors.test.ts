@@ -1,0 +1,98 @@
+/** A door beside a whole hub on one store, in one process: what each does when the other has changed what it knows. */
+import { sharedBy } from '../../src/cluster/shared.ts';
+import type { Partner } from '../../src/domain/party.ts';
+import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
+import type { Caller } from '../../src/hub/hub.ts';
+import type { Store } from '../../storage/contract.ts';
+import { append } from '../storage/support.ts';
+import { locationBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { wrapStore } from '../support/store-with.ts';
+import { type Test, t } from '../support/tap.ts';
+
+/** It is told nothing: it hears of changes when it meets a conflict, or is followed by the test. */
+async function doorOf(t: Test, { created: { core } }: TestHub): Promise<CreatedHub> {
+  const having = { held: () => null, onHealth: () => {}, appended: () => {} };
+  const door = createHub(sharedBy(core.store, having), core.ports, core.settings, 'test', 'door');
+  await door.recover();
+  t.teardown(() => door.close());
+  return door;
+}
+
+function callerAt(door: CreatedHub, { id, hubToken }: PlainPartner): Caller {
+  const credential = door.hub.authenticate(hubToken);
+  const party = credential?.partner.roles[0];
+  if (!credential || !party) throw new Error('the door does not know it');
+  return { partner: credential.partner, party, id, trace: { requestId: 'r', correlationId: 'c' } };
+}
+
+const location = (id: string) =>
+  ({
+    ...{ module: 'locations', method: 'PUT', owner: 'NL-CPO', id, within: [], facts: { publish: true } },
+    ...{ lastUpdated: '2026-03-01T00:00:00Z', body: JSON.stringify(locationBody(id)), warnings: [] },
+  }) as const;
+
+t.test('a partner that was suspended since a door let it in writes nothing', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const door = await doorOf(t, hub);
+  const caller = callerAt(door, cpo);
+  t.equal((await door.hub.accept(caller, location('L1'))).result, 'created');
+  await admin(hub, 'POST', '/parties/NL-CPO/suspend');
+  t.equal(door.core.state.partner('NL-CPO')?.status, 'CONNECTED', 'the door was not told');
+  await t.rejects(door.hub.accept(caller, location('L2')), { code: 'invalidToken' });
+  t.equal(door.core.state.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
+  t.equal(await door.core.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
+});
+
+t.test('a first use at a door and a change at the owner, which was not told, undo neither', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const { store, state } = hub.created.core;
+  const { token, url } = cpo;
+  const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];
+  const { json } = await cpo.call('PUT', '/2.2.1/credentials', { token, url: `${url}/ocpi/versions`, roles });
+  const door = await doorOf(t, hub);
+  t.ok(state.partner('NL-CPO')?.formerToken, 'the former token goes on');
+  t.ok(door.hub.authenticate((json.data as { token: string }).token));
+  const row = async () => (await store.get({ kind: 'partners', owner: 'NL-CPO', id: 'NL-CPO' }))?.data as Partner;
+  await eventually('the first use is recorded', async () => (await row()).formerToken === null);
+  await admin(hub, 'PATCH', '/parties/NL-CPO', { empty_2xx_ok: true });
+  t.match(await row(), { formerToken: null, settings: { empty_2xx_ok: true } });
+  t.strictSame(JSON.parse(JSON.stringify(state.partner('NL-CPO'))), await row(), 'memory and row agree');
+});
+
+t.test('what a door writes while a new owner reads the log comes once, behind what was owed before', async (t) => {
+  const directory = directoryFor(t);
+  const hub = await hubFor(t, {}, {}, directory);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const put = (name: string) => cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { name }));
+  await put('v0');
+  await emsp.got('it', ({ body }) => body.includes('"v0"'));
+  const [sample] = await hub.created.core.store.history('locations/NL-CPO/l1');
+  if (!sample) throw new Error('nothing is stored');
+  await hub.close();
+  let isFirst = true;
+  const atDoor = async (store: Store) => {
+    for (const name of ['v1', 'v2']) {
+      await append(store, { events: [{ ...sample, body: JSON.stringify(locationBody('L1', { name })) }] });
+    }
+  };
+  const wrap = wrapStore((store) => ({
+    async floors() {
+      const floors = await store.floors();
+      if (isFirst) await atDoor(store);
+      isFirst = false;
+      // Something of before is still owed, so that the log is read.
+      return floors.map((floor) => ({ ...floor, seq: floor.seq - 1 }));
+    },
+  }));
+  const next = await hubFor(t, {}, { wrap }, directory);
+  await next.created.followed(next.created.core.store.head());
+  await emsp.got('the last one', ({ body }) => body.includes('"v2"'));
+  await next.settled();
+  const came = emsp.received.filter(({ path }) => path.endsWith('/L1')).map(({ body }) => /"v\d"/.exec(body)?.[0]);
+  t.same(came.slice(1), ['"v1"', '"v2"']);
+});
