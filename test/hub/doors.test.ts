@@ -1,5 +1,6 @@
 /** A door beside a whole hub on one store, in one process: what each does when the other has changed what it knows. */
 import { sharedBy } from '../../src/cluster/shared.ts';
+import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Partner } from '../../src/domain/party.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import type { Caller } from '../../src/hub/hub.ts';
@@ -28,11 +29,11 @@ function callerAt(door: CreatedHub, { id, hubToken }: PlainPartner): Caller {
   return { partner: credential.partner, party, id, trace: { requestId: 'r', correlationId: 'c' } };
 }
 
-const location = (id: string) =>
-  ({
-    ...{ module: 'locations', method: 'PUT', owner: 'NL-CPO', id, within: [], facts: { publish: true } },
-    ...{ lastUpdated: '2026-03-01T00:00:00Z', body: JSON.stringify(locationBody(id)), warnings: [] },
-  }) as const;
+const location = (id: string): ObjectChange => {
+  const plain = { module: 'locations', method: 'PUT', owner: 'NL-CPO', id, within: [], warnings: [] } as const;
+  const body = JSON.stringify(locationBody(id));
+  return { ...plain, facts: { publish: true }, lastUpdated: '2026-03-01T00:00:00Z', body };
+};
 
 t.test('a partner that was suspended since a door let it in writes nothing', async (t) => {
   const hub = await hubFor(t);
