@@ -1,7 +1,7 @@
 /**
  * The pulse of a node: its lease is renewed, other nodes are seen, and with that it is known whether the database is there.
  *
- * U1  One beat at a time, three in a lease and one a second at least, on a connection of its own that waits for no standby; and one as soon as another node
+ * U1  One beat at a time, three in a lease, on a connection of its own that waits for no standby; and one as soon as another node
  *     is dead if it does not renew.
  * U2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
  *     found are checked like at the start. When that fails too, the database is away and every connection is let go.
@@ -20,9 +20,6 @@ import { mustBeSafe } from './postgres-settings.ts';
 import type { Watch } from './postgres-watch.ts';
 
 const BEATS_IN_LEASE = 3;
-/** What other nodes wrote is seen within this time, however long a lease is. */
-const BEAT_MS_MAX = 1000;
-const beatMs = (ttlMs: number): number => Math.min(ttlMs / BEATS_IN_LEASE, BEAT_MS_MAX);
 const RETRY_MS = 200;
 const PAST_END_MS = 20;
 const CONFIRM_MS = 5000;
@@ -56,7 +53,7 @@ export class Pulse {
   /** The first beat. Rejects with what is wrong. */
   async start(): Promise<void> {
     await this.#beat();
-    this.#schedule(beatMs(this.#options.ttlMs));
+    this.#schedule(this.#options.ttlMs / BEATS_IN_LEASE);
   }
 
   /** A beat now, or the one that goes on; resolves when it has ended, well or not. */
@@ -95,7 +92,7 @@ export class Pulse {
   /** Never rejects. */
   async #run(): Promise<void> {
     const { primary, leases, watch, ttlMs, changed } = this.#options;
-    let wait = beatMs(ttlMs);
+    let wait = ttlMs / BEATS_IN_LEASE;
     try {
       await this.#beat().catch((error: unknown) => (this.#stopped ? Promise.reject(error) : this.#beat()));
       if (this.#refusal !== null) void this.#confirm();

@@ -181,6 +181,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#leases.isFresh();
   }
 
+  /** Sees how far the log goes. Rejects when the database is away. */
+  async look(): Promise<void> {
+    const [log] = await this.#read((client) => ask<{ head: contract.Seq }>(client, 'head', 'select head from log'));
+    this.#seen(log?.head ?? 0, 0);
+  }
+
   /** Another node says that the log goes so far. */
   sees(head: contract.Seq): void {
     this.#seen(head, 0);

@@ -160,12 +160,14 @@ export class Front {
     const { node, look } = this.#parts;
     const [verb, of = ''] = what.split('/').map(decodeURIComponent);
     const told = () => say(response, 200, {});
+    const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
+    if ((verb === 'head' || verb === 'directory') && !Number.isSafeInteger(seq)) return say(response, 400, {});
     if (verb === 'head') {
-      node.follow(Number(of));
+      node.follow(seq);
       return told();
     }
-    if (verb === 'directory') return void node.directoryChanged(Number(of)).then(told, told);
+    if (verb === 'directory') return void node.directoryChanged(seq).then(told, told);
     look();
     if (verb === 'leaving') node.handsOver(of).then(told, told);
     else told();

@@ -27,6 +27,8 @@ export interface SharedStore extends Store {
   giveUp(): void;
   /** Whether the database has answered so recently that a lease which was held then still is. */
   isFresh(): boolean;
+  /** Sees how far the log goes. */
+  look(): Promise<void>;
   /** The log goes up to this sequence, as another node knows. */
   sees(head: Seq): void;
   /** Whether every node that lives reads what others write: then any of them may write what needs no fence. */

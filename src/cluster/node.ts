@@ -16,7 +16,7 @@
  *     answers, whoever is the owner then.
  * N6  Every node that reaches the database is a door: pushes, reads, lists and authorizations are answered where they arrive, whoever is the
  *     owner and also while nobody is. It tells the owner what it has written, and hears of partners and routes before their change is
- *     acknowledged; both come by the database as well, a second later at most.
+ *     acknowledged; both come by the database as well, two seconds later at most.
  */
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
@@ -28,8 +28,8 @@ import type { Having } from './shared.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
 
 const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
-/** A door looks so often for changes that it was not told of, and is tried again after so long when it cannot be made. */
-const [doorLookMs, doorAgainMs] = [1000, 10_000];
+/** So often it is looked how far the log goes, whether or not somebody told; a door that cannot be made is tried again after so long. */
+const [headMs, doorAgainMs] = [1000, 10_000];
 /** For so long nodes wait for each other's answer when they tell what they wrote. */
 const toldMs = 1000;
 /** For so long a node that did not answer is told all the same, and not waited for. */
@@ -66,7 +66,9 @@ export class HubNode {
   #door: Served | null = null;
   #opening: Promise<void> | null = null;
   #doorNotBefore = 0;
+  /** Monotonic milliseconds, like the others. */
   #lookedAt = 0;
+  #looking = false;
   #unheardUntil = 0;
   readonly #pings = new Pings((head) => this.#neighbours.tellOwner(`head/${head}`, toldMs));
 
@@ -156,7 +158,7 @@ export class HubNode {
     if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
     this.#lookAtDoor();
-    this.#served?.follow(store.head());
+    this.#lookAtLog();
     this.#neighbours.forgetSilent();
     const owner = store.owner()?.id ?? '';
     if (owner === this.#owner) return;
@@ -238,13 +240,25 @@ export class HubNode {
     const now = clock.monotonic();
     // An owner of an earlier version does not say that partners and routes have changed.
     if (!store.isFollowed()) return void this.#closeDoor();
-    if (this.#door === null) {
-      const isTime = now >= this.#doorNotBefore && store.health().state === 'open';
-      if (isTime && !this.#leaving) this.#opening ??= this.#openDoor().finally(() => (this.#opening = null));
-    } else if (now >= this.#lookedAt + doorLookMs) {
-      this.#lookedAt = now;
-      this.#door.follow(store.head());
-    }
+    const isTime = now >= this.#doorNotBefore && store.health().state === 'open';
+    if (this.#door !== null || this.#leaving || !isTime) return;
+    this.#opening ??= this.#openDoor().finally(() => (this.#opening = null));
+  }
+
+  #lookAtLog(): void {
+    const { store } = this.#parts;
+    const now = clock.monotonic();
+    const isNeeded = this.#door !== null || this.#served !== null;
+    if (!isNeeded || this.#looking || now < this.#lookedAt + headMs) return;
+    this.#lookedAt = now;
+    this.#looking = true;
+    const follow = () => {
+      this.#looking = false;
+      this.#served?.follow(store.head());
+      this.#door?.follow(store.head());
+    };
+    // When the database is away the health of the store says so.
+    store.look().then(follow, follow);
   }
 
   /** Never rejects. */
@@ -264,7 +278,7 @@ export class HubNode {
     }
   }
 
-  /** All doors go by a change of partners and routes before it is acknowledged, or a second later. [N6] */
+  /** A change of partners and routes is acknowledged when all doors go by it, or after a second. [N6] */
   readonly #written: Having['appended'] = async (commit, { last }) => {
     if (!this.#parts.isForDoors(commit)) return;
     const here = withTimeout(clock, toldMs, this.#door?.followed(last) ?? Promise.resolve());
