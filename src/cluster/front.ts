@@ -25,7 +25,7 @@ const heldMax = 2000;
 const readyMs = 2000;
 const idleMs = 10_000;
 /** What every node answers by itself. [node.ts N6] */
-const anybodys = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo)(?:[/?]|$)/;
+const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo)(?:[/?]|$)/;
 
 export interface FrontParts {
   readonly node: HubNode;
@@ -132,7 +132,7 @@ export class Front {
   /** False while it has to wait. */
   #sent(request: IncomingMessage, response: ServerResponse, isHop: boolean): boolean {
     const place = this.#parts.node.place(isHop);
-    const door = place.kind !== 'here' && anybodys.test(request.url ?? '') ? this.#parts.node.door : null;
+    const door = place.kind !== 'here' && atEveryNode.test(request.url ?? '') ? this.#parts.node.door : null;
     if (door !== null) {
       door.handle(request, response);
       return true;

@@ -14,8 +14,8 @@
  * N5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
  *     answers from memory and asks partners for authorization. It writes nothing and sends nothing else, and ends as soon as the database
  *     answers, whoever is the owner then.
- * N6  Every node that reaches the database is a door: pushes, reads, lists and authorizations are answered where they arrive, whoever is the
- *     owner and also while nobody is. It tells the owner what it has written, and hears of partners and routes before their change is
+ * N6  Every node that reaches the database is a door: pushes, reads, lists and authorizations are answered where they arrive, with or
+ *     without an owner. It tells the owner what it has written, and hears of partners and routes before their change is
  *     acknowledged; both come by the database as well, two seconds later at most.
  */
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
@@ -32,7 +32,7 @@ const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
 const [headMs, doorAgainMs] = [1000, 10_000];
 /** For so long nodes wait for each other's answer when they tell what they wrote. */
 const toldMs = 1000;
-/** For so long a node that did not answer is told all the same, and not waited for. */
+/** Back-off: after a peer timed out, changes are announced without waiting for answers for so long. */
 const unheardMs = 10_000;
 
 /** Who hands over lets deliveries end for so long. They are sent again by the next one, so nobody waits longer for them. */

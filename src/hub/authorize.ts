@@ -106,7 +106,7 @@ export function authorize(core: Core, notes: Notes) {
     const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
     notes.add({
       facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
-      isAnybodys: true,
+      unfenced: true,
       trace: caller.trace,
       at: recorder.instant(),
     });

@@ -61,7 +61,7 @@ export interface CreatedHub {
 /** What a hub is on its store: all of it, or one of several doors, which take what partners ask and own none of what follows from it. */
 export type HubKind = 'whole' | 'door';
 
-const isNobodys = { sessionStored: () => {}, cdrStored: () => {} };
+const noWatches = { sessionStored: () => {}, cdrStored: () => {} };
 
 export function createHub(
   store: Store,
@@ -90,7 +90,7 @@ export function createHub(
   const resends = new Resends(core, jobs);
   const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner), resends);
   const orphans = new Orphans(core, (record, trace) => askForEnd(core, lists, record, trace));
-  const { accept, acceptPulled } = pushes(core, isDoor ? isNobodys : orphans);
+  const { accept, acceptPulled } = pushes(core, isDoor ? noWatches : orphans);
   const lists = new SenderLists(core, acceptPulled);
   const pulls = new Pulls(core, lists, acceptPulled);
   const commands = new Commands(core, orphans);

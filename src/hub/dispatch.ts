@@ -1,8 +1,9 @@
 /**
- * Hands committed events on in order of sequence, without a gap, whoever wrote them. [recorder.ts R3]
+ * Hands committed events of all nodes on in order of sequence, without a gap. [recorder.ts R3]
  *
- * P1  An event of ours comes when its commit has ended. What others wrote in between, or before a sequence that is told, is read from the log.
- * P2  Nothing is handed on before it begins, when whoever recovers has found what was owed up to there.
+ * P1  An event of this node comes with the end of its commit. Events of other nodes are read from the log: to fill a gap, and up to a sequence
+ *     that `follow` announces.
+ * P2  Nothing is handed on before `begin`. Recovery calls it when it has read what is owed up to the sequence of `startAt`.
  * P3  A door needs the changes of partners and routes alone, and reads nothing while there are none.
  */
 import type { Seq, Store, StoredEvent } from '../../storage/contract.ts';
@@ -103,11 +104,12 @@ export class Dispatch {
   /** Resolves when the event of this sequence, which is in the log, was handed on. Refuses with `unavailable` when that takes long. */
   async reached(seq: Seq): Promise<void> {
     if (seq <= this.#upTo) return;
-    let awaited: Awaited = { seq, resolve: () => {} };
-    const reached = new Promise<void>((resolve) => {
-      awaited = { seq, resolve };
-      this.#awaited.add(awaited);
+    let resolve = () => {};
+    const reached = new Promise<void>((done) => {
+      resolve = done;
     });
+    const awaited: Awaited = { seq, resolve };
+    this.#awaited.add(awaited);
     this.follow(seq);
     if (await withTimeout(this.#clock, reachedMs, reached)) return;
     this.#awaited.delete(awaited);

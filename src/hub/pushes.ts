@@ -156,7 +156,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
     const facts = [{ ...fact, party: caller.id, body }];
-    return recorder.record({ facts, puts, seen, isAnybodys: true, trace, at: recorder.instant() });
+    return recorder.record({ facts, puts, seen, unfenced: true, trace, at: recorder.instant() });
   }
 
   /** Tells how each change ends. */

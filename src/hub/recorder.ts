@@ -38,7 +38,7 @@ export interface Recording {
   /** What it was decided on. [R6] */
   readonly seen?: readonly Seen[];
   /** It is judged by what it was decided on alone, so a door may record it: no fence is needed (S4). */
-  readonly isAnybodys?: true;
+  readonly unfenced?: true;
   readonly trace: Pick<Trace, 'correlationId'> | null;
   /** RFC 3339, from `instant()`; the time of the facts. */
   readonly at: string;
@@ -88,8 +88,7 @@ export class Recorder {
    */
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
-    if ((!fence && !recording.isAnybodys) || this.#doubts.size > 0)
-      throw new HubError('unavailable', { retryAfterS: 1 });
+    if ((!fence && !recording.unfenced) || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,

@@ -151,7 +151,7 @@ export class Registration {
     before: Partner | null,
     event: PartnerEvent,
     trace: Trace | null,
-    rest: Pick<Recording, 'due' | 'isAnybodys'> = {},
+    rest: Pick<Recording, 'due' | 'unfenced'> = {},
   ): Promise<Partner> {
     const { recorder, supervisor, state } = this.#core;
     const at = recorder.instant();
@@ -194,7 +194,7 @@ export class Registration {
       const partner = state.partner(id);
       if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
       // A door takes the first use, too.
-      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { isAnybodys: true });
+      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { unfenced: true });
     });
     confirmed
       .catch((error: unknown) =>

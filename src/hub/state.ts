@@ -1,6 +1,6 @@
 /**
- * What the hub keeps in memory: partners, parties, tokens and routes, folded from what was recorded. It begins with the rows and follows the
- * log, whoever writes there.
+ * What the hub keeps in memory: partners, parties, tokens and routes, folded from what was recorded. It begins with the rows and follows
+ * the log, with the events of other nodes.
  */
 import type { RowKey, Seen, Seq, StoredEvent } from '../../storage/contract.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../domain/party.ts';
