@@ -131,14 +131,23 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const view = () => viewOf(store, config, node);
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
-      const around = { log, clock, random, metrics, publicUrl, cluster: view, mayCall, ...others };
+      const around = {
+        log,
+        clock,
+        random,
+        metrics,
+        publicUrl,
+        cluster: view,
+        mayCall,
+        kind: 'owner',
+        ...others,
+      } as const;
       return served(await assemble(tenure.store, config, around));
     };
     // Of the door that was made last.
     let doorListeners: ((health: StoreHealth) => void)[] = [];
     const makeDoor = async () => {
-      // It calls those alone who are asked for an authorization.
-      const mayCall = ({ unwritten = false }) => unwritten && store.isFresh();
+      const mayCall = () => store.isFresh();
       const around = { log, clock, random, metrics, publicUrl, mayCall, kind: 'door', ...others } as const;
       doorListeners = [];
       const having: Having = {

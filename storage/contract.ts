@@ -9,8 +9,8 @@
  * S2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
  * S3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
  * S4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing. One without a fence may come from any node
- *     that the store takes writes of, and is judged by what it was decided on alone (S11): a TypeError refuses it where it writes rows and
- *     has seen none, and where it sets timers.
+ *     that the store takes writes of, and is judged by what it was decided on alone (S11): a TypeError refuses it where it writes rows or sets
+ *     timers and has seen none.
  * S5  After any failed write the store acknowledges nothing until it has been reopened and verified.
  * S6  `settle` is lazily durable: ordered with appends, safe against a killed process once it resolves, and at most
  *     about a second of it is lost when the machine loses power. What is lost is sent again, never forgotten.

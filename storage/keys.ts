@@ -53,10 +53,8 @@ export const dueKey = (key: string): string => `t/${LOG}${key}`;
 
 /** What a commit without a fence may hold (S4). Throws a TypeError. */
 export function checkUnfenced({ fence, puts = [], due = [], seen = [] }: Commit): void {
-  if (fence !== null) return;
-  if (due.length > 0) throw new TypeError('a commit without a fence sets no timers');
-  if (puts.length > 0 && seen.length === 0)
-    throw new TypeError('a commit without a fence says what its rows were decided on');
+  if (fence === null && puts.length + due.length > 0 && seen.length === 0)
+    throw new TypeError('a commit without a fence says what its rows and timers were decided on');
 }
 
 /** With the key under which the row stands. */

@@ -25,7 +25,7 @@ const heldMax = 2000;
 const readyMs = 2000;
 const idleMs = 10_000;
 /** What every node answers by itself. [node.ts N6] */
-const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo)(?:[/?]|$)/;
+const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo|commands)(?:[/?]|$)/;
 
 export interface FrontParts {
   readonly node: HubNode;

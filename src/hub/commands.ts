@@ -6,11 +6,13 @@
  * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
  * K3  The hub makes no result of its own.
  * K4  A command that nobody waits for any more is not forwarded: it would reach the charger long after its driver has left.
+ * K5  A door forwards and relays by itself, and has an actor only while it forwards. The owner follows what doors record and keeps every
+ *     wait; a forward or relay whose end is not recorded within its limit was cut off. [K2]
  */
 import { commandEnds, commandMachine } from '../../machines/command.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
-import type { Put } from '../../storage/contract.ts';
-import { applyToCommand, type CommandRecord } from '../domain/command.ts';
+import type { Put, RowKey, Seen, StoredEvent } from '../../storage/contract.ts';
+import { applyToCommand, type CommandRecord, type CommandState } from '../domain/command.ts';
 import { type ErrorCode, HubError, type Outcome } from '../domain/errors.ts';
 import type { CommandEvent } from '../domain/events.ts';
 import { setMembers } from '../domain/json-text.ts';
@@ -21,11 +23,12 @@ import { atOnce } from './at-once.ts';
 import { addressee } from './authorize.ts';
 import { below, callPartner, type Failure, failureOf, unambiguousText } from './calls.ts';
 import { findCpo } from './command-target.ts';
-import { type Core, heard, rowData } from './core.ts';
+import { type Core, heard, isName, rowSeen } from './core.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } from './hub.ts';
 import { startRows } from './initiators.ts';
 import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
+import type { HubKind } from './ports.ts';
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;
@@ -48,27 +51,42 @@ const timeoutMaxS = 86_400;
 
 const againMs = 1_000;
 
+/** Beyond the limit of its call to a partner a door has so long to record how that ended. [K5] */
+const recordedMs = 5_000;
+
 /** Commands whose facts are read at the same time when the hub starts. */
 const revivedAtOnce = 64;
 
 const cutOff = 'the hub was restarted meanwhile';
 
+/** Of a fact to be recorded. */
+interface With {
+  readonly trace: Trace | null;
+  readonly party?: PartyId | null;
+  readonly body?: string | null;
+  /** It is one only while the command is in this state. */
+  readonly only?: CommandState;
+}
+
 export class Commands {
   readonly #core: Core;
-  readonly #orphans: Orphans;
+  readonly #orphans: Pick<Orphans, 'arm'>;
+  readonly #kind: HubKind;
   /** What the machine's effect `forwardToCpo` starts, by command; the verb awaits its end. */
   readonly #forwards = new Map<string, () => void>();
   readonly #machine: typeof commandMachine;
 
-  constructor(core: Core, orphans: Orphans) {
+  constructor(core: Core, orphans: Pick<Orphans, 'arm'>, kind: HubKind) {
     this.#core = core;
     this.#orphans = orphans;
+    this.#kind = kind;
     this.#machine = commandMachine.provide({
       actions: {
         forwardToCpo: ({ self }) => this.#forwards.get(commandId(self.id))?.(),
         arm: ({ context, self }) => this.#arm(self.id, context.due),
         recordSilent: ({ self }) => {
-          void this.#recordEnd(commandId(self.id), { type: 'command.silent', data: {} }, null, null);
+          const silent = { type: 'command.silent', data: {} } as const;
+          void this.#recordEnd(commandId(self.id), silent, { trace: null, only: 'awaiting' });
         },
       },
     });
@@ -94,22 +112,18 @@ export class Commands {
   }
 
   async #command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
-    const { state, ports } = this.#core;
+    const { ports } = this.#core;
     const { cpo, session } = await findCpo(this.#core, caller, request, addressee(this.#core, caller, request.to));
-    if (!state.isRouted(caller.id, cpo)) throw new HubError('notRouted');
-    if (request.tokenParty) refuseForeignToken(caller, request.tokenParty);
     const id = ports.secrets.newId();
-    const data = {
-      ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
-      ...{ sessionId: request.sessionId, reservationId: request.reservationId },
-      ...{ authorizationReference: request.authorizationReference, tokenUid: request.tokenUid },
-    };
-    const record = await this.#record(id, { type: 'command.requested', data }, caller.trace, caller.id);
+    const record = await this.#request(id, caller, request, cpo);
     const answered = new Promise<CommandAnswer>((resolve, reject) => {
       this.#forwards.set(id, () => void this.#forward(caller, request, record).then(resolve, reject));
     });
     this.#core.supervisor.start(this.#spec(record));
-    const answer = await answered.finally(() => this.#forwards.delete(id));
+    const answer = await answered.finally(() => {
+      this.#forwards.delete(id);
+      if (this.#kind === 'door') this.#core.supervisor.stop(actorId(id));
+    });
     if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller, ports.clock.now());
     return answer;
   }
@@ -119,7 +133,7 @@ export class Commands {
     const known = await this.#read(id);
     if (!known || state.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
     const received = { type: 'command.resultReceived', data: { result } } as const;
-    const record = await this.#record(id, received, trace, known.cpo, body);
+    const record = await this.#record(id, received, { trace, party: known.cpo, body });
     const emsp = state.partnerOf(record.emsp);
     if (!emsp) throw new HubError('callbackForwardFailed');
     const call = {
@@ -136,11 +150,11 @@ export class Commands {
     };
     const outcome = await callPartner(this.#core, emsp, call, trace);
     if (outcome.class === 'delivered') {
-      await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, trace, null);
+      await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, { trace });
       return;
     }
     const reason = `${outcome.class}: ${outcome.message}`;
-    await this.#recordEnd(record.id, { type: 'command.relayFailed', data: { result, reason } }, trace, null);
+    await this.#recordEnd(record.id, { type: 'command.relayFailed', data: { result, reason } }, { trace });
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
@@ -170,13 +184,49 @@ export class Commands {
       if (!record) return;
       await this.#revive(record);
       if (!mayRecord) return;
-      if (record.state === 'forwarding') {
-        await this.#record(record.id, { type: 'command.failed', data: { reason: cutOff } }, null, null);
-      } else if (record.state === 'relaying') {
-        const data = { result: record.result ?? '', reason: cutOff };
-        await this.#record(record.id, { type: 'command.relayFailed', data }, null, null);
-      }
+      // Of several nodes another one may be at it.
+      if (this.#kind === 'alone') await this.#cutOff(record);
+      else this.#cutOffInTime(record);
     });
+  }
+
+  /** Another node has recorded a fact. [K5] */
+  followUp(event: StoredEvent): void {
+    const { recorder, supervisor } = this.#core;
+    if (!event.stream.startsWith(prefix)) return;
+    const follow = async () => {
+      const record = await this.#read(commandId(event.stream));
+      if (!record) return;
+      if (supervisor.has(event.stream)) supervisor.send(event.stream, heard(event));
+      else if (!commandEnds.has(record.state)) await this.#revive(record);
+      if (commandEnds.has(record.state)) supervisor.stop(event.stream);
+      this.#cutOffInTime(record);
+    };
+    recorder.inTurn(event.stream, follow).catch((error: unknown) => {
+      this.#core.ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; trying again');
+      this.#again(() => this.followUp(event));
+    });
+  }
+
+  #cutOffInTime(record: CommandRecord): void {
+    const { timers, ports, settings } = this.#core;
+    const cut = `${actorId(record.id)}#cut`;
+    if (!underWay.has(record.state)) return timers.disarm(cut);
+    const limitMs = Math.max(settings.commandTimeoutMs, settings.callbackTimeoutMs) + recordedMs;
+    timers.arm(cut, ports.clock.now() + limitMs, () => {
+      this.#cutOff(record).catch((error: unknown) => {
+        ports.log.error({ err: error, commandId: record.id }, 'could not record a command; trying again');
+        this.#again(() => this.#cutOffInTime(record));
+      });
+    });
+  }
+
+  /** [K2] */
+  async #cutOff({ id, state: only, result }: CommandRecord): Promise<void> {
+    const how = { trace: null, only };
+    if (only === 'forwarding') await this.#record(id, { type: 'command.failed', data: { reason: cutOff } }, how);
+    if (only !== 'relaying') return;
+    await this.#record(id, { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } }, how);
   }
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
@@ -206,13 +256,13 @@ export class Commands {
     const answer = readAnswer(outcome, settings.commandResultWindowS);
     if (!answer) return this.#failed(record, 'commandFailed', 'no usable CommandResponse', caller.trace);
     const data = { result: answer.result, timeoutS: answer.timeout };
-    await this.#recordEnd(record.id, { type: 'command.answered', data }, caller.trace, record.cpo);
+    await this.#recordEnd(record.id, { type: 'command.answered', data }, { trace: caller.trace, party: record.cpo });
     return answer;
   }
 
   /** The hub marks its record rejected and keeps nothing pending. [interface, Command result values] */
   async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
-    await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, trace, null);
+    await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, { trace });
     throw new HubError(code);
   }
 
@@ -220,53 +270,78 @@ export class Commands {
    * Records how a call ended. The caller gets the partner's answer at once, also while the store cannot write; then the fact is
    * recorded as soon as it can be. A restart before that finds the call cut off. [K2]
    */
-  async #recordEnd(id: string, event: CommandEvent, trace: Trace | null, party: PartyId | null): Promise<void> {
+  async #recordEnd(id: string, event: CommandEvent, how: With): Promise<void> {
     try {
-      await this.#record(id, event, trace, party);
+      await this.#record(id, event, how);
     } catch (error) {
       const { log } = this.#core.ports;
       log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
-      this.#again(() => void this.#recordEnd(id, event, trace, party));
+      this.#again(() => void this.#recordEnd(id, event, how));
     }
   }
 
-  /** Records a fact of a command in turn: a result may have been recorded while the forward was under way. */
-  #record(
-    id: string,
-    event: CommandEvent,
-    trace: Trace | null,
-    party: PartyId | null,
-    body: string | null = null,
-  ): Promise<CommandRecord> {
-    const { recorder, supervisor, settings } = this.#core;
-    const actor = actorId(id);
-    return recorder.inTurn(actor, async () => {
-      const before = event.type === 'command.requested' ? null : await this.#read(id);
-      // The result came while this waited for its turn.
-      if (event.type === 'command.silent' && before && before.state !== 'awaiting') return before;
-      const at = recorder.instant();
-      const record = applyToCommand(before, event, at);
-      const isOver = commandEnds.has(record.state);
-      const windowS = event.type === 'command.answered' ? event.data.timeoutS : settings.commandResultWindowS;
-      const dueAt = new Date(Date.parse(at) + windowS * 1000).toISOString();
-      const seq = await recorder.record({
-        facts: [{ stream: actor, event: named(event, record), party, body }],
-        puts: [commandRow(record), ...foundAgainBy(record, event, at)],
-        // Every command that is not over has a due time: that is how a restart finds it.
-        due: [{ key: actor, at: isOver ? null : dueAt }],
-        trace,
-        at,
-      });
-      if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
-      if (isOver) supervisor.stop(actor);
-      // A result of one that was over. Only now: a write that failed leaves no actor behind.
-      else if (event.type === 'command.resultReceived') await this.#revive(record);
-      return record;
+  /** Refuses what may not be forwarded by the rules as they stand when it is recorded. */
+  #request(id: string, caller: Caller, request: CommandRequest, cpo: PartyId): Promise<CommandRecord> {
+    const { recorder, state } = this.#core;
+    const data = {
+      ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
+      ...{ sessionId: request.sessionId, reservationId: request.reservationId },
+      ...{ authorizationReference: request.authorizationReference, tokenUid: request.tokenUid },
+    };
+    return recorder.inTurn(actorId(id), () => {
+      if (!state.isRegistered(caller.id)) throw new HubError('invalidToken');
+      if (!state.isRouted(caller.id, cpo)) throw new HubError('notRouted');
+      if (request.tokenParty) refuseForeignToken(caller, request.tokenParty);
+      const seen = [state.seen, { ...commandKey(id), seq: null }];
+      const how = { trace: caller.trace, party: caller.id };
+      return this.#write(null, { type: 'command.requested', data }, how, seen);
     });
   }
 
-  #read(id: string): Promise<CommandRecord | null> {
-    return rowData<CommandRecord>(this.#core.store, { kind: 'commands', owner: '', id });
+  /** Records a fact of a command in turn: a result may have been recorded while the forward was under way. */
+  #record(id: string, event: CommandEvent, how: With): Promise<CommandRecord> {
+    return this.#core.recorder.inTurn(actorId(id), async (seen) => {
+      const before = await this.#read(id, seen);
+      if (before && how.only && before.state !== how.only) return before;
+      return this.#write(before, event, how, seen);
+    });
+  }
+
+  async #write(
+    before: CommandRecord | null,
+    event: CommandEvent,
+    { trace, party = null, body = null }: With,
+    seen: readonly Seen[],
+  ): Promise<CommandRecord> {
+    const { recorder, supervisor, settings } = this.#core;
+    const at = recorder.instant();
+    const record = applyToCommand(before, event, at);
+    const actor = actorId(record.id);
+    const isOver = commandEnds.has(record.state);
+    const windowS = event.type === 'command.answered' ? event.data.timeoutS : settings.commandResultWindowS;
+    const dueAt = new Date(Date.parse(at) + windowS * 1000).toISOString();
+    const seq = await recorder.record({
+      facts: [{ stream: actor, event: named(event, record), party, body }],
+      puts: [commandRow(record), ...foundAgainBy(record, event, at)],
+      // Every command that is not over has a due time: that is how a restart finds it.
+      due: [{ key: actor, at: isOver ? null : dueAt }],
+      seen,
+      unfenced: true,
+      trace,
+      at,
+    });
+    if (this.#kind === 'door') return record;
+    if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
+    if (isOver) supervisor.stop(actor);
+    // A result of one that was over. Only now: a write that failed leaves no actor behind.
+    else if (event.type === 'command.resultReceived') await this.#revive(record);
+    return record;
+  }
+
+  async #read(id: string, seen: Seen[] = []): Promise<CommandRecord | null> {
+    if (!isName(id)) return null;
+    const row = await rowSeen(this.#core.store, commandKey(id), seen);
+    return row && (row.data as CommandRecord);
   }
 
   async #revive(record: CommandRecord): Promise<void> {
@@ -300,8 +375,13 @@ function named(event: CommandEvent, { command, emsp, cpo, sessionId }: CommandRe
   return { ...event, data: { ...event.data, command, emsp, cpo, sessionId } } as CommandEvent;
 }
 
+/** States in which a partner is being called. */
+const underWay: ReadonlySet<CommandState> = new Set(['forwarding', 'relaying']);
+
+const commandKey = (id: string): RowKey => ({ kind: 'commands', owner: '', id });
+
 export function commandRow(record: CommandRecord) {
-  return { kind: 'commands', owner: '', id: record.id, shelf: 'commands', upd: record.at, data: record, body: null };
+  return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
 }
 
 /** Rows by which later steps find what this command began: a reservation its CPO, a session its eMSP. */

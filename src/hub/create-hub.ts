@@ -22,7 +22,7 @@ import { askForEnd } from './orphan-pulls.ts';
 import { Orphans } from './orphans.ts';
 import { overview } from './overview.ts';
 import { noteCircuit, PartnerActors } from './partners.ts';
-import type { HubPorts, HubSettings } from './ports.ts';
+import type { HubKind, HubPorts, HubSettings } from './ports.ts';
 import { Probes } from './probes.ts';
 import { Pulls } from './pulls.ts';
 import { pushes } from './pushes.ts';
@@ -58,17 +58,15 @@ export interface CreatedHub {
   close(): Promise<void>;
 }
 
-/** What a hub is on its store: all of it, or one of several doors, which take what partners ask and own none of what follows from it. */
-export type HubKind = 'whole' | 'door';
-
-const noWatches = { sessionStored: () => {}, cdrStored: () => {} };
+/** The owner watches, by what it reads of the log. */
+const noWatches = { sessionStored: () => {}, cdrStored: () => {}, arm: async () => {} };
 
 export function createHub(
   store: Store,
   ports: HubPorts,
   settings: HubSettings,
   version: string,
-  kind: HubKind = 'whole',
+  kind: HubKind = 'alone',
 ): CreatedHub {
   const isDoor = kind === 'door';
   const core = coreOf(store, ports, settings, isDoor);
@@ -93,7 +91,7 @@ export function createHub(
   const { accept, acceptPulled } = pushes(core, isDoor ? noWatches : orphans);
   const lists = new SenderLists(core, acceptPulled);
   const pulls = new Pulls(core, lists, acceptPulled);
-  const commands = new Commands(core, orphans);
+  const commands = new Commands(core, isDoor ? noWatches : orphans, kind);
   const retention = new Retention(core, deliveries);
   const backups = new Backups(core);
   const { deliveryView, ...reading } = views(core, deliveries);

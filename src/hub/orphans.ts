@@ -33,8 +33,8 @@ const tailMs = 60_000;
 const tailEvents = 1_000;
 const tailPages = 20;
 
-/** What a push leaves in the log. */
-const stored: ReadonlySet<string> = new Set(['object.put', 'object.patched']);
+/** What a door leaves in the log, and what may follow from it. */
+const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered']);
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
@@ -171,7 +171,7 @@ export class Orphans {
 
   /** Another node has written an event; one after the other they are followed. */
   followUp(event: StoredEvent): void {
-    if (!stored.has(event.type) || !asksForMore(event)) return;
+    if (!atDoors.has(event.type) || !asksForMore(event)) return;
     const work = async () => {
       if (!this.#closed && !(await this.#wasCompleted(event))) await this.#followUp(event);
     };
@@ -181,7 +181,7 @@ export class Orphans {
 
   /** Whether a session had been COMPLETED before. That it is said again asks for nothing. */
   async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
-    const statusOf = (of: unknown) => (of as ObjectEventData).facts.status;
+    const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
     if (statusOf(data) !== 'COMPLETED') return false;
     const before = await this.#core.store.history(stream);
     return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
@@ -382,7 +382,6 @@ function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): 
   return { ...event, data: { kind, session, cpo, emsp, ...event.data } } as OrphanEvent;
 }
 
-/** What may follow from an event. */
 /** Whether a watch may follow from it, or the end of one. */
 function asksForMore({ type, data }: StoredEvent): boolean {
   if (!type.startsWith('object.')) return type === 'command.answered';

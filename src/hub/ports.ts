@@ -6,6 +6,12 @@ import type { ObjectFacts, ObjectModule } from '../domain/object.ts';
 import type { Endpoint, TokenEncoding } from '../domain/party.ts';
 import type { Clock } from '../kit/clock.ts';
 
+/**
+ * What a hub is on its store: the only one; the one of several that delivers, watches and waits; or a door, which takes what partners ask and
+ * leaves to the owner what follows from it.
+ */
+export type HubKind = 'alone' | 'owner' | 'door';
+
 /** A party as the routing headers name it. */
 export interface HeaderParty {
   readonly country_code: string;

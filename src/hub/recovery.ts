@@ -95,6 +95,7 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   recorder.dispatch.onRead((event) => {
     const caller = event.party === null ? undefined : state.partnerOf(event.party);
     if (caller) state.touched(caller.id, Date.parse(event.at));
+    commands.followUp(event);
     orphans.followUp(event);
   });
   await orphans.recover(isWhole);

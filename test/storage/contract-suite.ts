@@ -189,9 +189,13 @@ export function storeSuite(t: Test, open: Opener): void {
     await store.append({ fence: null, idem: 'a fact', events: [event()] });
     t.equal(store.head(), 3);
     await t.rejects(store.append({ ...commit, idem: 'blind' }), TypeError);
-    const timer = { ...commit, idem: 'timer', seen: [seen('101', 2)], due: [{ key: 'k', at: AT }] };
-    await t.rejects(store.append(timer), TypeError);
-    t.equal((await append(store)).first, 4, 'one under the fence goes on behind them');
+    const timer = { fence: null, events: [event()], due: [{ key: 'k', at: AT }] };
+    await t.rejects(store.append({ ...timer, idem: 'blind timer' }), TypeError);
+    await t.rejects(store.append({ ...timer, idem: 'late timer', seen: [seen('101', 1)] }), Conflict);
+    t.same(await store.due(), []);
+    await store.append({ ...timer, idem: 'timer', seen: [seen('101', 2)] });
+    t.same(await store.due(), timer.due);
+    t.equal((await append(store)).first, 5, 'one under the fence goes on behind them');
   });
 
   promise('[S3, S11] a commit that is in the log already is not judged again', async (t, store, again) => {

@@ -1,0 +1,181 @@
+/** Commands through a door beside the owner, in one process: the door forwards and relays, and the owner keeps every wait. [commands.ts K5] */
+import { sharedBy } from '../../src/cluster/shared.ts';
+import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
+import type { Caller } from '../../src/hub/hub.ts';
+import type { HubKind } from '../../src/hub/ports.ts';
+import { type Store, StoreUnavailable } from '../../storage/contract.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
+import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { storeWith } from '../support/store-with.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const limitMs = 5_000;
+const trace = { requestId: 'r', correlationId: 'c' };
+
+interface Scene {
+  readonly hub: TestHub;
+  readonly clock: SimulatedClock;
+  readonly cpo: PlainPartner;
+  readonly emsp: PlainPartner;
+  /** Holds the CPO's answers back until it is called. */
+  readonly hold: () => () => void;
+}
+
+async function scene(t: Test): Promise<Scene> {
+  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+  const env = { HUB_COMMAND_TIMEOUT_MS: String(limitMs), HUB_CALLBACK_TIMEOUT_MS: String(limitMs) };
+  const hub = await hubFor(t, { ...env, HUB_PROBE_INTERVAL_S: '3600' }, { clock });
+  let held: Promise<void> | null = null;
+  const answer = async (): Promise<Reply> => {
+    await held;
+    return { body: { result: 'ACCEPTED', timeout: 25 } };
+  };
+  const modules = [['commands', 'RECEIVER']] as const;
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules, answer });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const token = { country_code: 'NL', party_id: 'EMS', uid: 'CARD1', type: 'RFID', contract_id: 'C1' };
+  const session = sessionBody('S1', { status: 'ACTIVE', cdr_token: token });
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', session);
+  const hold = () => {
+    let go = () => {};
+    held = new Promise((resolve) => {
+      go = resolve;
+    });
+    t.teardown(go);
+    return go;
+  };
+  return { hub, clock, cpo, emsp, hold };
+}
+
+/** The owner learns at once of what it writes. */
+async function nodeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> = {}): Promise<CreatedHub> {
+  const { created } = hub;
+  const { store, ports, settings } = created.core;
+  const having = {
+    held: () => (kind === 'door' ? null : store.held()),
+    onHealth: () => {},
+    appended: (_commit: unknown, { last }: { last: number }) => created.follow(last),
+  };
+  const node = createHub(storeWith(sharedBy(store, having), methods), ports, settings, 'test', kind);
+  await node.recover();
+  t.teardown(() => node.close());
+  return node;
+}
+
+function callerAt(node: CreatedHub, { id, hubToken }: PlainPartner): Caller {
+  const credential = node.hub.authenticate(hubToken);
+  const party = credential?.partner.roles[0];
+  if (!credential || !party) throw new Error('the door does not know it');
+  return { partner: credential.partner, party, id, trace };
+}
+
+const stop = (node: CreatedHub, emsp: PlainPartner) =>
+  node.hub.command(callerAt(node, emsp), {
+    ...{ command: 'STOP_SESSION', to: null, responseUrl: `${emsp.url}/ocpi/result`, sessionId: 'S1' },
+    ...{ locationId: null, reservationId: null, tokenUid: null, authorizationReference: null },
+    bodyFor: (response_url) => JSON.stringify({ response_url, session_id: 'S1' }),
+  } as Parameters<CreatedHub['hub']['command']>[1]);
+
+async function commandOf(hub: TestHub): Promise<{ id: string; state: string; reason: string | null }> {
+  const [found] = await itemsOf(hub, '/commands');
+  if (!found) throw new Error('no command');
+  return found as Awaited<ReturnType<typeof commandOf>>;
+}
+
+const actorsOf = ({ core }: CreatedHub) =>
+  [...core.supervisor.views()].filter(({ kind }) => kind === 'command' || kind === 'orphan-stop');
+
+/** Resolves when the owner has followed everything that stands in the log. */
+async function followed({ created, settled }: TestHub): Promise<void> {
+  await created.followed(created.core.store.head());
+  await settled();
+}
+
+t.test(
+  'a door forwards, the owner waits for the result and watches the session; the result may come to it',
+  async (t) => {
+    const scenery = await scene(t);
+    const { hub, cpo, emsp } = scenery;
+    const door = await nodeOf(t, scenery, 'door');
+    t.match(await stop(door, emsp), { result: 'ACCEPTED', timeout: 25 });
+    await followed(hub);
+    t.same(actorsOf(door), [], 'nothing is left to wait for at the door');
+    await eventually('both actors live at the owner', async () => actorsOf(hub.created).length === 2);
+    t.match(actorsOf(hub.created), [{ kind: 'command' }, { kind: 'orphan-stop' }]);
+    const { id, state } = await commandOf(hub);
+    t.equal(state, 'awaiting');
+    const credential = hub.created.hub.authenticate(cpo.hubToken);
+    if (!credential) throw new Error('the owner does not know the CPO');
+    await hub.created.hub.callback(credential, id, '{"result":"ACCEPTED"}', 'ACCEPTED', trace);
+    t.match(emsp.received.at(-1), { path: '/ocpi/result', body: '{"result":"ACCEPTED"}' });
+    t.equal((await commandOf(hub)).state, 'relayed');
+  },
+);
+
+t.test('a result that comes to a door ends the wait of the owner', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, cpo, emsp } = scenery;
+  const door = await nodeOf(t, scenery, 'door');
+  t.match(
+    await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/r`, session_id: 'S1' }),
+    {
+      json: { data: { result: 'ACCEPTED' } },
+    },
+  );
+  const { id } = await commandOf(hub);
+  const credential = door.hub.authenticate(cpo.hubToken);
+  if (!credential) throw new Error('the door does not know the CPO');
+  await door.hub.callback(credential, id, '{"result":"TIMEOUT"}', 'TIMEOUT', trace);
+  t.match(emsp.received.at(-1), { path: '/r', body: '{"result":"TIMEOUT"}' });
+  await followed(hub);
+  await eventually('its actor has ended', async () => actorsOf(hub.created).every(({ kind }) => kind !== 'command'));
+  clock.advance(26_000);
+  await hub.settled();
+  t.match(await commandOf(hub), { state: 'relayed' });
+});
+
+t.test('no result comes for what a door forwarded: the owner ends the wait', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, emsp } = scenery;
+  const door = await nodeOf(t, scenery, 'door');
+  await stop(door, emsp);
+  await door.close();
+  await followed(hub);
+  await eventually('the owner waits', async () => actorsOf(hub.created).length === 2);
+  clock.advance(26_000);
+  await hub.settled();
+  t.match(await commandOf(hub), { state: 'silent' });
+});
+
+t.test(
+  'a door dies while it forwards: the owner says so when its limit is over, and a new owner no earlier',
+  async (t) => {
+    const scenery = await scene(t);
+    const { hub, clock, cpo, emsp, hold } = scenery;
+    let isDead = false;
+    const append: Store['append'] = async (commit) => {
+      if (isDead) throw new StoreUnavailable('it has died');
+      const written = await hub.created.core.store.append(commit);
+      hub.created.follow(written.last);
+      return written;
+    };
+    const door = await nodeOf(t, scenery, 'door', { append });
+    const go = hold();
+    const asked = stop(door, emsp);
+    await cpo.got('the command', ({ path }) => path.endsWith('/STOP_SESSION'));
+    isDead = true;
+    go();
+    t.match(await asked, { result: 'ACCEPTED' }, 'the CPO had it');
+    await followed(hub);
+    const next = await nodeOf(t, scenery, 'owner');
+    await next.followed(next.core.store.head());
+    t.match(await commandOf(hub), { state: 'forwarding' }, 'the door may live');
+    clock.advance(limitMs + 5_000);
+    await hub.settled();
+    t.match(await commandOf(hub), { state: 'rejected', reason: 'the hub was restarted meanwhile' });
+  },
+);
