@@ -181,8 +181,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       }),
     });
     const front: Front = new Front({
-      ...{ node: running, passing, secret: nodeSecret, isHop: hopOf(nodeSecret) },
-      ...{ own, look: () => store.poke(), leaseMs: config.leaseS * 1000, log },
+      ...{ node: running, passing, isHop: hopOf(nodeSecret) },
+      ...{ own, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
     });
     const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
     server.on('upgrade', front.upgrade);
@@ -251,6 +251,5 @@ async function ended(server: Server, front: Front, clock: Clock): Promise<void> 
   const closed = new Promise((resolve) => server.close(resolve));
   if (await withTimeout(clock, inFlightGraceMs, closed)) return;
   server.closeAllConnections();
-  front.cut();
   await closed;
 }

@@ -6,8 +6,8 @@
  *     hub runs here, and what other nodes tell it.
  * F2  A request that is held has not been read, and is refused when it was held for `holdMs`.
  * F3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
- * F4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease: commands and registrations would
- *     fail here, and elsewhere they do not.
+ * F4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease: registrations would fail here,
+ *     and elsewhere they do not.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -15,10 +15,8 @@ import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { peersPath } from './hop.ts';
 import type { HubNode } from './node.ts';
-import type { NodeParts } from './node-parts.ts';
 import type { Passing } from './passing.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
-import { TrunkEnds, trunkPath } from './trunk.ts';
 
 const holdMs = 8000;
 const heldMax = 2000;
@@ -30,15 +28,12 @@ const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens
 export interface FrontParts {
   readonly node: HubNode;
   readonly passing: Passing | null;
-  /** Of the nodes; null: there are no others. */
-  readonly secret: string | null;
   /** Whether a request came over a node. */
   readonly isHop: (request: IncomingMessage) => boolean;
   /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
   readonly look: () => void;
   readonly leaseMs: number;
-  readonly log: NodeParts['log'];
 }
 
 export class Front {
@@ -48,14 +43,12 @@ export class Front {
   /** Requests that the hub here answers, and such as were passed on. */
   readonly #answered = new UnderWay();
   readonly #passed = new UnderWay();
-  readonly #trunks: TrunkEnds | null;
   #isLast = false;
   /** The owner that has not said whether it is ready, and since when; monotonic milliseconds. [F4] */
   #silent: { readonly id: string; readonly since: number } | null = null;
 
   constructor(parts: FrontParts) {
     this.#parts = parts;
-    this.#trunks = parts.secret === null ? null : new TrunkEnds(this.handle, parts.secret, parts.log);
     parts.node.onChanged(() => {
       for (const again of [...this.#held]) again();
     });
@@ -78,7 +71,6 @@ export class Front {
     const isHop = this.#parts.isHop(request);
     const path = pathOf(request);
     if (this.#isLast) return refuseUpgrade(request, socket);
-    if (isHop && path === trunkPath) return this.#trunks?.upgrade(request, socket, head);
     if (path.startsWith(peersPath)) return refuseUpgrade(request, socket);
     const place = this.#parts.node.place(isHop);
     if (place.kind === 'here') place.hub.upgrade(request, socket, head);
@@ -91,14 +83,9 @@ export class Front {
     this.#isLast = true;
   }
 
-  /** Upgraded connections end, those of nodes when what is under way on them was answered. */
+  /** Upgraded connections end. */
   close(): void {
-    this.#trunks?.close();
     this.#parts.passing?.endUpgrades();
-  }
-
-  cut(): void {
-    this.#trunks?.cut();
   }
 
   /** Resolves when no request is answered by the hub here, or after a while. */

@@ -14,7 +14,7 @@
  * N5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
  *     answers from memory and asks partners for authorization. It writes nothing and sends nothing else, and ends as soon as the database
  *     answers, whoever is the owner then.
- * N6  Every node that reaches the database is a door: pushes, reads, lists and authorizations are answered where they arrive, with or
+ * N6  Every node that reaches the database is a door: pushes, reads, lists, authorizations and commands are answered where they arrive, with or
  *     without an owner. It tells the owner what it has written, and hears of partners and routes before their change is
  *     acknowledged; both come by the database as well, two seconds later at most.
  */

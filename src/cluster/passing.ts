@@ -1,6 +1,5 @@
 /**
- * Passes requests on to another node as they are: method, path, fields and bytes, both ways. Small ones go together over one connection,
- * the rest singly, over connections that are kept.
+ * Passes requests on to another node as they are: method, path, fields and bytes, both ways, over connections that are kept.
  *
  * P1  A request is sent once. When no answer comes it is refused with 503, and whether it was done is not known.
  * P2  A node that answers nothing for a while is asked, on a new connection, whether it is there. When no answer comes, everything under
@@ -17,7 +16,6 @@ import { systemClock } from '../kit/system-clock.ts';
 import { isTrusted, trust } from '../transport/trusted.ts';
 import { hopHeader, peersPath, type Target } from './hop.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
-import { type Trunk, type TrunkLog, Trunks } from './trunk.ts';
 
 /** More wait for one that is free. */
 const socketsMax = 256;
@@ -27,8 +25,6 @@ const idleMs = 60_000;
 const silenceMs = 90_000;
 
 const doubtMs = 3000;
-/** Bytes of a body that is passed on in one piece. */
-const smallMax = 64 * 1024;
 
 /** Of one connection alone. [RFC 9110, 7.6.1] */
 const ofConnection: ReadonlySet<string> = new Set([
@@ -40,8 +36,6 @@ interface Passed {
   readonly target: Target;
   /** Monotonic, ms. */
   readonly begun: number;
-  /** It is cut then. */
-  readonly until: number;
   /** Refuses it to whoever asked, and ends it. */
   cut(error: Error): void;
 }
@@ -61,9 +55,7 @@ type End = (how: 'answered' | 'failed', error?: Error) => void;
 export interface PassingOptions {
   readonly secret: string;
   readonly passed: (end: 'answered' | 'failed') => void;
-  readonly log: TrunkLog;
-  /** How often it is looked whether the trunks live; 3,000 when absent. */
-  readonly beatMs?: number;
+  readonly log: { warn(fields: object, message: string): void };
 }
 
 export class Passing {
@@ -74,7 +66,6 @@ export class Passing {
   };
   /** By node; the oldest is the first. */
   readonly #underWay = new Map<string, Set<Passed>>();
-  readonly #trunks: Trunks;
   readonly #doubted = new Set<string>();
   readonly #stopWatch = every(systemClock, doubtMs / 3, () => this.#doubt());
   readonly #upgraded = new Map<Socket, string>();
@@ -82,76 +73,34 @@ export class Passing {
 
   constructor(options: PassingOptions) {
     this.#options = options;
-    this.#trunks = new Trunks(options.secret, options.log, options.beatMs);
   }
 
   pass(request: http.IncomingMessage, response: http.ServerResponse, target: Target): void {
     // The hop that is put on it would make a node of whoever asks.
     if (isAmongNodes(request)) return refuse(request, response);
-    if (!isSmall(request)) return this.#passSingly(request, response, target, (sent) => request.pipe(sent));
-    gather(request, (body) => {
-      const trunk = goesTogether(request) ? this.#trunks.to(target) : null;
-      if (trunk === null) this.#passSingly(request, response, target, (sent) => sent.end(body));
-      else this.#passTogether(request, response, target, trunk, body);
-    });
-  }
-
-  #passTogether(
-    request: http.IncomingMessage,
-    response: http.ServerResponse,
-    target: Target,
-    trunk: Trunk,
-    body: Buffer,
-  ): void {
-    const { method = '', url = '/' } = request;
-    const { answer, forget } = trunk.ask({ method, url, fields: fieldsOf(request.rawHeaders), body });
-    const end = this.#begin(request, response, { target, until: systemClock.monotonic() + silenceMs, stop: forget });
-    answer
-      .then(({ status, fields, body: answered }) => {
-        // It may have been refused already.
-        if (response.headersSent) return;
-        heardFrom(request, status);
-        response.writeHead(status, fieldsOf(fields)).end(answered);
-        end('answered');
-      })
-      .catch((error: Error) => end('failed', error));
-  }
-
-  #passSingly(
-    request: http.IncomingMessage,
-    response: http.ServerResponse,
-    target: Target,
-    send: (sent: http.ClientRequest) => void,
-  ): void {
     const sent = this.#start(target, {
       method: request.method ?? 'GET',
       path: request.url ?? '/',
       headers: [...fieldsOf(request.rawHeaders), hopHeader, this.#options.secret],
     });
     const stop = (error: Error | undefined) => void sent.destroy(error);
-    const end = this.#begin(request, response, { target, until: Number.POSITIVE_INFINITY, stop });
+    const end = this.#begin(request, response, target, stop);
     sent.setTimeout(silenceMs, () => sent.destroy(new Error('the peer is silent')));
     sent.on('error', (error) => end('failed', error));
     sent.on('response', (answer) => {
       heardFrom(request, answer.statusCode ?? 502);
-      const begin = () =>
-        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
-      if (isSmall(answer)) {
-        gather(answer, (body) => {
-          begin().end(body);
-          end('answered');
-        });
-        answer.on('error', (error) => end('failed', error));
-      } else pipeline(answer, begin(), (error) => end(error ? 'failed' : 'answered', error ?? undefined));
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
+      pipeline(answer, response, (error) => end(error ? 'failed' : 'answered', error ?? undefined));
     });
-    send(sent);
+    request.pipe(sent);
   }
 
   /** What it gives is to be called at the end; `stop` is, when that was no answer. */
   #begin(
     request: http.IncomingMessage,
     response: http.ServerResponse,
-    { target, until, stop }: Pick<Passed, 'target' | 'until'> & { readonly stop: (error: Error | undefined) => void },
+    target: Target,
+    stop: (error: Error | undefined) => void,
   ): End {
     const { passed, log } = this.#options;
     let isEnded = false;
@@ -165,7 +114,7 @@ export class Passing {
       stop(error);
       refuse(request, response);
     };
-    const entry: Passed = { target, until, begun: systemClock.monotonic(), cut: (error) => end('failed', error) };
+    const entry: Passed = { target, begun: systemClock.monotonic(), cut: (error) => end('failed', error) };
     const underWay = this.#underWay.get(target.id) ?? new Set();
     this.#underWay.set(target.id, underWay.add(entry));
     // Who asked went away.
@@ -232,7 +181,6 @@ export class Passing {
   keepOnly(nodeId: string | null): void {
     for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'it is not the owner any more');
     for (const [socket, id] of this.#upgraded) if (id !== nodeId) socket.destroy();
-    this.#trunks.keepOnly(nodeId);
   }
 
   endUpgrades(): void {
@@ -242,7 +190,6 @@ export class Passing {
   close(): void {
     this.#stopWatch();
     this.keepOnly(null);
-    this.#trunks.close();
     this.#agents.http.destroy();
     this.#agents.https.destroy();
   }
@@ -265,7 +212,6 @@ export class Passing {
   #doubt(): void {
     const now = systemClock.monotonic();
     for (const [id, underWay] of this.#underWay) {
-      for (const { until, cut } of underWay) if (until < now) cut(new Error('the peer is silent'));
       const [oldest] = underWay;
       if (oldest === undefined || now < oldest.begun + doubtMs || this.#doubted.has(id)) continue;
       this.#doubted.add(id);
@@ -278,7 +224,6 @@ export class Passing {
 
   #cut(nodeId: string, why: string): void {
     for (const { cut } of this.#underWay.get(nodeId) ?? []) cut(new Error(why));
-    this.#trunks.cut(nodeId);
   }
 
   #land(entry: Passed): void {
@@ -300,30 +245,8 @@ function addressOf(url: string): Address {
   return { isTls, address: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (isTls ? 443 : 80)) } };
 }
 
-/** Whether all of its body may be held: most are small, and a stream costs more than they do. */
-function isSmall({ rawHeaders }: http.IncomingMessage): boolean {
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() === 'content-length') return Number(rawHeaders[i + 1]) <= smallMax;
-  }
-  return false;
-}
-
 /** What nodes alone ask of each other. */
 const isAmongNodes = (request: http.IncomingMessage): boolean => pathOf(request).startsWith(peersPath);
-
-/** Whether it goes over the trunk: a small change of a partner, which has a small answer, with no field twice. */
-function goesTogether(request: http.IncomingMessage): boolean {
-  const { method, rawHeaders, headers } = request;
-  const isChange = method !== 'GET' && method !== 'HEAD' && pathOf(request).startsWith('/ocpi/');
-  return isChange && Object.keys(headers).length * 2 === rawHeaders.length;
-}
-
-/** Its body, once all of it has come. */
-function gather(message: http.IncomingMessage, whole: (body: Buffer) => void): void {
-  const chunks: Buffer[] = [];
-  message.on('data', (chunk: Buffer) => chunks.push(chunk));
-  message.on('end', () => whole(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-}
 
 const upgradeFields: ReadonlySet<string> = new Set(['connection', 'upgrade']);
 

@@ -1,4 +1,4 @@
-/** Every node answers pushes, reads and authorizations by itself: also while nobody is the owner, and by the rules that stand. */
+/** Every node answers pushes, reads, authorizations and commands by itself: also while nobody is the owner, and by the rules that stand. */
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
@@ -54,33 +54,54 @@ t.test('every node is a door', { skip }, async (t) => {
     t.match(items, [{ object: 'NL-CPO/S1' }], 'decided on the rule that was just withdrawn');
   });
 
-  t.test('the owner dies: pushes, reads and authorizations through the other go on, and are delivered', async (t) => {
-    const nodes = await startNodes(t, server, newSchema('orphaned'), { env: shortLease });
-    const { cpo, emsp } = await routedPair(t, nodes, {
-      emsp: ({ path }) => (path.includes('/authorize') ? { text: allowed } : {}),
-    });
-    const owner = await nodes.owner();
-    const [door] = await nodes.standbys();
-    if (!door) throw new Error('no standby');
-    await owner.hub.kill();
-    let rounds = 0;
-    const codes = new Set<number>();
-    while ((await nodes.holder()) !== door) {
-      const id = `S${++rounds}`;
-      const body = sessionBody(id, { cdr_token: token('EMS') });
-      codes.add((await asked(door, cpo, 'PUT', `/sessions/NL/CPO/${id}`, body)).code);
-      codes.add((await asked(door, cpo, 'GET', `/sessions/NL/CPO/${id}`)).code);
-      const { code, data } = await asked(door, cpo, 'POST', '/tokens/CARD1/authorize?type=RFID', { location_id: 'L1' });
-      codes.add(data?.allowed === 'ALLOWED' ? code : -code);
-    }
-    t.same([...codes], [1000], `${rounds} rounds`);
-    t.ok(rounds > 0);
-    await emsp.got('the last one', ({ path }) => path.endsWith(`/S${rounds}`));
-    await eventually('all of them', async () => {
-      const came = new Set(emsp.received.filter(({ path }) => path.includes('/sessions/')).map(({ path }) => path));
-      return came.size === rounds;
-    });
-  });
+  t.test(
+    'the owner dies: pushes, reads, authorizations and commands through the other go on, and are delivered',
+    async (t) => {
+      const nodes = await startNodes(t, server, newSchema('orphaned'), { env: shortLease });
+      const { cpo, emsp } = await routedPair(t, nodes, {
+        cpo: ({ method }) => (method === 'POST' ? { body: { result: 'ACCEPTED', timeout: 30 } } : {}),
+        emsp: ({ path }) => (path.includes('/authorize') ? { text: allowed } : {}),
+      });
+      const owner = await nodes.owner();
+      const [door] = await nodes.standbys();
+      if (!door) throw new Error('no standby');
+      await owner.hub.kill();
+      let rounds = 0;
+      const codes = new Set<number>();
+      while ((await nodes.holder()) !== door) {
+        const id = `S${++rounds}`;
+        const body = sessionBody(id, { cdr_token: token('EMS') });
+        codes.add((await asked(door, cpo, 'PUT', `/sessions/NL/CPO/${id}`, body)).code);
+        codes.add((await asked(door, cpo, 'GET', `/sessions/NL/CPO/${id}`)).code);
+        const { code, data } = await asked(door, cpo, 'POST', '/tokens/CARD1/authorize?type=RFID', {
+          location_id: 'L1',
+        });
+        codes.add(data?.allowed === 'ALLOWED' ? code : -code);
+        const stop = { response_url: `${emsp.url}/ocpi/result/${id}`, session_id: id };
+        const stopped = await asked(door, emsp, 'POST', '/commands/STOP_SESSION', stop);
+        codes.add(stopped.data?.result === 'ACCEPTED' ? stopped.code : -stopped.code);
+        const { response_url } = JSON.parse(cpo.received.at(-1)?.body ?? '{}') as { response_url: string };
+        const callback = response_url.slice(response_url.indexOf(path) + path.length);
+        codes.add((await asked(door, cpo, 'POST', callback, { result: 'ACCEPTED' })).code);
+      }
+      t.same([...codes], [1000], `${rounds} rounds`);
+      t.ok(rounds > 0);
+      await emsp.got('the last one', ({ path }) => path.endsWith(`/S${rounds}`));
+      t.equal(
+        emsp.received.filter(({ path }) => path.startsWith('/ocpi/result/')).length,
+        rounds,
+        'each result came once',
+      );
+      await eventually('the owner watches all stopped sessions', async () => {
+        const { items } = await admin(door.hub, 'GET', '/orphans?state=GRACE&limit=1000');
+        return (items as unknown[]).length === rounds;
+      });
+      await eventually('all of them', async () => {
+        const came = new Set(emsp.received.filter(({ path }) => path.includes('/sessions/')).map(({ path }) => path));
+        return came.size === rounds;
+      });
+    },
+  );
 });
 
 const allowed = JSON.stringify({ status_code: 1000, timestamp: '2026-03-01T00:00:00Z', data: { allowed: 'ALLOWED' } });

@@ -1,0 +1,158 @@
+/** What is passed to another node arrives as it was sent, once, and not for a caller who has gone. */
+import { once } from 'node:events';
+import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { WebSocket } from 'ws';
+import { hopHeader } from '../../src/cluster/hop.ts';
+import { Passing } from '../../src/cluster/passing.ts';
+import { createFrontServer } from '../../src/ocpi/http-server.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const secret = 'of-the-nodes';
+const path = '/ocpi/2.2.1/credentials';
+
+const urlOf = (server: Server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+async function listening(t: Test, answer: RequestListener): Promise<Server> {
+  const server = createFrontServer({}, answer).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return server;
+}
+
+interface Seen extends Pick<IncomingMessage, 'method' | 'url' | 'headers'> {
+  readonly body: string;
+}
+
+/** Two nodes, the first of which passes everything on to the second, which answers as `answer` says. */
+async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => void) {
+  const seen: Seen[] = [];
+  /** Bodies of requests that ended there without an answer. */
+  const dropped: string[] = [];
+  const second = await listening(t, (request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method, url, headers } = request;
+      const one = { method, url, headers, body: Buffer.concat(chunks).toString('latin1') };
+      seen.push(one);
+      response.on('close', () => response.writableEnded || dropped.push(one.body));
+      answer(one, response);
+    });
+  });
+  const ended: string[] = [];
+  const passing = new Passing({ secret, passed: (how) => void ended.push(how), log: { warn() {} } });
+  t.teardown(() => passing.close());
+  const target = { id: 'second', url: urlOf(second) };
+  const first = await listening(t, (request, response) => passing.pass(request, response, target));
+  return { first: urlOf(first), passing, seen, dropped, ended };
+}
+
+function asking(url: string, to: string, length: number, headers: Record<string, string> = {}): http.ClientRequest {
+  // The path as it is, and not as a part of a URL, which would be normalised.
+  return http.request(url, { path: to, method: 'PUT', headers: { ...headers, 'content-length': length } });
+}
+
+async function answered(request: http.ClientRequest) {
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return { status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks).toString('latin1') };
+}
+
+const said = (url: string, body: string | Buffer, to = path, headers: Record<string, string> = {}) =>
+  answered(asking(url, to, Buffer.byteLength(body), headers).end(body));
+
+const echo = ({ body }: Seen, response: ServerResponse) =>
+  void response.writeHead(201, { 'X-Of-Second': 'yes' }).end(Buffer.from(body, 'latin1'));
+
+t.test('a request arrives as it was sent, of any size, and so does its answer', async (t) => {
+  const { first, seen, ended } = await scene(t, echo);
+  const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+  const to = '/ocpi/2.2.1/credentials/../a%2Fb//c?x=%00&y=%e9';
+  const fields = { Authorization: 'Token abc', 'X-Request-ID': 'r1', constructor: 'one', Connection: 'keep-alive' };
+  const answer = await said(first, bytes, to, fields);
+  t.match(answer, { status: 201, body: bytes.toString('latin1'), headers: { 'x-of-second': 'yes' } });
+  t.match(seen[0], { method: 'PUT', url: to, body: bytes.toString('latin1') });
+  t.match(seen[0]?.headers, {
+    authorization: 'Token abc',
+    'x-request-id': 'r1',
+    constructor: 'one',
+    [hopHeader]: secret,
+  });
+  const large = 'x'.repeat(1_000_000);
+  t.ok((await said(first, large)).body === large);
+  t.equal((await said(first, '')).body, '', 'nor does it need a body');
+  t.strictSame(ended, ['answered', 'answered', 'answered']);
+});
+
+t.test('one whose answer is cut off is refused, and not sent again', async (t) => {
+  const { first, seen, ended } = await scene(t, (_, response) => response.destroy());
+  t.match(await said(first, 'cut'), { status: 503, headers: { 'retry-after': '1' } });
+  t.equal(seen.length, 1);
+  t.strictSame(ended, ['failed']);
+});
+
+t.test('none waits for another, and what is under way to a former owner is refused', async (t) => {
+  const { first, passing, seen } = await scene(t, (one, response) => {
+    if (one.body !== 'never') echo(one, response);
+  });
+  const under = said(first, 'never');
+  await eventually('it is under way', () => seen.length === 1);
+  t.equal((await said(first, 'next')).body, 'next');
+  passing.keepOnly('another');
+  t.equal((await under).status, 503);
+});
+
+t.test('what does not come whole is not done, and what nobody waits for any more is dropped', async (t) => {
+  const { first, seen, dropped, ended } = await scene(t, ({ body }, response) => {
+    if (body !== 'held') response.end();
+  });
+  const half = asking(first, path, 2);
+  half.on('error', () => {});
+  half.write('1');
+  await said(first, '{}');
+  half.destroy();
+  await eventually('it has failed', () => ended.includes('failed'));
+  const held = asking(first, path, 4);
+  held.on('error', () => {});
+  held.end('held');
+  await eventually('it is under way', () => seen.some(({ body }) => body === 'held'));
+  held.destroy();
+  await eventually('it was dropped there', () => dropped.includes('held'));
+  t.strictSame(
+    seen.map(({ body }) => body),
+    ['{}', 'held'],
+  );
+});
+
+t.test('what nodes alone ask of each other is passed on for nobody', async (t) => {
+  const { first, seen } = await scene(t, echo);
+  for (const to of ['/cluster/v1/leaving/x', 'http://hub/cluster/v1/owns']) {
+    t.equal((await said(first, '{}', to)).status, 503, to);
+  }
+  t.strictSame(seen, []);
+});
+
+t.test('an upgrade that is cut before the peer has taken it is refused', async (t) => {
+  const { passing } = await scene(t, echo);
+  // It accepts the connection, and says nothing to it.
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => silent.close());
+  const target = { id: 'silent', url: `https://127.0.0.1:${(silent.address() as AddressInfo).port}` };
+  const front = await listening(t, (_, response) => void response.end());
+  front.on('upgrade', (request, socket, head) => passing.upgrade(request, socket, head, target));
+  const reached = once(silent, 'connection');
+  const asked = new WebSocket(`${urlOf(front).replace('http', 'ws')}/admin/v1/inspector`);
+  const refused = once(asked, 'unexpected-response');
+  const [peer] = (await reached) as [Socket];
+  t.teardown(() => peer.destroy());
+  passing.endUpgrades();
+  const [, answer] = (await refused) as [unknown, IncomingMessage];
+  t.equal(answer.statusCode, 503);
+});
