@@ -11,7 +11,7 @@
  */
 import { commandEnds, commandMachine } from '../../machines/command.ts';
 import type { ActorSpec } from '../../machines/supervisor.ts';
-import type { Put, RowKey, Seen, StoredEvent } from '../../storage/contract.ts';
+import type { Seen, StoredEvent } from '../../storage/contract.ts';
 import { applyToCommand, type CommandRecord, type CommandState } from '../domain/command.ts';
 import { type ErrorCode, HubError, type Outcome } from '../domain/errors.ts';
 import type { CommandEvent } from '../domain/events.ts';
@@ -22,10 +22,10 @@ import type { Trace } from '../domain/trace.ts';
 import { atOnce } from './at-once.ts';
 import { addressee } from './authorize.ts';
 import { below, callPartner, type Failure, failureOf, unambiguousText } from './calls.ts';
+import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
 import { findCpo } from './command-target.ts';
 import { type Core, heard, isName, rowSeen } from './core.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } from './hub.ts';
-import { startRows } from './initiators.ts';
 import { measured } from './measured.ts';
 import type { Orphans } from './orphans.ts';
 import type { HubKind } from './ports.ts';
@@ -369,31 +369,8 @@ export class Commands {
   }
 }
 
-/** With what it is a fact of, so that it can be understood alone. */
-function named(event: CommandEvent, { command, emsp, cpo, sessionId }: CommandRecord): CommandEvent {
-  if (event.type === 'command.requested') return event;
-  return { ...event, data: { ...event.data, command, emsp, cpo, sessionId } } as CommandEvent;
-}
-
 /** States in which a partner is being called. */
 const underWay: ReadonlySet<CommandState> = new Set(['forwarding', 'relaying']);
-
-const commandKey = (id: string): RowKey => ({ kind: 'commands', owner: '', id });
-
-export function commandRow(record: CommandRecord) {
-  return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
-}
-
-/** Rows by which later steps find what this command began: a reservation its CPO, a session its eMSP. */
-export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
-  const { command, reservationId, emsp: owner, cpo } = record;
-  if (event.type !== 'command.answered' || event.data.result !== 'ACCEPTED') return [];
-  if (command === 'RESERVE_NOW' && reservationId !== null) {
-    const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
-    return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];
-  }
-  return command === 'START_SESSION' ? startRows(record, at) : [];
-}
 
 /** A token without party is allowed; one that names a party names an eMSP of the caller's partner. [D26, D65] */
 function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {

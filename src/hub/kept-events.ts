@@ -12,7 +12,7 @@ import type { CommandEvent, OrphanEvent } from '../domain/events.ts';
 import { baseOf } from '../domain/fold.ts';
 import type { OrphanRecord } from '../domain/orphan.ts';
 import type { PullRecord, QuarantineRecord } from '../domain/pull.ts';
-import { foundAgainBy } from './commands.ts';
+import { foundAgainBy } from './command-rows.ts';
 import { type Core, partnerPut } from './core.ts';
 import { foldCommand, foldObject, madeAgain } from './repair.ts';
 import { routeKey } from './state.ts';

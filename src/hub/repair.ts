@@ -12,7 +12,7 @@ import { applyToPartner, type Partner, type PartnerEvent } from '../domain/party
 import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../domain/pull.ts';
 import type { Route } from '../domain/routing.ts';
 import { backupRow } from './backups.ts';
-import { commandRow, foundAgainBy } from './commands.ts';
+import { commandRow, foundAgainBy } from './command-rows.ts';
 import { billedPut, type Core, objectPut, ownerPut, partnerPut, routePut } from './core.ts';
 import { directoryPut } from './directory.ts';
 import { jobRow } from './jobs.ts';
