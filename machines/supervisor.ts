@@ -12,7 +12,7 @@
 import type { AnyStateMachine, EventObject, InputFrom, SnapshotFrom } from 'xstate';
 import type { PartyId } from '../src/domain/party.ts';
 import type { DeadlineClock } from './deadline.ts';
-import { begin, fold, take } from './running.ts';
+import { begin, fold, take } from './machine-runner.ts';
 
 /** A recorded fact as its machine hears it; `seq` tells whether a fold has already seen it. */
 export interface HeardEvent extends EventObject {

@@ -7,7 +7,7 @@
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Store } from '../storage/contract.ts';
-import type { ClusterView } from './admin/cluster.ts';
+import type { ClusterView } from './admin/nouns/cluster.ts';
 import { Problem } from './admin/problem.ts';
 import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
 import { gate } from './admin/tokens.ts';
@@ -15,8 +15,8 @@ import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
-import type { HubKind } from './hub/ports.ts';
-import { sealedTokens } from './hub/registration.ts';
+import { sealedTokens } from './hub/onboarding/registration.ts';
+import type { HubKind } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
@@ -36,7 +36,7 @@ import {
   pageSizeMax,
   pressureGauge,
   turnOfLoop,
-} from './pressure.ts';
+} from './process-load.ts';
 import { hubKeys } from './secrets.ts';
 import { root, version } from './version.ts';
 

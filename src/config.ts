@@ -9,7 +9,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import type { HubSettings } from './hub/ports.ts';
+import type { HubSettings } from './hub/ports/ports.ts';
 import { loopbackNetworks } from './setting-kinds.ts';
 import {
   flagOfSetting,

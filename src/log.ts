@@ -8,7 +8,7 @@
  */
 import { type DestinationStream, destination, type Logger, type LoggerOptions, pino } from 'pino';
 import pretty from 'pino-pretty';
-import type { Log } from './hub/ports.ts';
+import type { Log } from './hub/ports/ports.ts';
 
 /** Field names whose values never belong in a log, at the top of a line or up to three levels down. */
 const secretFields = [

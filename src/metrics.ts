@@ -8,8 +8,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
 import type { InspectorMeter } from './console/inspector.ts';
-import type { Operations } from './hub/operator.ts';
-import type { Meter } from './hub/ports.ts';
+import type { Operations } from './hub/ports/operator.ts';
+import type { Meter } from './hub/ports/ports.ts';
 
 /** One HTTP answer of the hub. */
 export interface Answered {

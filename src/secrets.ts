@@ -10,7 +10,7 @@ import { createCipheriv, createDecipheriv, hash, randomBytes, randomUUID, scrypt
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Config, ConfigError } from './config.ts';
-import type { Log, Secrets } from './hub/ports.ts';
+import type { Log, Secrets } from './hub/ports/ports.ts';
 
 const cipher = 'aes-256-gcm';
 const nonceBytes = 12;

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import type { Trace } from '../domain/trace.ts';
-import type { Page, PageRequest } from '../hub/operator.ts';
+import type { Page, PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
 
 export type AdminRole = 'admin' | 'viewer';

@@ -7,29 +7,29 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Trace } from '../domain/trace.ts';
-import type { Hub } from '../hub/hub.ts';
-import type { Operations } from '../hub/operator.ts';
+import type { Hub } from '../hub/ports/hub.ts';
+import type { Operations } from '../hub/ports/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { otherMethods } from '../transport/methods.ts';
-import { backups } from './backups.ts';
-import { type ClusterView, cluster } from './cluster.ts';
-import { commands } from './commands.ts';
-import { deliveries } from './deliveries.ts';
 import { docs } from './docs.ts';
-import { events } from './events.ts';
+import { backups } from './nouns/backups.ts';
+import { type ClusterView, cluster } from './nouns/cluster.ts';
+import { commands } from './nouns/commands.ts';
+import { deliveries } from './nouns/deliveries.ts';
+import { events } from './nouns/events.ts';
+import { orphans } from './nouns/orphans.ts';
+import { overview } from './nouns/overview.ts';
+import { parties } from './nouns/parties.ts';
+import { pulls } from './nouns/pulls.ts';
+import { redrives } from './nouns/redrives.ts';
+import { routes } from './nouns/routes.ts';
+import { health, status } from './nouns/status.ts';
+import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
+import { trace } from './nouns/trace.ts';
 import { openApi } from './openapi.ts';
-import { orphans } from './orphans.ts';
-import { overview } from './overview.ts';
-import { parties } from './parties.ts';
 import { Problem, problemOf } from './problem.ts';
-import { pulls } from './pulls.ts';
-import { redrives } from './redrives.ts';
 import type { AdminRole, AdminRoute } from './route.ts';
-import { routes } from './routes.ts';
-import { health, status } from './status.ts';
-import { storedNotForwarded } from './stored-not-forwarded.ts';
 import { type AdminTokens, admitReader, type Gate, gate } from './tokens.ts';
-import { trace } from './trace.ts';
 
 const nouns = [
   ...[parties, routes, deliveries, redrives, trace, events, commands],

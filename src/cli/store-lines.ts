@@ -2,8 +2,8 @@
  * What `ocpi-hub store` says, for people.
  */
 import type { BackupManifest } from '../../storage/contract.ts';
-import type { Copied } from '../../storage/copy.ts';
-import type { VerifiedStore } from '../../storage/restore.ts';
+import type { VerifiedStore } from '../../storage/level/restore.ts';
+import type { Copied } from '../../storage/migrate.ts';
 import type { Paint } from './table.ts';
 
 export function reportLines(directory: string, report: VerifiedStore, paint: Paint): string[] {

@@ -5,9 +5,9 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { copyToPostgres } from '../../storage/copy.ts';
-import { isInUse } from '../../storage/engine.ts';
-import { backupStore, restoreBackup, verifyStore } from '../../storage/restore.ts';
+import { isInUse } from '../../storage/level/leveldb.ts';
+import { backupStore, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
+import { copyToPostgres } from '../../storage/migrate.ts';
 import { Failure } from './client.ts';
 import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
 import { backupRunning } from './store-running.ts';

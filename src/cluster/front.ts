@@ -13,8 +13,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { peersPath } from './hop.ts';
 import type { HubNode } from './node.ts';
+import { peersPath } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 

@@ -21,7 +21,7 @@
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
-import { Neighbours } from './neighbours.ts';
+import { Neighbours } from './membership.ts';
 import type { NodeParts, Place, Role, Served } from './node-parts.ts';
 import { Pings } from './pings.ts';
 import type { Having } from './shared.ts';

@@ -14,7 +14,7 @@ import { connect as connectTls } from 'node:tls';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { isTrusted, trust } from '../transport/trusted.ts';
-import { hopHeader, peersPath, type Target } from './hop.ts';
+import { hopHeader, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 
 /** More wait for one that is free. */

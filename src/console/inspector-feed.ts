@@ -5,8 +5,9 @@
  * F2  What is kept is bounded by what happened within one tick: of each actor its last few events and a count.
  * F3  Nothing is watched, and no timer runs, while there is no reader.
  */
-import type { Operations } from '../hub/operator.ts';
-import type { WatchedActor, WatchedEvent, Watcher } from '../hub/watched.ts';
+
+import type { WatchedActor, WatchedEvent, Watcher } from '../hub/ports/actor-view.ts';
+import type { Operations } from '../hub/ports/operator.ts';
 import { type Clock, every } from '../kit/clock.ts';
 import { type Messages, messages } from './inspector-messages.ts';
 

@@ -2,7 +2,7 @@
  * The messages of the inspector: the wire protocol of `@statelyai/inspect`, and two of our own that its clients pass over.
  * docs/INSPECTOR.md describes them.
  */
-import type { WatchedActor, WatchedEvent } from '../hub/watched.ts';
+import type { WatchedActor, WatchedEvent } from '../hub/ports/actor-view.ts';
 
 /** Version of `@statelyai/inspect` whose protocol this is. */
 const protocolVersion = '0.7.2';

@@ -7,7 +7,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import type { WatchedActor } from '../hub/watched.ts';
+import type { WatchedActor } from '../hub/ports/actor-view.ts';
 import type { Clock } from '../kit/clock.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import type { Change, Feed, FeedReader } from './inspector-feed.ts';

@@ -1,7 +1,7 @@
 /**
  * What a reader wants to see of the running actors: said in the address, changed by messages. [contract, 4]
  */
-import type { WatchedActor } from '../hub/watched.ts';
+import type { WatchedActor } from '../hub/ports/actor-view.ts';
 
 /** All that are given must match; null narrows nothing. */
 export interface Subscription {

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Operations } from '../hub/operator.ts';
+import type { Operations } from '../hub/ports/operator.ts';
 import { type Clock, every, withTimeout } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { Feed } from './inspector-feed.ts';

@@ -13,21 +13,21 @@ import {
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
-import type { BackupVerbs } from './backup-view.ts';
-import { type Core, routePut } from './core.ts';
-import type { Deliveries } from './deliveries.ts';
-import type { HubStatus, Operations, PartyView, Vitals } from './operator.ts';
-import type { Orphans } from './orphans.ts';
-import { overdueAfterMs } from './overview.ts';
-import { courierActor, type PartnerActors, partnerStream } from './partners.ts';
-import type { Probes } from './probes.ts';
-import type { Pulls } from './pulls.ts';
-import type { Registration } from './registration.ts';
-import type { Resends } from './resends.ts';
-import type { Retention } from './retention.ts';
-import { running } from './running.ts';
-import { orphanView, type ViewVerb } from './views.ts';
-import type { Watching } from './watching.ts';
+import type { Deliveries } from './delivery/dispatcher.ts';
+import type { Orphans } from './exchange/orphan-cases.ts';
+import { type Core, routePut } from './kernel/context.ts';
+import type { Resends } from './maintain/resends.ts';
+import type { Retention } from './maintain/retention.ts';
+import type { Registration } from './onboarding/registration.ts';
+import type { Probes } from './partners/health-probes.ts';
+import { courierActor, type PartnerActors, partnerStream } from './partners/partner-actors.ts';
+import type { BackupVerbs } from './ports/backup-view.ts';
+import type { HubStatus, Operations, PartyView, Vitals } from './ports/operator.ts';
+import type { Pulls } from './pull/pulls.ts';
+import { running } from './views/actor-counts.ts';
+import type { Watching } from './views/actor-feed.ts';
+import { overdueAfterMs } from './views/overview.ts';
+import { orphanView, type ViewVerb } from './views/views.ts';
 
 /** What puts right or explains, in rooms of its own. */
 type RepairVerb = 'redriveOne' | 'planRedrive' | 'redrive' | 'resync' | 'job' | 'cancelJob' | 'trace' | 'explain';

@@ -7,19 +7,19 @@
 import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
-import { atOnce } from './at-once.ts';
-import type { Commands } from './commands.ts';
-import { type Core, heard } from './core.ts';
-import type { Deliveries } from './deliveries.ts';
-import { directoryKey } from './directory.ts';
-import type { Orphans } from './orphans.ts';
-import { type PartnerActors, partnerOf } from './partners.ts';
-import type { Probes } from './probes.ts';
-import type { Pulls } from './pulls.ts';
-import type { Registration } from './registration.ts';
-import { repairRows, repairWhatIsFound } from './repair.ts';
-import { type Resends, releaseDue } from './resends.ts';
-import type { Retention } from './retention.ts';
+import { atOnce } from '../kit/map-limit.ts';
+import type { Deliveries } from './delivery/dispatcher.ts';
+import type { Commands } from './exchange/commands.ts';
+import type { Orphans } from './exchange/orphan-cases.ts';
+import { type Core, heard } from './kernel/context.ts';
+import { directoryKey } from './kernel/directory-row.ts';
+import { type Resends, releaseDue } from './maintain/resends.ts';
+import type { Retention } from './maintain/retention.ts';
+import { repairRows, repairWhatIsFound } from './maintain/row-rebuild.ts';
+import type { Registration } from './onboarding/registration.ts';
+import type { Probes } from './partners/health-probes.ts';
+import { type PartnerActors, partnerOf } from './partners/partner-actors.ts';
+import type { Pulls } from './pull/pulls.ts';
 
 /** Actors whose facts are read at the same time. */
 const revivedAtOnce = 64;

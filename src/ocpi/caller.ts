@@ -8,7 +8,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
-import type { Caller, Credential, Hub } from '../hub/hub.ts';
+import type { Caller, Credential, Hub } from '../hub/ports/hub.ts';
 import { authorizationTokens, type IncomingHeaders, type RoutingParty, readRouting } from '../transport/headers.ts';
 
 /** What decides who calls. */

@@ -5,7 +5,7 @@ import { HubError } from '../domain/errors.ts';
 import { ambiguousName, isUnambiguous } from '../domain/json-text.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, ObjectModule, PushMethod } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
-import type { Accepted, Hub } from '../hub/hub.ts';
+import type { Accepted, Hub } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';

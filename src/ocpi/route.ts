@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import type { ObjectFacts } from '../domain/object.ts';
 import type { InterfaceRole } from '../domain/party.ts';
-import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/hub.ts';
+import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/ports/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
 import type { RoutingParty } from '../transport/headers.ts';
 import type { JsonBody } from '../transport/json-body.ts';

@@ -9,7 +9,7 @@
  */
 import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
-import type { OutboundCall, PartnerClient } from '../hub/ports.ts';
+import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { writeHeaders } from '../transport/headers.ts';

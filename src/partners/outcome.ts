@@ -3,7 +3,7 @@
  * its class and one sentence for people come out. No socket is touched.
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
-import type { OutboundCall } from '../hub/ports.ts';
+import type { OutboundCall } from '../hub/ports/ports.ts';
 import { readEnvelope, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 

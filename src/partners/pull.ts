@@ -6,7 +6,7 @@
  * P3  Wherever a link leads, the egress guard of the client decides; it never leads from https down to http.
  */
 import { randomUUID } from 'node:crypto';
-import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports.ts';
+import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { envelopeItems } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';

@@ -10,7 +10,7 @@
  * T4  A remembered form that nobody serves any more costs no delivery: after a 404 that is not OCPI's, a call that may be sent again is
  *     sent as it was given. One that may not ends with the 404, and the form is forgotten, so the next one learns it anew.
  */
-import type { OutboundCall } from '../hub/ports.ts';
+import type { OutboundCall } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { readEnvelope } from '../transport/envelope.ts';

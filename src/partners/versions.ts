@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';
-import type { PartnerClient, PartnerVersions } from '../hub/ports.ts';
+import type { PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { adminRoutes } from '../../src/admin/server.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
-import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/operator.ts';
+import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/ports/operator.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { callOnce } from '../support/caller.ts';
 import { type Test, t } from '../support/tap.ts';

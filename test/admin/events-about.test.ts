@@ -3,8 +3,8 @@
  */
 import { join } from 'node:path';
 import { subjects } from '../../src/domain/subject.ts';
-import type { EventView } from '../../src/hub/operator.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import type { EventView } from '../../src/hub/ports/operator.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';

@@ -5,8 +5,8 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { adminServer } from '../../src/admin/server.ts';
 import { HubError } from '../../src/domain/errors.ts';
-import type { Hub } from '../../src/hub/hub.ts';
-import type { HubStatus, Operations } from '../../src/hub/operator.ts';
+import type { Hub } from '../../src/hub/ports/hub.ts';
+import type { HubStatus, Operations } from '../../src/hub/ports/operator.ts';
 import { callOnce, type Said } from '../support/caller.ts';
 import { type Test, t } from '../support/tap.ts';
 

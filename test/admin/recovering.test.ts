@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type Test, t } from '../support/tap.ts';

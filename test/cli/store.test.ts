@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventKey, rowKey } from '../../storage/keys.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { append, event, row } from '../storage/support.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';

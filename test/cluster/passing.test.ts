@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
-import { hopHeader } from '../../src/cluster/hop.ts';
+import { hopHeader } from '../../src/cluster/node-auth.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
 import { eventually } from '../support/plain-partner.ts';

@@ -3,7 +3,7 @@
  * than what another node wrote meanwhile. Another hub is made, and that one answers.
  */
 import type { Fence } from '../../storage/contract.ts';
-import { openPostgresStore } from '../../storage/postgres-store.ts';
+import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { event, row } from '../storage/support.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';

@@ -6,7 +6,7 @@ import type { Locator, Page } from 'playwright-core';
 import { curlOf } from '../../src/console/page/data/curl.ts';
 import { laidOut } from '../../src/console/page/data/json-layout.ts';
 import { grown, type Loaded, refreshed } from '../../src/console/page/data/loaded.ts';
-import type { DeliveryView } from '../../src/hub/operator.ts';
+import type { DeliveryView } from '../../src/hub/ports/operator.ts';
 import { cdrBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';

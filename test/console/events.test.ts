@@ -3,7 +3,7 @@
  */
 import type { Page } from 'playwright-core';
 import { begun, grownBy, keptMax, nothing, resumed } from '../../src/console/page/data/tail.ts';
-import type { EventView } from '../../src/hub/operator.ts';
+import type { EventView } from '../../src/hub/ports/operator.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { t } from '../support/tap.ts';

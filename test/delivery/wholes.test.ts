@@ -1,7 +1,7 @@
 /**
  * A change that is less than the object is for those who have it: others get the whole, and a refused one is healed once. [D59, D82]
  */
-import { Wholes } from '../../src/hub/wholes.ts';
+import { Wholes } from '../../src/hub/delivery/wholes.ts';
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';

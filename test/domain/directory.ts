@@ -1,6 +1,6 @@
 /** A small hub's partners and routes, folded from the facts of their lives, for the rules that ask who is who. */
 import { applyToPartner, defaultSettings, type Partner, type PartnerEvent, type Role } from '../../src/domain/party.ts';
-import { State } from '../../src/hub/state.ts';
+import { State } from '../../src/hub/kernel/directory.ts';
 
 const at = '2026-01-02T03:04:05Z';
 

@@ -4,7 +4,7 @@
  */
 import { writeSync } from 'node:fs';
 import type { Fence } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { append, event, row } from '../storage/support.ts';
 import { bodyOf, receiver } from './written.ts';
 

@@ -8,7 +8,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Store } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { Disk } from './disk.ts';
 import { nothing, type Outcome, type Part, plus } from './part.ts';
 import { type Random, seeded } from './random.ts';

@@ -12,7 +12,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import type { Store, StoredEvent } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { deliveryOf, type Ledger, type Write } from './ledger.ts';
 
 export interface Oracle {

@@ -2,7 +2,7 @@
  * A process that opens whatever store it is given and says what it finds, so that an engine that dies of damage takes nobody with
  * it. Asked by a message with a directory, it answers with a `Reading`.
  */
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { collect } from '../storage/support.ts';
 
 export interface Reading {

@@ -9,7 +9,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { Unanswered } from '../support/caller.ts';
 import type { ChildHub, Starting } from '../support/child-hub.ts';
 import { quiet } from '../support/observed.ts';

@@ -4,7 +4,7 @@
  */
 import { request } from 'node:http';
 import { adminRoutes } from '../../src/admin/server.ts';
-import type { Operations } from '../../src/hub/operator.ts';
+import type { Operations } from '../../src/hub/ports/operator.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { routes } from '../../src/ocpi/server.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';

@@ -4,7 +4,7 @@
  * and `HOSTILE_INPUT=n` sends that one alone.
  */
 import { adminRoutes } from '../../src/admin/server.ts';
-import type { Operations } from '../../src/hub/operator.ts';
+import type { Operations } from '../../src/hub/ports/operator.ts';
 import { routes } from '../../src/ocpi/server.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';

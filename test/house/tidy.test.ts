@@ -209,21 +209,46 @@ interface Room {
   readonly refused: readonly string[];
 }
 
-const doorRefuses = [
-  '../../storage/contract.ts',
-  '../../machines/partner.ts',
-  '../partners/client.ts',
-  '../hub/state.ts',
-  '../main.ts',
+/** `up`: the way from the room to `src`. */
+const doorRefuses = (up: string) => [
+  `${up}../storage/contract.ts`,
+  `${up}../machines/partner.ts`,
+  `${up}partners/client.ts`,
+  `${up}hub/kernel/directory.ts`,
+  `${up}main.ts`,
 ];
-const doorAllows = [
+const doorAllows = (up: string) => [
   'fastify',
   'zod',
-  '../transport/envelope.ts',
-  '../domain/party.ts',
-  '../hub/hub.ts',
-  './probe-beside.ts',
+  `${up}transport/envelope.ts`,
+  `${up}domain/party.ts`,
+  `${up}hub/ports/hub.ts`,
 ];
+const hubRefuses = (up: string) => [
+  'fastify',
+  'zod',
+  'undici',
+  `${up}transport/envelope.ts`,
+  `${up}ocpi/server.ts`,
+  `${up}admin/server.ts`,
+  `${up}../storage/level/store.ts`,
+  `${up}partners/client.ts`,
+];
+
+/** Rooms of the hub from the lowest to the highest: each knows those below it. */
+const roomsOfHub = [
+  ...['ports', 'kernel', 'partners', 'exchange', 'delivery', 'pull', 'maintain', 'onboarding', 'views'],
+];
+
+function hubRooms(): Record<string, Room> {
+  const rooms = roomsOfHub.map((name, index): [string, Room] => {
+    const known = (others: readonly string[]) => others.map((other) => `../${other}/any.ts`);
+    const allowed = ['./any.ts', '../../domain/party.ts', '../../kit/clock.ts', ...known(roomsOfHub.slice(0, index))];
+    const refused = [...hubRefuses('../../'), '../create-hub.ts', ...known(roomsOfHub.slice(index + 1))];
+    return [`src/hub/${name}`, { file: 'probe.ts', allowed, refused }];
+  });
+  return Object.fromEntries(rooms);
+}
 
 const importTable: Readonly<Record<string, Room>> = {
   'src/domain': {
@@ -233,7 +258,7 @@ const importTable: Readonly<Record<string, Room>> = {
       'node:fs',
       'zod',
       'xstate',
-      '../hub/ports.ts',
+      '../hub/ports/ports.ts',
       '../transport/envelope.ts',
       '../../machines/partner.ts',
       '../main.ts',
@@ -247,19 +272,35 @@ const importTable: Readonly<Record<string, Room>> = {
       'node:fs/promises',
       'undici',
       '../storage/contract.ts',
-      '../src/hub/ports.ts',
+      '../src/hub/ports/ports.ts',
       '../src/config.ts',
     ],
   },
   'src/kit': {
     file: 'probe.ts',
     allowed: ['./clock.ts'],
-    refused: ['node:timers/promises', 'xstate', '../domain/party.ts', '../hub/ports.ts', '../../storage/contract.ts'],
+    refused: [
+      'node:timers/promises',
+      'xstate',
+      '../domain/party.ts',
+      '../hub/ports/ports.ts',
+      '../../storage/contract.ts',
+    ],
   },
   storage: {
     file: 'probe.ts',
-    allowed: ['level', 'node:fs/promises', './contract.ts', '../src/kit/clock.ts'],
+    allowed: ['level', 'node:fs/promises', './contract.ts', './level/store.ts', '../src/kit/clock.ts'],
     refused: ['xstate', 'fastify', '../src/domain/party.ts', '../machines/partner.ts', '../src/log.ts'],
+  },
+  'storage/level': {
+    file: 'probe.ts',
+    allowed: ['level', 'node:fs/promises', '../contract.ts', './leveldb.ts', '../../src/kit/clock.ts'],
+    refused: ['pg', '../postgres/store.ts', '../migrate.ts', '../../src/domain/party.ts'],
+  },
+  'storage/postgres': {
+    file: 'probe.ts',
+    allowed: ['pg', '../contract.ts', '../level/backup.ts', './connect.ts'],
+    refused: ['level', '../migrate.ts', '../../src/domain/party.ts'],
   },
   'src/transport': {
     file: 'probe.ts',
@@ -267,80 +308,69 @@ const importTable: Readonly<Record<string, Room>> = {
     refused: [
       'fastify',
       'undici',
-      '../hub/hub.ts',
-      '../hub/ports.ts',
+      '../hub/ports/hub.ts',
+      '../hub/ports/ports.ts',
       '../ocpi/server.ts',
       '../../storage/contract.ts',
     ],
   },
   'src/hub': {
     file: 'probe.ts',
-    allowed: [
-      'xstate',
-      '../domain/party.ts',
-      '../kit/clock.ts',
-      '../../machines/partner.ts',
-      '../../storage/contract.ts',
-      './ports.ts',
-    ],
-    refused: [
-      'fastify',
-      'zod',
-      'undici',
-      'node:fs',
-      '../transport/envelope.ts',
-      '../ocpi/server.ts',
-      '../admin/server.ts',
-      '../../storage/level-store.ts',
-      '../partners/client.ts',
-    ],
+    allowed: ['./kernel/context.ts', './views/trace.ts', '../domain/party.ts', '../../storage/contract.ts', 'xstate'],
+    refused: [...hubRefuses('../'), 'node:fs'],
   },
+  ...hubRooms(),
   'src/partners': {
     file: 'probe.ts',
-    allowed: ['undici', '../transport/envelope.ts', '../domain/errors.ts', '../kit/clock.ts', '../hub/ports.ts'],
+    allowed: ['undici', '../transport/envelope.ts', '../domain/errors.ts', '../kit/clock.ts', '../hub/ports/ports.ts'],
     refused: [
       'fastify',
-      '../hub/hub.ts',
+      '../hub/ports/hub.ts',
       '../../storage/contract.ts',
       '../../machines/partner.ts',
       '../ocpi/server.ts',
     ],
   },
   'src/ocpi': {
+    file: 'server.ts',
+    allowed: [...doorAllows('../'), './modules/sessions.ts'],
+    refused: [...doorRefuses('../'), '../admin/server.ts'],
+  },
+  'src/ocpi/modules': {
     file: 'sessions.ts',
-    allowed: doorAllows,
-    refused: [...doorRefuses, './tariffs.ts', './server.ts', '../admin/server.ts'],
+    allowed: [...doorAllows('../../'), '../route.ts'],
+    refused: [...doorRefuses('../../'), './tariffs.ts', '../server.ts', '../../admin/server.ts'],
   },
   'src/admin': {
+    file: 'server.ts',
+    allowed: [...doorAllows('../'), './nouns/parties.ts'],
+    refused: [...doorRefuses('../'), '../ocpi/server.ts'],
+  },
+  'src/admin/nouns': {
     file: 'parties.ts',
-    allowed: doorAllows,
-    refused: [...doorRefuses, './routes.ts', './server.ts', '../ocpi/server.ts'],
-  },
-  'src/ocpi/': {
-    file: 'server.ts',
-    allowed: [...doorAllows, './sessions.ts'],
-    refused: [...doorRefuses, '../admin/server.ts'],
-  },
-  'src/admin/': {
-    file: 'server.ts',
-    allowed: [...doorAllows, './parties.ts'],
-    refused: [...doorRefuses, '../ocpi/server.ts'],
+    allowed: [...doorAllows('../../'), '../fields.ts'],
+    refused: [...doorRefuses('../../'), './routes.ts', '../server.ts', '../../ocpi/server.ts'],
   },
   'src/console': {
     file: 'probe.ts',
-    allowed: ['ws', '../kit/clock.ts', '../hub/hub.ts'],
-    refused: ['../../storage/contract.ts', '../../machines/partner.ts', '../admin/server.ts', '../hub/state.ts'],
+    allowed: ['ws', '../kit/clock.ts', '../hub/ports/hub.ts'],
+    refused: [
+      '../../storage/contract.ts',
+      '../../machines/partner.ts',
+      '../admin/server.ts',
+      '../hub/kernel/directory.ts',
+    ],
   },
   'src/console/page': {
     file: 'probe.ts',
-    allowed: ['preact', 'preact/hooks', '@preact/signals', './data/api.ts', '../../hub/operator.ts'],
-    refused: ['node:fs', 'fastify', 'ws', '../../hub/hub.ts', '../assets.ts', '../../admin/server.ts'],
+    allowed: ['preact', 'preact/hooks', '@preact/signals', './data/api.ts', '../../hub/ports/operator.ts'],
+    refused: ['node:fs', 'fastify', 'ws', '../../hub/ports/hub.ts', '../assets.ts', '../../admin/server.ts'],
   },
   'src/sandbox': {
     file: 'probe.ts',
     allowed: ['undici', 'node:http', '../kit/clock.ts', './server.ts'],
     refused: [
-      '../hub/hub.ts',
+      '../hub/ports/hub.ts',
       '../domain/party.ts',
       '../transport/envelope.ts',
       '../../storage/contract.ts',
@@ -351,7 +381,7 @@ const importTable: Readonly<Record<string, Room>> = {
     file: 'probe.ts',
     allowed: ['commander', '../main.ts', '../config.ts', '../sandbox/partner.ts', './serve.ts'],
     refused: [
-      '../hub/hub.ts',
+      '../hub/ports/hub.ts',
       '../ocpi/server.ts',
       '../admin/server.ts',
       '../partners/client.ts',
@@ -362,12 +392,12 @@ const importTable: Readonly<Record<string, Room>> = {
   bin: {
     file: 'probe.ts',
     allowed: ['commander', '../src/cli/serve.ts', '../src/version.ts'],
-    refused: ['../src/main.ts', '../src/hub/hub.ts', '../storage/level-store.ts', 'fastify'],
+    refused: ['../src/main.ts', '../src/hub/ports/hub.ts', '../storage/level/store.ts', 'fastify'],
   },
   src: {
     file: 'secrets.ts',
-    allowed: ['node:crypto', './config.ts', './hub/ports.ts', './kit/url.ts'],
-    refused: ['./main.ts', './hub/hub.ts', './ocpi/server.ts', '../storage/contract.ts', 'fastify'],
+    allowed: ['node:crypto', './config.ts', './hub/ports/ports.ts', './kit/url.ts'],
+    refused: ['./main.ts', './hub/ports/hub.ts', './ocpi/server.ts', '../storage/contract.ts', 'fastify'],
   },
 };
 

@@ -1,4 +1,4 @@
-import { atOnce } from '../../src/hub/at-once.ts';
+import { atOnce } from '../../src/kit/map-limit.ts';
 import { t } from '../support/tap.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,6 +1,6 @@
 /** Partners and routes as every writer of the store leaves them: what is decided on them is decided on their last change. */
-import { routePut } from '../../src/hub/core.ts';
-import { directoryPut } from '../../src/hub/directory.ts';
+import { routePut } from '../../src/hub/kernel/context.ts';
+import { directoryPut } from '../../src/hub/kernel/directory-row.ts';
 import { append, event } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';

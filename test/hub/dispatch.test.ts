@@ -1,8 +1,8 @@
-import { directoryPut } from '../../src/hub/directory.ts';
-import { Dispatch } from '../../src/hub/dispatch.ts';
-import type { Log } from '../../src/hub/ports.ts';
+import { Dispatch } from '../../src/hub/kernel/commit-feed.ts';
+import { directoryPut } from '../../src/hub/kernel/directory-row.ts';
+import type { Log } from '../../src/hub/ports/ports.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { append } from '../storage/support.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';

@@ -1,8 +1,8 @@
 /** Commands through a door beside the owner, in one process: the door forwards and relays, and the owner keeps every wait. [commands.ts K5] */
 import { sharedBy } from '../../src/cluster/shared.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
-import type { Caller } from '../../src/hub/hub.ts';
-import type { HubKind } from '../../src/hub/ports.ts';
+import type { Caller } from '../../src/hub/ports/hub.ts';
+import type { HubKind } from '../../src/hub/ports/ports.ts';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';

@@ -3,7 +3,7 @@ import { sharedBy } from '../../src/cluster/shared.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Partner } from '../../src/domain/party.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
-import type { Caller } from '../../src/hub/hub.ts';
+import type { Caller } from '../../src/hub/ports/hub.ts';
 import type { Store } from '../../storage/contract.ts';
 import { append } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';

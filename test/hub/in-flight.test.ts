@@ -1,9 +1,9 @@
 /**
  * How much of what all partners together may have in flight one of them gets. [I1, I2]
  */
-import { type Flight, InFlight } from '../../src/hub/in-flight.ts';
-import { emptyQueue, type Queue } from '../../src/hub/intake.ts';
-import { descriptorsOf, inFlightMax } from '../../src/pressure.ts';
+import { type Flight, InFlight } from '../../src/hub/delivery/in-flight.ts';
+import { emptyQueue, type Queue } from '../../src/hub/delivery/outbox-reader.ts';
+import { descriptorsOf, inFlightMax } from '../../src/process-load.ts';
 import { t } from '../support/tap.ts';
 
 const at = { since: 0, loadedAt: 0, behind: null, correlationId: null, event: null } as const;

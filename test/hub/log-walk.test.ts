@@ -1,8 +1,9 @@
 /** The log as lists walk it: either way, in pages of any size, and so many events for one request. */
-import { eventViews } from '../../src/hub/event-views.ts';
-import { LogWalk } from '../../src/hub/log-walk.ts';
-import type { EventPage, EventRange } from '../../src/hub/operator.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+
+import type { EventPage, EventRange } from '../../src/hub/ports/operator.ts';
+import { eventViews } from '../../src/hub/views/events.ts';
+import { LogWalk } from '../../src/hub/views/log-walk.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { event } from '../storage/support.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type Test, t } from '../support/tap.ts';

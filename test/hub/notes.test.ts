@@ -1,8 +1,9 @@
 /**
  * Facts that nobody waits for, gathered.
  */
-import { Notes } from '../../src/hub/notes.ts';
-import type { Recording } from '../../src/hub/recorder.ts';
+
+import type { Recording } from '../../src/hub/kernel/recorder.ts';
+import { Notes } from '../../src/hub/kernel/write-coalescer.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 

@@ -2,7 +2,7 @@
  * The earliest of the instants that are held, against the plain way to say it. [O1]
  */
 import fc from 'fast-check';
-import { Oldest } from '../../src/hub/oldest.ts';
+import { Oldest } from '../../src/hub/delivery/multiset-min.ts';
 import { t } from '../support/tap.ts';
 
 t.test('it is the least of what is held, whatever came and went, and keeps no more than twice as much [O1]', (t) => {

@@ -2,7 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Put } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';

@@ -1,8 +1,8 @@
 /** What is remembered of deliveries is told to be written when it is, and not when the hub may not write. */
-import { OutboxWriter, openRows, type Progress } from '../../src/hub/outbox.ts';
-import type { Log } from '../../src/hub/ports.ts';
+import { OutboxWriter, openRows, type Progress } from '../../src/hub/delivery/outbox-writer.ts';
+import type { Log } from '../../src/hub/ports/ports.ts';
 import type { DeliveryRow, Fence } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { storeWith } from '../support/store-with.ts';

@@ -1,8 +1,8 @@
-import { rowSeen } from '../../src/hub/core.ts';
-import { type Log, noMeter } from '../../src/hub/ports.ts';
-import { Recorder } from '../../src/hub/recorder.ts';
+import { rowSeen } from '../../src/hub/kernel/context.ts';
+import { Recorder } from '../../src/hub/kernel/recorder.ts';
+import { type Log, noMeter } from '../../src/hub/ports/ports.ts';
 import { type Commit, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { append } from '../storage/support.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';

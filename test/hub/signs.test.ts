@@ -5,7 +5,7 @@ import { initialTransition, transition } from 'xstate';
 import { type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
 import type { Supervisor } from '../../machines/supervisor.ts';
 import type { Outcome } from '../../src/domain/errors.ts';
-import { Signs } from '../../src/hub/signs.ts';
+import { Signs } from '../../src/hub/kernel/breaker-feed.ts';
 import { t } from '../support/tap.ts';
 
 const rules = { failuresMax: 3, openMs: 1_000, openMsMax: { sync: 8_000, async: 8_000 }, offlineAfterMs: 60_000 };

@@ -3,9 +3,9 @@
  */
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine } from '../../machines/courier.ts';
-import { emptyQueue, type Queue } from '../../src/hub/intake.ts';
-import type { Item } from '../../src/hub/lanes.ts';
-import { lagOf } from '../../src/hub/standing.ts';
+import { lagOf } from '../../src/hub/delivery/backpressure.ts';
+import type { Item } from '../../src/hub/delivery/lanes.ts';
+import { emptyQueue, type Queue } from '../../src/hub/delivery/outbox-reader.ts';
 import { t } from '../support/tap.ts';
 
 const now = 1_000_000;

@@ -1,6 +1,6 @@
 /** What is kept in memory of routes and tokens. */
 import { applyToPartner, defaultSettings, type Partner } from '../../src/domain/party.ts';
-import { State } from '../../src/hub/state.ts';
+import { State } from '../../src/hub/kernel/directory.ts';
 import { t } from '../support/tap.ts';
 
 const hub = { countryCode: 'NL', partyId: 'HUB' };

@@ -2,7 +2,7 @@
  * The queue in order of turn, against an ordered list. [T1]
  */
 import fc from 'fast-check';
-import { Turns } from '../../src/hub/turns.ts';
+import { Turns } from '../../src/hub/delivery/round-robin.ts';
 import { t } from '../support/tap.ts';
 
 t.test(

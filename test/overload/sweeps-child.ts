@@ -1,6 +1,6 @@
 /** A heap of some 80 MiB that has been swept as a gauge of pressure would have it; says what was asked for. */
 import { systemClock } from '../../src/kit/system-clock.ts';
-import { growthPercent, pressureGauge } from '../../src/pressure.ts';
+import { growthPercent, pressureGauge } from '../../src/process-load.ts';
 
 const gauge = pressureGauge(systemClock);
 const kept = Array.from({ length: 1_500_000 }, (_, n) => ({ n }));

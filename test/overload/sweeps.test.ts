@@ -1,10 +1,10 @@
 /**
- * How far a heap may grow between two sweeps [G1 of src/pressure.ts]: V8 itself is asked, in a process of its own.
+ * How far a heap may grow between two sweeps [G1 of src/process-load.ts]: V8 itself is asked, in a process of its own.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { growthPercent } from '../../src/pressure.ts';
+import { growthPercent } from '../../src/process-load.ts';
 import { t } from '../support/tap.ts';
 
 const mebibyte = 1024 * 1024;

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { Outcome } from '../../src/domain/errors.ts';
-import type { OutboundCall } from '../../src/hub/ports.ts';
+import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { eventually } from '../support/plain-partner.ts';

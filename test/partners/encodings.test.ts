@@ -3,7 +3,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import type { OutboundCall } from '../../src/hub/ports.ts';
+import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { cdrBody, locationBody } from '../support/bodies.ts';

@@ -3,7 +3,7 @@
  * slash because the partner gave them so. [D55]
  */
 import type { Socket } from 'node:net';
-import type { OutboundCall } from '../../src/hub/ports.ts';
+import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';

@@ -5,7 +5,7 @@ import { Level } from 'level';
 import { loadConfig } from '../../src/config.ts';
 import { startHub } from '../../src/main.ts';
 import { eventKey } from '../../storage/keys.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';

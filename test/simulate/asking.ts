@@ -1,5 +1,5 @@
 /** Steps of a workload in which somebody waits for a counterpart: authorize and commands. */
-import type { CommandRequest } from '../../src/hub/hub.ts';
+import type { CommandRequest } from '../../src/hub/ports/hub.ts';
 import { partsOf } from './cast.ts';
 import { handleOrphans } from './operating.ts';
 import { cardOf, cdrTokenOf, ownedBy, references } from './pushed.ts';

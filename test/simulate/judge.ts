@@ -2,7 +2,7 @@
 import type { HubError, Outcome } from '../../src/domain/errors.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { OrphanRecord } from '../../src/domain/orphan.ts';
-import type { HubSettings } from '../../src/hub/ports.ts';
+import type { HubSettings } from '../../src/hub/ports/ports.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
 import { CommandRules } from './command-rules.ts';
 import type { Sometimes } from './counters.ts';

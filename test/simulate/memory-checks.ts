@@ -20,7 +20,7 @@ export function checkName(name: string): void {
 }
 
 export function checkedCommit({ fence, idem, events, puts = [], due = [], seen = [] }: Commit): DiskCommit {
-  if (fence === null && (due.length > 0 || (puts.length > 0 && seen.length === 0)))
+  if (fence === null && puts.length + due.length > 0 && seen.length === 0)
     throw new TypeError('nothing says what this was decided on');
   if (events.length === 0) throw new TypeError('a commit without events');
   for (const { stream, correlationId, to, body } of events) {

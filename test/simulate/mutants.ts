@@ -2,8 +2,8 @@
  * Bugs put in on purpose, at run time and from outside, to see that the judge finds them. The product knows nothing of them.
  */
 
-import { Lanes } from '../../src/hub/lanes.ts';
-import { OutboxWriter } from '../../src/hub/outbox.ts';
+import { Lanes } from '../../src/hub/delivery/lanes.ts';
+import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
 import type { Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
 import type { WorldOptions } from './world.ts';

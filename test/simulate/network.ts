@@ -6,7 +6,13 @@
  */
 import { HubError, type Outcome } from '../../src/domain/errors.ts';
 import type { CommandName } from '../../src/domain/events.ts';
-import type { OutboundCall, PartnerClient, PartnerLists, PartnerPage, PartnerVersions } from '../../src/hub/ports.ts';
+import type {
+  OutboundCall,
+  PartnerClient,
+  PartnerLists,
+  PartnerPage,
+  PartnerVersions,
+} from '../../src/hub/ports/ports.ts';
 import { type Met, outcomeOf } from '../../src/partners/outcome.ts';
 import type { Agenda, Life } from './agenda.ts';
 import type { Sometimes } from './counters.ts';

@@ -1,8 +1,8 @@
 /** Short scenes in a simulated world: written by hand, in fair weather, with one CPO and one eMSP in the first parts. */
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Trace } from '../../src/domain/trace.ts';
-import type { Hub } from '../../src/hub/hub.ts';
-import type { HubSettings } from '../../src/hub/ports.ts';
+import type { Hub } from '../../src/hub/ports/hub.ts';
+import type { HubSettings } from '../../src/hub/ports/ports.ts';
 import type { Test } from '../support/tap.ts';
 import { holdImmediates } from './agenda.ts';
 import { castOfSize } from './cast.ts';

@@ -1,6 +1,6 @@
 /** What a simulated world needs to know of the hub beside its verbs. */
 import type { CreatedHub } from '../../src/hub/create-hub.ts';
-import type { HubSettings } from '../../src/hub/ports.ts';
+import type { HubSettings } from '../../src/hub/ports/ports.ts';
 import type { Random } from './random.ts';
 
 /** Partners and routes as they stand in memory. */

@@ -7,9 +7,9 @@ import { writeSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
-import { compact } from '../../storage/engine.ts';
 import { EVERYTHING } from '../../storage/keys.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { compact } from '../../storage/level/leveldb.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { append, event, row, trimAll, until } from './support.ts';
 
 const [role = '', directory = '', count = '0'] = process.argv.slice(2);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { tell } from '../faults/cuts.ts';
 import { Disk } from '../faults/disk.ts';
 import { seeded } from '../faults/random.ts';

@@ -9,9 +9,9 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { Level } from 'level';
 import { Damaged, type Store, StoreUnavailable } from '../../storage/contract.ts';
-import type { Keeper } from '../../storage/keeper.ts';
 import * as keys from '../../storage/keys.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import type { Keeper } from '../../storage/level/lifecycle.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';

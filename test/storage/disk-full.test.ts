@@ -4,7 +4,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
 import { StoreUnavailable } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
 import { append, event, row, smallDisk, until } from './support.ts';

@@ -1,7 +1,7 @@
 /** The embedded store passes the exam of every store, and keeps its own promises about order and load. */
 import { Level } from 'level';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';

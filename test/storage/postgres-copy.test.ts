@@ -2,10 +2,10 @@
 import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Store } from '../../storage/contract.ts';
-import { copyToPostgres } from '../../storage/copy.ts';
-import { openLevelStore } from '../../storage/level-store.ts';
-import { openPostgresStore } from '../../storage/postgres-store.ts';
-import { restoreBackup, verifyStore } from '../../storage/restore.ts';
+import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
+import { copyToPostgres } from '../../storage/migrate.ts';
+import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';

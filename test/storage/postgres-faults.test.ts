@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Damaged, type DeliveryRow, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
-import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
+import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';

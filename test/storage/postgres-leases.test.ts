@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Fence, Fenced } from '../../storage/contract.ts';
-import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, patient, until } from './support.ts';

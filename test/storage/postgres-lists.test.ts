@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check';
 import type { ListQuery, Put } from '../../storage/contract.ts';
-import { OrderIndex, placeOf } from '../../storage/order-index.ts';
-import { openPostgresStore } from '../../storage/postgres-store.ts';
+import { OrderIndex, placeOf } from '../../storage/level/order-index.ts';
+import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';

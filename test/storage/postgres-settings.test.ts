@@ -1,9 +1,9 @@
 /** Which servers and addresses are taken and which are refused, each for a reason that is named; and how a schema is made. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres-settings.ts';
-import { openPostgresStore } from '../../storage/postgres-store.ts';
-import { parsePostgresUrl } from '../../storage/postgres-url.ts';
+import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres/settings.ts';
+import { openPostgresStore } from '../../storage/postgres/store.ts';
+import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { append, patient, until } from './support.ts';

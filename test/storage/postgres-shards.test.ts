@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';

@@ -1,7 +1,7 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
 import { Client } from 'pg';
 import { StoreUnavailable } from '../../storage/contract.ts';
-import { openPostgresStore, type PostgresStore } from '../../storage/postgres-store.ts';
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';

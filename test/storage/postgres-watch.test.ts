@@ -2,9 +2,9 @@
 import type { Client } from 'pg';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { Sight } from '../../storage/contract.ts';
-import { Pulse, type PulseOptions } from '../../storage/postgres-pulse.ts';
-import { openPostgresStore, type PostgresStoreOptions } from '../../storage/postgres-store.ts';
-import { Watch, warningsOf } from '../../storage/postgres-watch.ts';
+import { Pulse, type PulseOptions } from '../../storage/postgres/heartbeat.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../storage/postgres/store.ts';
+import { Watch, warningsOf } from '../../storage/postgres/watch.ts';
 import { skip } from '../cluster/nodes.ts';
 import { newSchema, openReader, openSession, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';

@@ -1,7 +1,7 @@
 /**
  * Rows that are kept as they were written.
  */
-import { RecentRows } from '../../storage/recent-rows.ts';
+import { RecentRows } from '../../storage/level/row-cache.ts';
 import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, data = '{"n":1}') => ({

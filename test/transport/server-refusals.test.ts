@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { request } from 'undici';
 import { HubError } from '../../src/domain/errors.ts';
 import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/party.ts';
-import type { Credential, CredentialsBody, Hub } from '../../src/hub/hub.ts';
+import type { Credential, CredentialsBody, Hub } from '../../src/hub/ports/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { ocpiServer, routes } from '../../src/ocpi/server.ts';

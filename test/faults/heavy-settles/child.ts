@@ -4,7 +4,7 @@
  * on average, and whether it trims behind its settles.
  */
 import { writeSync } from 'node:fs';
-import { openLevelStore } from '../../../storage/level-store.ts';
+import { openLevelStore } from '../../../storage/level/store.ts';
 import { append, event, row, trim } from '../../storage/support.ts';
 import { bodyOf, receiver } from '../written.ts';
 

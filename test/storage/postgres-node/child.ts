@@ -4,7 +4,7 @@
  * anything, and ends when that does.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openPostgresStore } from '../../../storage/postgres-store.ts';
+import { openPostgresStore } from '../../../storage/postgres/store.ts';
 import { event } from '../support.ts';
 
 const [url = '', node = '', ttlMs = '1500'] = process.argv.slice(2);

@@ -5,7 +5,7 @@
  * B2  Nothing is asked for while nobody looks.
  */
 import { batch, type Signal, signal } from '@preact/signals';
-import type { Operations } from '../../../hub/operator.ts';
+import type { Operations } from '../../../hub/ports/operator.ts';
 import { ApiError, call, pathWith } from './api.ts';
 
 type OverviewView = ReturnType<Operations['overview']>;

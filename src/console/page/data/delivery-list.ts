@@ -5,7 +5,7 @@
  * G2  A search that costs the hub much is asked for less often.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { DeliveryView } from '../../../hub/operator.ts';
+import type { DeliveryView } from '../../../hub/ports/operator.ts';
 import { ApiError, call, type Page, pathWith, type Query } from './api.ts';
 import { grown, type Loaded, ofPage, refreshed } from './loaded.ts';
 import type { Queried } from './query.ts';

@@ -1,7 +1,7 @@
 /**
  * What the admin API answers for one delivery.
  */
-import type { DeliveryDetail } from '../../../hub/operator.ts';
+import type { DeliveryDetail } from '../../../hub/ports/operator.ts';
 import type { ShownRequest } from './curl.ts';
 
 export interface DeliveryShown extends Omit<DeliveryDetail, 'request'> {

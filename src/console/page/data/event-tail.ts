@@ -6,7 +6,7 @@
  * T3  A paused tail stands still; what comes meanwhile is counted.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { EventPage } from '../../../hub/operator.ts';
+import type { EventPage } from '../../../hub/ports/operator.ts';
 import { ApiError, call, pathWith, type Query } from './api.ts';
 import { begun, extended, grownBy, nothing, resumed, type Tail } from './tail.ts';
 

@@ -1,7 +1,7 @@
 /**
  * What a page has loaded of the list of deliveries, and what the next answer makes of it.
  */
-import type { DeliveryView, Page } from '../../../hub/operator.ts';
+import type { DeliveryView, Page } from '../../../hub/ports/operator.ts';
 
 export interface Loaded {
   readonly items: readonly DeliveryView[];

@@ -1,7 +1,7 @@
 /**
  * What a page keeps of the log's live end, and what each answer of the hub makes of it.
  */
-import type { EventPage, EventView } from '../../../hub/operator.ts';
+import type { EventPage, EventView } from '../../../hub/ports/operator.ts';
 
 export interface Tail {
   /** Newest first. */

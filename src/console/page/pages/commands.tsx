@@ -2,7 +2,7 @@
  * Commands of drivers: those that run now, live, and those that ran.
  */
 import { Link } from 'wouter-preact';
-import type { CommandView } from '../../../hub/operator.ts';
+import type { CommandView } from '../../../hub/ports/operator.ts';
 import type { Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';

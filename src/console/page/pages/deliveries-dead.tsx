@@ -2,7 +2,7 @@
  * Dead letters that ended alike, each group one click away from its list.
  */
 import { Link } from 'wouter-preact';
-import type { DeadGroup } from '../../../hub/operator.ts';
+import type { DeadGroup } from '../../../hub/ports/operator.ts';
 import { pathWith } from '../data/api.ts';
 import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { count } from '../data/format.ts';

@@ -1,7 +1,7 @@
 /**
  * Every attempt at a delivery as a timeline, and when the next one is due.
  */
-import type { DeliveryView } from '../../../hub/operator.ts';
+import type { DeliveryView } from '../../../hub/ports/operator.ts';
 import { spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Instant, Until } from '../parts/time.tsx';

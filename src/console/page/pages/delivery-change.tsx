@@ -3,7 +3,7 @@
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { DeliveryChange } from '../../../hub/operator.ts';
+import type { DeliveryChange } from '../../../hub/ports/operator.ts';
 import type { DeliveryShown } from '../data/delivery-shown.ts';
 import { count } from '../data/format.ts';
 import { laidOut } from '../data/json-layout.ts';

@@ -3,7 +3,7 @@
  * what the receiver has in a newer version.
  */
 import { useCallback, useState } from 'preact/hooks';
-import type { DeliveryView } from '../../../hub/operator.ts';
+import type { DeliveryView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';

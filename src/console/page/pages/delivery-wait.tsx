@@ -2,7 +2,7 @@
  * Why a delivery that is pending has not gone yet, as far as its receiver's partner tells.
  */
 import { Link } from 'wouter-preact';
-import type { DeliveryView, PartyView } from '../../../hub/operator.ts';
+import type { DeliveryView, PartyView } from '../../../hub/ports/operator.ts';
 import { count, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Until } from '../parts/time.tsx';

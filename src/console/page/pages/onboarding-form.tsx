@@ -2,7 +2,7 @@
  * Who the new partner is. What is wrong is said beside the field, before anything is sent.
  */
 import { useId, useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/operator.ts';
+import type { PartyView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 

@@ -2,7 +2,7 @@
  * What the partner's engineer needs to connect, ready to be copied. The token is shown once.
  */
 import { useState } from 'preact/hooks';
-import type { Operations, PartyView } from '../../../hub/operator.ts';
+import type { Operations, PartyView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';

@@ -2,7 +2,7 @@
  * What an operator does to a partner as a whole; what cannot be taken back is asked for twice.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/operator.ts';
+import type { PartyView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { count, spanMs } from '../data/format.ts';

@@ -2,7 +2,7 @@
  * Endpoints that the operator sets: they win over discovered ones, which come back when these are taken away.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/operator.ts';
+import type { PartyView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { Dialog } from '../parts/dialog.tsx';

@@ -2,7 +2,7 @@
  * What happened to a partner lately: transitions as they are seen, and below them what the log recorded before.
  */
 import { Link } from 'wouter-preact';
-import type { EventView } from '../../../hub/operator.ts';
+import type { EventView } from '../../../hub/ports/operator.ts';
 import type { Transition, Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
 import { at } from '../data/format.ts';

@@ -2,7 +2,7 @@
  * Settings of a partner. They are changed in a dialog, so that a page that is only looked at changes nothing by a slip.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/operator.ts';
+import type { PartyView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';

@@ -3,7 +3,7 @@
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { JobView, PartyView, PullView } from '../../../hub/operator.ts';
+import type { JobView, PartyView, PullView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { at, count } from '../data/format.ts';

@@ -2,7 +2,7 @@
  * One partner: how it is, live, and everything that can be done about it.
  */
 import { useParams } from 'wouter-preact';
-import type { PartyView } from '../../../hub/operator.ts';
+import type { PartyView } from '../../../hub/ports/operator.ts';
 import type { Watch } from '../data/actors.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';

@@ -2,7 +2,7 @@
  * A re-drive as it goes, and its result in words. It is found by its id in the address, so a reload does not lose it.
  */
 import { useCallback, useEffect } from 'preact/hooks';
-import type { JobView } from '../../../hub/operator.ts';
+import type { JobView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { count } from '../data/format.ts';

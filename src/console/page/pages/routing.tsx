@@ -2,7 +2,7 @@
  * Routing: which eMSP may have what of which CPO, set by hand, and for any pair who gets what and why.
  */
 import { useCallback, useState } from 'preact/hooks';
-import type { PartyView, RouteExplanation } from '../../../hub/operator.ts';
+import type { PartyView, RouteExplanation } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';

@@ -3,7 +3,7 @@
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { DeliveryView, TraceStep, TraceView } from '../../../hub/operator.ts';
+import type { DeliveryView, TraceStep, TraceView } from '../../../hub/ports/operator.ts';
 import { pathWith } from '../data/api.ts';
 import { count, spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';

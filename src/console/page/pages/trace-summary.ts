@@ -1,7 +1,7 @@
 /**
  * A story in a sentence: where it got to, or why nowhere.
  */
-import type { TraceStep } from '../../../hub/operator.ts';
+import type { TraceStep } from '../../../hub/ports/operator.ts';
 import { count, span } from '../data/format.ts';
 
 export interface Summary {

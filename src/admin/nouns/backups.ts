@@ -1,0 +1,48 @@
+/**
+ * `/backup`, `/backups/{id}`: a backup of the running store into a directory of the hub's machine. [interface, Admin backup]
+ */
+import { z } from 'zod';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { anyId, instant } from '../fields.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const backup = z.object({
+  id: z.string(),
+  directory: z.string(),
+  state: z.enum(['RUNNING', 'DONE', 'FAILED', 'INTERRUPTED']),
+  step: z.enum(['copying', 'verifying']).nullable(),
+  records: z.number().meta({ description: 'copied, then verified' }),
+  bytes: z.number().nullable(),
+  sequence: z.number().nullable().meta({ description: 'last event that it holds' }),
+  started_at: instant,
+  ended_at: instant.nullable(),
+  error: z.string().nullable(),
+});
+
+const target = z.string().min(1).max(4096).meta({
+  description: "absolute, on the hub's machine; empty or not there yet, outside the data directory",
+});
+
+export function backups(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/backup',
+      role: 'admin',
+      summary: 'Back the store up into a directory while the hub runs; progress at /backups/{id}',
+      status: 202,
+      body: z.strictObject({ directory: target }),
+      answer: backup,
+      run: ({ body: { directory }, trace }) => operations.startBackup(directory, trace),
+    }),
+    route({
+      method: 'GET',
+      path: '/backups/{id}',
+      role: 'viewer',
+      summary: 'Show how a backup goes',
+      params: z.strictObject({ id: anyId }),
+      answer: backup,
+      run: ({ params: { id } }) => operations.backup(id),
+    }),
+  ];
+}

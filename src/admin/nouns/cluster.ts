@@ -1,0 +1,45 @@
+/**
+ * `/cluster`: the nodes of a hub, and which of them is the owner. Every node answers it, also while no hub runs there.
+ */
+import { z } from 'zod';
+import { type AdminRoute, route } from '../route.ts';
+
+const node = z.object({
+  name: z.string(),
+  url: z.string().nullable().meta({ description: 'how other nodes reach it' }),
+  alive: z.boolean().meta({ description: 'its lease stands' }),
+  owner: z.boolean().meta({ description: 'it runs the hub; the others pass on to it what they are asked' }),
+  answering: z.boolean().meta({ description: 'it is the node that gave this answer' }),
+});
+
+const clusterView = z.object({
+  store: z.enum(['level', 'postgres']),
+  role: z
+    .enum(['owner', 'gaining', 'standby', 'isolated', 'leaving'])
+    .meta({ description: 'of the node that answers' }),
+  lease_s: z.number().nullable(),
+  head: z.number().meta({ description: 'events in the log since its beginning' }),
+  database: z
+    .object({
+      clock_ahead_ms: z.number().meta({ description: 'its clock less that of the node that answers' }),
+      oldest_transaction: z.object({ since: z.string(), who: z.string() }).nullable(),
+    })
+    .nullable()
+    .meta({ description: 'as the node that answers last saw it; null with the embedded store' }),
+  nodes: z.array(node),
+});
+
+export type ClusterView = z.infer<typeof clusterView>;
+
+export function cluster(view: () => ClusterView): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/cluster',
+      role: 'viewer',
+      summary: 'Show the nodes of the hub and which of them is the owner',
+      answer: clusterView,
+      run: view,
+    }),
+  ];
+}

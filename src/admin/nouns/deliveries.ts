@@ -1,0 +1,88 @@
+/**
+ * `/deliveries`: what is and was owed to receivers, with every attempt.
+ */
+import { z } from 'zod';
+import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
+import { readId, writeHeaders } from '../../transport/headers.ts';
+import { anyId, bound, delivery, deliveryState, filter, listOf, pageQuery, partyId } from '../fields.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const query = z.strictObject({
+  state: deliveryState.exactOptional(),
+  receiver: partyId.exactOptional(),
+  module: filter,
+  object: filter,
+  from: bound.exactOptional(),
+  to: bound.exactOptional(),
+  ...pageQuery,
+});
+
+const deadGroup = z.object({
+  receiver: z.string(),
+  module: z.string(),
+  class: z.string(),
+  count: z.number(),
+  oldest_at: z.string(),
+  newest_at: z.string(),
+  sample: z.string().meta({ description: 'id of one of them' }),
+});
+
+const detail = delivery.extend({
+  request: z.object({
+    method: z.string(),
+    url: z.string().nullable().meta({ description: 'null: the receiver has no endpoint for the module at present' }),
+    headers: z.record(z.string(), z.string()).meta({ description: 'X-Request-ID is another one at every attempt' }),
+    body: z.string().nullable().meta({ description: 'byte for byte as it is sent' }),
+  }),
+  change: z
+    .object({
+      before: z
+        .object({ seq: z.number(), at: z.string(), body: z.string().nullable() })
+        .nullable()
+        .meta({ description: 'the object as the receiver has it by the last delivery before that arrived' }),
+      after: z.string().nullable().meta({ description: 'the object as it then has it; null: deleted' }),
+    })
+    .nullable()
+    .meta({ description: 'null when the log does not tell' }),
+});
+
+const hiddenToken = '***';
+
+/** With the headers that an attempt sends, but for the token. */
+function shown({ request: { from, to, ...request }, ...view }: DeliveryDetail) {
+  const requestId = readId(undefined);
+  const correlationId = view.correlation_id ?? readId(undefined);
+  const headers = writeHeaders({ token: hiddenToken, encoding: 'plain', from, to, requestId, correlationId });
+  return { ...view, request: { ...request, headers } };
+}
+
+export function deliveries(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/deliveries',
+      role: 'viewer',
+      summary: 'List deliveries, newest first; from and to bound accepted_at',
+      query,
+      answer: listOf(delivery),
+      run: ({ query: { limit, cursor, ...wanted } }) => operations.deliveries(wanted, { limit, cursor }),
+    }),
+    route({
+      method: 'GET',
+      path: '/dead-letters',
+      role: 'viewer',
+      summary: 'Count dead letters by receiver, module and class, most first',
+      answer: z.object({ items: z.array(deadGroup) }),
+      run: async () => ({ items: await operations.deadGroups() }),
+    }),
+    route({
+      method: 'GET',
+      path: '/deliveries/{id}',
+      role: 'viewer',
+      summary: 'Show a delivery, the request that carries it, its token hidden, and what it changes for its receiver',
+      params: z.strictObject({ id: anyId }),
+      answer: detail,
+      run: async ({ params: { id } }) => shown(await operations.delivery(id)),
+    }),
+  ];
+}

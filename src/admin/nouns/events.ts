@@ -1,0 +1,76 @@
+/**
+ * `/events`: the event log. As `application/x-ndjson` it is streamed to its present end, page by page, so that
+ * no part of it but a page is ever in memory.
+ */
+import { z } from 'zod';
+import type { EventFilter, EventRange, EventView, Operations } from '../../hub/ports/operator.ts';
+import { filter, listOf } from '../fields.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const event = z.object({
+  seq: z.number(),
+  at: z.string(),
+  type: z.string(),
+  about: z
+    .string()
+    .meta({ description: '{noun}:{key} of what it is about, for example partner:NL-CPO or session:NL-CPO/101' }),
+  parties: z.array(z.string()).meta({ description: 'all that it concerns' }),
+  party: z.string().nullable().meta({ description: 'the partner that it was recorded for; `by` says who acted' }),
+  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
+  correlation_id: z.string().nullable(),
+  by: z.enum(['operator', 'partner', 'hub']).meta({ description: 'who acted' }),
+  data: z.unknown(),
+});
+
+const sequence = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const query = z.strictObject({
+  after: sequence
+    .default(0)
+    .meta({ description: 'last_seq of a page, or sequence of an event, behind which to begin' }),
+  type: filter.meta({ description: 'a type, or its beginning up to a dot' }),
+  about: filter.meta({ description: 'exactly this about, for example partner:NL-CPO' }),
+  party: filter.meta({ description: 'one of the parties that it concerns' }),
+  object: filter.meta({ description: '{cc}-{pid}/{id}' }),
+  correlation_id: filter,
+  order: z.enum(['oldest', 'newest']).default('oldest').meta({ description: 'which come first' }),
+  limit: z.coerce.number().int().min(1).max(1000).exactOptional().meta({ description: 'a page has 100, a stream all' }),
+  cursor: sequence.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+});
+
+const page = listOf(event).extend({
+  last_seq: z.number().meta({ description: 'the log was looked at up to here: what comes later is found after it' }),
+  kept_from: z.number().meta({ description: 'the first sequence that is kept' }),
+});
+
+const pageDefault = 100;
+const streamPage = 500;
+
+export function events(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/events',
+      role: 'viewer',
+      summary: 'Read the event log, oldest first unless asked; application/x-ndjson streams it to its present end',
+      query,
+      answer: page,
+      run: ({ query: { after, cursor, order, limit = pageDefault, ...wanted } }) =>
+        operations.events(wanted, { after, cursor, order, limit }),
+      lines: ({ query: { after, cursor, order, limit = Infinity, ...wanted } }) =>
+        stream(operations, wanted, { after, cursor, order, limit }),
+    }),
+  ];
+}
+
+async function* stream(operations: Operations, wanted: EventFilter, range: EventRange): AsyncGenerator<EventView> {
+  let { cursor } = range;
+  for (let left = range.limit; left > 0; ) {
+    const limit = Math.min(left, streamPage);
+    const { items, next_cursor } = await operations.events(wanted, { ...range, cursor, limit });
+    yield* items;
+    if (next_cursor === null) return;
+    cursor = Number(next_cursor);
+    left -= items.length;
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * `/orphans`: sessions that did not end as they should, and their timers. [D36]
+ */
+import { z } from 'zod';
+import type { Operations, OrphanView } from '../../hub/ports/operator.ts';
+import { anyId, listOf, pageQuery } from '../fields.ts';
+import { type AdminRoute, pageOf, route } from '../route.ts';
+
+const state = z.enum(['GRACE', 'OPEN', 'RESOLVED']);
+
+const params = z.strictObject({ id: anyId });
+const note = z.string().trim().min(1).max(500).nullable().default(null);
+
+const orphan = z.object({
+  id: z.string(),
+  kind: z.string(),
+  state,
+  session: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  cpo: z.string(),
+  emsp: z.string(),
+  opened_at: z.string().nullable(),
+  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last asked for the true state' }),
+  resolved_at: z.string().nullable(),
+  note: z.string().nullable(),
+});
+
+/** By opening, those still in their grace last. */
+const keyOf = ({ opened_at, id }: OrphanView) => `${opened_at ?? '~'} ${id}`;
+
+export function orphans(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/orphans',
+      role: 'viewer',
+      summary:
+        'List orphan cases, oldest first; sessions still in their grace are no cases and are listed with state=GRACE',
+      query: z.strictObject({
+        state: state.nullable().default(null).meta({ description: 'OPEN and RESOLVED when absent' }),
+        ...pageQuery,
+      }),
+      answer: listOf(orphan),
+      run: async ({ query: { state, ...page } }) => pageOf(await operations.orphans(state), keyOf, page),
+    }),
+    route({
+      method: 'POST',
+      path: '/orphans/{id}/pull',
+      role: 'admin',
+      summary: 'Ask the CPO of an open case for the true state again; its note then says what came of it',
+      status: 202,
+      params,
+      answer: orphan,
+      run: ({ params: { id }, trace }) => operations.pullOrphan(id, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/orphans/{id}/resolve',
+      role: 'admin',
+      summary: 'Close an open case by hand',
+      params,
+      body: z.strictObject({ note }).default({ note: null }),
+      answer: orphan,
+      run: ({ params: { id }, body, trace }) => operations.resolveOrphan(id, body.note, trace),
+    }),
+  ];
+}

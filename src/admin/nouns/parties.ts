@@ -1,0 +1,220 @@
+/**
+ * `/parties`: onboarding. A partner and its parties, the initial token, endpoints set by the operator, suspension.
+ */
+import { z } from 'zod';
+import { defaultSettings } from '../../domain/party.ts';
+import type { Operations, PartyView } from '../../hub/ports/operator.ts';
+import { instant, interfaceRole, listOf, pageQuery, partnerId, role } from '../fields.ts';
+import { type AdminRoute, pageOf, route } from '../route.ts';
+
+const businessDetails = z.strictObject({ name: z.string().min(1).max(100), website: z.url().max(255).optional() });
+
+const partyRole = z.strictObject({
+  role,
+  country_code: z.string().regex(/^[A-Za-z]{2}$/, 'expected two letters'),
+  party_id: z.string().regex(/^[A-Za-z0-9]{1,3}$/, 'expected one to three letters or digits'),
+  business_details: businessDetails.optional(),
+});
+
+const settings = {
+  token_encoding: z.enum(['base64', 'plain']).exactOptional(),
+  identity_mode: z.enum(['COMPATIBILITY', 'COMPLIANT']).exactOptional(),
+  compatibility_until: instant.nullable().exactOptional(),
+  paused: z.boolean().exactOptional(),
+  empty_2xx_ok: z.boolean().exactOptional(),
+};
+
+const newParty = z.strictObject({
+  roles: z
+    .array(partyRole)
+    .min(1)
+    .max(100)
+    .refine(
+      (roles) => isUnique(roles, (one) => `${one.role} ${one.country_code}-${one.party_id}`),
+      'names a party twice',
+    ),
+  ...settings,
+});
+
+const changes = z.strictObject({ ...settings, business_details: businessDetails.exactOptional() });
+
+const receiverUrl = z
+  .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
+  .max(2048)
+  .refine((url) => !/[?#@]/.test(url), 'expected a URL without user, query or fragment');
+
+const newEndpoints = z.strictObject({
+  endpoints: z
+    .array(
+      z.strictObject({
+        identifier: z
+          .string()
+          .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected the identifier of a module, for example sessions'),
+        role: interfaceRole,
+        url: receiverUrl,
+      }),
+    )
+    .max(100)
+    .refine((all) => isUnique(all, (one) => `${one.role} ${one.identifier}`), 'names an endpoint twice'),
+});
+
+const party = z.object({
+  id: z.string(),
+  status: z.enum(['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED']),
+  roles: z.array(partyRole),
+  url: z.string().nullable().meta({ description: 'of its credentials' }),
+  endpoints: z.array(
+    z.object({
+      identifier: z.string(),
+      role: interfaceRole,
+      url: z.string(),
+      source: z.enum(['discovered', 'operator']),
+    }),
+  ),
+  settings: z.object({
+    token_encoding: z.string(),
+    identity_mode: z.string(),
+    compatibility_until: z.string().nullable(),
+    paused: z.boolean(),
+    empty_2xx_ok: z.boolean(),
+  }),
+  circuits: z.array(
+    z.object({
+      circuit: z.enum(['sync', 'async']),
+      state: z.enum(['closed', 'open', 'halfOpen']),
+      failures: z.number(),
+      until: z.string().nullable(),
+    }),
+  ),
+  queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
+  last_contact: z.string().nullable(),
+  last_updated: z.string(),
+});
+
+const initialToken = z.string().meta({ description: 'shown this once' });
+
+const handshakeStep = z.object({
+  at: z.string(),
+  step: z.enum(['called', 'received', 'failed', 'connected']).meta({
+    description: 'called = its initial token was used; received = it sent its credentials and its versions are read',
+  }),
+  reason: z.string().nullable().meta({ description: 'why it failed' }),
+});
+
+const params = z.strictObject({ id: partnerId });
+
+export function parties(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/parties',
+      role: 'admin',
+      summary: 'Add a partner with its parties; answers its initial token',
+      status: 201,
+      body: newParty,
+      answer: party.extend({ initial_token: initialToken }),
+      async run({ body: { roles, ...chosen }, trace }) {
+        const added = await operations.addParty(roles, chosen, trace);
+        return { ...added.party, initial_token: added.initialToken };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/parties',
+      role: 'viewer',
+      summary: 'List partners',
+      query: z.strictObject(pageQuery),
+      answer: listOf(party),
+      run: ({ query }) => pageOf<PartyView>(operations.parties(), ({ id }) => id, query),
+    }),
+    route({
+      method: 'GET',
+      path: '/parties/{id}',
+      role: 'viewer',
+      summary: 'Show a partner',
+      params,
+      answer: party,
+      run: ({ params: { id } }) => operations.party(id),
+    }),
+    route({
+      method: 'PATCH',
+      path: '/parties/{id}',
+      role: 'admin',
+      summary: `Change settings of a partner; token_encoding is ${defaultSettings.token_encoding} unless changed`,
+      params,
+      body: changes,
+      answer: party,
+      run: ({ params: { id }, body: { business_details, ...chosen }, trace }) =>
+        operations.changeParty(id, chosen, business_details, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/initial-token',
+      role: 'admin',
+      summary:
+        'Issue a new initial token, to register again; a registered partner goes on as it is until its POST with it succeeds',
+      status: 201,
+      params,
+      answer: z.object({ initial_token: initialToken }),
+      run: async ({ params: { id }, trace }) => ({ initial_token: await operations.issueInitialToken(id, trace) }),
+    }),
+    route({
+      method: 'GET',
+      path: '/parties/{id}/handshake',
+      role: 'viewer',
+      summary: 'Show how the registration of a partner went since the hub started',
+      params,
+      answer: z.object({
+        versions_url: z.string().meta({ description: 'where the partner begins' }),
+        steps: z.array(handshakeStep).meta({ description: 'oldest first' }),
+      }),
+      run: ({ params: { id } }) => operations.handshake(id),
+    }),
+    route({
+      method: 'PUT',
+      path: '/parties/{id}/endpoints',
+      role: 'admin',
+      summary: 'Set the endpoints that win over discovered ones',
+      params,
+      body: newEndpoints,
+      answer: party,
+      run: ({ params: { id }, body, trace }) => operations.setEndpoints(id, body.endpoints, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/probe',
+      role: 'admin',
+      summary: 'Ask a partner for its versions now, to know whether it can be reached',
+      params,
+      answer: z.object({
+        status: z.enum(['reachable', 'unreachable']),
+        latency_ms: z.number(),
+        error: z.string().exactOptional(),
+      }),
+      run: ({ params: { id } }) => operations.probe(id),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/circuits/{circuit}',
+      role: 'admin',
+      summary: 'Open a circuit by hand, or close it and forget its failures',
+      params: params.extend({ circuit: z.enum(['sync', 'async']) }),
+      body: z.strictObject({ state: z.enum(['open', 'closed']) }),
+      answer: party,
+      run: ({ params: { id, circuit }, body: { state } }) => operations.setCircuit(id, circuit, state),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/suspend',
+      role: 'admin',
+      summary: 'Suspend a partner, as its own DELETE of the credentials does; a new initial token brings it back',
+      params,
+      answer: party,
+      run: ({ params: { id }, trace }) => operations.suspend(id, trace),
+    }),
+  ];
+}
+
+function isUnique<T>(items: readonly T[], keyOf: (item: T) => string): boolean {
+  return new Set(items.map((item) => keyOf(item).toUpperCase())).size === items.length;
+}

@@ -1,0 +1,116 @@
+/**
+ * Putting deliveries back: one, or all that a filter finds, with a dry run first; and sending a receiver the present objects anew.
+ */
+import { z } from 'zod';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { anyId, bound, delivery, filter, instant, partnerId, partyId } from '../fields.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const sequence = z.int().min(1);
+
+const wanted = z.strictObject({
+  state: z
+    .enum(['DEAD', 'DELIVERED', 'ANY'])
+    .exactOptional()
+    .meta({ description: 'DEAD when absent; ANY = dead and delivered, a replay' }),
+  receiver: partyId.exactOptional(),
+  module: filter,
+  object: filter,
+  from: bound.exactOptional(),
+  to: bound.exactOptional(),
+  from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),
+  to_seq: sequence.exactOptional().meta({ description: 'inclusive' }),
+});
+
+const request = z.strictObject({
+  filter: wanted,
+  dry_run: z.boolean().default(false),
+  rate_per_s: z.number().min(0.1).max(1000).default(50).meta({ description: 'deliveries put back per second at most' }),
+  force: z.boolean().default(false).meta({ description: 'also where the receiver has a newer version already' }),
+  routing: z
+    .enum(['then', 'now'])
+    .default('then')
+    .meta({ description: 'the receivers of then, or of these those that are routed now' }),
+});
+
+const plan = z.object({
+  matched: z.number(),
+  by_receiver: z.record(z.string(), z.number()),
+  stale: z.number(),
+  sample: z.array(delivery),
+});
+
+const job = z.object({
+  id: z.string(),
+  kind: z.enum(['redrive', 'resync']),
+  state: z.enum(['RUNNING', 'DONE', 'CANCELED', 'INTERRUPTED', 'FAILED']),
+  matched: z.number(),
+  queued: z.number(),
+  skipped_stale: z.number(),
+  skipped_pending: z.number(),
+  skipped_unregistered: z.number(),
+  started_at: instant,
+  ended_at: instant.nullable(),
+  error: z.string().nullable(),
+});
+
+const params = z.strictObject({ id: anyId });
+
+export function redrives(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/deliveries/{id}/redrive',
+      role: 'admin',
+      summary: 'Put one delivery back into its lane',
+      status: 202,
+      params,
+      body: z.strictObject({ force: z.boolean().default(false) }).default({ force: false }),
+      answer: delivery,
+      run: ({ params: { id }, body: { force }, trace }) => operations.redriveOne(id, force, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/redrive',
+      role: 'admin',
+      summary: 'Put back all deliveries that a filter finds; with dry_run only count them',
+      status: 202,
+      statusOf: (answer) => ('matched' in (answer as object) && 'sample' in (answer as object) ? 200 : 202),
+      body: request,
+      answer: z.union([plan, job]),
+      run: ({ body: { filter: found, dry_run, rate_per_s: ratePerS, force, routing }, trace }) =>
+        dry_run
+          ? operations.planRedrive(found, { routing })
+          : operations.redrive(found, { ratePerS, force, routing }, trace),
+    }),
+    route({
+      method: 'GET',
+      path: '/redrives/{id}',
+      role: 'viewer',
+      summary: 'Show how a re-drive or resync goes',
+      params,
+      answer: job,
+      run: ({ params: { id } }) => operations.job(id),
+    }),
+    route({
+      method: 'DELETE',
+      path: '/redrives/{id}',
+      role: 'admin',
+      summary: 'Cancel a re-drive or resync; what was put back stays put back',
+      params,
+      answer: job,
+      run: ({ params: { id } }) => operations.cancelJob(id),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/resync',
+      role: 'admin',
+      summary: 'Send a partner the present objects of a module that it is entitled to; progress at /redrives/{id}',
+      status: 202,
+      params: z.strictObject({ id: partnerId }),
+      body: z.strictObject({ module: z.enum(['locations', 'tariffs', 'sessions', 'cdrs', 'tokens']) }),
+      answer: job,
+      run: ({ params: { id }, body: { module }, trace }) => operations.resync(id, module, trace),
+    }),
+  ];
+}

@@ -1,0 +1,61 @@
+/**
+ * `/status`: the hub at a glance; `/caller`: what a token may do. `health` beside it answers machines that may not have a token.
+ */
+import type { FastifyPluginAsync } from 'fastify';
+import { z } from 'zod';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const hubStatus = z.object({
+  version: z.string(),
+  uptime_s: z.number(),
+  ready: z.boolean(),
+  store: z.object({ state: z.string(), reason: z.string().nullable() }),
+  sequence: z.number(),
+  actors: z.record(z.string(), z.record(z.string(), z.number())).meta({ description: 'kind, state, count' }),
+  backlog: z.object({ depth: z.number(), oldest_age_s: z.number().nullable() }),
+});
+
+export function status(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/status',
+      role: 'viewer',
+      summary: 'Show version, store, sequence, actors and backlog',
+      answer: hubStatus,
+      run: () => operations.status(),
+    }),
+    route({
+      method: 'GET',
+      path: '/caller',
+      role: 'viewer',
+      summary: 'Show what the token that was sent may do',
+      answer: z.object({ role: z.enum(['admin', 'viewer']) }),
+      run: ({ caller }) => ({ role: caller }),
+    }),
+  ];
+}
+
+/**
+ * `/healthz`: the process answers. `/readyz`: it takes work, be it with a `warning` of the store; 503 while recovering or when the store has
+ * failed.
+ */
+export function health(operations: Operations): FastifyPluginAsync {
+  return async (app) => {
+    app.get('/healthz', { exposeHeadRoute: true }, async () => ({ status: 'alive' }));
+    app.get('/readyz', { exposeHeadRoute: true }, async (_request, reply) => {
+      const { ready, store } = operations.status();
+      if (ready) return { status: 'ready', ...(store.reason !== null && { warning: store.reason }) };
+      return reply
+        .code(503)
+        .header('retry-after', '1')
+        .send({ status: 'not ready', store: store.state, reason: reasonOf(store) });
+    });
+  };
+}
+
+function reasonOf({ state, reason }: ReturnType<Operations['status']>['store']): string {
+  if (state === 'open') return 'recovering';
+  return `store ${state}${reason === null || reason === state ? '' : `: ${reason}`}`;
+}

@@ -1,0 +1,118 @@
+/**
+ * The request that carries a delivery, made from the event that owes it. What is sent and what operators are shown is the same.
+ */
+import type { StoredEvent } from '../../../storage/contract.ts';
+import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
+import type { ObjectEventData, Owed } from '../../domain/events.ts';
+import { objectName } from '../../domain/object.ts';
+import { endpointOf, type Partner, type PartyId } from '../../domain/party.ts';
+import { within } from '../exchange/sync-calls.ts';
+import type { Core } from '../kernel/context.ts';
+import type { State } from '../kernel/directory.ts';
+import type { Recorder } from '../kernel/recorder.ts';
+import type { DeliveryDetail } from '../ports/operator.ts';
+import type { OutboundCall } from '../ports/ports.ts';
+import { deliveryId } from './id.ts';
+import type { Item } from './lanes.ts';
+
+/** `moduleUrl` may have a query of its own. */
+function requestOf(
+  event: StoredEvent,
+  owed: Owed | null,
+  moduleUrl: string,
+): Pick<OutboundCall, 'method' | 'url' | 'body'> {
+  return {
+    method: owed?.method ?? 'PUT',
+    url: within(moduleUrl, owed?.path ?? '', owed?.query.slice(1)),
+    body: owed?.method === 'DELETE' ? null : (owed?.body ?? event.body),
+  };
+}
+
+/** Bodies as bytes, of requests that are owed to several: made once, for as long as the event is in memory. */
+const bytesOf = new WeakMap<Owed, Buffer>();
+
+/** Undefined when nobody shares them. */
+function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffer | undefined {
+  if (event.to.length < 2 || owed === null) return undefined;
+  let bytes = bytesOf.get(owed);
+  if (!bytes) {
+    bytes = Buffer.from(body);
+    bytesOf.set(owed, bytes);
+  }
+  return bytes;
+}
+
+/** The call that carries it to the partner that holds the receiver. */
+export function callOf(
+  { state, ports: { secrets }, settings }: Core,
+  partner: Partner,
+  moduleUrl: string,
+  receiver: PartyId,
+  event: StoredEvent,
+  owed: Owed | null,
+): OutboundCall {
+  const { method, url, body } = requestOf(event, owed, moduleUrl);
+  return {
+    method,
+    url,
+    endpoint: moduleUrl,
+    body,
+    bytes: body === null ? undefined : sharedBytes(event, owed, body),
+    token: secrets.open(partner.partnerToken ?? ''),
+    encoding: partner.settings.token_encoding,
+    from: state.party((event.data as ObjectEventData).owner) ?? null,
+    to: state.party(receiver) ?? null,
+    requestId: secrets.newId(),
+    correlationId: event.correlationId ?? secrets.newId(),
+    timeoutMs: settings.deliveryTimeoutMs,
+    emptyOk: partner.settings.empty_2xx_ok,
+    resend: true,
+    isDelivery: true,
+  };
+}
+
+/** What the log says of an attempt. */
+export function attemptLine(item: Item, { correlationId }: StoredEvent, outcome: Outcome) {
+  return {
+    partyId: item.receiver,
+    module: item.module,
+    objectKey: item.stream,
+    attempt: item.tries + 1,
+    deliveryId: deliveryId(item.receiver, item),
+    outcome: outcome.class,
+    durationMs: Math.round(outcome.durationMs),
+    correlationId,
+  };
+}
+
+/** What the log of events says of a dead letter. */
+export function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeClass, reason: string): void {
+  const delivery = deliveryId(item.receiver, item);
+  const { receiver, sender, module, id } = item;
+  const object = objectName({ owner: sender, id });
+  const data = { delivery, receiver, sender, module, object, class: outcomeClass, reason };
+  recorder.note({
+    facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
+    trace: item.correlationId === null ? null : { correlationId: item.correlationId },
+    at: recorder.instant(),
+  });
+}
+
+/** As it would go out now; without a URL where the receiver has no endpoint for it. */
+export function presentRequest(
+  state: State,
+  event: StoredEvent,
+  owed: Owed | null,
+  receiver: PartyId,
+): DeliveryDetail['request'] {
+  const { module, owner } = event.data as ObjectEventData;
+  const partner = state.partnerOf(receiver);
+  const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
+  const request = requestOf(event, owed, endpoint?.url ?? '');
+  return {
+    ...request,
+    url: endpoint ? request.url : null,
+    from: state.party(owner) ?? null,
+    to: state.party(receiver) ?? null,
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * Token authorization, forwarded while the driver waits: one try, no retry. [interface, Token authorization; D25, D43, D44]
+ */
+import { type ErrorCode, HubError } from '../../domain/errors.ts';
+import { endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
+import type { Core } from '../kernel/context.ts';
+import type { Notes } from '../kernel/write-coalescer.ts';
+import type { AuthorizeAnswer, AuthorizeRequest, Caller } from '../ports/hub.ts';
+import type { HeaderParty } from '../ports/ports.ts';
+import { measured } from './instrument.ts';
+import { below, callPartner, type Failure, failureOf, type SyncCall, unambiguousText } from './sync-calls.ts';
+
+/** Which way an authorize goes, and what differs between the two. */
+const directions = {
+  toEmsp: { side: 'eMSP', role: 'EMSP', interfaceRole: 'SENDER', method: 'POST' },
+  toCpo: { side: 'CPO', role: 'CPO', interfaceRole: 'RECEIVER', method: 'PUT' },
+} as const;
+
+type Direction = keyof typeof directions;
+
+const refusals: Record<Failure, ErrorCode> = {
+  timeout: 'authorizeTimeout',
+  unavailable: 'authorizeUnavailable',
+  unauthorized: 'authorizeUnauthorized',
+  notFound: 'authorizeNotFound',
+  rejected: 'authorizeRejected',
+  unusable: 'authorizeIncomplete',
+};
+
+const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 'NO_CREDIT', 'NOT_ALLOWED', 'UNKNOWN']);
+
+/** The party that `OCPI-to-*` names; null when absent, or when it names the hub or the caller. [D5] */
+export function addressee(core: Core, caller: Caller, to: HeaderParty | null): PartyId | null {
+  if (!to) return null;
+  const id = partyKey(to.country_code, to.party_id);
+  return id === core.state.hub || id === caller.id ? null : id;
+}
+
+export function authorize(core: Core, notes: Notes) {
+  const { state, recorder, settings, ports } = core;
+
+  /** The receiver; null when there is no routing rule or it is unknown, which is an answer and not an error. */
+  function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): PartyId | null {
+    const named = addressee(core, caller, request.to);
+    const { role } = directions[direction];
+    if (named === null) {
+      // Toward a CPO the only routed one is meant. [D43]
+      const [only, second] = direction === 'toCpo' ? state.counterparts(caller.id, 'EMSP') : ['', ''];
+      if (only === undefined) return null;
+      if (second === undefined) return only;
+      throw new HubError('invalid', { message: 'OCPI-to-country-code, OCPI-to-party-id: required' });
+    }
+    const [emsp, cpo] = role === 'EMSP' ? [named, caller.id] : [caller.id, named];
+    return state.party(named, role) && state.isRouted(emsp, cpo) ? named : null;
+  }
+
+  async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer> {
+    const to = receiver(direction, caller, request);
+    if (to === null) {
+      note(direction, caller, request, null, 'NOT_ALLOWED', 'no routing rule');
+      return { allowed: 'NOT_ALLOWED', text: '{"allowed":"NOT_ALLOWED"}' };
+    }
+    const { side, role, interfaceRole, method } = directions[direction];
+    const partner = state.partnerOf(to);
+    const endpoint = partner && endpointOf(partner, 'tokens', interfaceRole);
+    const refuse = (code: ErrorCode) => {
+      note(direction, caller, request, to, 'UNKNOWN', code);
+      return new HubError(code, { side, data: { allowed: 'UNKNOWN' } });
+    };
+    if (!partner || !endpoint) throw refuse('authorizeNoEndpoint');
+    const { country_code, party_id } = caller.party;
+    const segments = direction === 'toCpo' ? [country_code, party_id, request.uid] : [request.uid];
+    const call: SyncCall = {
+      what: 'token authorize',
+      method,
+      endpoint: endpoint.url,
+      url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
+      from: caller.party,
+      to: state.party(to, role) ?? null,
+      body: request.body,
+      timeoutMs: settings.authorizeTimeoutMs,
+      emptyOk: false,
+      unwritten: true,
+      oneObject: true,
+    };
+    const outcome = await callPartner(core, partner, call, caller.trace);
+    const failure = failureOf(outcome);
+    if (failure) throw refuse(refusals[failure]);
+    const allowed = (outcome.data as { allowed?: unknown } | null | undefined)?.allowed;
+    const text = unambiguousText(outcome, 'allowed');
+    if (!answers.has(allowed) || text === null) throw refuse('authorizeIncomplete');
+    note(direction, caller, request, to, String(allowed), 'answered');
+    return { allowed: String(allowed), text };
+  }
+
+  /** For the trace; nobody waits for it. */
+  function note(
+    direction: Direction,
+    caller: Caller,
+    request: AuthorizeRequest,
+    to: PartyId | null,
+    allowed: string,
+    outcome: string,
+  ): void {
+    const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
+    const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
+    notes.add({
+      facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
+      unfenced: true,
+      trace: caller.trace,
+      at: recorder.instant(),
+    });
+  }
+
+  const counted = (direction: Direction) => (caller: Caller, request: AuthorizeRequest) =>
+    measured(
+      () => forward(direction, caller, request),
+      ({ allowed }) => allowed,
+      (outcome, seconds) => ports.meter.forwarded('authorize', direction, outcome, seconds),
+    );
+
+  return { authorizeAtEmsp: counted('toEmsp'), authorizeAtCpo: counted('toCpo') };
+}

@@ -1,0 +1,47 @@
+/** Hub client info: every party the hub knows, with its connection status. [interface, Hub client info; D30] */
+import { sortableDate } from '../../domain/object.ts';
+import { type ConnectionStatus, keyOf } from '../../domain/party.ts';
+import type { State } from '../kernel/directory.ts';
+import type { ClientInfo, Listed, ListRequest } from '../ports/hub.ts';
+
+const wireStatus: Record<ConnectionStatus, ClientInfo['status']> = {
+  REGISTERED: 'PLANNED',
+  CONNECTED: 'CONNECTED',
+  OFFLINE: 'OFFLINE',
+  SUSPENDED: 'SUSPENDED',
+};
+
+export function clientInfo(state: State, request: ListRequest): Listed<ClientInfo> {
+  const rows = [...state.partners()].flatMap((partner) =>
+    partner.roles.map((role) => {
+      const { country_code, party_id } = role;
+      const { status, lastUpdated: last_updated } = partner;
+      const info: ClientInfo = { country_code, party_id, role: role.role, status: wireStatus[status], last_updated };
+      return { info, upd: sortableDate(last_updated) ?? last_updated, owner: keyOf(role), id: role.role };
+    }),
+  );
+  const matching = rows
+    .filter(({ upd }) => (!request.from || upd >= request.from) && (!request.to || upd < request.to))
+    .sort((a, b) => compare(a, b));
+  const { after } = request;
+  const offset = after ? matching.filter((row) => compare(row, after) <= 0).length : request.offset;
+  const page = matching.slice(offset, offset + request.limit);
+  const last = page.at(-1);
+  return {
+    items: page.map(({ info }) => info),
+    total: matching.length,
+    offset,
+    last: last ? { upd: last.upd, owner: last.owner, id: last.id } : null,
+  };
+}
+
+interface Place {
+  readonly upd: string;
+  readonly owner: string;
+  readonly id: string;
+}
+
+function compare(a: Place, b: Place): number {
+  const [x, y] = [`${a.upd} ${a.owner} ${a.id}`, `${b.upd} ${b.owner} ${b.id}`];
+  return x < y ? -1 : x > y ? 1 : 0;
+}

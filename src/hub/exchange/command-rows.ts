@@ -1,0 +1,30 @@
+/**
+ * How a command stands in the store: its row, the rows by which later steps find it, and its facts.
+ */
+import type { Put, RowKey } from '../../../storage/contract.ts';
+import type { CommandRecord } from '../../domain/command.ts';
+import type { CommandEvent } from '../../domain/events.ts';
+import { startRows } from './attribution.ts';
+
+export const commandKey = (id: string): RowKey => ({ kind: 'commands', owner: '', id });
+
+export function commandRow(record: CommandRecord) {
+  return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
+}
+
+/** Rows by which later steps find what this command began: a reservation its CPO, a session its eMSP. */
+export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
+  const { command, reservationId, emsp: owner, cpo } = record;
+  if (event.type !== 'command.answered' || event.data.result !== 'ACCEPTED') return [];
+  if (command === 'RESERVE_NOW' && reservationId !== null) {
+    const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
+    return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];
+  }
+  return command === 'START_SESSION' ? startRows(record, at) : [];
+}
+
+/** With what it is a fact of, so that it can be understood alone. */
+export function named(event: CommandEvent, { command, emsp, cpo, sessionId }: CommandRecord): CommandEvent {
+  if (event.type === 'command.requested') return event;
+  return { ...event, data: { ...event.data, command, emsp, cpo, sessionId } } as CommandEvent;
+}

@@ -1,0 +1,310 @@
+/**
+ * Accept: what a partner pushes is stored, and what is owed to whom is decided, in one durable write.
+ *
+ * A1  An answer of success means the event, the object and every owed delivery are durable.
+ * A2  A refused push changes nothing.
+ * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
+ * A4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
+ * A5  A push that nobody waits for any more changes nothing: its caller may have pushed a newer state since.
+ */
+import type { Put, Seen, Seq } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { ObjectEventData, Owed } from '../../domain/events.ts';
+import { applyToObject } from '../../domain/fold.ts';
+import {
+  changedBody,
+  type HubObject,
+  type ObjectChange,
+  objectKey,
+  sameJson,
+  sortableDate,
+  streamOf,
+} from '../../domain/object.ts';
+import { isOwned, ownedAudience, owningEmsp } from '../../domain/ownership.ts';
+import type { PartyId, PartyRole } from '../../domain/party.ts';
+import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
+import {
+  billedKey,
+  billedPut,
+  type Core,
+  objectFromRow,
+  objectPut,
+  ownerPut,
+  readObject,
+  rowSeen,
+} from '../kernel/context.ts';
+import type { Fact } from '../kernel/recorder.ts';
+import type { Accepted, Caller } from '../ports/hub.ts';
+import { initiatorOf } from './attribution.ts';
+import { measured } from './instrument.ts';
+import type { Orphans } from './orphan-cases.ts';
+
+/** How a change came that its owner did not push. */
+export interface Pulled {
+  /** Head of the log before the page was asked for: what was stored later may be newer. */
+  readonly asOf: Seq;
+  readonly forward: boolean;
+}
+
+export interface Taken {
+  /** `unchanged`: nothing was stored. */
+  readonly result: Accepted['result'] | 'unchanged';
+  readonly object: HubObject;
+}
+
+export type AcceptPulled = (caller: Caller, change: ObjectChange, pulled: Pulled) => Promise<Taken>;
+
+interface Decision {
+  readonly data: ObjectEventData;
+  readonly to: readonly PartyId[];
+}
+
+const eventTypes = {
+  PUT: 'object.put',
+  POST: 'object.put',
+  PATCH: 'object.patched',
+  DELETE: 'object.deleted',
+} as const;
+
+/** Modules whose objects are looked up by id alone: commands name a location or a session, a pull a CDR. */
+const foundById: ReadonlySet<string> = new Set(['locations', 'sessions', 'cdrs']);
+
+/** Of a stored CDR these may be repaired as long as it was never forwarded. [D22] */
+const repairable = new Set(['cdr_token', 'last_updated']);
+const dated = new Set(['last_updated']);
+
+/** Characters of a stored object: what the largest push may bring, and as much again in fragments. [D38] */
+const bodyLengthMax = 8 * 1024 * 1024;
+
+const notForwarded = 'pulled without forward';
+
+export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdrStored'>) {
+  const { store, state, recorder } = core;
+  const { meter } = core.ports;
+
+  async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
+    refuseDotSegments(change);
+    const key = objectKey(change.module, change.id, change.facts);
+    const stream = streamOf(change.module, change.owner, key);
+    return recorder.inTurn(stream, async (seen) => {
+      // It may have waited for its turn. [A5]
+      if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
+      const before = await readObject(store, change.module, change.owner, key, seen);
+      const decided = await decision(caller, change, before, seen);
+      // It may have been suspended since it was let in, as a decision that is made again knows.
+      if (!state.isRegistered(caller.id)) throw new HubError('invalidToken');
+      if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
+      return settle(caller, change, before, decided, stream, seen);
+    });
+  }
+
+  /** Stores what a list of its owner has, unless that is stored already. [A4, D51, D52] */
+  async function acceptPulled(caller: Caller, change: ObjectChange, pulled: Pulled): Promise<Taken> {
+    refuseDotSegments(change);
+    const key = objectKey(change.module, change.id, change.facts);
+    const stream = streamOf(change.module, change.owner, key);
+    return recorder.inTurn<Taken>(stream, async (seen) => {
+      const row = await rowSeen(store, { kind: change.module, owner: change.owner, id: key }, seen);
+      const before = row && objectFromRow(row);
+      if (row && before && row.seq > pulled.asOf && !isNewer(change, before)) {
+        return { result: 'unchanged', object: before };
+      }
+      const found = await decision(caller, change, before, seen);
+      const decided = byHub(pulled.forward ? found : withheld(found));
+      if (before && isDecidedCdr(before, change, decided)) return { result: 'unchanged', object: before };
+      // The same text again is news only for those who were not sent it.
+      const isOwed = before?.reason !== null && decided.to.length > 0;
+      if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
+      return settle(caller, change, before, decided, stream, seen);
+    });
+  }
+
+  async function decision(
+    caller: Caller,
+    change: ObjectChange,
+    before: HubObject | null,
+    seen: Seen[],
+  ): Promise<Decision> {
+    const initiator = isOwned(change.module) ? await initiatorOf(core, change, before, seen) : null;
+    seen.push(state.seen);
+    return decide(state, caller.party, change, before, initiator);
+  }
+
+  async function settle(
+    caller: Caller,
+    change: ObjectChange,
+    before: HubObject | null,
+    { data, to }: Decision,
+    stream: string,
+    seen: readonly Seen[],
+  ): Promise<Accepted> {
+    const after = applyToObject(before, data, change.body, to);
+    const object = change.method === 'DELETE' ? before : after;
+    if (!object) throw new HubError('notFound');
+    refuseOvergrown(object);
+    const fact = { stream, event: { type: eventTypes[change.method], data }, to };
+    await record(caller, fact, change, before, after, seen);
+    if (data.reason !== null) meter.notForwarded(data.module, data.reason);
+    if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
+    if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
+    return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
+  }
+
+  function record(
+    caller: Caller,
+    fact: Pick<Fact, 'stream' | 'event' | 'to'>,
+    { module, owner, body }: ObjectChange,
+    before: HubObject | null,
+    after: HubObject | null,
+    seen: readonly Seen[],
+  ): Promise<Seq> {
+    const key = (after ?? before)?.key ?? '';
+    const puts: Put[] = after ? [objectPut(after)] : [{ kind: module, owner, id: key, gone: true }];
+    if (before === null && foundById.has(module)) puts.push(ownerPut(module, key, owner));
+    if (after?.module === 'cdrs' && after.facts.sessionId)
+      puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
+    const { trace } = caller;
+    const facts = [{ ...fact, party: caller.id, body }];
+    return recorder.record({ facts, puts, seen, unfenced: true, trace, at: recorder.instant() });
+  }
+
+  /** Tells how each change ends. */
+  function counted<T extends Taken, Rest extends unknown[]>(
+    source: 'push' | 'pull',
+    take: (caller: Caller, change: ObjectChange, ...rest: Rest) => Promise<T>,
+  ) {
+    return (caller: Caller, change: ObjectChange, ...rest: Rest) =>
+      measured(
+        () => take(caller, change, ...rest),
+        ({ result }) => result,
+        (result) => meter.ingested(source, change.module, change.method, result),
+      );
+  }
+
+  return { accept: counted('push', accept), acceptPulled: counted('pull', acceptPulled) };
+}
+
+const withheld = ({ data }: Decision): Decision => ({
+  to: [],
+  data: { ...data, owed: null, reason: data.reason ?? notForwarded },
+});
+
+/** Its owner has it, and the hub asked for it. */
+const byHub = ({ to, data }: Decision): Decision => ({ to, data: { ...data, by: 'hub' } });
+
+/** Whether a change is of a later `last_updated`; a DELETE has none. */
+function isNewer({ lastUpdated }: ObjectChange, before: HubObject): boolean {
+  const [now, old] = [lastUpdated && sortableDate(lastUpdated), sortableDate(before.lastUpdated)];
+  return Boolean(now && old && now > old);
+}
+
+/** `.` and `..` as a path segment would climb out of the receiver's module URL. */
+function refuseDotSegments(change: ObjectChange): void {
+  for (const segment of [change.id, ...change.within]) {
+    if (segment === '.' || segment === '..')
+      throw new HubError('invalid', { message: `id: '${segment}' is not usable` });
+  }
+}
+
+/** Fragments, EVSEs and connectors make an object larger; without an end it could not be read, sent or held in memory any more. */
+function refuseOvergrown({ module, body }: HubObject): void {
+  if (body.length <= bodyLengthMax) return;
+  throw new HubError('invalid', { message: `${module}: expected an object of at most ${bodyLengthMax} characters` });
+}
+
+/** Whose it is, who is owed it, and in which form. */
+function decide(
+  directory: Directory,
+  owner: PartyRole,
+  change: ObjectChange,
+  before: HubObject | null,
+  initiator: PartyId | null,
+): Decision {
+  const { module, method, owner: ownerId, within, lastUpdated } = change;
+  const isFragment = change.method === 'PATCH';
+  const isWhole = !isFragment && change.within.length === 0;
+  const kind = change.method === 'DELETE' ? 'end' : isWhole ? 'whole' : 'part';
+  const facts = isWhole && change.method !== 'DELETE' ? change.facts : { ...before?.facts, ...change.facts };
+  const ownership = isOwned(change.module) ? owningEmsp(directory, change.owner, facts, initiator) : null;
+  const audience = ownership
+    ? ownedAudience(directory, before, ownership, isFragment)
+    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, kind);
+  const data: ObjectEventData = {
+    module,
+    method,
+    owner: ownerId,
+    id: before?.id ?? change.id,
+    within,
+    lastUpdated,
+    facts: change.facts,
+    viewer: ownership?.viewer ?? null,
+    ...owedRequests(owner, change, before, audience),
+    reason: audience.reason,
+    warnings: [...(change.warnings ?? []), ...warningsOf(before, change.lastUpdated)],
+  };
+  return { data, to: audience.to };
+}
+
+/** Arrival decides, so an older object is stored all the same; support should see it. [D46] */
+function warningsOf(before: HubObject | null, lastUpdated: string | null): string[] {
+  const [old, now] = [before && sortableDate(before.lastUpdated), lastUpdated && sortableDate(lastUpdated)];
+  return old && now && now < old ? [`last_updated ${lastUpdated} is older than the stored ${before?.lastUpdated}`] : [];
+}
+
+/**
+ * CDRs are immutable: the same content again, but for its date, is a duplicate, and other content is refused. Of one that was never
+ * forwarded a repair goes on, and so does a duplicate that is owed to somebody by now. [D22, D63]
+ */
+function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision): boolean {
+  if (change.module !== 'cdrs') return false;
+  const isKept = !before.forwarded;
+  if (before.body === change.body) return !isKept || to.length === 0;
+  const [stored, came]: unknown[] = [JSON.parse(before.body), JSON.parse(change.body)];
+  if (sameJson(stored, came, dated)) return !isKept || to.length === 0;
+  if (isKept && sameJson(stored, came, repairable)) return false;
+  throw new HubError('invalid', { message: 'CDR already exists' });
+}
+
+/** The change as it came for those who have the object, and the whole as of this change for those who may never have had it. */
+function owedRequests(
+  owner: PartyRole,
+  change: ObjectChange,
+  before: HubObject | null,
+  { to, whole: toWhole }: Audience,
+): Pick<ObjectEventData, 'owed' | 'whole'> {
+  if (to.length === 0) return { owed: null };
+  const id = before?.id ?? change.id;
+  const session = change.module === 'cdrs' ? change.facts.sessionId : null;
+  const asItCame: Owed = {
+    method: change.method,
+    ...address(owner, { ...change, id }),
+    ...(session && { behind: streamOf('sessions', change.owner, session.toLowerCase()) }),
+  };
+  if (toWhole.length === 0) return { owed: asItCame };
+  const at = address(owner, { ...change, id, within: [] });
+  const whole: Owed = { method: 'PUT', ...at, body: changedBody(before?.body ?? null, change) ?? '' };
+  return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };
+}
+
+/** The request that carries a stored object as a whole. */
+export function owedWhole(owner: PartyRole, object: HubObject): Owed {
+  const { module, facts } = object;
+  const session = module === 'cdrs' ? facts.sessionId : null;
+  return {
+    method: module === 'cdrs' ? 'POST' : 'PUT',
+    ...address(owner, { ...object, within: [] }),
+    ...(session && { behind: streamOf('sessions', object.owner, session.toLowerCase()) }),
+  };
+}
+
+/** Below the receiver's module URL: the owner's identifiers and the object's, in the case in which they were first stored. */
+function address(
+  { country_code, party_id }: PartyRole,
+  { module, id, within, facts }: Pick<ObjectChange, 'module' | 'id' | 'within' | 'facts'>,
+): Pick<Owed, 'path' | 'query'> {
+  const segments = module === 'cdrs' ? [] : [country_code, party_id, id, ...within];
+  return {
+    path: segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''),
+    query: module === 'tokens' ? `?type=${encodeURIComponent(facts.tokenType ?? 'RFID')}` : '',
+  };
+}

@@ -1,0 +1,399 @@
+/**
+ * Watches sessions, one actor each, and keeps the cases that came of it: after an accepted STOP_SESSION until the session has
+ * ended, and where that is set up, after COMPLETED until its CDR has come. [D36, D52]
+ *
+ * U1  A case is opened once, by a sweep, and the CPO is asked once by itself; a restart in between asks it then.
+ * U2  What ends a watch or a case is what the CPO said, or an operator. The hub invents neither state nor CDR.
+ * U3  One CPO is asked for one case at a time.
+ */
+import { orphanStopMachine } from '../../../machines/orphan-stop.ts';
+import type { ActorSpec } from '../../../machines/supervisor.ts';
+import type { Put, StoredEvent } from '../../../storage/contract.ts';
+import type { CommandRecord } from '../../domain/command.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { Actor, ObjectEventData, OrphanEvent, OrphanKind } from '../../domain/events.ts';
+import type { HubObject } from '../../domain/object.ts';
+import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
+import { isOwned } from '../../domain/ownership.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import { billedKey, type Core, heard, newTrace, readObject, rowData } from '../kernel/context.ts';
+
+const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
+const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
+/** A session may be watched more than once in its life; each watch is a stream of its own. */
+const streamOf = (id: string) => `orphan:${id}`;
+const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
+
+/**
+ * Follow-ups of a fact are recorded within moments of it, or when there is an owner again: only events of the last time can lack theirs. They
+ * are read backwards in pages of so many, up to so many pages.
+ */
+const tailMs = 60_000;
+const tailEvents = 1_000;
+const tailPages = 20;
+
+/** What a door leaves in the log, and what may follow from it. */
+const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered']);
+
+const againMs = 1_000;
+const askAgainMs = 60_000;
+
+/** Asks the CPO what became of the session of a case; resolves with one sentence for the case. */
+export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
+
+/** A session by its name. */
+export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
+
+export class Orphans {
+  readonly #core: Core;
+  readonly #ask: AskForEnd;
+  /** Live watches and open cases, by actor; null while one is being armed. */
+  readonly #records = new Map<string, OrphanRecord | null>();
+  /** Cases for which the CPO is being asked, or will be in its turn, by actor. */
+  readonly #asking = new Map<string, Promise<void>>();
+  readonly #machine: typeof orphanStopMachine;
+  #closed = false;
+  #following: Promise<void> = Promise.resolve();
+
+  constructor(core: Core, ask: AskForEnd) {
+    this.#core = core;
+    this.#ask = ask;
+    this.#machine = orphanStopMachine.provide({
+      actions: {
+        arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
+        recordOpened: ({ self }) => this.#open(self.id),
+        askCpo: ({ self }) => this.#askCpo(self.id, newTrace(this.#core)),
+      },
+    });
+  }
+
+  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once. */
+  async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
+    const graceEndsAt = at + this.#core.settings.orphanGraceS * 1000;
+    const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
+    await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
+  }
+
+  /** Every stored session passes here: one that has ended needs no watch for its end any more, and its CDR may be watched for. */
+  sessionStored(before: HubObject | null, session: HubObject, trace: Trace): void {
+    const { settings, ports } = this.#core;
+    const { owner, key, viewer } = session;
+    const { status } = session.facts;
+    if (!ended.has(status)) return;
+    this.#end(actorId('stop_without_complete', owner, key), `the CPO reported ${status}`, trace);
+    if (status === 'INVALID') this.#end(actorId('complete_without_cdr', owner, key), 'the session is INVALID', trace);
+    const afterS = settings.orphanCdrAfterS;
+    const isNews = status === 'COMPLETED' && before?.facts.status !== 'COMPLETED';
+    // A session of nobody has a CDR of nobody: operators see it among what was stored and not forwarded.
+    if (!isNews || viewer === null || afterS === 0) return;
+    const isAwaited = async () => !(await this.#isBilled(owner, key));
+    const graceEndsAt = ports.clock.now() + afterS * 1000;
+    const watch = () => this.#arm('complete_without_cdr', session, viewer, graceEndsAt, trace, isAwaited);
+    this.#untilDone(watch, 'could not watch for the CDR of a session', `${owner}/${key}`);
+  }
+
+  /** Every stored CDR passes here. */
+  cdrStored(cdr: HubObject, trace: Trace): void {
+    const session = cdr.facts.sessionId;
+    if (!session) return;
+    this.#end(actorId('complete_without_cdr', cdr.owner, session.toLowerCase()), `the CDR ${cdr.id} came`, trace);
+  }
+
+  /** Asks the CPO again. Refuses with `notFound`, or with `conflict` when the case is not open or is being asked for. */
+  async pull(id: string, trace: Trace): Promise<OrphanRecord> {
+    const { actor, record } = await this.#openCase(id);
+    if (this.#asking.has(actor)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
+    this.#askCpo(actor, trace, 'operator');
+    return record;
+  }
+
+  /** Closes a case by hand. Refuses with `notFound`, or with `conflict` when it is not open. */
+  async resolve(id: string, note: string, trace: Trace): Promise<OrphanRecord> {
+    const { actor, record } = await this.#openCase(id);
+    return this.#core.recorder.inTurn(actor, async () => {
+      if (this.#records.get(actor)?.id !== id) throw notOpen();
+      return (await this.#record(actor, { type: 'orphan.resolved', data: { note, by: 'operator' } }, trace)) ?? record;
+    });
+  }
+
+  /** Arms the next sweep. Sweeps stand on multiples of the interval, so that restarts do not put them off. */
+  scheduleSweep(): void {
+    const { timers, ports, settings, supervisor } = this.#core;
+    const intervalMs = settings.orphanSweepS * 1000;
+    const next = (Math.floor(ports.clock.now() / intervalMs) + 1) * intervalMs;
+    timers.arm('orphan-sweep', next, (at) => {
+      for (const [actor, record] of this.#records) if (record) supervisor.send(actor, { type: 'sweep', at });
+      this.scheduleSweep();
+    });
+  }
+
+  /** Brings back every watch and open case; `mayWrite` is false on a damaged log. */
+  async recover(mayWrite: boolean): Promise<void> {
+    const { store, supervisor } = this.#core;
+    for await (const row of store.scan('orphans')) {
+      const record = row.data as OrphanRecord;
+      if (record.state === 'RESOLVED') continue;
+      const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
+      this.#records.set(actor, record);
+      await supervisor.revive(this.#spec(actor, record));
+    }
+    if (!mayWrite) return;
+    await this.#catchUp();
+    for (const [actor, record] of this.#records) {
+      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, newTrace(this.#core));
+    }
+  }
+
+  /**
+   * A kill may have come between a fact and the watch that follows from it, or the end of one: what the last events of the log
+   * ask for is done now. Doing it again changes nothing.
+   */
+  async #catchUp(): Promise<void> {
+    // What follows from an object follows from its present state: once is enough.
+    const last = new Map((await this.#tail()).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
+    for (const event of last.values()) await this.#followUp(event);
+  }
+
+  async #tail(): Promise<StoredEvent[]> {
+    const { store } = this.#core;
+    let events: StoredEvent[] = [];
+    let upTo = store.head();
+    const until = (await store.event(upTo))?.at;
+    for (let pages = 0; pages < tailPages && upTo > store.horizon(); pages++, upTo -= tailEvents) {
+      const page = await store.ranges([{ after: Math.max(0, upTo - tailEvents), upTo }]);
+      events = [...page.filter(asksForMore), ...events];
+      const from = page[0]?.at;
+      if (from && until && Date.parse(from) < Date.parse(until) - tailMs) break;
+    }
+    return events;
+  }
+
+  /** Another node has written an event; one after the other they are followed. */
+  followUp(event: StoredEvent): void {
+    if (!atDoors.has(event.type) || !asksForMore(event)) return;
+    const work = async () => {
+      if (!this.#closed && !(await this.#wasCompleted(event))) await this.#followUp(event);
+    };
+    const again = () => this.#untilDone(work, 'could not follow what was stored', event.stream);
+    this.#following = this.#following.then(work).catch(again);
+  }
+
+  /** Whether a session had been COMPLETED before. That it is said again asks for nothing. */
+  async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
+    const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
+    if (statusOf(data) !== 'COMPLETED') return false;
+    const before = await this.#core.store.history(stream);
+    return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
+  }
+
+  async #followUp(event: StoredEvent): Promise<void> {
+    const { store } = this.#core;
+    const trace = { requestId: '', correlationId: event.correlationId ?? '' };
+    if (event.type === 'command.answered' && (event.data as { result: string }).result === 'ACCEPTED') {
+      const id = event.stream.slice('command:'.length);
+      const command = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
+      if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
+      const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
+      const isResolved = session && (await this.#wasWatchedSince(session, event.at));
+      if (!session || isResolved) return;
+      await this.arm(session, command.emsp, Date.parse(event.at), trace);
+    } else if (event.type.startsWith('object.')) {
+      const { module, owner, id } = event.data as ObjectEventData;
+      const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
+      if (object?.module === 'sessions') this.sessionStored(null, object, trace);
+      if (object?.module === 'cdrs') this.cdrStored(object, trace);
+    }
+  }
+
+  /** Whether a watch that began at or after an instant has ended as a case that an operator or the CPO resolved. */
+  async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
+    for await (const row of this.#core.store.scan('orphans', session.owner)) {
+      const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
+      if (state === 'RESOLVED' && id === session.id && graceEndsAt > at) return true;
+    }
+    return false;
+  }
+
+  async #isBilled(cpo: PartyId, sessionKey: string): Promise<boolean> {
+    return (await this.#core.store.get(billedKey(cpo, sessionKey))) !== null;
+  }
+
+  async #hasEnded(cpo: PartyId, sessionKey: string): Promise<boolean> {
+    const session = await readObject(this.#core.store, 'sessions', cpo, sessionKey);
+    return session === null || ended.has(session.facts.status);
+  }
+
+  /** Nothing is asked any more; resolves when what is under way has ended, for which the lists must be closed. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#asking.values());
+  }
+
+  async #arm(
+    kind: OrphanKind,
+    session: Watched,
+    emsp: PartyId,
+    graceEnds: number,
+    trace: Trace,
+    isNeeded: () => Promise<boolean>,
+  ): Promise<void> {
+    const { recorder, ports, supervisor } = this.#core;
+    const actor = actorId(kind, session.owner, session.key);
+    if (this.#records.has(actor)) return;
+    this.#records.set(actor, null);
+    try {
+      await recorder.inTurn(actor, async () => {
+        if (!(await isNeeded())) return;
+        const graceEndsAt = new Date(graceEnds).toISOString();
+        const watched = { kind, cpo: session.owner, emsp, session: session.id, graceEndsAt };
+        const data = { id: ports.secrets.newId(), ...watched };
+        const record = await this.#record(actor, { type: 'orphan.armed', data }, trace);
+        if (record) supervisor.start(this.#spec(actor, record));
+      });
+    } finally {
+      if (this.#records.get(actor) === null) this.#records.delete(actor);
+    }
+  }
+
+  /** A watch that is not needed any more disappears; a case stays, resolved. */
+  #end(actor: string, why: string, trace: Trace): void {
+    if (!this.#records.has(actor)) return;
+    const end = () =>
+      this.#core.recorder.inTurn(actor, async () => {
+        const record = this.#records.get(actor);
+        if (!record) return;
+        const isCase = record.state === 'OPEN';
+        const event: OrphanEvent = isCase
+          ? { type: 'orphan.resolved', data: { note: why } }
+          : { type: 'orphan.disarmed', data: { reason: why } };
+        await this.#record(actor, event, trace);
+      });
+    this.#untilDone(end, 'could not end an orphan watch', actor);
+  }
+
+  /** Nobody waits for it, and nothing else would do it before the next start: it is tried until the store can write. */
+  #untilDone(work: () => Promise<void>, failed: string, of: string): void {
+    const { ports, timers } = this.#core;
+    work().catch((error: unknown) => {
+      ports.log.error({ err: error, of }, `${failed}; trying again`);
+      const again = () => this.#untilDone(work, failed, of);
+      timers.arm(`orphan-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, again);
+    });
+  }
+
+  async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
+    for (const [actor, record] of this.#records) {
+      if (record?.id !== id) continue;
+      // A reader may see that it is open before what follows from the commit was done: that comes first.
+      const present = await this.#core.recorder.inTurn(actor, async () => this.#records.get(actor));
+      if (present?.id === id && present.state === 'OPEN') return { actor, record: present };
+      throw notOpen();
+    }
+    for await (const row of this.#core.store.scan('orphans')) if (row.id === id) throw notOpen();
+    throw new HubError('notFound');
+  }
+
+  #askCpo(actor: string, trace: Trace, by: Actor = 'hub'): void {
+    const record = this.#records.get(actor);
+    if (!record || this.#asking.has(actor)) return;
+    const { recorder, ports, timers } = this.#core;
+    const asking = recorder
+      .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace, by))
+      .catch((error: unknown) => {
+        ports.log.error({ err: error, actor }, 'could not pull the session of a case; trying again');
+        timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace, by));
+      })
+      .finally(() => this.#asking.delete(actor));
+    this.#asking.set(actor, asking);
+  }
+
+  async #askInTurn(actor: string, trace: Trace, by: Actor): Promise<void> {
+    const record = this.#records.get(actor);
+    if (this.#closed || record?.state !== 'OPEN') return;
+    const note = await this.#ask(record, trace);
+    // Cut off by the end of the hub, it has not been asked: the next start does it. [U1]
+    if (this.#closed) return;
+    await this.#core.recorder.inTurn(actor, async () => {
+      // What was pulled may have resolved it.
+      if (this.#records.get(actor)?.id !== record.id) return;
+      await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
+    });
+  }
+
+  #watchUntil(actor: string, due: number | null): void {
+    const { timers, supervisor } = this.#core;
+    if (due === null) timers.disarm(actor);
+    else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
+  }
+
+  #spec(actor: string, { id, kind, cpo, emsp, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
+    const { store } = this.#core;
+    return {
+      id: actor,
+      kind: actorKinds[kind],
+      machine: this.#machine,
+      input: { graceEndsAt: Date.parse(graceEndsAt) },
+      parties: [cpo, emsp],
+      history: async () => (await store.history(streamOf(id))).map(heard),
+      restored: (snapshot) => this.#watchUntil(actor, snapshot.context.due),
+    };
+  }
+
+  #open(actor: string): void {
+    const { recorder, ports } = this.#core;
+    recorder
+      .inTurn(actor, async () => {
+        const record = this.#records.get(actor);
+        if (record?.state !== 'GRACE') return;
+        const isStop = record.kind === 'stop_without_complete';
+        const key = record.session.toLowerCase();
+        if (await (isStop ? this.#hasEnded(record.cpo, key) : this.#isBilled(record.cpo, key))) {
+          const reason = isStop ? 'the session has ended' : 'its CDR has come';
+          await this.#record(actor, { type: 'orphan.disarmed', data: { reason } }, null);
+          return;
+        }
+        await this.#record(actor, { type: 'orphan.opened', data: {} }, null);
+        ports.log.warn({ actor }, 'a session did not end as it should: case opened');
+      })
+      .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not open an orphan case'));
+  }
+
+  async #record(actor: string, event: OrphanEvent, trace: Trace | null): Promise<OrphanRecord | null> {
+    const { recorder, supervisor } = this.#core;
+    const before = this.#records.get(actor) ?? null;
+    const at = recorder.instant();
+    const record = applyToOrphan(before, event, at);
+    const { id, cpo } = record ?? before ?? { id: '', cpo: '' };
+    const put = record ? orphanRow(record) : ({ kind: 'orphans', owner: cpo, id, gone: true } as const);
+    const fact = { stream: streamOf(id), event: before ? named(event, before) : event, party: null };
+    const seq = await recorder.record({ facts: [fact], puts: [put], trace, at });
+    const isOver = record === null || record.state === 'RESOLVED';
+    if (isOver) this.#records.delete(actor);
+    else this.#records.set(actor, record);
+    if (before) supervisor.send(actor, { type: event.type, at: Date.parse(at), seq });
+    if (isOver) supervisor.stop(actor);
+    return record;
+  }
+}
+
+/** With the session and the parties that it is about, so that it can be understood alone. */
+function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): OrphanEvent {
+  return { ...event, data: { kind, session, cpo, emsp, ...event.data } } as OrphanEvent;
+}
+
+/** Whether a watch may follow from it, or the end of one. */
+function asksForMore({ type, data }: StoredEvent): boolean {
+  if (!type.startsWith('object.')) return type === 'command.answered';
+  const { module, facts } = data as ObjectEventData;
+  return module === 'cdrs' || (module === 'sessions' && ended.has(facts.status));
+}
+
+const kindOf = ({ type }: StoredEvent) => (type.startsWith('object.') ? 'object' : type);
+
+const notOpen = () => new HubError('conflict', { message: 'the case is not open' });
+
+export function orphanRow(record: OrphanRecord): Put {
+  const { id, cpo: owner, graceEndsAt: upd } = record;
+  return { kind: 'orphans', owner, id, shelf: 'orphans', upd, data: record, body: null };
+}

@@ -1,0 +1,75 @@
+/**
+ * What a caller may read: one object, or the list of those it is entitled to. [interface, Routing and ownership]
+ */
+import type { ListPage, Row } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import { type HubObject, type ObjectModule, objectKey, readWithin } from '../../domain/object.ts';
+import { isOwned } from '../../domain/ownership.ts';
+import type { PartyId } from '../../domain/party.ts';
+import { type Core, objectsSize, ownersOf, readObject } from '../kernel/context.ts';
+import type { Caller, Listed, ListRequest, Reserve } from '../ports/hub.ts';
+
+export interface ObjectQuery {
+  readonly module: ObjectModule;
+  /** Null when the path does not say: the caller's own, or one of its counterparts'. */
+  readonly owner: PartyId | null;
+  readonly id: string;
+  readonly within: readonly string[];
+  readonly tokenType?: string;
+}
+
+export function objects({ store, state }: Core) {
+  /** Whether a counterpart may see it: owned objects by `cdr_token`, catalogue objects by routing and `publish`. */
+  function maySee(caller: Caller, object: HubObject): boolean {
+    if (object.owner === caller.id) return true;
+    if (isOwned(object.module)) return object.viewer === caller.id;
+    const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, object.owner] : [object.owner, caller.id];
+    return object.facts.publish !== false && state.isRouted(emsp, cpo);
+  }
+
+  /** Owners among whom an id without its owner is looked for. */
+  async function candidates(caller: Caller, query: ObjectQuery): Promise<readonly PartyId[]> {
+    if (query.owner !== null) return [query.owner];
+    if (caller.party.role === 'CPO' && query.module !== 'tokens') return [caller.id];
+    // A CDR is its eMSP's for ever, whatever the routing is now. [D22]
+    if (query.module === 'cdrs') return ownersOf(store, 'cdrs', query.id);
+    return state.counterparts(caller.id, caller.party.role);
+  }
+
+  async function read(caller: Caller, query: ObjectQuery, reserve: Reserve): Promise<string> {
+    const key = objectKey(query.module, query.id, query.tokenType ? { tokenType: query.tokenType } : {});
+    const owners = await candidates(caller, query);
+    const size = await objectsSize(store, query.module, owners, key);
+    if (size > 0) await reserve(size);
+    let first: string | null = null;
+    let count = 0;
+    for (const owner of owners) {
+      const object = await readObject(store, query.module, owner, key);
+      const text = object && maySee(caller, object) ? readWithin(object.body, query.within) : null;
+      if (text === null) continue;
+      first ??= text;
+      count += 1;
+    }
+    if (first === null) throw new HubError('notFound');
+    if (count > 1) throw new HubError('invalid', { message: `ambiguous: ${count} owners use id ${query.id}` });
+    return first;
+  }
+
+  async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
+    const shelves = isOwned(module) ? [caller.id] : state.counterparts(caller.id, caller.party.role);
+    const page = await store.list({ kind: module, shelves, ...request, bodiesOnly: true });
+    return listed(page, (row) => row.body ?? '');
+  }
+
+  return { read, list };
+}
+
+function listed<T>(page: ListPage, item: (row: Row) => T): Listed<T> {
+  const last = page.rows.at(-1);
+  return {
+    items: page.rows.map(item),
+    total: page.total,
+    offset: page.offset,
+    last: last ? { upd: last.upd, owner: last.owner, id: last.id } : null,
+  };
+}

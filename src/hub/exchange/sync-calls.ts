@@ -1,0 +1,134 @@
+/**
+ * Calls that somebody waits for: authorize, commands, callbacks. One try each, through the partner's `sync` circuit. An OFFLINE
+ * partner is called all the same; an open circuit answers at once. [interface, Errors]
+ */
+import { partnerMachine } from '../../../machines/partner.ts';
+import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
+import { ambiguousName } from '../../domain/json-text.ts';
+import type { Partner } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { Core } from '../kernel/context.ts';
+import { partnerStream } from '../partners/partner-actors.ts';
+import type { OutboundCall } from '../ports/ports.ts';
+
+export interface SyncCall
+  extends Pick<
+    OutboundCall,
+    'method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten' | 'oneObject'
+  > {
+  /** What it is, for log lines; urls hold card numbers and secrets of partners. */
+  readonly what: string;
+}
+
+const heldBack = (message: string): Outcome => ({
+  class: 'circuit_open',
+  httpStatus: null,
+  ocpiStatus: null,
+  message,
+  excerpt: '',
+  durationMs: 0,
+});
+
+/** Makes the call as the hub's registration with this partner; the outcome also feeds its circuit. */
+export async function callPartner(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
+  const { supervisor, signs, ports } = core;
+  if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
+  const actor = partnerStream(partner.id);
+  const circuitNow = () => supervisor.snapshot(partnerMachine, actor)?.value.sync;
+  const circuit = circuitNow();
+  if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
+    return heldBack('the circuit is open after repeated failures');
+  }
+  const token = ports.secrets.open(partner.partnerToken);
+  const isTrial = typeof circuit === 'object';
+  if (isTrial) supervisor.send(actor, { type: 'sync.trying', at: ports.clock.now() });
+  const { what, ...request } = call;
+  let outcome: Outcome;
+  try {
+    outcome = await ports.client.call({
+      ...request,
+      token,
+      encoding: partner.settings.token_encoding,
+      requestId: ports.secrets.newId(),
+      correlationId: trace.correlationId,
+      resend: false,
+    });
+  } catch (error) {
+    // A call never throws; if it does all the same, the partner's circuit must not wait for its end for ever.
+    ports.log.error({ err: error }, 'a call threw');
+    outcome = { ...heldBack('a fault of the hub'), class: 'unavailable' };
+  }
+  // A call from before the circuit opened says nothing of the trial that is under way: only the trial's own end does.
+  if (isTrial || typeof circuitNow() !== 'object') {
+    signs.told(actor, 'sync', outcome, ports.clock.now());
+  }
+  ports.log.info(
+    {
+      partyId: partner.id,
+      what,
+      method: call.method,
+      outcome: outcome.class,
+      httpStatus: outcome.httpStatus,
+      ocpiStatus: outcome.ocpiStatus,
+      durationMs: Math.round(outcome.durationMs),
+      correlationId: trace.correlationId,
+    },
+    'forward',
+  );
+  return outcome;
+}
+
+/** What a failed call is in the words of the error table. [D44] */
+export type Failure = 'timeout' | 'unavailable' | 'unauthorized' | 'notFound' | 'rejected' | 'unusable';
+
+const failures: Readonly<Record<Exclude<OutcomeClass, 'delivered'>, Failure>> = {
+  timeout: 'timeout',
+  unavailable: 'unavailable',
+  throttled: 'unavailable',
+  circuit_open: 'unavailable',
+  expired: 'unavailable',
+  auth_error: 'unauthorized',
+  not_found: 'notFound',
+  client_error: 'rejected',
+  invalid_response: 'unusable',
+};
+
+/**
+ * Null when the call succeeded. Whether trying again makes sense, which the classes also tell apart, is of no interest to
+ * those who wait: every other 4xx is a rejection, and a redirect is a partner that is not where it should be.
+ */
+export function failureOf({ class: met, httpStatus, ocpiStatus }: Outcome): Failure | null {
+  if (met === 'delivered') return null;
+  if (ocpiStatus === 2004) return 'notFound';
+  const hundred = Math.floor((httpStatus ?? 0) / 100);
+  if (met !== 'timeout' && hundred === 3) return 'unavailable';
+  if (hundred === 4 && (met === 'throttled' || met === 'unavailable')) return 'rejected';
+  return failures[met];
+}
+
+/** A module URL with segments below it, percent-encoded; a query of the registered URL is kept. */
+export function below(moduleUrl: string, segments: readonly string[], query = ''): string {
+  return within(moduleUrl, segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''), query);
+}
+
+/**
+ * The object of a call with `oneObject`, as the text it came in; null where the member that the hub decides by could mean something else
+ * to another reader of the text. A node of an earlier version gives the value alone.
+ */
+export function unambiguousText({ dataText, data }: Outcome, decisive: string): string | null {
+  const text = dataText ?? JSON.stringify(data) ?? '';
+  return ambiguousName(text, new Set([decisive])) === null ? text : null;
+}
+
+/**
+ * A module URL with a path and a query behind it. Without a path it stays as it was given, with a slash at its end if it has one; before
+ * a path there is exactly one slash. A query of its own is kept, in front. [D55]
+ */
+export function within(moduleUrl: string, tail: string, query = ''): string {
+  const mark = moduleUrl.indexOf('?');
+  const path = mark < 0 ? moduleUrl : moduleUrl.slice(0, mark);
+  const ownQuery = mark < 0 ? '' : moduleUrl.slice(mark + 1);
+  const queries = ownQuery && query ? `${ownQuery}&${query}` : ownQuery || query;
+  const base = tail !== '' && path.endsWith('/') ? path.replace(/\/+$/, '') : path;
+  return `${base}${tail}${queries && `?${queries}`}`;
+}

@@ -1,0 +1,52 @@
+/**
+ * Waits of the hub by name, all kept by the one deadline actor.
+ */
+import { type Actor, createActor } from 'xstate';
+import { type DeadlineEvent, deadline } from '../../../machines/deadline.ts';
+import type { Clock } from '../../kit/clock.ts';
+import type { Log } from '../ports/ports.ts';
+
+export class Timers {
+  readonly #actor: Actor<typeof deadline>;
+  readonly #passed = new Map<string, (at: number) => void>();
+
+  constructor(clock: Clock, log: Log) {
+    const passed = (id: string, at: number) => {
+      const fire = this.#passed.get(id);
+      this.#passed.delete(id);
+      try {
+        fire?.(at);
+      } catch (error) {
+        log.error({ err: error, deadline: id }, 'what was to happen at a deadline failed');
+      }
+    };
+    this.#actor = createActor(deadline, { input: { clock, passed } });
+    this.#actor.subscribe({ error: (error) => log.error({ err: error }, 'the deadline actor failed') });
+    this.#actor.start();
+  }
+
+  /** Calls `fire` once when the instant (epoch ms) has passed; arming a name again moves it. */
+  arm(id: string, at: number, fire: (at: number) => void): void {
+    // An instant that is none would stand at the head of the queue for ever and stop every other wait.
+    if (!Number.isFinite(at)) throw new RangeError(`deadline ${id}: ${at} is not an instant`);
+    this.#passed.set(id, fire);
+    this.#send({ type: 'deadline.arm', id, at });
+  }
+
+  disarm(id: string): void {
+    if (this.#passed.delete(id)) this.#send({ type: 'deadline.disarm', id });
+  }
+
+  /** Waits that are armed. */
+  get size(): number {
+    return this.#passed.size;
+  }
+
+  close(): void {
+    this.#actor.stop();
+  }
+
+  #send(event: DeadlineEvent): void {
+    this.#actor.send(event);
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * Backups that operators ask for, one at a time. [interface, Admin backup]
+ *
+ * Q1  What cannot be begun is refused at once, in a sentence; what was begun is a job with progress, and leaves a fact.
+ * Q2  The end of the hub ends it: then nothing stands under its name, and it is shown as INTERRUPTED.
+ */
+import type { Put } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/trace.ts';
+import { type Core, rowData } from '../kernel/context.ts';
+import type { BackupVerbs, BackupView } from '../ports/backup-view.ts';
+
+interface Run {
+  view: BackupView;
+  readonly stop: AbortController;
+  ended: Promise<void>;
+}
+
+export class Backups implements BackupVerbs {
+  readonly #core: Core;
+  #run: Run | null = null;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  async startBackup(directory: string, trace: Trace): Promise<BackupView> {
+    if (this.#run)
+      throw new HubError('conflict', { message: `a backup into ${this.#run.view.directory} is being made` });
+    const { ports, recorder } = this.#core;
+    const view: BackupView = {
+      ...{ id: ports.secrets.newId(), directory, state: 'RUNNING', step: 'copying', records: 0, bytes: null },
+      ...{ sequence: null, started_at: recorder.instant(), ended_at: null, error: null },
+    };
+    const run: Run = { view, stop: new AbortController(), ended: Promise.resolve() };
+    this.#run = run;
+    try {
+      // Before the first progress it has looked whether it can be made; a refusal of that is the caller's.
+      await new Promise<void>((begun, refused) => {
+        run.ended = this.#make(run, begun).then(begun, refused);
+      });
+      await this.#write(run.view, trace);
+    } catch (error) {
+      run.stop.abort();
+      await run.ended;
+      this.#run = null;
+      throw refusalOf(error);
+    }
+    run.ended = run.ended.then(() => this.#end(run, trace));
+    return run.view;
+  }
+
+  async backup(id: string): Promise<BackupView> {
+    if (this.#run?.view.id === id) return this.#run.view;
+    const view = await rowData<BackupView>(this.#core.store, { kind: 'backups', owner: '', id });
+    if (!view) throw new HubError('notFound');
+    return view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED', step: null } : view;
+  }
+
+  async close(): Promise<void> {
+    this.#run?.stop.abort();
+    await this.#run?.ended;
+  }
+
+  /** Rejects only when it was not begun; afterwards its end stands in the view. */
+  async #make(run: Run, begun: () => void): Promise<void> {
+    const { store, ports } = this.#core;
+    let isBegun = false;
+    const progress = (step: 'copying' | 'verifying', records: number) => {
+      isBegun = true;
+      begun();
+      run.view = { ...run.view, step, records };
+    };
+    try {
+      const { head, bytes, records } = await store.backup(run.view.directory, { progress, signal: run.stop.signal });
+      run.view = { ...run.view, state: 'DONE', step: null, records, bytes, sequence: head };
+    } catch (error) {
+      if (!isBegun) throw error;
+      const state = run.stop.signal.aborted ? 'INTERRUPTED' : 'FAILED';
+      run.view = { ...run.view, state, step: null, error: error instanceof Error ? error.message : String(error) };
+      ports.log.error({ err: error, backup: run.view.id }, 'a backup failed');
+    }
+  }
+
+  async #end(run: Run, trace: Trace): Promise<void> {
+    const { recorder, ports } = this.#core;
+    run.view = { ...run.view, ended_at: recorder.instant() };
+    await this.#write(run.view, trace).catch((error: unknown) =>
+      ports.log.error({ err: error, backup: run.view.id }, 'could not record the end of a backup'),
+    );
+    this.#run = null;
+  }
+
+  async #write(view: BackupView, trace: Trace): Promise<void> {
+    const { recorder } = this.#core;
+    const type = view.state === 'RUNNING' ? ('backup.started' as const) : ('backup.ended' as const);
+    const facts = [{ stream: `backup:${view.id}`, event: { type, data: { ...view } }, party: null }];
+    await recorder.record({ facts, puts: [backupRow(view)], trace, at: recorder.instant() });
+  }
+}
+
+export function backupRow(view: BackupView): Put {
+  return { kind: 'backups', owner: '', id: view.id, shelf: 'backups', upd: view.started_at, data: view, body: null };
+}
+
+function refusalOf(error: unknown): unknown {
+  if (error instanceof HubError || !(error instanceof Error)) return error;
+  if (error.name === 'StoreUnavailable') return new HubError('unavailable', { message: error.message, retryAfterS: 1 });
+  return new HubError('invalid', { message: error.message });
+}

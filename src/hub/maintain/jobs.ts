@@ -1,0 +1,158 @@
+/**
+ * Long work of operators, with progress that outlives it: each job is a row, written when it starts, now and then, and when it ends.
+ *
+ * O1  One step at a time, at the rate that was asked for; a cancel takes effect before the next step.
+ * O2  A job that a restart cut off is shown as INTERRUPTED; its steps are safe one by one, so nothing is half done.
+ */
+import type { Put } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import { sleep } from '../../kit/clock.ts';
+import { type Core, rowData } from '../kernel/context.ts';
+import type { JobView } from '../ports/operator.ts';
+
+/** `full`: the receiver has as much waiting as memory holds; the same step is done again after a while. */
+export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full';
+
+export interface JobPlan {
+  readonly kind: JobView['kind'];
+  /** Whom it concerns, so that it is found by it; null when nobody in particular. */
+  readonly receiver: PartyId | null;
+  readonly ratePerS: number;
+  /** Each call of a step does one piece of work. */
+  readonly steps: AsyncIterable<(job: string) => Promise<StepResult>>;
+}
+
+interface Run {
+  view: JobView;
+  /** How it ends before its last step; null while nobody wants that. */
+  stopped: 'CANCELED' | 'INTERRUPTED' | null;
+  /** Ends the pause between two steps. */
+  wake: () => void;
+  done: Promise<void>;
+}
+
+const counters = {
+  queued: 'queued',
+  stale: 'skipped_stale',
+  pending: 'skipped_pending',
+  unregistered: 'skipped_unregistered',
+} as const;
+/** Progress is written every so many steps. */
+const writeEvery = 500;
+const fullMs = 1_000;
+
+/** `receiver` stands in the facts alone, so that they are found by it. */
+export function jobRow({ receiver: _, ...view }: JobView & { readonly receiver?: PartyId }): Put {
+  return { kind: 'jobs', owner: '', id: view.id, shelf: 'jobs', upd: view.started_at, data: view, body: null };
+}
+
+export class Jobs {
+  readonly #core: Core;
+  readonly #running = new Map<string, Run>();
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  async start(plan: JobPlan, trace: Trace): Promise<JobView> {
+    const { ports, recorder } = this.#core;
+    const view: JobView = {
+      ...{ id: ports.secrets.newId(), kind: plan.kind, state: 'RUNNING', matched: 0, queued: 0 },
+      ...{
+        skipped_stale: 0,
+        skipped_pending: 0,
+        skipped_unregistered: 0,
+        started_at: recorder.instant(),
+        ended_at: null,
+        error: null,
+      },
+    };
+    await this.#write(view, plan, trace);
+    const run: Run = { view, stopped: null, wake: () => {}, done: Promise.resolve() };
+    this.#running.set(view.id, run);
+    run.done = this.#run(run, plan, trace).finally(() => this.#running.delete(view.id));
+    return view;
+  }
+
+  async view(id: string): Promise<JobView> {
+    const running = this.#running.get(id)?.view;
+    const view = running ?? (await rowData<JobView>(this.#core.store, { kind: 'jobs', owner: '', id }));
+    if (!view) throw new HubError('notFound');
+    return !running && view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED' } : view;
+  }
+
+  async cancel(id: string): Promise<JobView> {
+    const run = this.#running.get(id);
+    if (run) await this.#stop(run, 'CANCELED');
+    return this.view(id);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#running.values()].map((run) => this.#stop(run, 'INTERRUPTED')));
+  }
+
+  #stop(run: Run, state: 'CANCELED' | 'INTERRUPTED'): Promise<void> {
+    run.stopped ??= state;
+    run.wake();
+    return run.done;
+  }
+
+  async #run(run: Run, plan: JobPlan, trace: Trace): Promise<void> {
+    const { ports, recorder } = this.#core;
+    const count = (field: 'matched' | (typeof counters)[keyof typeof counters]) => {
+      run.view = { ...run.view, [field]: run.view[field] + 1 };
+    };
+    let ended: Pick<JobView, 'state' | 'error'> = { state: 'DONE', error: null };
+    try {
+      for await (const step of plan.steps) {
+        if (run.stopped) break;
+        const result = await this.#step(run, step);
+        if (result === 'full') break;
+        count('matched');
+        count(counters[result]);
+        if (run.view.matched % writeEvery === 0) await this.#write(run.view, plan, trace);
+        if (!run.stopped) await this.#pause(run, 1000 / plan.ratePerS);
+      }
+      if (run.stopped) ended = { state: run.stopped, error: null };
+    } catch (error) {
+      ports.log.error({ err: error, job: run.view.id }, 'a job failed');
+      ended = { state: 'FAILED', error: error instanceof Error ? error.message : String(error) };
+    }
+    run.view = { ...run.view, ...ended, ended_at: recorder.instant() };
+    await this.#write(run.view, plan, trace).catch((error: unknown) =>
+      ports.log.error({ err: error, job: run.view.id }, 'could not record the end of a job'),
+    );
+  }
+
+  /** `full` only when the job was stopped while it waited. */
+  async #step(run: Run, step: (job: string) => Promise<StepResult>): Promise<StepResult> {
+    for (;;) {
+      const result = await step(run.view.id);
+      if (result !== 'full' || run.stopped) return result;
+      await this.#pause(run, fullMs);
+      if (run.stopped) return result;
+    }
+  }
+
+  #pause(run: Run, ms: number): Promise<void> {
+    return sleep(this.#core.ports.clock, ms, (wake) => {
+      run.wake = wake;
+    });
+  }
+
+  async #write(view: JobView, { receiver }: JobPlan, trace: Trace): Promise<void> {
+    const { recorder } = this.#core;
+    const [ongoing, isNew] = [view.state === 'RUNNING', view.matched === 0];
+    const type = ongoing ? (isNew ? ('job.started' as const) : ('job.progressed' as const)) : ('job.ended' as const);
+    const facts = [
+      {
+        stream: `job:${view.id}`,
+        event: { type, data: { ...view, ...(receiver !== null && { receiver }) } },
+        party: null,
+      },
+    ];
+    await recorder.record({ facts, puts: [jobRow(view)], trace, at: recorder.instant() });
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * Puts deliveries back into their lanes: one, or all that a filter finds. [interface, Delivery rules 6; D53]
+ *
+ * S1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
+ * S2  What the receiver has, or is about to get, in a newer version is not sent over it, unless forced. Parts of a location that
+ *     do not touch each other are no versions of each other.
+ * S3  What is on its way is left alone.
+ */
+import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import { formOf, type ObjectEventData } from '../../domain/events.ts';
+import { objectName, sortableDate } from '../../domain/object.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { Deliveries } from '../delivery/dispatcher.ts';
+import { deliveryId, readDeliveryId } from '../delivery/id.ts';
+import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
+import { standingOf } from '../delivery/state.ts';
+import type { Core } from '../kernel/context.ts';
+import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from '../ports/operator.ts';
+import type { Jobs, StepResult } from './jobs.ts';
+
+interface Candidate {
+  readonly event: StoredEvent;
+  readonly receiver: PartyId;
+  readonly row: DeliveryRow | null;
+}
+
+const readBatch = 500;
+const sampleMax = 20;
+
+export class Redrive {
+  readonly #core: Core;
+  readonly #deliveries: Deliveries;
+  readonly #jobs: Jobs;
+  readonly #view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+
+  constructor(
+    core: Core,
+    deliveries: Deliveries,
+    jobs: Jobs,
+    view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>,
+  ) {
+    this.#core = core;
+    this.#deliveries = deliveries;
+    this.#jobs = jobs;
+    this.#view = view;
+  }
+
+  async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
+    const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
+    const event = seq ? await this.#core.store.event(seq) : null;
+    const row = event && (await this.#deliveries.row(receiver, seq));
+    if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
+    const result = await this.#again({ event, receiver, row }, force, null, trace);
+    if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
+    if (result === 'unregistered') {
+      throw new HubError('conflict', { message: `${receiver} is not registered: nothing can be sent to it` });
+    }
+    if (result === 'stale') {
+      throw new HubError('conflict', {
+        message: `${receiver} has a newer version of this object; use force to send it`,
+      });
+    }
+    return this.#view(event, receiver);
+  }
+
+  async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
+    const byReceiver: Record<PartyId, number> = {};
+    const sample: DeliveryView[] = [];
+    let [matched, stale] = [0, 0];
+    for await (const candidate of this.#candidates(filter, routing)) {
+      matched++;
+      byReceiver[candidate.receiver] = (byReceiver[candidate.receiver] ?? 0) + 1;
+      if (await this.#isStale(candidate)) stale++;
+      if (sample.length < sampleMax) sample.push(await this.#view(candidate.event, candidate.receiver));
+    }
+    return { matched, by_receiver: byReceiver, stale, sample };
+  }
+
+  start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
+    const again = (candidate: Candidate, job: string) => this.#again(candidate, force, job, trace);
+    const candidates = this.#candidates(filter, routing);
+    async function* steps() {
+      for await (const candidate of candidates) yield (job: string) => again(candidate, job);
+    }
+    return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps: steps() }, trace);
+  }
+
+  /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [S2, S3] */
+  #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
+    return this.#core.recorder.inTurn(event.stream, async () => {
+      const row = await this.#deliveries.row(receiver, event.seq);
+      return this.#putBack({ event, receiver, row }, force, job, trace);
+    });
+  }
+
+  async #putBack(
+    { event, receiver, row }: Candidate,
+    force: boolean,
+    job: string | null,
+    trace: Trace,
+  ): Promise<StepResult> {
+    const { recorder } = this.#core;
+    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, event.seq);
+    if (isOnItsWay && event.to.includes(receiver)) return 'pending';
+    if (!this.#core.state.isRegistered(receiver)) return 'unregistered';
+    if (job !== null && this.#deliveries.queues.isFull(receiver)) return 'full';
+    if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
+    const delivery = deliveryId(receiver, event);
+    const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
+    const change = event.data as ObjectEventData;
+    const of = { delivery, receiver, sender: change.owner, module: change.module, object: objectName(change) };
+    const fact = { type: 'delivery.redriven' as const, data: { ...of, job } };
+    const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
+    await recorder.record({ facts, trace: { correlationId }, at: recorder.instant() });
+    const attempts = (row?.data as DeliveryMemory | undefined)?.attempts ?? [];
+    await this.#deliveries.again(event, receiver, attempts, row?.state === 'DEAD');
+    return 'queued';
+  }
+
+  /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [S2] */
+  async #isStale({ event, receiver }: Candidate): Promise<boolean> {
+    const own = event.data as ObjectEventData;
+    for (const later of await this.#core.store.history(event.stream, event.seq)) {
+      if (!later.to.includes(receiver)) continue;
+      const row = await this.#deliveries.row(receiver, later.seq);
+      const data = later.data as ObjectEventData;
+      if (
+        row?.state !== 'DEAD' &&
+        touches(reach(data, receiver), reach(own, receiver)) &&
+        isNewer(data.lastUpdated, own.lastUpdated)
+      )
+        return true;
+    }
+    return false;
+  }
+
+  #candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
+    const { state = 'DEAD', from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
+    const range = { after: first - 1, upTo };
+    const found = state === 'DEAD' ? this.#dead(filter, range) : this.#logged(filter, range, state, routing);
+    return matching(found, filter);
+  }
+
+  /** Dead letters have rows, so the log need not be searched for them. */
+  async *#dead(filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
+    const { store, state } = this.#core;
+    await this.#deliveries.flushed();
+    const receivers = filter.receiver
+      ? [filter.receiver]
+      : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    for await (const row of openRows(store, new Set(receivers))) {
+      if (row.state !== 'DEAD' || row.seq <= after || row.seq > upTo) continue;
+      const event = await store.event(row.seq);
+      if (event) yield { event, receiver: row.dest, row };
+    }
+  }
+
+  /** In the order of the log. */
+  async *#logged(
+    filter: RedriveFilter,
+    { after: before, upTo }: Range,
+    state: 'DELIVERED' | 'ANY',
+    routing: RedriveOptions['routing'],
+  ): AsyncIterable<Candidate> {
+    const { store } = this.#core;
+    const last = Math.min(upTo, store.head());
+    for (let after = before; after < last; ) {
+      const events = await store.read({ after, limit: readBatch });
+      if (events.length === 0) return;
+      for (const event of events) {
+        after = event.seq;
+        if (after > last) return;
+        for (const receiver of this.#receivers(event, routing)) {
+          if (filter.receiver && receiver !== filter.receiver) continue;
+          const { row, state: now } = await standingOf(this.#deliveries, receiver, event.seq);
+          if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
+        }
+      }
+    }
+  }
+
+  #receivers(event: StoredEvent, routing: RedriveOptions['routing']): readonly PartyId[] {
+    if (routing === 'then' || event.to.length === 0) return event.to;
+    const { owner, module } = event.data as ObjectEventData;
+    const { state } = this.#core;
+    return event.to.filter((receiver) =>
+      module === 'tokens' ? state.isRouted(owner, receiver) : state.isRouted(receiver, owner),
+    );
+  }
+}
+
+/** Which part of a location it sends to a receiver; empty for all of it. */
+const reach = (data: ObjectEventData, receiver: PartyId): readonly string[] =>
+  formOf(data, receiver) === 'whole' ? [] : data.within;
+
+/** Whether one change is of the whole or of a part of what the other is of. */
+function touches(one: readonly string[], other: readonly string[]): boolean {
+  return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
+}
+
+function isNewer(later: string | null, own: string | null): boolean {
+  // A DELETE has no date: whatever came after it, and it after whatever, counts as newer.
+  if (later === null || own === null) return true;
+  return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
+}
+
+async function* matching(found: AsyncIterable<Candidate>, filter: RedriveFilter): AsyncIterable<Candidate> {
+  for await (const candidate of found) if (matches(candidate.event, filter)) yield candidate;
+}
+
+function matches(event: StoredEvent, filter: RedriveFilter): boolean {
+  const data = event.data as ObjectEventData;
+  return (
+    (!filter.from || event.at >= filter.from) &&
+    (!filter.to || event.at < filter.to) &&
+    (!filter.module || data.module === filter.module) &&
+    (!filter.object || objectName(data).toLowerCase() === filter.object.toLowerCase())
+  );
+}

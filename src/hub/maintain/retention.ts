@@ -1,0 +1,200 @@
+/**
+ * Trims the log: events older than HUB_EVENTS_KEEP_DAYS go, little by little, and what is still needed stays.
+ *
+ * T1  The log stays from the first event on that is younger, that a receiver has not been brought past, or whose delivery waits
+ *     for another attempt: nothing that is owed is trimmed. Whoever holds back what is too old is named.
+ * T2  Dead letters end with their event, and the log says how many of whom before they go: until then they can be put back. After
+ *     a crash in between it says so once more.
+ * T3  One small piece at a time, with a pause after it, so that pushes and deliveries keep their pace.
+ * T4  A piece is trimmed whole or not at all; wherever a crash or an error stops it, the next sweep goes on from there.
+ * T5  Nothing is recorded of a command between the decision that all of it goes and the trim.
+ */
+import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
+import { sleep } from '../../kit/clock.ts';
+import type { Deliveries } from '../delivery/dispatcher.ts';
+import { openRows } from '../delivery/outbox-writer.ts';
+import type { Core } from '../kernel/context.ts';
+import type { LogHeld } from '../ports/overview-view.ts';
+import { keepingOf, keptBefore } from './log-compaction.ts';
+
+const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+/** Sweeps stand on multiples of it. */
+const sweepMs = hourMs;
+/** One piece: so many events, or so many deliveries of them. */
+const eventsMax = 64;
+const deliveriesMax = 2_000;
+const pauseMs = 20;
+
+type Dead = Record<PartyId, number>;
+
+/** What the log has not been told yet. */
+interface Trimmed {
+  upTo: Seq;
+  events: number;
+  kept: number;
+}
+
+export class Retention {
+  readonly #core: Core;
+  readonly #deliveries: Deliveries;
+  #held: LogHeld | null = null;
+  /** Dead letters of the trim that was asked for last, until it is known whether it was made. */
+  #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
+  #sweeping: Promise<void> = Promise.resolve();
+  #closed = false;
+  #wake: () => void = () => {};
+
+  constructor(core: Core, deliveries: Deliveries) {
+    this.#core = core;
+    this.#deliveries = deliveries;
+  }
+
+  /** Arms the next sweep; nothing when the log is kept for ever. */
+  schedule(): void {
+    const { timers, ports, settings } = this.#core;
+    if (settings.eventsKeepDays === 0) return;
+    const next = (Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs;
+    timers.arm('retention', next, () => {
+      this.#sweeping = this.#sweep()
+        .catch((error: unknown) => ports.log.error({ err: error }, 'could not trim the log; the next sweep goes on'))
+        .finally(() => this.schedule());
+    });
+  }
+
+  /** Who holds the log back, as the last sweep found it, as long as anything waits for them. */
+  held(): LogHeld | null {
+    const by = (this.#held?.by ?? []).filter((id) => {
+      const { depth, behind } = this.#deliveries.queues.standing(id);
+      return depth > 0 || behind;
+    });
+    return this.#held && by.length > 0 ? { ...this.#held, by } : null;
+  }
+
+  /** Resolves when the piece that is being trimmed has ended. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#wake();
+    await this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    const { store, settings, ports } = this.#core;
+    // What a session may still go back to is kept at least that long. [D37]
+    const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
+    const before = new Date(ports.clock.now() - keepMs).toISOString();
+    const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
+    try {
+      while (!this.#closed && store.health().state === 'open' && (await this.#piece(before, trimmed))) {
+        await this.#pause();
+      }
+    } finally {
+      if (trimmed.events > 0) await this.#tell(trimmed, {});
+    }
+  }
+
+  /** Resolves with whether there may be more. */
+  async #piece(before: string, trimmed: Trimmed): Promise<boolean> {
+    const { store } = this.#core;
+    const fence = store.held();
+    const horizon = store.horizon();
+    this.#forget(horizon);
+    const old = oldOnes(await store.read({ after: horizon, limit: eventsMax }), before);
+    const { upTo, dead, holders } = await this.#needless(old.at(-1)?.seq ?? horizon);
+    const first = old.find(({ seq }) => seq > upTo);
+    this.#held = first ? { since: first.at, by: holders } : null;
+    if (!fence || upTo <= horizon) return false;
+    const events = old.filter(({ seq }) => seq <= upTo);
+    await this.#undisturbed(events, async () => {
+      const { keeps, drops, rows } = await this.#kept(horizon, events);
+      const sum = { upTo, events: trimmed.events + events.length, kept: trimmed.kept + keeps.length - drops.length };
+      const isTold = Object.keys(dead).length > 0;
+      if (isTold) await this.#tell(sum, dead);
+      this.#going = { upTo, dead };
+      await store.trim({ fence, upTo, keeps, drops, rows });
+      Object.assign(trimmed, isTold ? { events: 0, kept: 0 } : sum);
+    });
+    this.#forget(upTo);
+    return true;
+  }
+
+  /** A trim of unknown end was made if the horizon says so: then its dead letters do not count any more. [T4] */
+  #forget(horizon: Seq): void {
+    const going = this.#going;
+    this.#going = null;
+    if (!going || horizon < going.upTo) return;
+    for (const [receiver, count] of Object.entries(going.dead)) this.#deliveries.forgotten(receiver, count);
+  }
+
+  /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [T1] */
+  async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
+    const { store, state } = this.#core;
+    const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
+    const receivers = [...new Set([...state.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
+    const brought = new Map(receivers.map((receiver) => [receiver, Math.min(floors.get(receiver) ?? 0, wanted)]));
+    const lowest = Math.min(wanted, ...brought.values());
+    const open: DeliveryRow[] = [];
+    if (lowest > store.horizon()) {
+      await this.#deliveries.flushed();
+      for await (const row of openRows(store, receivers, lowest)) open.push(row);
+    }
+    for (const { state: is, seq, dest } of open) {
+      if (is === 'PENDING') brought.set(dest, Math.min(brought.get(dest) ?? 0, seq - 1));
+    }
+    const upTo = Math.min(wanted, ...brought.values());
+    const dead: Dead = {};
+    for (const { dest, seq } of open) if (seq <= upTo) dead[dest] = (dead[dest] ?? 0) + 1;
+    const holders = receivers.filter((receiver) => upTo < wanted && brought.get(receiver) === upTo);
+    return { upTo, dead, holders: [...new Set(holders.flatMap((receiver) => state.partnerOf(receiver)?.id ?? []))] };
+  }
+
+  /** A result that comes late takes its turn after the trim, or before the decision. [T5] */
+  #undisturbed(events: readonly StoredEvent[], work: () => Promise<void>): Promise<void> {
+    const { recorder } = this.#core;
+    const streams = new Set(events.map(({ stream }) => stream).filter((stream) => stream.startsWith('command:')));
+    return [...streams].reduce((inner, stream) => () => recorder.inTurn(stream, inner), work)();
+  }
+
+  async #kept(horizon: Seq, events: readonly StoredEvent[]) {
+    const streams = new Map<string, StoredEvent[]>();
+    for (const event of events) streams.set(event.stream, [...(streams.get(event.stream) ?? []), event]);
+    const found = { keeps: [] as Kept[], drops: [] as Seq[], rows: [] as RowKey[] };
+    for (const [stream, recent] of streams) {
+      const before = await keptBefore(this.#core, stream, horizon);
+      const { keeps, rows } = await keepingOf([...before, ...recent], this.#core);
+      const stay = new Set(keeps.map(({ seq }) => seq));
+      found.keeps.push(...keeps.filter(({ seq }) => seq > horizon));
+      found.drops.push(...before.map(({ seq }) => seq).filter((seq) => !stay.has(seq)));
+      found.rows.push(...rows);
+    }
+    return found;
+  }
+
+  async #pause(): Promise<void> {
+    if (this.#closed) return;
+    await sleep(this.#core.ports.clock, pauseMs, (wake) => {
+      this.#wake = wake;
+    });
+  }
+
+  /** [T2] */
+  async #tell({ upTo, events, kept }: Trimmed, dead: Dead): Promise<void> {
+    const { recorder, ports } = this.#core;
+    const data = { upTo, events, kept, dead };
+    if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters end with their events, which are too old');
+    ports.log.info(data, 'the log was trimmed');
+    const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
+    await recorder.record({ facts, trace: null, at: recorder.instant() });
+  }
+}
+
+/** Those that are old enough and lie before the first that is not, one piece at most. */
+function oldOnes(events: readonly StoredEvent[], before: string): readonly StoredEvent[] {
+  let owed = 0;
+  const end = events.findIndex(({ at, to }, index) => {
+    owed += to.length;
+    return at >= before || (index > 0 && owed > deliveriesMax);
+  });
+  return end === -1 ? events : events.slice(0, end);
+}

@@ -1,0 +1,292 @@
+/**
+ * The credentials exchange. [interface, Credentials 1–8; D8–D13]
+ *
+ * G1  Nothing changes unless the partner's versions could be read and hold what is needed.
+ * G2  A token is stored as a digest alone; it leaves the hub once, in the answer that issues it.
+ * G3  A partner has one exchange at a time (`exchange-queue.ts`): of two at once, the second meets the result of the first.
+ * G4  An exchange calls the partner outside the turn in which facts of it are recorded, so no other fact waits for those calls. What was
+ *     decided before them is decided again in that turn: one that was overtaken, by a suspension for example, changes nothing.
+ * G5  The token that asked for a rotation stays good until the new one was used once, at most a day after the first rotation that it
+ *     asked for: a partner that did not get the answer asks again with it. The use ends it at once in memory; the fact follows, and each
+ *     later use tries again to record it. A POST with an initial token ends all earlier tokens at once. [D73]
+ */
+import type { Store } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import {
+  applyToPartner,
+  isRegistered,
+  keyOf,
+  type Partner,
+  type PartnerEvent,
+  type PartyId,
+  type PartyRole,
+} from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import { type Core, partnerPut } from '../kernel/context.ts';
+import type { Recording } from '../kernel/recorder.ts';
+import type { Resends } from '../maintain/resends.ts';
+import { type PartnerActors, partnerStream } from '../partners/partner-actors.ts';
+import type { Credential, CredentialsBody, IssuedCredentials } from '../ports/hub.ts';
+import type { HandshakeView } from '../ports/overview-view.ts';
+import { Exchanges } from './exchange-queue.ts';
+import { Handshakes } from './registration-log.ts';
+
+const formerTokenMs = 24 * 3_600_000;
+
+type Refuse = (partner: Partner, kind: Credential['kind']) => void;
+
+export class Registration {
+  readonly #core: Core;
+  readonly #handshakes: Handshakes;
+  readonly #actors: PartnerActors;
+  readonly #suspended: (partner: Partner) => void;
+  readonly #resends: Pick<Resends, 'dueAfter' | 'registered'>;
+  readonly #exchanges: Exchanges;
+  /** The last hub token of a partner that is known to be used after a rotation, as a digest. */
+  readonly #used = new Map<PartyId, string>();
+  /** Partners of whom a first use is being recorded. */
+  readonly #confirming = new Set<PartyId>();
+
+  /** `suspended` is called when a partner's deliveries end. */
+  constructor(
+    core: Core,
+    actors: PartnerActors,
+    suspended: (partner: Partner) => void,
+    resends: Pick<Resends, 'dueAfter' | 'registered'>,
+  ) {
+    this.#core = core;
+    this.#exchanges = new Exchanges(core.recorder, core.ports.clock);
+    this.#handshakes = new Handshakes(core.ports.clock);
+    this.#actors = actors;
+    this.#suspended = suspended;
+    this.#resends = resends;
+  }
+
+  authenticate(token: string): Credential | null {
+    const { state, ports } = this.#core;
+    const digest = ports.secrets.digest(token);
+    const owner = this.#ownerOf(digest);
+    if (!owner) return null;
+    if (owner.kind === 'hub') {
+      state.touched(owner.partner.id, ports.clock.now());
+      this.#use(owner.partner, digest);
+    }
+    if (owner.kind === 'initial') this.#handshakes.note(owner.partner.id, 'called');
+    return { ...owner, token };
+  }
+
+  credentialsOf(credential: Credential): IssuedCredentials {
+    return this.#issued(credential.token);
+  }
+
+  /** `read` refuses what is not a body of credentials: operators who watch see that, too. */
+  register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
+    return this.#exchanges.run(credential.partner.id, async () => {
+      const { id } = this.#inForce(credential, refuseRegistered);
+      return this.#handshakes.watched(id, async () =>
+        this.#exchange(credential, 'partner.registered', refuseRegistered, read(), trace),
+      );
+    });
+  }
+
+  rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
+    return this.#exchanges.run(credential.partner.id, async () => {
+      this.#inForce(credential, refuseUnregistered);
+      return this.#exchange(credential, 'partner.rotated', refuseUnregistered, read(), trace);
+    });
+  }
+
+  /** How a partner's registration went since the hub started. */
+  handshake(partnerId: PartyId): HandshakeView {
+    const steps = this.#handshakes.of(partnerId);
+    return { versions_url: versionsUrl(this.#core.settings.publicUrl), steps };
+  }
+
+  unregister(credential: Credential, trace: Trace): Promise<void> {
+    return this.#core.recorder.inTurn(partnerStream(credential.partner.id), () =>
+      this.suspend(this.#inForce(credential, refuseUnregistered), 'unregistered by the partner', trace),
+    );
+  }
+
+  async suspend(partner: Partner, reason: string, trace: Trace): Promise<void> {
+    await this.recordPartner(partner, { type: 'partner.suspended', data: { reason } }, trace);
+    this.#suspended(partner);
+  }
+
+  /** What its probes found, recorded in turn and only when it is news. */
+  async recordReachable(partnerId: PartyId, isReachable: boolean): Promise<void> {
+    const { recorder, state } = this.#core;
+    await recorder.inTurn(partnerStream(partnerId), async () => {
+      const partner = state.partner(partnerId);
+      if (partner?.status !== (isReachable ? 'OFFLINE' : 'CONNECTED')) return;
+      const type = isReachable ? ('partner.online' as const) : ('partner.offline' as const);
+      const reason = isReachable ? 'a probe succeeded' : 'probes keep failing';
+      await this.recordPartner(partner, { type, data: { reason } }, null);
+    });
+  }
+
+  /**
+   * Seals anew, partner by partner, what stands under a previous key. Each is one commit, so a kill at any moment leaves tokens
+   * that the keys of this start open, and the next start goes on.
+   */
+  async reseal(partners: Iterable<Partner>): Promise<void> {
+    const { recorder, state, ports } = this.#core;
+    const { isStale, open, seal } = ports.secrets;
+    let count = 0;
+    for (const { id } of partners) {
+      await recorder.inTurn(partnerStream(id), async () => {
+        const partner = state.partner(id);
+        if (!partner?.partnerToken || !isStale(partner.partnerToken)) return;
+        const data = { partnerToken: seal(open(partner.partnerToken)) };
+        await this.recordPartner(partner, { type: 'partner.resealed', data }, null);
+        count++;
+      });
+    }
+    if (count > 0)
+      ports.log.info({ count }, 'partner tokens were sealed anew; HUB_SECRET_KEY_PREVIOUS is not needed any more');
+  }
+
+  /** Records a fact of a partner's life and tells its actor. */
+  async recordPartner(
+    before: Partner | null,
+    event: PartnerEvent,
+    trace: Trace | null,
+    rest: Pick<Recording, 'due' | 'unfenced'> = {},
+  ): Promise<Partner> {
+    const { recorder, supervisor, state } = this.#core;
+    const at = recorder.instant();
+    const partner = applyToPartner(before, event, at);
+    const stream = partnerStream(partner.id);
+    const facts = [{ stream, event, party: partner.id }];
+    const decided = { seen: [state.seenOf(partner.id)], ...rest };
+    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...decided, trace, at });
+    if (event.type === 'partner.added') this.#actors.start(partner);
+    else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
+    return partner;
+  }
+
+  #ownerOf(digest: string): Pick<Credential, 'partner' | 'kind'> | null {
+    const owner = this.#core.state.tokenOwner(digest);
+    if (!owner) return null;
+    const { partner, kind } = owner;
+    return { partner, kind: kind === 'former' ? this.#formerKind(partner) : kind };
+  }
+
+  #formerKind({ id, hubTokenDigest, formerToken }: Partner): 'hub' | 'spent' {
+    const isGood = formerToken && this.#core.ports.clock.now() < Date.parse(formerToken.until);
+    return isGood && this.#used.get(id) !== hubTokenDigest ? 'hub' : 'spent';
+  }
+
+  /** The token that asks for a rotation, and how long it goes on: one that asks again has no more time than before. [G5] */
+  #formerOf({ formerToken }: Partner, formerDigest: string) {
+    const until = new Date(this.#core.ports.clock.now() + formerTokenMs).toISOString();
+    return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
+  }
+
+  /** The first use of a new token ends the former one. [G5] */
+  #use({ id, hubTokenDigest, formerToken }: Partner, digest: string): void {
+    if (!formerToken || digest !== hubTokenDigest) return;
+    const { recorder, state, ports } = this.#core;
+    this.#used.set(id, digest);
+    if (this.#confirming.has(id)) return;
+    this.#confirming.add(id);
+    const confirmed = recorder.inTurn(partnerStream(id), async () => {
+      const partner = state.partner(id);
+      if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
+      // A door takes the first use, too.
+      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { unfenced: true });
+    });
+    confirmed
+      .catch((error: unknown) =>
+        ports.log.warn(
+          { err: error, partyId: id },
+          'could not record that a new token was used; the next use tries again',
+        ),
+      )
+      .finally(() => this.#confirming.delete(id));
+  }
+
+  /** The partner as it stands now, unless what happened since the request came in leaves it nothing to do. */
+  #inForce(credential: Credential, refuse: Refuse): Partner {
+    const owner = this.#ownerOf(this.#core.ports.secrets.digest(credential.token));
+    if (!owner) throw new HubError('invalidToken');
+    refuse(owner.partner, owner.kind);
+    return owner.partner;
+  }
+
+  async #exchange(
+    credential: Credential,
+    type: 'partner.registered' | 'partner.rotated',
+    refuse: Refuse,
+    body: CredentialsBody,
+    trace: Trace,
+  ): Promise<IssuedCredentials> {
+    const { ports, recorder } = this.#core;
+    const { secrets } = ports;
+    const before = this.#inForce(credential, refuse);
+    acceptedRoles(before, body);
+    const { url, token } = body;
+    const { correlationId } = trace;
+    const encoding = before.settings.token_encoding;
+    const discovered = await ports.versions.discover({ url, token, encoding, correlationId });
+    const hubToken = secrets.newToken();
+    const issued = { url, discovered, hubTokenDigest: secrets.digest(hubToken), partnerToken: secrets.seal(token) };
+    await recorder.inTurn(partnerStream(before.id), async () => {
+      const partner = this.#inForce(credential, refuse);
+      const former = type === 'partner.rotated' && this.#formerOf(partner, secrets.digest(credential.token));
+      const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
+      const due = this.#resends.dueAfter(partner);
+      await this.recordPartner(partner, { type, data }, trace, { due });
+      // A rule may have been set while this was written; a kill right then leaves that release to the next `PUT /routes`.
+      const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
+      if (isReleased) this.#resends.registered(partner.id, trace);
+      this.#actors.connected(partner.id);
+    });
+    return this.#issued(hubToken);
+  }
+
+  #issued(token: string): IssuedCredentials {
+    const { publicUrl, countryCode, partyId, name } = this.#core.settings;
+    const role = { role: 'HUB', country_code: countryCode, party_id: partyId, business_details: { name } } as const;
+    return { token, url: versionsUrl(publicUrl), roles: [role] };
+  }
+}
+
+/** What in a store the keys of this start have to open. */
+export async function sealedTokens(store: Store): Promise<{ partner: PartyId; text: string }[]> {
+  const found: { partner: PartyId; text: string }[] = [];
+  for await (const { data } of store.scan('partners')) {
+    const { id, partnerToken } = data as Partner;
+    if (partnerToken !== null) found.push({ partner: id, text: partnerToken });
+  }
+  return found;
+}
+
+const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;
+
+/** POST needs an initial token; of a registered partner, too, which then begins anew. [D9, D73] */
+function refuseRegistered(partner: Partner, kind: Credential['kind']): void {
+  if (kind !== 'initial') throw new HubError(isRegistered(partner) ? 'alreadyRegistered' : 'invalidToken');
+}
+
+/** PUT and DELETE need a token that is in force; what the others meet depends on whether the partner is registered. [D9, D10] */
+function refuseUnregistered(partner: Partner, kind: Credential['kind']): void {
+  if (kind === 'hub') return;
+  if (kind === 'spent' && isRegistered(partner)) throw new HubError('invalidToken');
+  throw new HubError('notRegistered');
+}
+
+/** The assigned roles with the business details of the body; a role that was not assigned is refused. [D12] */
+function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRole[] {
+  const named = new Map(body.roles.map((role) => [`${role.role.toUpperCase()} ${keyOf(role)}`, role]));
+  const roles = partner.roles.map((assigned) => {
+    const key = `${assigned.role} ${keyOf(assigned)}`;
+    const details = named.get(key)?.business_details ?? assigned.business_details;
+    named.delete(key);
+    return { ...assigned, business_details: details };
+  });
+  const [unassigned] = named.keys();
+  if (unassigned)
+    throw new HubError('invalid', { message: `roles: ${unassigned} was not assigned by the hub operator` });
+  return roles;
+}

@@ -1,0 +1,82 @@
+/**
+ * Asks silent partners for their versions, to know whether they can be reached. [interface, What the service does 5; D34, D42]
+ *
+ * E1  A partner that called the hub within the interval is not asked: it is alive. That proves nothing about reaching it, so an
+ *     offline partner is asked all the same.
+ * E2  What a probe finds goes to the partner's actor alone; only the actor decides that it is offline or back.
+ */
+import { HubError } from '../../domain/errors.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
+import type { Core } from '../kernel/context.ts';
+import { partnerStream } from './partner-actors.ts';
+
+export interface ProbeResult {
+  readonly status: 'reachable' | 'unreachable';
+  readonly latency_ms: number;
+  readonly error?: string;
+}
+
+const probeTimeoutMs = 10_000;
+
+const timerOf = (partnerId: PartyId) => `${partnerStream(partnerId)}#probe`;
+
+export class Probes {
+  readonly #core: Core;
+  readonly #running = new Set<Promise<unknown>>();
+  #closed = false;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** From now on the partner is looked after, one interval at a time. */
+  watch(partnerId: PartyId): void {
+    const { timers, ports, settings } = this.#core;
+    const intervalMs = settings.probeIntervalS * 1000;
+    timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs, () => {
+      const done = this.#lookAfter(partnerId, intervalMs)
+        .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'a probe could not be made'))
+        .finally(() => {
+          this.#running.delete(done);
+          if (!this.#closed) this.watch(partnerId);
+        });
+      this.#running.add(done);
+    });
+  }
+
+  /** Asks now, whoever is silent or not. */
+  async probe(partner: Partner): Promise<ProbeResult> {
+    const { ports, supervisor } = this.#core;
+    if (partner.partnerToken === null || partner.url === null) {
+      throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });
+    }
+    const outcome = await ports.client.call({
+      ...{ method: 'GET', url: partner.url, endpoint: partner.url, from: null, to: null, body: null },
+      token: ports.secrets.open(partner.partnerToken),
+      encoding: partner.settings.token_encoding,
+      requestId: ports.secrets.newId(),
+      correlationId: ports.secrets.newId(),
+      ...{ timeoutMs: probeTimeoutMs, emptyOk: false, resend: true },
+    });
+    const reached = outcome.class === 'delivered';
+    const type = reached ? 'probe.succeeded' : 'probe.failed';
+    supervisor.send(partnerStream(partner.id), { type, at: ports.clock.now() });
+    const latency_ms = Math.round(outcome.durationMs * 10) / 10;
+    if (reached) return { status: 'reachable', latency_ms };
+    return { status: 'unreachable', latency_ms, error: `${outcome.class}: ${outcome.message}` };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#running);
+  }
+
+  async #lookAfter(partnerId: PartyId, intervalMs: number): Promise<void> {
+    const { state, ports } = this.#core;
+    const partner = state.partner(partnerId);
+    if (!partner || partner.partnerToken === null) return;
+    const contact = state.lastContact(partnerId);
+    const isSilent = contact === null || ports.clock.now() - contact >= intervalMs;
+    if (isSilent || partner.status === 'OFFLINE') await this.probe(partner);
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * Starts and revives the two actors of each partner, and gives hands to what their machines name.
+ */
+import { courierMachine } from '../../../machines/courier.ts';
+import {
+  type CircuitName,
+  type PartnerContext,
+  type PartnerMachineEvent,
+  type PartnerRules,
+  partnerMachine,
+  sampleMs,
+} from '../../../machines/partner.ts';
+import type { ActorSpec, HeardEvent } from '../../../machines/supervisor.ts';
+import type { StoredEvent } from '../../../storage/contract.ts';
+import type { Actor, HubEvent } from '../../domain/events.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
+import { type Core, heard } from '../kernel/context.ts';
+import type { CircuitView } from '../ports/operator.ts';
+
+/** Of all partners and never forgotten, since none ever goes: a name that is the same text is found faster than one made anew. */
+function named(kind: string): (id: PartyId) => string {
+  const names = new Map<PartyId, string>();
+  return (id) => {
+    let name = names.get(id);
+    if (name === undefined) {
+      name = `${kind}:${id}`;
+      names.set(id, name);
+    }
+    return name;
+  };
+}
+
+export const partnerStream = named('partner');
+export const courierActor = named('courier');
+const timerOf = (actor: string, circuit: CircuitName) => `${actor}#${circuit}`;
+/** Of either actor, whose it is. */
+export const partnerOf = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
+
+/** Of a circuit's region, as operators call it. */
+export function circuitState(value: unknown = 'closed'): CircuitView['state'] {
+  return typeof value === 'string' ? (value as 'closed' | 'open') : 'halfOpen';
+}
+
+/** Longest time that a circuit stays open before it lets a call through. */
+const openMsMax: Record<CircuitName, number> = { sync: 30_000, async: 60_000 };
+
+/** Circuit facts are told to a machine that is being rebuilt under names of their own: live it opened by itself. */
+function asHeard(event: StoredEvent): HeardEvent {
+  const plain = heard(event);
+  if (event.type !== 'circuit.opened' && event.type !== 'circuit.closed') return plain;
+  const { circuit } = event.data as { circuit: CircuitName };
+  return { ...plain, type: `${circuit}.${event.type === 'circuit.opened' ? 'wasOpened' : 'wasClosed'}` };
+}
+
+/** Why a circuit changed, and who did it. */
+interface Why {
+  readonly reason: string;
+  readonly by: Actor;
+}
+
+const byOperator = (done: string): Why => ({ reason: `${done} by an operator`, by: 'operator' });
+const renewed: Why = { reason: 'the partner exchanged credentials', by: 'partner' };
+
+/** By the event that changed the circuit; every other event is the end of a call. [D80] */
+const acts: Readonly<Record<string, Why | undefined>> = {
+  'sync.operatorOpened': byOperator('opened'),
+  'async.operatorOpened': byOperator('opened'),
+  'sync.operatorClosed': byOperator('closed'),
+  'async.operatorClosed': byOperator('closed'),
+  'sync.renewed': renewed,
+  'async.renewed': renewed,
+};
+
+function failed({ failures, failed: of, calls }: PartnerContext[CircuitName], { failuresMax }: PartnerRules): Why {
+  const inRow = `${failures} ${failures === 1 ? 'failure' : 'failures'} in a row`;
+  const inSample = `${of} of ${calls} calls failed within ${sampleMs / 1000} s`;
+  return { reason: failures >= failuresMax ? inRow : inSample, by: 'hub' };
+}
+
+/** What the machines name and others do. */
+export interface PartnerHands {
+  /** Send what may be sent to this partner. */
+  readonly pump: (partnerId: PartyId) => void;
+  /** Record that it can, or cannot, be reached. */
+  readonly reachable: (partnerId: PartyId, isReachable: boolean) => void;
+  /** Record why a circuit changed, and who did it. */
+  readonly circuit: (partnerId: PartyId, event: HubEvent, byPartner: boolean) => void;
+}
+
+export class PartnerActors {
+  readonly #core: Core;
+  readonly #hands: PartnerHands;
+  readonly #partnerMachine: typeof partnerMachine;
+  readonly #courierMachine: typeof courierMachine;
+  readonly #rules: PartnerRules;
+
+  constructor(core: Core, hands: PartnerHands) {
+    const { settings } = core;
+    this.#core = core;
+    this.#hands = hands;
+    this.#partnerMachine = this.#handedPartner();
+    this.#courierMachine = courierMachine.provide({
+      // The machine publishes its new state after its effects: the pump has to see it.
+      actions: { pump: ({ self }) => queueMicrotask(() => hands.pump(partnerOf(self.id))) },
+    });
+    this.#rules = {
+      failuresMax: settings.circuitFailures,
+      openMs: settings.circuitOpenMs,
+      openMsMax,
+      offlineAfterMs: settings.offlineAfterS * 1000,
+    };
+  }
+
+  start(partner: Partner): void {
+    this.#core.supervisor.start(this.#partnerSpec(partner.id));
+    this.#core.supervisor.start(this.#courierSpec(partner.id));
+    this.#core.supervisor.send(courierActor(partner.id), { type: 'suspend' });
+  }
+
+  /** A door calls partners that wait for an answer, and has circuits of its own for them. */
+  startAtDoor(id: PartyId): void {
+    const { supervisor } = this.#core;
+    // A row may be read that is younger than the events which are still to come.
+    if (!supervisor.has(partnerStream(id))) supervisor.start(this.#partnerSpec(id));
+  }
+
+  async revive(partner: Partner): Promise<void> {
+    await this.#core.supervisor.revive(this.#partnerSpec(partner.id));
+    await this.#core.supervisor.revive(this.#courierSpec(partner.id));
+  }
+
+  /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
+  connected(partnerId: PartyId): void {
+    this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
+    this.renewed(partnerId);
+  }
+
+  renewed(partnerId: PartyId): void {
+    const at = this.#core.ports.clock.now();
+    for (const { circuit, state } of this.circuits(partnerId)) {
+      if (state !== 'closed') this.tell(partnerId, { type: `${circuit}.renewed`, at });
+    }
+  }
+
+  tell(partnerId: PartyId, event: PartnerMachineEvent & { seq?: number }): void {
+    this.#core.supervisor.send(partnerStream(partnerId), event);
+  }
+
+  circuits(partnerId: PartyId): CircuitView[] {
+    const snapshot = this.#core.supervisor.snapshot(partnerMachine, partnerStream(partnerId));
+    return (['sync', 'async'] as const).map((circuit) => {
+      const memory = snapshot?.context[circuit];
+      return {
+        circuit,
+        state: circuitState(snapshot?.value[circuit]),
+        failures: memory?.failures ?? 0,
+        until: memory?.until ? new Date(memory.until).toISOString() : null,
+      };
+    });
+  }
+
+  #handedPartner(): typeof partnerMachine {
+    const { supervisor, timers, ports } = this.#core;
+    const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, why: Why) =>
+      this.#hands.circuit(partnerOf(actor), { type, data: { circuit, ...why } }, why.by === 'partner');
+    return partnerMachine.provide({
+      actions: {
+        circuitOpened: ({ context, event, self: { id: actor } }, { circuit, again }) => {
+          const until = context[circuit].until ?? ports.clock.now();
+          timers.arm(timerOf(actor, circuit), until, (at) => supervisor.send(actor, { type: `${circuit}.due`, at }));
+          this.#toCourier(actor, circuit, 'circuit.opened');
+          if (!again)
+            note(actor, 'circuit.opened', circuit, acts[event.type] ?? failed(context[circuit], context.rules));
+        },
+        circuitHalfOpened: ({ self }, { circuit }) => this.#toCourier(self.id, circuit, 'circuit.halfOpened'),
+        circuitClosed: ({ event, self: { id: actor } }, { circuit }) => {
+          timers.disarm(timerOf(actor, circuit));
+          this.#toCourier(actor, circuit, 'circuit.closed');
+          note(actor, 'circuit.closed', circuit, acts[event.type] ?? { reason: 'calls succeed again', by: 'hub' });
+        },
+        recordOffline: ({ self }) => this.#hands.reachable(partnerOf(self.id), false),
+        recordOnline: ({ self }) => this.#hands.reachable(partnerOf(self.id), true),
+      },
+    });
+  }
+
+  /** Deliveries are the asynchronous circuit's alone. */
+  #toCourier(actor: string, circuit: CircuitName, type: string): void {
+    if (circuit === 'async') this.#core.supervisor.send(courierActor(partnerOf(actor)), { type });
+  }
+
+  #partnerSpec(id: PartyId): ActorSpec<typeof partnerMachine> {
+    const { store, ports } = this.#core;
+    const actor = partnerStream(id);
+    return {
+      id: actor,
+      kind: 'partner',
+      machine: this.#partnerMachine,
+      parties: [id],
+      input: { rules: this.#rules, at: ports.clock.now() },
+      history: async () => (await store.history(actor)).map(asHeard),
+      restored: (snapshot) => {
+        // A courier that comes after its partner reads the circuit by itself.
+        if (!this.#core.supervisor.has(courierActor(id))) return;
+        if (typeof snapshot.value.async !== 'string') this.#toCourier(actor, 'async', 'circuit.halfOpened');
+        else if (snapshot.value.async === 'closed') this.#toCourier(actor, 'async', 'circuit.closed');
+      },
+    };
+  }
+
+  /** The courier's history is the partner's present state: it has no facts of its own. */
+  #courierSpec(id: PartyId): ActorSpec<typeof courierMachine> {
+    return {
+      id: courierActor(id),
+      kind: 'courier',
+      machine: this.#courierMachine,
+      input: { slotsMax: this.#core.settings.deliveryConcurrency },
+      parties: [id],
+      history: async () => {
+        const partner = this.#core.state.partner(id);
+        const events: HeardEvent[] = [];
+        if (partner?.settings.paused) events.push({ type: 'pause' });
+        if (partner?.status === 'SUSPENDED' || partner?.status === 'REGISTERED') events.push({ type: 'suspend' });
+        const [, asyncCircuit] = this.circuits(id);
+        if (asyncCircuit?.state === 'open') events.push({ type: 'circuit.opened' });
+        if (asyncCircuit?.state === 'halfOpen') events.push({ type: 'circuit.halfOpened' });
+        return events;
+      },
+      restored: () => this.#hands.pump(id),
+    };
+  }
+}
+
+/** A circuit's change, as a fact of the partner. */
+export function noteCircuit({ recorder }: Core): PartnerHands['circuit'] {
+  return (id, event, byPartner) =>
+    recorder.note({
+      facts: [{ stream: partnerStream(id), event, party: byPartner ? id : null }],
+      trace: null,
+      at: recorder.instant(),
+    });
+}

@@ -1,0 +1,240 @@
+/**
+ * Pulls that operators start: a CPO's own list of locations or tariffs is read and stored by the road of a push.
+ * [interface, Admin pulls; D51]
+ *
+ * L1  What was stored stays: a pull that fails later is FAILED and keeps what came before.
+ * L2  An object that is refused blocks nobody: it is counted, and kept in quarantine with the reason.
+ * L3  One at a time per partner and module. One that a restart cut off is FAILED.
+ * L4  The next pull asks from where the last successful one began. What is pulled is owed to nobody unless that was asked for.
+ * L5  Only a pull that read the whole tariff list deletes, and only what this list certainly lacks: a catalogue is replaced,
+ *     what was pushed meanwhile stays, and so does everything when the list may have had gaps.
+ */
+import type { Put } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import { objectKey } from '../../domain/object.ts';
+import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import {
+  applyToPull,
+  noCounts,
+  type PullCounts,
+  type PullEvent,
+  type PulledModule,
+  type PullRecord,
+} from '../../domain/pull.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { AcceptPulled } from '../exchange/ingest.ts';
+import { type Core, rowData } from '../kernel/context.ts';
+import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
+import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
+
+/** Objects of one page that are stored side by side: they share a synced write. */
+const batch = 50;
+
+/** One pull as it runs. */
+interface Run {
+  record: PullRecord;
+  readonly list: ListOf;
+  counts: PullCounts;
+  /** Names that the list has, `{cc}-{pid}/{key}`. */
+  readonly listed: Set<string>;
+  /** An object did not even say which one it is. */
+  nameless: boolean;
+  total: number | null;
+  asOf: ReadPage['asOf'] | null;
+  readonly quarantine: Quarantine;
+}
+
+export class Pulls {
+  readonly #core: Core;
+  readonly #lists: SenderLists;
+  readonly #accept: AcceptPulled;
+  /** `{partner}/{module}` of those that run. */
+  readonly #busy = new Set<string>();
+  readonly #runs = new Set<Promise<void>>();
+
+  constructor(core: Core, lists: SenderLists, accept: AcceptPulled) {
+    this.#core = core;
+    this.#lists = lists;
+    this.#accept = accept;
+  }
+
+  /** Resolves with the id once the start is durable. Refuses with `conflict` when one runs already or nothing can be asked. */
+  async start(
+    partner: Partner,
+    module: PulledModule,
+    asked: { full: boolean; forward: boolean },
+    trace: Trace,
+  ): Promise<string> {
+    const { store, ports } = this.#core;
+    const refusal = this.#lists.refusal(partner, module);
+    if (refusal !== null) throw new HubError('conflict', { message: refusal });
+    const name = `${partner.id}/${module}`;
+    if (this.#busy.has(name))
+      throw new HubError('conflict', { message: `${module} of ${partner.id} are being pulled` });
+    this.#busy.add(name);
+    try {
+      const last = await rowData<LastRun>(store, lastKey(partner.id, module));
+      const dateFrom = asked.full ? null : (last?.startedAt ?? null);
+      const { forward } = asked;
+      const data = { id: ports.secrets.newId(), party: partner.id, module, full: dateFrom === null, forward, dateFrom };
+      const record = await this.#record(null, { type: 'pull.started', data }, trace);
+      const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(dateFrom)}`;
+      const running = this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)).finally(() =>
+        this.#runs.delete(running),
+      );
+      this.#runs.add(running);
+      return record.id;
+    } catch (error) {
+      this.#busy.delete(name);
+      throw error;
+    }
+  }
+
+  /** Marks what a restart cut off. [L3] */
+  async recover(): Promise<void> {
+    for await (const row of this.#core.store.scan('pulls')) {
+      const record = row.data as PullRecord;
+      if (record.state !== 'RUNNING') continue;
+      await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
+    }
+  }
+
+  /** Resolves when nothing runs any more, for which the lists must have been closed: it ends as failed. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#runs);
+  }
+
+  /** `over` is called before the end can be read: whoever has read it may start the next one. */
+  async #run(record: PullRecord, list: ListOf, over: () => void): Promise<void> {
+    const { ports } = this.#core;
+    const run: Run = {
+      ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null },
+      quarantine: new Quarantine(this.#core, record, list.trace),
+    };
+    let end: PullEvent;
+    try {
+      end = await this.#readAll(run);
+    } catch (error) {
+      ports.log.error({ err: error, pull: record.id }, 'a pull could not go on');
+      const message = error instanceof HubError ? error.message : 'the hub met an error of its own; its log says more';
+      end = { type: 'pull.failed', data: { ...run.counts, error: message } };
+    }
+    over();
+    await this.#record(run.record, end, list.trace).catch((error: unknown) =>
+      ports.log.error({ err: error, pull: record.id }, 'could not record how a pull ended'),
+    );
+  }
+
+  async #readAll(run: Run): Promise<PullEvent> {
+    const { partner } = run.list;
+    const pages = this.#lists.read(run.list);
+    const { state } = this.#core;
+    await run.quarantine.load();
+    for (let page = await pages.next(); page !== null; page = await pages.next()) {
+      if (page.kind === 'failed') return { type: 'pull.failed', data: { ...run.counts, error: page.reason } };
+      if (state.partner(partner.id)?.partnerToken == null) {
+        return { type: 'pull.failed', data: { ...run.counts, error: 'the partner was suspended meanwhile' } };
+      }
+      await this.#takePage(run, page, page.texts);
+      run.total = page.total;
+    }
+    const note = run.list.module === 'tariffs' && run.record.full ? await this.#deleteUnlisted(run) : null;
+    return { type: 'pull.done', data: { ...run.counts, note } };
+  }
+
+  async #takePage(run: Run, page: ReadPage, texts: readonly string[]): Promise<void> {
+    run.asOf ??= page.asOf;
+    const { pages, received } = run.counts;
+    const counts = { ...run.counts, pages: pages + 1, received: received + texts.length };
+    const released: Put[] = [];
+    for (let from = 0; from < texts.length; from += batch) {
+      const objects = texts.slice(from, from + batch).map((text, index): Listed => {
+        return { text, name: nameIn(text), place: received + from + index };
+      });
+      const taken = await Promise.all(
+        objects.map(async (object) => {
+          return { object, outcome: await this.#lists.take(run.list, object.text, page, run.record.forward) };
+        }),
+      );
+      const refused: RefusedObject[] = [];
+      for (const { object, outcome } of taken) {
+        if (object.name) run.listed.add(listedName(object.name.owner, object.name.id));
+        else run.nameless = true;
+        const { result } = outcome;
+        counts[result === 'refused' ? 'invalid' : result === 'unchanged' ? 'unchanged' : 'stored']++;
+        if (outcome.result === 'refused') refused.push({ ...object, reason: outcome.reason });
+        else released.push(...[run.quarantine.released(object)].filter((put) => put !== null));
+      }
+      await run.quarantine.keep(refused);
+    }
+    run.counts = counts;
+    run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, released);
+  }
+
+  /** Makes the catalogue what the list says it is; resolves with why not, when not. [L5] */
+  async #deleteUnlisted(run: Run): Promise<string | null> {
+    const { partner, module, trace } = run.list;
+    if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
+    if (run.total !== null && run.total > run.listed.size) {
+      return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
+    }
+    for (const owner of partner.roles.filter(({ role }) => role === 'CPO').map(keyOf)) {
+      const gone: string[] = [];
+      for await (const { id } of this.#core.store.scan(module, owner)) {
+        if (!run.listed.has(listedName(owner, id))) gone.push(id);
+      }
+      for (const id of gone) if (await this.#deleteOne(run, owner, id, trace)) run.counts = oneMore(run.counts);
+    }
+    return null;
+  }
+
+  async #deleteOne(run: Run, owner: PartyId, id: string, trace: Trace): Promise<boolean> {
+    const caller = cpoCaller(run.list.partner, owner, trace);
+    if (!caller) return false;
+    const tariff = { module: 'tariffs', owner, id, within: [], facts: {} } as const;
+    const change = { ...tariff, method: 'DELETE', lastUpdated: null, body: '' } as const;
+    const { forward } = run.record;
+    try {
+      return (await this.#accept(caller, change, { asOf: run.asOf ?? 0, forward })).result === 'deleted';
+    } catch (error) {
+      // The CPO deleted it itself, a moment ago.
+      if (error instanceof HubError && error.code === 'notFound') return false;
+      throw error;
+    }
+  }
+
+  async #record(
+    before: PullRecord | null,
+    event: PullEvent,
+    trace: Trace | null,
+    others: readonly Put[] = [],
+  ): Promise<PullRecord> {
+    const { recorder } = this.#core;
+    const at = recorder.instant();
+    const record = applyToPull(before, event, at);
+    const { id, party, module, startedAt } = record;
+    const last = event.type === 'pull.done' ? [lastPut(party, module, { startedAt })] : [];
+    const puts = [pullRow(record), ...last, ...others];
+    await recorder.record({ facts: [{ stream: `pull:${id}`, event, party }], puts, trace, at });
+    return record;
+  }
+}
+
+interface LastRun {
+  /** Of the last successful pull, RFC 3339. */
+  readonly startedAt: string;
+}
+
+const oneMore = (counts: PullCounts): PullCounts => ({ ...counts, deleted: counts.deleted + 1 });
+
+const listedName = (owner: PartyId, id: string) => `${owner}/${objectKey('tariffs', id, {})}`;
+
+const lastKey = (party: PartyId, module: PulledModule) => ({ kind: 'pulls:last', owner: party, id: module });
+const lastPut = (party: PartyId, module: PulledModule, data: LastRun): Put => ({
+  ...lastKey(party, module),
+  ...{ shelf: null, upd: '', body: null, data },
+});
+
+export function pullRow(record: PullRecord): Put {
+  return { kind: 'pulls', owner: '', id: record.id, shelf: 'pulls', upd: record.startedAt, data: record, body: null };
+}

@@ -1,0 +1,150 @@
+/**
+ * A partner's own list, as the hub reads it: one page at a time, each object judged by the schema of a push and by whose it is.
+ *
+ * Q1  No circuit hears of it: neither drivers nor deliveries pay for a list that cannot be read.
+ * Q2  An object belongs to a CPO of the partner that lists it, or it is refused. One refusal leaves the others alone.
+ * Q3  Nothing is waited for any more once the hub closes.
+ */
+import type { Seq } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import { type ObjectModule, objectName } from '../../domain/object.ts';
+import { endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
+import { below } from '../exchange/sync-calls.ts';
+import type { Core } from '../kernel/context.ts';
+import type { Caller } from '../ports/hub.ts';
+import type { PartnerPage } from '../ports/ports.ts';
+
+export interface ListOf {
+  readonly partner: Partner;
+  readonly module: ObjectModule;
+  /** `date_from` and the like, percent-encoded. */
+  readonly query: string;
+  readonly trace: Trace;
+}
+
+/** A page, with where the log ended before it was asked for. */
+export type ReadPage = PartnerPage & { readonly asOf: Seq };
+
+export interface ListReading {
+  /** Null behind the last page. Never throws. */
+  next(): Promise<ReadPage | null>;
+}
+
+/** An object that is not taken. */
+export interface Refused {
+  readonly result: 'refused';
+  readonly reason: string;
+}
+
+const pageSize = 100;
+const closing = 'the hub was shut down meanwhile';
+
+export class SenderLists {
+  readonly #core: Core;
+  readonly #accept: AcceptPulled;
+  /** Ends what is being waited for, by reading. */
+  readonly #cuts = new Set<() => void>();
+  #closed = false;
+
+  constructor(core: Core, accept: AcceptPulled) {
+    this.#core = core;
+    this.#accept = accept;
+  }
+
+  /** Why this partner's list cannot be asked for at all; null when it can. */
+  refusal(partner: Partner, module: ObjectModule): string | null {
+    if (!partner.roles.some(({ role }) => role === 'CPO')) return `${partner.id} has no CPO`;
+    if (partner.partnerToken === null) return `${partner.id} is not registered: there is nothing to call`;
+    if (!endpointOf(partner, module, 'SENDER')) return `${partner.id} has no ${module} endpoint as SENDER`;
+    return null;
+  }
+
+  /** Asks for nothing yet. */
+  read({ partner, module, query, trace }: ListOf): ListReading {
+    const { ports, settings } = this.#core;
+    const cpos = partner.roles.filter(({ role }) => role === 'CPO');
+    const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
+    const pages = ports.lists.pages({
+      endpoint,
+      url: below(endpoint, [], [query, `limit=${pageSize}`].join('&')),
+      token: ports.secrets.open(partner.partnerToken ?? ''),
+      encoding: partner.settings.token_encoding,
+      from: { country_code: settings.countryCode, party_id: settings.partyId },
+      // Of several CPOs of one partner all are meant.
+      to: cpos.length === 1 && cpos[0] ? cpos[0] : null,
+      correlationId: trace.correlationId,
+    });
+    return {
+      next: async () => {
+        const asOf = this.#core.store.head();
+        const page = this.#closed ? closed : await this.#orClosed(pages.next());
+        return page && { ...page, asOf };
+      },
+    };
+  }
+
+  /** Stores an object of the list; what it is refused for is a value. Throws when the store cannot write. */
+  async take(list: ListOf, text: string, { asOf }: ReadPage, forward: boolean): Promise<Taken | Refused> {
+    const { partner, module, trace } = list;
+    try {
+      const whole = this.#core.ports.reader.read(module, text);
+      const owner = keyOf(whole);
+      const caller = cpoCaller(partner, owner, trace);
+      if (!caller) return { result: 'refused', reason: `it belongs to ${owner}` };
+      const { id, lastUpdated, facts, warnings } = whole;
+      const method = module === 'cdrs' ? 'POST' : 'PUT';
+      const change = { module, method, owner, id, within: [], lastUpdated, facts, body: text, warnings } as const;
+      return await this.#accept(caller, change, { asOf, forward });
+    } catch (error) {
+      if (error instanceof HubError && error.code === 'invalid') return { result: 'refused', reason: error.message };
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const cut of this.#cuts) cut();
+  }
+
+  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>): Promise<PartnerPage | null> {
+    let cut = () => {};
+    const ended = new Promise<PartnerPage>((resolve) => {
+      cut = () => resolve(closed);
+    });
+    this.#cuts.add(cut);
+    try {
+      return await Promise.race([next.then(({ value }) => value ?? null), ended]);
+    } finally {
+      this.#cuts.delete(cut);
+    }
+  }
+}
+
+const closed: PartnerPage = { kind: 'failed', reason: closing };
+
+/** The CPO of the partner that owns what is listed; null when it is nobody's of this partner. */
+export function cpoCaller(partner: Partner, owner: PartyId, trace: Trace): Caller | null {
+  const party = partner.roles.find((role) => role.role === 'CPO' && keyOf(role) === owner);
+  return party ? { partner, party, id: owner, trace } : null;
+}
+
+export interface Named {
+  readonly owner: PartyId;
+  readonly id: string;
+  /** `{cc}-{pid}/{id}`. */
+  readonly name: string;
+}
+
+/** Whose an object says that it is, and its id, however wrong the rest may be; null when it does not say. */
+export function nameIn(text: string): Named | null {
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== 'object' || value === null) return null;
+  const { country_code, party_id, id } = value as Record<string, unknown>;
+  if (!isName(country_code) || !isName(party_id) || !isName(id)) return null;
+  const owner = partyKey(country_code, party_id);
+  return { owner, id, name: objectName({ owner, id }) };
+}
+
+const isName = (value: unknown): value is string => typeof value === 'string' && /^[\x20-\x7e]{1,39}$/.test(value);

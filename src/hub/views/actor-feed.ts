@@ -1,0 +1,105 @@
+/**
+ * What those who watch are shown of the running actors.
+ *
+ * W1  Nothing is read, copied or kept for watchers while there are none.
+ * W2  Contexts, events and errors pass a list of what may be shown: what is added to a machine is not shown until it stands there.
+ */
+import type { AnyStateMachine, EventObject } from 'xstate';
+import type { ActorView } from '../../../machines/supervisor.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { Core } from '../kernel/context.ts';
+import type { State } from '../kernel/directory.ts';
+import type { WatchedActor, WatchedEvent } from '../ports/actor-view.ts';
+import type { Operations } from '../ports/operator.ts';
+
+export type Watching = Pick<Operations, 'actors' | 'actor' | 'watch'>;
+
+/** Of which kind what may be shown. [W2] */
+const shownContext: Readonly<Record<string, readonly string[]>> = {
+  partner: ['rules', 'sync', 'async', 'failingSince'],
+  courier: ['slots', 'slotsMax'],
+  command: ['due', 'result', 'accepted'],
+  'orphan-stop': ['due'],
+  'orphan-cdr': ['due'],
+};
+
+/** What a CPO may answer to a command, at once or later. Whatever else it makes up is not shown. [OCPI mod_commands] */
+const knownResults: ReadonlySet<unknown> = new Set([
+  ...['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION'],
+  ...['CANCELED_RESERVATION', 'EVSE_OCCUPIED', 'EVSE_INOPERATIVE', 'FAILED', 'TIMEOUT', 'UNKNOWN_RESERVATION'],
+]);
+
+const errorLengthMax = 200;
+
+export function watching({ supervisor, state }: Core): Watching {
+  const definitions = new Map<string, string>();
+
+  function shown(view: ActorView): WatchedActor {
+    const { id, kind, restarts, machine } = view;
+    let definition = definitions.get(kind);
+    if (definition === undefined) {
+      definition = definitionOf(machine);
+      definitions.set(kind, definition);
+    }
+    const error = view.error === null ? null : withoutQuotes(view.error);
+    const parties = concerned(state, view);
+    return { id, kind, parties, definition, state: view.status, snapshot: snapshotOf(view, error), restarts, error };
+  }
+
+  return {
+    *actors() {
+      for (const view of supervisor.views()) yield shown(view);
+    },
+    actor(id) {
+      const view = supervisor.view(id);
+      return view && shown(view);
+    },
+    watch: ({ changed, ended }) =>
+      supervisor.watch({
+        changed: (id, event) => changed(id, event && shownEvent(event)),
+        ended: (last) => ended(shown(last)),
+      }),
+  };
+}
+
+/** As `@statelyai/inspect` sends it, the machine's configuration with functions as their names; but without a context. [W2] */
+function definitionOf({ config }: AnyStateMachine): string {
+  const { context: _notShown, ...chart } = config;
+  return JSON.stringify(chart, (_key, value: unknown) => (typeof value === 'function' ? { type: value.name } : value));
+}
+
+function snapshotOf({ kind, snapshot }: ActorView, error: string | null): WatchedActor['snapshot'] {
+  if (!snapshot) return { status: 'error', error: error ?? 'it is being rebuilt' };
+  const context: Record<string, unknown> = {};
+  for (const key of shownContext[kind] ?? []) if (key in snapshot.context) context[key] = snapshot.context[key];
+  if ('result' in context) context.result = knownResult(context.result);
+  return { status: snapshot.status, value: snapshot.value, context };
+}
+
+function shownEvent(event: EventObject): WatchedEvent {
+  const { type, at, data } = event as { type: string; at?: number; data?: { result?: unknown } };
+  const shown = at === undefined ? { type } : { type, at };
+  return data?.result === undefined ? shown : { ...shown, data: { result: String(knownResult(data.result)) } };
+}
+
+function knownResult(result: unknown): unknown {
+  return result === null || knownResults.has(result) ? result : 'other';
+}
+
+/** An error is in the hub's words, but may quote what it met. */
+function withoutQuotes(text: string): string {
+  const plain = text.replace(/"[^"]*"/g, '"…"').replace(/\/\/[^/@\s]*@/g, '//…@');
+  return plain.replace(/[\w+/=.~%-]{20,}/g, '…').slice(0, errorLengthMax);
+}
+
+/** The partner first, by whatever of its parties it is asked for. */
+function concerned(state: State, { kind, parties }: ActorView): PartyId[] {
+  const ids = new Set<PartyId>();
+  for (const id of parties) {
+    const partner = state.partner(id) ?? state.partnerOf(id);
+    if (partner) ids.add(partner.id);
+    ids.add(id);
+    if (partner && (kind === 'partner' || kind === 'courier')) for (const role of partner.roles) ids.add(keyOf(role));
+  }
+  return [...ids];
+}

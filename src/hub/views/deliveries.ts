@@ -1,0 +1,101 @@
+/**
+ * Lists of deliveries, newest first, as the log has them. Where one is dead or waits for another attempt stands in the rows, which
+ * are few; so what an operator looks for most is found without a look at everything that arrived.
+ */
+import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { ObjectEventData } from '../../domain/events.ts';
+import { objectName } from '../../domain/object.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { Deliveries } from '../delivery/dispatcher.ts';
+import { openRows } from '../delivery/outbox-writer.ts';
+import type { Core } from '../kernel/context.ts';
+import type { DeliveryFilter, DeliveryView, Page, PageRequest } from '../ports/operator.ts';
+import { cursorNumber } from './cursor.ts';
+import { LogWalk } from './log-walk.ts';
+
+/** Receivers by the sequence of the event that they have a row of. */
+type Places = ReadonlyMap<Seq, ReadonlySet<PartyId>>;
+
+/** Where a list goes on: at this event, behind so many of its deliveries. */
+interface Cursor {
+  readonly upTo: Seq;
+  readonly shown: number;
+}
+
+type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+
+export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelivery) {
+  const { store, state } = core;
+
+  return async function list(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
+    const { upTo, shown } = page.cursor === null ? { upTo: store.head(), shown: 0 } : readCursor(page.cursor);
+    const range = { after: store.horizon(), upTo: Math.min(store.head(), upTo) };
+    const places = filter.state === 'DEAD' || filter.state === 'PENDING' ? await rowsIn(range, filter) : null;
+    const looked = places && filter.state === 'DEAD' ? at(places) : [range];
+    const walk = new LogWalk(store, looked, 'newest', (event) => fits(event, filter));
+    const items: DeliveryView[] = [];
+    while (items.length < page.limit) {
+      const room = page.limit - items.length;
+      const event = await walk.next();
+      if (!event) break;
+      const skipped = event.seq === upTo ? shown : 0;
+      const found = (await deliveriesOf(event, filter, places)).slice(skipped);
+      items.push(...found.slice(0, room));
+      if (found.length > room) return { items, next_cursor: `${event.seq}.${skipped + room}` };
+    }
+    return { items, next_cursor: walk.rest === null ? null : String(walk.rest) };
+  };
+
+  /** Rows of the wanted state, those that are not written yet included. */
+  async function rowsIn({ upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
+    const places = new Map<Seq, Set<PartyId>>();
+    const known = [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    const receivers = new Set(receiver ? [receiver] : known);
+    const add = (row: DeliveryRow) => {
+      const { seq, dest } = row;
+      if (row.state !== wanted || seq > upTo || !receivers.has(dest)) return;
+      if (module && (row.data as { module: string }).module !== module) return;
+      places.set(seq, (places.get(seq) ?? new Set()).add(dest));
+    };
+    // Before the store is read: what is written meanwhile would be in neither.
+    for (const row of outbound.unwritten()) add(row);
+    for await (const row of openRows(store, receivers)) add(row);
+    return places;
+  }
+
+  async function deliveriesOf(
+    event: StoredEvent,
+    filter: DeliveryFilter,
+    places: Places | null,
+  ): Promise<DeliveryView[]> {
+    const found: DeliveryView[] = [];
+    const open = places?.get(event.seq);
+    for (const receiver of event.to) {
+      if (filter.receiver && receiver !== filter.receiver) continue;
+      // Without a row it may wait for its first attempt.
+      if (places && !open?.has(receiver) && !outbound.isPending(receiver, event.seq)) continue;
+      const shown = await view(event, receiver);
+      if (!filter.state || shown.state === filter.state) found.push(shown);
+    }
+    return found;
+  }
+}
+
+function readCursor(cursor: string): Cursor {
+  const [upTo = '', shown = '0'] = cursor.split('.');
+  return { upTo: cursorNumber(upTo), shown: cursorNumber(shown) };
+}
+
+/** Each for itself, the last ones first. */
+function at(places: Places): Range[] {
+  return [...places.keys()].sort((a, b) => b - a).map((seq) => ({ after: seq - 1, upTo: seq }));
+}
+
+function fits({ at: accepted, to: receivers, data }: StoredEvent, filter: DeliveryFilter): boolean {
+  const { module, object, from, to, receiver } = filter;
+  if (receivers.length === 0 || (receiver && !receivers.includes(receiver))) return false;
+  if ((from && accepted < from) || (to && accepted >= to)) return false;
+  const change = data as ObjectEventData;
+  if (module && change.module !== module) return false;
+  return !object || objectName(change).toLowerCase() === object.toLowerCase();
+}

@@ -1,0 +1,72 @@
+/**
+ * The log as operators read it: forwards from wherever they have come to, or back from its end, with a filter.
+ */
+import type { Store, StoredEvent } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { ObjectEventData, Owed } from '../../domain/events.ts';
+import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
+import type { EventFilter, EventVerbs, EventView } from '../ports/event-view.ts';
+import { LogWalk } from './log-walk.ts';
+
+export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events'] {
+  return async (filter, { order, after, cursor, limit }) => {
+    const fits = fitsOf(filter, rolesOf);
+    const head = store.head();
+    if (Math.max(after, cursor ?? 0) > head) throw new HubError('invalid', { message: `the log ends at ${head}` });
+    const isForwards = order === 'oldest';
+    const from = isForwards ? (cursor ?? after) : after;
+    const upTo = isForwards ? head : Math.min(head, cursor ?? head);
+    const walk = new LogWalk(store, [{ after: from, upTo }], order, fits);
+    const items: EventView[] = [];
+    while (items.length < limit) {
+      const event = await walk.next();
+      if (!event) break;
+      items.push(eventView(event, rolesOf));
+    }
+    const { rest } = walk;
+    const reached = rest === null ? Math.max(from, upTo) : rest - 1;
+    return {
+      items,
+      next_cursor: rest === null ? null : String(isForwards ? reached : rest),
+      last_seq: isForwards ? reached : head,
+      kept_from: store.horizon() + 1,
+    };
+  };
+}
+
+function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
+  const { at, type, party, correlationId: correlation_id } = event;
+  const { about, parties, object, by } = subjectOf(event, rolesOf);
+  const data = shownOf(event);
+  return { seq: event.seq, at, type, about, parties, party, object, correlation_id, by, data };
+}
+
+/** Digests and sealed tokens are of no use to anyone who reads events; bodies are shown with the delivery that carries them. */
+function shownOf({ type, data }: StoredEvent): unknown {
+  if (typeof data !== 'object' || data === null) return data;
+  const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken');
+  return Object.fromEntries(
+    shown.map(([key, value]) => [key, type.startsWith('object.') && requests.has(key) ? withoutBody(value) : value]),
+  );
+}
+
+const requests: ReadonlySet<string> = new Set(['owed', 'whole'] satisfies (keyof ObjectEventData)[]);
+
+function withoutBody(request: Owed | null): unknown {
+  if (request === null) return null;
+  const { body: _body, ...rest } = request;
+  return rest;
+}
+
+function fitsOf(filter: EventFilter, rolesOf: RolesOf): (event: StoredEvent) => boolean {
+  const { type, correlation_id } = filter;
+  const wanted: SubjectFilter = {
+    party: filter.party?.toUpperCase(),
+    object: filter.object?.toLowerCase(),
+    about: filter.about?.toLowerCase(),
+  };
+  return (event) =>
+    (!type || event.type === type || event.type.startsWith(`${type}.`)) &&
+    (!correlation_id || event.correlationId === correlation_id) &&
+    concerns(event, wanted, rolesOf);
+}

@@ -1,0 +1,131 @@
+/**
+ * All partners in a row each, and what runs and is wrong in the whole hub; made for pages that ask every moment.
+ *
+ * W1  However many ask, it is worked out once within `freshMs`.
+ * W2  Whoever says which revision it has is given the rows that have changed since, and no other.
+ * W3  A row holds instants, not ages: one that stands still does not change.
+ */
+import { partnerMachine } from '../../../machines/partner.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
+import { keyOf } from '../../domain/party.ts';
+import type { Deliveries } from '../delivery/dispatcher.ts';
+import type { Core } from '../kernel/context.ts';
+import type { Retention } from '../maintain/retention.ts';
+import { circuitState, partnerStream } from '../partners/partner-actors.ts';
+import type { Operations } from '../ports/operator.ts';
+import type { OverviewRow, OverviewTotals } from '../ports/overview-view.ts';
+import { running } from './actor-counts.ts';
+
+const freshMs = 1_000;
+/** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
+export const overdueAfterMs = 60_000;
+
+/** What moves without its record; an instant as epoch ms. */
+type Moving = Pick<OverviewRow, 'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered'> & {
+  readonly oldestAt: number | null;
+};
+
+interface Entry {
+  readonly partner: Partner;
+  readonly moving: Moving;
+  readonly row: OverviewRow;
+  /** Revision at which the row became what it is. */
+  readonly since: number;
+}
+
+export function overview(
+  core: Core,
+  deliveries: Deliveries,
+  retention: Pick<Retention, 'held'>,
+): Pick<Operations, 'overview'> {
+  const { state, supervisor, ports, store } = core;
+  /** Revisions of another start mean nothing here. */
+  const start = ports.clock.now().toString(36);
+  const entries = new Map<PartyId, Entry>();
+  let revision = 0;
+  let made: { readonly at: number; readonly totals: OverviewTotals } | null = null;
+
+  function refreshed(now: number): OverviewTotals {
+    if (made && Math.abs(now - made.at) < freshMs) return made.totals;
+    revision++;
+    for (const partner of state.partners()) refresh(partner, now);
+    made = { at: now, totals: totalsOf() };
+    return made.totals;
+  }
+
+  function refresh(partner: Partner, now: number): void {
+    const before = entries.get(partner.id);
+    const moving = movingOf(partner.id, now);
+    if (before?.partner === partner && isSame(before.moving, moving)) return;
+    const { oldestAt, ...others } = moving;
+    const oldest_at = oldestAt === null ? null : new Date(oldestAt).toISOString();
+    const row = { ...standing(partner), ...others, oldest_at };
+    entries.set(partner.id, { partner, moving, row, since: revision });
+  }
+
+  /** Plain literals and no spread: it runs once a second for every partner. */
+  function movingOf(id: PartyId, now: number): Moving {
+    const { depth, oldestAt, dead, delivered, behind } = deliveries.queues.standing(id);
+    const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
+    const sync = circuitState(circuits?.sync);
+    const async = circuitState(circuits?.async);
+    const overdue = depth > 0 || behind ? deliveries.queues.overdue(id, now - overdueAfterMs) : 0;
+    return { sync, async, depth, oldestAt, dead, delivered, behind, overdue };
+  }
+
+  function totalsOf(): OverviewTotals {
+    const { counts, quarantined } = running(supervisor);
+    const watches = [counts['orphan-stop'] ?? {}, counts['orphan-cdr'] ?? {}];
+    const { state: storeState, reason } = store.health();
+    return {
+      partners: entries.size,
+      commands: counts.command ?? {},
+      watches: watches.reduce((sum, { grace = 0, due = 0 }) => sum + grace + due, 0),
+      open_cases: watches.reduce((sum, { open = 0 }) => sum + open, 0),
+      quarantined,
+      store: { state: storeState, reason },
+      log_held: retention.held(),
+    };
+  }
+
+  return {
+    overview(after) {
+      const now = ports.clock.now();
+      const totals = refreshed(now);
+      const [ofStart, known] = after?.split('.') ?? [];
+      const since = ofStart === start ? Number(known) : Number.NaN;
+      const all = [...entries.values()];
+      const changed = Number.isInteger(since) ? all.filter((entry) => entry.since > since) : all;
+      return {
+        revision: `${start}.${revision}`,
+        full: changed === all,
+        at: new Date(now).toISOString(),
+        rows: changed.map(({ row }) => row),
+        totals,
+      };
+    },
+  };
+}
+
+/** What changes with the partner's record alone. */
+function standing({ id, status, roles, settings }: Partner) {
+  return {
+    ...{ id, status, paused: settings.paused },
+    parties: [...new Set(roles.map(keyOf))],
+    names: [...new Set(roles.flatMap(({ business_details }) => business_details?.name ?? []))],
+    roles: [...new Set(roles.map(({ role }) => role))],
+  };
+}
+
+function isSame(a: Moving, b: Moving): boolean {
+  return (
+    a.delivered === b.delivered &&
+    a.depth === b.depth &&
+    a.oldestAt === b.oldestAt &&
+    a.dead === b.dead &&
+    a.overdue === b.overdue &&
+    a.behind === b.behind &&
+    a.sync === b.sync &&
+    a.async === b.async
+  );
+}

@@ -1,0 +1,163 @@
+/**
+ * Tells the whole story of an object or of one request: what arrived, what was decided and why, to whom it is owed, every attempt;
+ * and when nothing was forwarded, the reason in a sentence.
+ */
+import type { StoredEvent } from '../../../storage/contract.ts';
+import type { CommandRecord } from '../../domain/command.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/events.ts';
+import { type ObjectModule, objectKey, objectName, streamOf } from '../../domain/object.ts';
+import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
+import { type Core, isName } from '../kernel/context.ts';
+import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from '../ports/operator.ts';
+
+const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
+const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
+const eventsMax = 10_000;
+
+/** Why nobody is owed a change, as the domain gives it, in a sentence. [D23] */
+const reasons: Readonly<Record<string, string>> = {
+  'no routing rule': 'no active routing rule lets it through to anybody',
+  unpublished: 'the location has publish: false, so only its owner may see it',
+  'cdr_token missing': 'it has no usable cdr_token, so nobody is known to own it',
+  'names the hub': 'its cdr_token names the hub instead of the eMSP that owns it',
+  'unknown eMSP': 'its cdr_token names a party that is not an eMSP of this hub',
+  'not routed': 'its cdr_token names an eMSP that has no active routing rule with this CPO',
+  'receiver not registered': 'the eMSP that owns it is not registered at the moment',
+  'pulled without forward': 'it was stored without being forwarded, as the operator asked',
+};
+
+type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+
+export async function traceOf(core: Core, key: string, view: ViewDelivery): Promise<TraceView> {
+  const isObject = /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
+  const eventsOf = isObject ? objectEvents : requestEvents;
+  const events = isName(key) ? await eventsOf(core, key) : [];
+  if (events.length === 0) {
+    const horizon = core.store.horizon();
+    const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
+    throw new HubError('notFound', { message: `nothing is known of ${key}${older}` });
+  }
+  const steps = await Promise.all(events.map((event) => stepOf(event, view)));
+  return { key, kind: isObject ? 'object' : 'correlation', steps };
+}
+
+/** By correlation id, or by the id of a command. */
+async function requestEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
+  const found = await store.correlated(key, eventsMax);
+  if (found.length > 0) return found;
+  const command = await store.get({ kind: 'commands', owner: '', id: key });
+  if (!command) return [];
+  const { id } = command.data as CommandRecord;
+  return store.history(`command:${id}`, 0, eventsMax);
+}
+
+async function objectEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
+  const slash = key.indexOf('/');
+  const owner = key.slice(0, slash).toUpperCase();
+  const id = key.slice(slash + 1);
+  const streams = modules.flatMap((module) =>
+    (module === 'tokens' ? tokenTypes : ['']).map((tokenType) =>
+      streamOf(module, owner, objectKey(module, id, { tokenType })),
+    ),
+  );
+  const found = await Promise.all(streams.map((stream) => store.history(stream, 0, eventsMax)));
+  return found.flat().sort((a, b) => a.seq - b.seq);
+}
+
+async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep> {
+  const { at, type, party, correlationId: correlation_id } = event;
+  const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
+  return {
+    ...{ seq: event.seq, at, type, party, correlation_id },
+    module: data?.module ?? null,
+    object: data && objectName(data),
+    summary: summaryOf(event),
+    not_forwarded: data?.reason ? (reasons[data.reason] ?? data.reason) : null,
+    warnings: data?.warnings ?? [],
+    deliveries: await Promise.all(event.to.map((receiver) => view(event, receiver))),
+  };
+}
+
+/** What happened, in a sentence for people. */
+function summaryOf(stored: StoredEvent): string {
+  const event = { type: stored.type, data: stored.data } as HubEvent;
+  switch (event.type) {
+    case 'object.put':
+    case 'object.patched':
+    case 'object.deleted': {
+      const { method, module, id, within } = event.data;
+      const owedTo = stored.to.length === 0 ? 'owed to nobody' : `owed to ${stored.to.join(', ')}`;
+      return `${stored.party ?? 'the hub'} sent ${method} ${module} ${[id, ...within].join('/')}: stored, ${owedTo}`;
+    }
+    case 'object.base':
+      return `${event.data.module} ${event.data.id} stood so; what had made it is older than what is kept`;
+    case 'object.resent':
+      return event.data.by === 'hub'
+        ? `${event.data.module} ${event.data.id} was kept for ${stored.to.join(', ')}, and was sent when it registered`
+        : `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
+    case 'object.missed':
+      return `${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'} as a whole: the next change goes to it as a whole`;
+    case 'command.requested':
+      return `${event.data.emsp} asked for ${event.data.command} at ${event.data.cpo}`;
+    case 'token.authorized':
+      return `${event.data.from} asked ${event.data.to || 'nobody'} to authorize a token: ${event.data.allowed}, ${event.data.outcome}`;
+    case 'delivery.dead':
+      return `the delivery ${event.data.delivery} is dead: ${event.data.class}, ${event.data.reason}`;
+    case 'delivery.redriven':
+      return `the delivery ${event.data.delivery} was put back into its lane`;
+    default:
+      return event.type.startsWith('command.') ? commandSummary(event as CommandEvent) : stored.type.replace('.', ' ');
+  }
+}
+
+function commandSummary({ type, data }: CommandEvent): string {
+  const words: Record<string, unknown> = data;
+  const what = type.slice('command.'.length).replace(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);
+  return ['the command:', what, words.result, words.reason].filter(Boolean).join(' ');
+}
+
+/** Who gets what and why: every condition for a delivery of a module from one party to another. */
+export function explain({ state }: Core, from: PartyId, to: PartyId, module: string): RouteExplanation {
+  const sender = from.toUpperCase();
+  const receiver = to.toUpperCase();
+  const isToken = module === 'tokens';
+  const [senderRole, receiverRole] = isToken ? (['EMSP', 'CPO'] as const) : (['CPO', 'EMSP'] as const);
+  const [emsp, cpo] = isToken ? [sender, receiver] : [receiver, sender];
+  const partner = state.partnerOf(receiver);
+  const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
+  const condition = (holds: boolean, yes: string, no: string) => ({ holds, because: holds ? yes : no });
+  const conditions = [
+    condition(
+      state.party(sender, senderRole) !== undefined,
+      `${sender} is known as ${senderRole}`,
+      `${sender} is not known as ${senderRole}, and only such a party sends ${module}`,
+    ),
+    condition(
+      state.party(receiver, receiverRole) !== undefined,
+      `${receiver} is known as ${receiverRole}`,
+      `${receiver} is not known as ${receiverRole}, and only such a party receives ${module}`,
+    ),
+    condition(
+      state.isRouted(emsp, cpo),
+      `an active routing rule joins ${emsp} and ${cpo}`,
+      `no active routing rule joins ${emsp} and ${cpo}`,
+    ),
+    condition(
+      partner !== undefined && isRegistered(partner),
+      `${receiver} has exchanged credentials`,
+      `${receiver} has not exchanged credentials, or has unregistered: nothing is owed to it`,
+    ),
+    condition(
+      endpoint !== undefined,
+      `${receiver} receives ${module} at ${endpoint?.url} (${endpoint?.source})`,
+      `${receiver} has no RECEIVER endpoint for ${module}: deliveries would be dead at once`,
+    ),
+    condition(
+      partner?.settings.paused !== true,
+      'deliveries to it are not paused',
+      `deliveries to ${receiver} are paused by an operator and wait`,
+    ),
+  ];
+  return { from: sender, to: receiver, module, delivers: conditions.every(({ holds }) => holds), conditions };
+}

@@ -1,0 +1,230 @@
+/**
+ * What operators read: deliveries, events, commands and cases, as the log and the rows have them.
+ */
+import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
+import type { CommandRecord } from '../../domain/command.ts';
+import { HubError } from '../../domain/errors.ts';
+import { type ObjectEventData, owedTo } from '../../domain/events.ts';
+import { objectName } from '../../domain/object.ts';
+import type { OrphanRecord } from '../../domain/orphan.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
+import type { Deliveries } from '../delivery/dispatcher.ts';
+import { deliveryId, readDeliveryId } from '../delivery/id.ts';
+import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
+import { presentRequest } from '../delivery/request.ts';
+import { standingOf } from '../delivery/state.ts';
+import { type Core, objectFromRow, rowData, unownedShelf } from '../kernel/context.ts';
+import type {
+  CommandView,
+  DeadGroup,
+  DeliveryDetail,
+  DeliveryView,
+  Operations,
+  OrphanView,
+  Page,
+  PageRequest,
+  PullView,
+  QuarantineView,
+} from '../ports/operator.ts';
+import { cursorNumber } from './cursor.ts';
+import { deliveryLists } from './deliveries.ts';
+import { changeBy } from './delivery-diff.ts';
+import { eventViews } from './events.ts';
+
+/** What operators read. */
+export type ViewVerb =
+  | 'deliveries'
+  | 'delivery'
+  | 'deadGroups'
+  | 'events'
+  | 'commands'
+  | 'command'
+  | 'orphans'
+  | 'pull'
+  | 'pulls'
+  | 'quarantine'
+  | 'storedNotForwarded';
+
+/** With the view of one delivery for those who need it. */
+type Views = Pick<Operations, ViewVerb> & {
+  deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+};
+
+export function views(core: Core, outbound: Deliveries): Views {
+  const { store } = core;
+
+  async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
+    const { row, state } = await standingOf(outbound, receiver, event.seq);
+    const data = event.data as ObjectEventData;
+    const memory = row?.data as DeliveryMemory | undefined;
+    return {
+      id: deliveryId(receiver, event),
+      state,
+      receiver,
+      sender: data.owner,
+      module: data.module,
+      object: objectName(data),
+      method: memory?.whole ? 'PUT' : (owedTo(data, receiver)?.method ?? data.method),
+      seq: event.seq,
+      correlation_id: event.correlationId,
+      accepted_at: event.at,
+      due_at: memory?.due ?? null,
+      class: memory?.class ?? memory?.attempts.at(-1)?.class ?? null,
+      reason: memory?.reason ?? null,
+      attempts: memory?.attempts ?? [],
+    };
+  }
+
+  async function delivery(id: string): Promise<DeliveryDetail> {
+    const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
+    const event = seq ? await store.event(seq) : null;
+    const isKnown = event && (event.to.includes(receiver) || (await outbound.row(receiver, seq)));
+    if (!isKnown) throw new HubError('notFound');
+    const change = await changeBy(store, event, {
+      receiver,
+      isDelivered: async (earlier) => (await standingOf(outbound, receiver, earlier)).state === 'DELIVERED',
+    });
+    const request = presentRequest(core.state, event, await outbound.wholes.requestOf(event, receiver), receiver);
+    return { ...(await deliveryView(event, receiver)), request, change };
+  }
+
+  async function deadGroups(): Promise<DeadGroup[]> {
+    const groups = new Map<string, DeadGroup>();
+    // What has not been written yet says more than the row that it replaces.
+    const unwritten = outbound.unwritten();
+    const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
+    const receivers = [...core.state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    for await (const row of openRows(store, new Set(receivers))) {
+      if (!superseded.has(deliveryId(row.dest, row))) count(groups, row);
+    }
+    for (const row of unwritten) count(groups, row);
+    return [...groups.values()].sort((a, b) => b.count - a.count);
+  }
+
+  async function commands(page: PageRequest): Promise<Page<CommandView>> {
+    return newestFirst('commands', 'commands', page, (row) => commandView(row.data as CommandRecord));
+  }
+
+  async function command(id: string): Promise<CommandView> {
+    const record = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
+    if (!record) throw new HubError('notFound');
+    return commandView(record);
+  }
+
+  async function orphans(state: string | null): Promise<OrphanView[]> {
+    const found: OrphanView[] = [];
+    for await (const row of store.scan('orphans')) {
+      const view = orphanView(row.data as OrphanRecord);
+      if (state === null ? view.state !== 'GRACE' : view.state === state) found.push(view);
+    }
+    return found;
+  }
+
+  async function pulls(page: PageRequest): Promise<Page<PullView>> {
+    return newestFirst('pulls', 'pulls', page, (row) => pullView(row.data as PullRecord));
+  }
+
+  async function pull(id: string): Promise<PullView> {
+    const record = await rowData<PullRecord>(store, { kind: 'pulls', owner: '', id });
+    if (!record) throw new HubError('notFound');
+    return pullView(record);
+  }
+
+  async function quarantine(page: PageRequest): Promise<Page<QuarantineView>> {
+    return newestFirst('quarantine', 'quarantine', page, ({ data, upd: at, body }) => {
+      return { ...(data as QuarantineRecord), at, text: body ?? '' };
+    });
+  }
+
+  /** Sessions first, then CDRs, each newest first. */
+  async function storedNotForwarded(page: PageRequest) {
+    const view = async (row: Row) => {
+      const object = objectFromRow(row);
+      const event = await store.event(row.seq);
+      return {
+        module: row.kind,
+        object: objectName(object),
+        cpo: object.owner,
+        reason: object.reason ?? '',
+        at: event?.at ?? object.lastUpdated,
+      };
+    };
+    const [kind = 'sessions', cursor = null] = page.cursor?.split(':') ?? [];
+    const found = await newestFirst(kind, unownedShelf, { ...page, cursor: cursor || null }, view);
+    if (found.next_cursor !== null) return { ...found, next_cursor: `${kind}:${found.next_cursor}` };
+    return { ...found, next_cursor: kind === 'sessions' ? 'cdrs:' : null };
+  }
+
+  /** The order index counts, so the end of a list is as near as its start; the cursor is the count of rows not yet shown. */
+  async function newestFirst<T>(
+    kind: string,
+    shelf: string,
+    page: PageRequest,
+    view: (row: Row) => T | Promise<T>,
+  ): Promise<Page<T>> {
+    const query = { kind, shelves: [shelf] };
+    const left =
+      page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorNumber(page.cursor);
+    const offset = Math.max(0, left - page.limit);
+    const { rows } = await store.list({ ...query, offset, limit: left - offset });
+    return { items: await Promise.all(rows.reverse().map(view)), next_cursor: offset > 0 ? String(offset) : null };
+  }
+
+  return {
+    ...{
+      deadGroups,
+      deliveryView,
+      deliveries: deliveryLists(core, outbound, deliveryView),
+      delivery,
+      commands,
+      command,
+      events: eventViews(store, (partner) => core.state.partner(partner)?.roles.map(keyOf) ?? []),
+    },
+    ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
+  };
+}
+
+/** Adds a dead letter to those that ended alike. */
+function count(groups: Map<string, DeadGroup>, row: DeliveryRow): void {
+  const { state, dest: receiver, data } = row;
+  if (state !== 'DEAD') return;
+  const { module, since, class: met } = data as DeliveryMemory;
+  const key = `${receiver} ${module} ${met}`;
+  const before = groups.get(key);
+  groups.set(key, {
+    ...{ receiver, module, class: met ?? 'unknown', sample: before?.sample ?? deliveryId(receiver, row) },
+    count: (before?.count ?? 0) + 1,
+    ...ages([before?.oldest_at ?? since, before?.newest_at ?? since, since]),
+  });
+}
+
+function ages(instants: readonly string[]): Pick<DeadGroup, 'oldest_at' | 'newest_at'> {
+  const sorted = [...instants].sort();
+  return { oldest_at: sorted[0] ?? '', newest_at: sorted.at(-1) ?? '' };
+}
+
+function commandView({ id, command, emsp, cpo, state, result, reason, sessionId, at }: CommandRecord): CommandView {
+  return { id, command, emsp, cpo, state, result, reason, session: sessionId, at };
+}
+
+function pullView(record: PullRecord): PullView {
+  const { dateFrom: date_from, startedAt: started_at, endedAt: ended_at, error, ...rest } = record;
+  return { ...rest, date_from, started_at, ended_at, ...(error !== null && { error }) };
+}
+
+export function orphanView(record: OrphanRecord): OrphanView {
+  const {
+    id,
+    kind,
+    state,
+    cpo,
+    emsp,
+    openedAt: opened_at,
+    pulledAt: pulled_at,
+    resolvedAt: resolved_at,
+    note,
+  } = record;
+  const session = objectName({ owner: cpo, id: record.session });
+  return { id, kind, state, session, cpo, emsp, opened_at, pulled_at, resolved_at, note };
+}

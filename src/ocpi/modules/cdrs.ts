@@ -1,0 +1,126 @@
+/**
+ * CDRs: a CPO posts each once; they never change. [interface, CDRs; D22, D40]
+ */
+import type { z } from 'zod';
+import { HubError } from '../../domain/errors.ts';
+import type { ObjectFacts } from '../../domain/object.ts';
+import { keyOf, type PartyRole } from '../../domain/party.ts';
+import type { Caller, Hub } from '../../hub/ports/hub.ts';
+import { chargeFields, geoLocation, price, tariffSnapshot } from '../../transport/shapes.ts';
+import {
+  ciString,
+  dateTime,
+  flag,
+  identifier,
+  list,
+  may,
+  must,
+  number,
+  object,
+  should,
+  text,
+} from '../../transport/types.ts';
+import { anyParty, cpo, emsp } from '../caller.ts';
+import { accept, answerList, cdrTokenFact, checkedBody, wholeObject } from '../objects.ts';
+import { type Answer, addressOf, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+
+const cdrLocation = object({
+  id: should(ciString(36)),
+  name: may(text(255)),
+  address: should(text(255)),
+  city: should(text(45)),
+  postal_code: may(text(10)),
+  state: may(text(45)),
+  country: should(text(3)),
+  coordinates: should(geoLocation),
+  evse_uid: should(ciString(36)),
+  evse_id: should(ciString(48)),
+  connector_id: should(ciString(36)),
+  connector_standard: should(text(64)),
+  connector_format: should(text(16)),
+  connector_power_type: should(text(32)),
+});
+
+const signedData = object({
+  encoding_method: should(ciString(36)),
+  encoding_method_version: may(number),
+  public_key: may(text(512)),
+  signed_values: should(
+    list(object({ nature: should(ciString(32)), plain_data: should(text(5000)), signed_data: should(text(5000)) })),
+  ),
+  url: may(text(512)),
+});
+
+const cdr = object({
+  ...chargeFields,
+  id: must(identifier(39)),
+  end_date_time: should(dateTime),
+  session_id: may(ciString(36)),
+  cdr_location: should(cdrLocation),
+  tariffs: may(list(tariffSnapshot)),
+  signed_data: may(signedData),
+  total_cost: should(price),
+  total_fixed_cost: may(price),
+  total_energy: should(number),
+  total_energy_cost: may(price),
+  total_time: should(number),
+  total_time_cost: may(price),
+  total_parking_time: may(number),
+  total_parking_cost: may(price),
+  total_reservation_cost: may(price),
+  remark: may(text(255)),
+  invoice_reference_id: may(ciString(39)),
+  credit: may(flag),
+  credit_reference_id: may(ciString(39)),
+  home_charging_compensation: may(flag),
+});
+
+const all = `/${version}/cdrs`;
+
+export const cdrs: OcpiModule = {
+  identifier: 'cdrs',
+  roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(cdr, factsOf),
+  routes: [
+    {
+      method: 'GET',
+      path: all,
+      by: emsp,
+      budget: 'list:cdrs',
+      handle: (hub, exchange) => answerList(hub, exchange, 'cdrs'),
+    },
+    { method: 'POST', path: all, by: cpo, budget: 'other', handle: postCdr },
+    { method: 'GET', path: `${all}/:id`, by: anyParty, budget: 'other', handle: readCdr },
+  ],
+};
+
+async function postCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const checked = checkedBody(exchange, cdr);
+  const { id } = checked.body;
+  const facts = factsOf(checked.body);
+  const owner = { ...exchange, caller: ownerNamed(exchange.caller, checked.body) };
+  const { result, object } = await accept(hub, owner, { module: 'cdrs', method: 'POST', id, facts }, checked);
+  // 201 only for one that can reach its eMSP. [D40]
+  const http = result === 'created' && object.viewer !== null ? 201 : 200;
+  return done(http, { Location: addressOf(hub, `/cdrs/${encodeURIComponent(object.id)}`) });
+}
+
+function factsOf({ cdr_token, session_id, authorization_reference }: z.output<typeof cdr.schema>): ObjectFacts {
+  return {
+    cdrToken: cdrTokenFact(cdr_token),
+    sessionId: session_id ?? null,
+    authorizationReference: authorization_reference ?? null,
+  };
+}
+
+/** A CDR's path has no party: the body's decides which of the partner's CPOs calls. */
+function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'party_id'>): Caller {
+  const party = caller.partner.roles.find((role) => role.role === 'CPO' && keyOf(role) === keyOf(body));
+  if (!party) throw new HubError('invalid', { message: 'party_id: expected a party of the caller' });
+  return { ...caller, party, id: keyOf(party) };
+}
+
+async function readCdr(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+  const owner = caller.party.role === 'CPO' ? caller.id : null;
+  return stored(await hub.read(caller, { module: 'cdrs', owner, id: params.id ?? '', within: [] }, reserve));
+}

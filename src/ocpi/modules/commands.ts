@@ -1,0 +1,141 @@
+/**
+ * Commands of eMSPs, and the callbacks by which CPOs deliver the results. [interface, Commands; D26–D29]
+ *
+ * The CPO gets the body byte for byte, but for `response_url`, which becomes our callback. [D17, Commands 2] The eMSP gets the answer
+ * as the text it came in. [D72]
+ */
+import { HubError } from '../../domain/errors.ts';
+import { type CommandName, commandNames } from '../../domain/events.ts';
+import { members, slice } from '../../domain/json-text.ts';
+import { replaceField } from '../../domain/object.ts';
+import type { Hub, TokenParty } from '../../hub/ports/hub.ts';
+import { commandToken } from '../../transport/shapes.ts';
+import {
+  type Checked,
+  check,
+  ciString,
+  dateTime,
+  httpUrl,
+  identifier,
+  may,
+  must,
+  object,
+} from '../../transport/types.ts';
+import { cpoElseInvalidToken, emsp } from '../caller.ts';
+import { bodyOf, checkedBody, refuseAmbiguous } from '../objects.ts';
+import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+
+export const commands: OcpiModule = {
+  identifier: 'commands',
+  roles: ['RECEIVER'],
+  routes: [
+    {
+      method: 'POST',
+      path: `/${version}/commands/:command`,
+      by: emsp,
+      budget: 'commands',
+      isAwaited: true,
+      handle: forwardCommand,
+    },
+    {
+      method: 'POST',
+      path: `/${version}/commands/callback/:command_id`,
+      by: cpoElseInvalidToken,
+      budget: 'other',
+      isAwaited: true,
+      handle: takeResult,
+    },
+  ],
+};
+
+/** What the hub reads of any command. */
+interface CommandBody {
+  readonly response_url: string;
+  readonly token?: TokenParty & { readonly uid: string };
+  readonly location_id?: string;
+  readonly session_id?: string;
+  readonly reservation_id?: string;
+  readonly authorization_reference?: string | null | undefined;
+}
+
+const response_url = must(httpUrl);
+const location_id = must(identifier(36));
+const authorization_reference = may(ciString(36));
+
+const bodies: Readonly<Record<CommandName, Checked<CommandBody>>> = {
+  START_SESSION: object({
+    response_url,
+    token: must(commandToken),
+    location_id,
+    evse_uid: may(ciString(36)),
+    connector_id: may(ciString(36)),
+    authorization_reference,
+  }),
+  STOP_SESSION: object({ response_url, session_id: must(identifier(36)) }),
+  RESERVE_NOW: object({
+    response_url,
+    token: must(commandToken),
+    expiry_date: must(dateTime),
+    reservation_id: must(identifier(36)),
+    location_id,
+    evse_uid: may(ciString(36)),
+    connector_id: may(ciString(36)),
+    authorization_reference,
+  }),
+  CANCEL_RESERVATION: object({ response_url, reservation_id: must(identifier(36)) }),
+  UNLOCK_CONNECTOR: object({
+    response_url,
+    location_id,
+    evse_uid: must(identifier(36)),
+    connector_id: must(identifier(36)),
+  }),
+};
+
+async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const command = commandNames.find((name) => name === exchange.params.command);
+  if (command === undefined) throw new HubError('unknownCommand');
+  const { body, text } = checkedBody(exchange, bodies[command]);
+  if (body.token) refuseAmbiguousParty(text);
+  const { text: answer } = await hub.command(exchange.caller, {
+    command,
+    to: exchange.to(),
+    responseUrl: body.response_url,
+    locationId: body.location_id ?? null,
+    sessionId: body.session_id ?? null,
+    reservationId: body.reservation_id ?? null,
+    tokenUid: body.token?.uid ?? null,
+    tokenParty: body.token,
+    authorizationReference: body.authorization_reference ?? null,
+    bodyFor: (callbackUrl) => replaceField(text, 'response_url', callbackUrl),
+  });
+  return stored(answer);
+}
+
+const partyFields: ReadonlySet<string> = new Set(['country_code', 'party_id']);
+
+/** The CPO has to read the same party in the token as the hub. [D65] */
+function refuseAmbiguousParty(text: string): void {
+  const span = members(text).get('token');
+  if (span) refuseAmbiguous(slice(text, span), partyFields, 'token.');
+}
+
+// Callbacks
+
+const commandResult = object({ result: must(identifier(255)) });
+
+async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const { credential, caller, params } = exchange;
+  const result = unwrapped(exchange);
+  const { body } = check(commandResult, JSON.parse(result));
+  await hub.callback(credential, params.command_id ?? '', result, body.result, caller.trace);
+  return done();
+}
+
+/** The CommandResult's own text: some CPOs put it into an envelope, as if it were an answer. [D29] */
+function unwrapped(exchange: Exchange): string {
+  const { text, value } = bodyOf(exchange);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return text;
+  if (Object.hasOwn(value, 'result') || !Object.hasOwn(value, 'status_code')) return text;
+  const inner = members(text).get('data');
+  return inner ? slice(text, inner) : text;
+}

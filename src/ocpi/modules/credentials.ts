@@ -1,0 +1,72 @@
+/**
+ * Credentials: how a partner registers, rotates its tokens and leaves. Which tokens reach these routes is `admit`'s to
+ * say; fetching the partner's versions and recording the outcome is the hub's. [interface, Credentials; D9–D13]
+ */
+import type { CredentialsBody } from '../../hub/ports/hub.ts';
+import { businessDetails } from '../../transport/shapes.ts';
+import { type Checked, httpUrl, identifier, list, may, must, object, oneOf, tokenText } from '../../transport/types.ts';
+import { anyParty } from '../caller.ts';
+import { checkedBody } from '../objects.ts';
+import { data, done, type Exchange, type OcpiModule, version } from '../route.ts';
+
+const role = object({
+  role: must(oneOf('CPO', 'EMSP', 'HUB', 'NAP', 'NSP', 'OTHER', 'SCSP')),
+  country_code: must(identifier(2)),
+  party_id: must(identifier(3)),
+  business_details: may(businessDetails),
+});
+
+const credentialsBody = object({ token: must(tokenText), url: must(httpUrl), roles: must(notEmpty(list(role))) });
+
+function notEmpty<T>(type: Checked<T[]>): Checked<T[]> {
+  return { ...type, schema: type.schema.refine((all) => all.length > 0, { error: 'expected at least one role' }) };
+}
+
+const base = { path: `/${version}/credentials`, by: anyParty, budget: 'other' } as const;
+
+export const credentials: OcpiModule = {
+  identifier: 'credentials',
+  roles: ['SENDER'],
+  routes: [
+    { ...base, method: 'GET', handle: (hub, { credential }) => data(hub.credentialsOf(credential)) },
+    {
+      ...base,
+      method: 'POST',
+      budget: 'exchanges',
+      onboarding: 'begins',
+      handle: async (hub, exchange) =>
+        data(await hub.register(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
+    },
+    {
+      ...base,
+      method: 'PUT',
+      budget: 'exchanges',
+      onboarding: 'changes',
+      handle: async (hub, exchange) =>
+        data(await hub.rotate(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
+    },
+    {
+      ...base,
+      method: 'DELETE',
+      onboarding: 'changes',
+      handle: async (hub, { credential, caller }) => {
+        await hub.unregister(credential, caller.trace);
+        return done();
+      },
+    },
+  ],
+};
+
+function readCredentials(exchange: Exchange): CredentialsBody {
+  const { token, url, roles } = checkedBody(exchange, credentialsBody).body;
+  return {
+    token,
+    url,
+    roles: roles.map(({ role, country_code, party_id, business_details: details }) => ({
+      role,
+      country_code,
+      party_id,
+      ...(details?.name && { business_details: { name: details.name, website: details.website ?? undefined } }),
+    })),
+  };
+}

@@ -1,0 +1,25 @@
+/**
+ * Hub client info: the parties known to the hub and their connection status, the same for every caller. [D30]
+ */
+import { readPage } from '../../transport/pagination.ts';
+import { anyParty } from '../caller.ts';
+import { addressOf, listed, type OcpiModule, version } from '../route.ts';
+
+export const hubclientinfo: OcpiModule = {
+  identifier: 'hubclientinfo',
+  roles: ['SENDER'],
+  routes: [
+    {
+      method: 'GET',
+      path: `/${version}/hubclientinfo`,
+      by: anyParty,
+      budget: 'list:hubclientinfo',
+      handle: (hub, exchange) => {
+        const page = readPage(exchange.query, exchange.pages);
+        const found = hub.clientInfo(page.request);
+        const texts = found.items.map((info) => JSON.stringify(info));
+        return listed(addressOf(hub, '/hubclientinfo'), page, { ...found, items: texts });
+      },
+    },
+  ],
+};

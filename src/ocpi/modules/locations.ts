@@ -1,0 +1,245 @@
+/**
+ * Locations on three levels: the location, its EVSEs, their connectors. CPOs push, eMSPs pull. [interface, Locations]
+ *
+ * Two forms of GET share one address. One or two segments are the sender's form (`location[/evse]`), for eMSPs alone; from three
+ * on the caller's role tells the sender's form from the receiver's (`country_code/party_id/location[/evse[/connector]]`). [D20, D47]
+ */
+import { HubError } from '../../domain/errors.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { Hub } from '../../hub/ports/hub.ts';
+import { businessDetails, displayText, energyMix, geoLocation, image } from '../../transport/shapes.ts';
+import {
+  type Checked,
+  ciString,
+  dateTime,
+  flag,
+  fragment,
+  identifier,
+  integer,
+  link,
+  list,
+  may,
+  must,
+  object,
+  oneOf,
+  should,
+  text,
+} from '../../transport/types.ts';
+import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
+import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import {
+  type Answer,
+  done,
+  type Exchange,
+  locationBodyMax,
+  type OcpiModule,
+  type OcpiRoute,
+  stored,
+  version,
+} from '../route.ts';
+
+const connectorFields = {
+  standard: should(text(64)),
+  format: should(oneOf('CABLE', 'SOCKET')),
+  power_type: should(oneOf('AC_1_PHASE', 'AC_2_PHASE', 'AC_2_PHASE_SPLIT', 'AC_3_PHASE', 'DC')),
+  max_voltage: should(integer),
+  max_amperage: should(integer),
+  max_electric_power: may(integer),
+  tariff_ids: may(list(ciString(36))),
+  terms_and_conditions: may(link),
+} as const;
+
+const status = oneOf(
+  'AVAILABLE',
+  'BLOCKED',
+  'CHARGING',
+  'INOPERATIVE',
+  'OUTOFORDER',
+  'PLANNED',
+  'REMOVED',
+  'RESERVED',
+  'UNKNOWN',
+);
+
+const evseFields = {
+  evse_id: may(ciString(48)),
+  status: should(status),
+  status_schedule: may(
+    list(object({ period_begin: should(dateTime), period_end: may(dateTime), status: should(status) })),
+  ),
+  capabilities: may(list(text(64))),
+  connectors: should(list(object({ id: must(identifier(36)), ...connectorFields, last_updated: should(dateTime) }))),
+  floor_level: may(text(4)),
+  coordinates: may(geoLocation),
+  physical_reference: may(text(16)),
+  directions: may(list(displayText)),
+  parking_restrictions: may(list(text(64))),
+  images: may(list(image)),
+} as const;
+
+const period = object({ period_begin: should(dateTime), period_end: should(dateTime) });
+
+const hours = object({
+  twentyfourseven: should(flag),
+  regular_hours: may(
+    list(object({ weekday: should(integer), period_begin: should(text(5)), period_end: should(text(5)) })),
+  ),
+  exceptional_openings: may(list(period)),
+  exceptional_closings: may(list(period)),
+});
+
+const location = object({
+  country_code: must(identifier(2)),
+  party_id: must(identifier(3)),
+  id: must(identifier(36)),
+  publish: must(flag),
+  publish_allowed_to: may(
+    list(
+      object({
+        uid: may(ciString(36)),
+        type: may(text(16)),
+        visual_number: may(text(64)),
+        issuer: may(text(64)),
+        group_id: may(ciString(36)),
+      }),
+    ),
+  ),
+  name: may(text(255)),
+  address: should(text(255)),
+  city: should(text(45)),
+  postal_code: may(text(10)),
+  state: may(text(45)),
+  country: should(text(3)),
+  coordinates: should(geoLocation),
+  related_locations: may(
+    list(object({ latitude: should(text(10)), longitude: should(text(11)), name: may(displayText) })),
+  ),
+  parking_type: may(
+    oneOf('ALONG_MOTORWAY', 'ON_DRIVEWAY', 'ON_STREET', 'PARKING_GARAGE', 'PARKING_LOT', 'UNDERGROUND_GARAGE'),
+  ),
+  evses: may(list(object({ uid: must(identifier(36)), ...evseFields, last_updated: should(dateTime) }))),
+  directions: may(list(displayText)),
+  operator: may(businessDetails),
+  suboperator: may(businessDetails),
+  owner: may(businessDetails),
+  facilities: may(list(text(64))),
+  time_zone: should(text(255)),
+  opening_times: may(hours),
+  charging_when_closed: may(flag),
+  images: may(list(image)),
+  energy_mix: may(energyMix),
+  last_updated: must(dateTime),
+});
+
+// Pushed by themselves they have their id in the path: one that is missing in the body is only noted.
+const evse = object({ uid: should(identifier(36)), ...evseFields, last_updated: must(dateTime) });
+const connector = object({ id: should(identifier(36)), ...connectorFields, last_updated: must(dateTime) });
+
+type Pushed = Checked<{ last_updated: string; publish?: boolean | null | undefined }>;
+
+interface Level {
+  readonly path: string;
+  readonly whole: Pushed;
+  readonly fragment: Pushed;
+  /** Names in the path of what is below the location. */
+  readonly within: readonly string[];
+  /** The body's own id field, and its name in the path. */
+  readonly id: readonly [field: string, inPath: string];
+}
+
+const all = `/${version}/locations`;
+const one = `${all}/:country_code/:party_id/:id`;
+
+const levels: readonly Level[] = [
+  { path: one, whole: location, fragment: fragment(location), within: [], id: ['id', 'id'] },
+  { path: `${one}/:evse_uid`, whole: evse, fragment: fragment(evse), within: ['evse_uid'], id: ['uid', 'evse_uid'] },
+  {
+    path: `${one}/:evse_uid/:connector_id`,
+    whole: connector,
+    fragment: fragment(connector),
+    within: ['evse_uid', 'connector_id'],
+    id: ['id', 'connector_id'],
+  },
+];
+
+function routesOf(level: Level): OcpiRoute[] {
+  const base = { path: level.path, budget: 'other', bodyMax: locationBodyMax } as const;
+  return [
+    { ...base, method: 'GET', by: owningCpoOrEmsp, handle: readByRole },
+    { ...base, method: 'PUT', by: owningCpo, handle: push('PUT', level) },
+    { ...base, method: 'PATCH', by: owningCpo, handle: push('PATCH', level) },
+  ];
+}
+
+const sendersForm = { method: 'GET', by: emsp, budget: 'other' } as const;
+
+export const locations: OcpiModule = {
+  identifier: 'locations',
+  roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(location, ({ publish }) => ({ publish })),
+  routes: [
+    {
+      method: 'GET',
+      path: all,
+      by: emsp,
+      budget: 'list:locations',
+      handle: (hub, exchange) => answerList(hub, exchange, 'locations'),
+    },
+    {
+      ...sendersForm,
+      path: `${all}/:id`,
+      handle: (hub, exchange) => read(hub, exchange, null, [exchange.params.id]),
+    },
+    {
+      ...sendersForm,
+      path: `${all}/:id/:evse_uid`,
+      handle: (hub, exchange) => read(hub, exchange, null, [exchange.params.id, exchange.params.evse_uid]),
+    },
+    ...levels.flatMap(routesOf),
+  ],
+};
+
+function push(method: 'PUT' | 'PATCH', level: Level) {
+  const type = method === 'PUT' ? level.whole : level.fragment;
+  const [field, inPath] = level.id;
+  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
+    const id = pathId(exchange.params, 'id');
+    const within = level.within.map((name) => pathId(exchange.params, name));
+    const checked = checkedBody(exchange, type);
+    const isLocation = within.length === 0;
+    sameIds({ ...(isLocation && pathParty(exchange.params)), [field]: exchange.params[inPath] }, checked.value);
+    const { publish } = checked.body;
+    const facts = isLocation && typeof publish === 'boolean' ? { publish } : {};
+    await accept(hub, exchange, { module: 'locations', method, id, within, facts }, checked);
+    return done();
+  };
+}
+
+async function readByRole(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const {
+    country_code: countryCode,
+    party_id: partyId,
+    id,
+    evse_uid: evseUid,
+    connector_id: connectorId,
+  } = exchange.params;
+  const receiversForm = () => read(hub, exchange, keyOf(pathParty(exchange.params)), [id, evseUid, connectorId]);
+  if (exchange.caller.party.role === 'CPO' || evseUid !== undefined) return receiversForm();
+  try {
+    return await read(hub, exchange, null, [countryCode, partyId, id]);
+  } catch (error) {
+    // The object's own path serves its routed counterparts too. [D20]
+    if (error instanceof HubError && error.code === 'notFound') return receiversForm();
+    throw error;
+  }
+}
+
+async function read(
+  hub: Hub,
+  { caller, reserve }: Exchange,
+  owner: PartyId | null,
+  segments: readonly (string | undefined)[],
+): Promise<Answer> {
+  const [id = '', ...within] = segments.filter((segment) => segment !== undefined);
+  return stored(await hub.read(caller, { module: 'locations', owner, id, within }, reserve));
+}

@@ -1,0 +1,115 @@
+/**
+ * Sessions: CPOs push whole ones and fragments, the eMSP that the `cdr_token` names pulls its own. [interface, Sessions]
+ */
+import type { ObjectFacts } from '../../domain/object.ts';
+import { keyOf } from '../../domain/party.ts';
+import type { Hub } from '../../hub/ports/hub.ts';
+import { chargeFields, price } from '../../transport/shapes.ts';
+import {
+  type Checked,
+  ciString,
+  dateTime,
+  fragment,
+  identifier,
+  may,
+  must,
+  number,
+  object,
+  oneOf,
+  should,
+} from '../../transport/types.ts';
+import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
+import {
+  accept,
+  answerList,
+  type CheckedBody,
+  cdrTokenFact,
+  checkedBody,
+  pathId,
+  sameIds,
+  wholeObject,
+} from '../objects.ts';
+import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+
+const session = object({
+  ...chargeFields,
+  id: must(identifier(36)),
+  end_date_time: may(dateTime),
+  kwh: should(number),
+  location_id: should(ciString(36)),
+  evse_uid: should(ciString(36)),
+  connector_id: should(ciString(36)),
+  total_cost: may(price),
+  status: must(oneOf('ACTIVE', 'COMPLETED', 'INVALID', 'PENDING', 'RESERVATION')),
+});
+const sessionFragment = fragment(session);
+
+type AnySession = CheckedBody<{
+  last_updated: string;
+  status?: string | null | undefined;
+  authorization_reference?: string | null | undefined;
+}>;
+
+const list = `/${version}/sessions`;
+const one = `${list}/:country_code/:party_id/:id`;
+
+export const sessions: OcpiModule = {
+  identifier: 'sessions',
+  roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(session, (body, value) => wholeFacts({ body, value })),
+  routes: [
+    {
+      method: 'GET',
+      path: list,
+      by: emsp,
+      budget: 'list:sessions',
+      handle: (hub, exchange) => answerList(hub, exchange, 'sessions', { dateFrom: true }),
+    },
+    { method: 'GET', path: one, by: owningCpoOrEmsp, budget: 'other', handle: readSession },
+    { method: 'PUT', path: one, by: owningCpo, budget: 'other', handle: push('PUT', session, wholeFacts) },
+    {
+      method: 'PATCH',
+      path: one,
+      by: owningCpo,
+      budget: 'other',
+      handle: push('PATCH', sessionFragment, changedFacts),
+    },
+  ],
+};
+
+function push<T extends AnySession['body']>(
+  method: 'PUT' | 'PATCH',
+  type: Checked<T>,
+  factsOf: (session: AnySession) => ObjectFacts,
+) {
+  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
+    const id = pathId(exchange.params, 'id');
+    const checked = checkedBody(exchange, type);
+    sameIds({ ...pathParty(exchange.params), id }, checked.value);
+    await accept(hub, exchange, { module: 'sessions', method, id, facts: factsOf(checked) }, checked);
+    return done();
+  };
+}
+
+function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): ObjectFacts {
+  return {
+    cdrToken: cdrTokenFact(value.cdr_token),
+    authorizationReference: body.authorization_reference ?? null,
+    ...(typeof body.status === 'string' && { status: body.status }),
+  };
+}
+
+/** Only what the fragment carries: the stored session keeps the rest. */
+function changedFacts(session: AnySession): ObjectFacts {
+  const { cdrToken = null, authorizationReference = null, status } = wholeFacts(session);
+  return {
+    ...(Object.hasOwn(session.value, 'cdr_token') && { cdrToken }),
+    ...(Object.hasOwn(session.value, 'authorization_reference') && { authorizationReference }),
+    ...(status !== undefined && { status }),
+  };
+}
+
+async function readSession(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+  const owner = keyOf(pathParty(params));
+  return stored(await hub.read(caller, { module: 'sessions', owner, id: params.id ?? '', within: [] }, reserve));
+}

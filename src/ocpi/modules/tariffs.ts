@@ -1,0 +1,57 @@
+/**
+ * Tariffs: CPOs push and delete, eMSPs pull. There is no PATCH. [interface, Tariffs]
+ */
+import { keyOf } from '../../domain/party.ts';
+import type { Hub } from '../../hub/ports/hub.ts';
+import { tariff } from '../../transport/shapes.ts';
+import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
+import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+
+const list = `/${version}/tariffs`;
+const one = `${list}/:country_code/:party_id/:id`;
+
+export const tariffs: OcpiModule = {
+  identifier: 'tariffs',
+  roles: ['SENDER', 'RECEIVER'],
+  readWhole: wholeObject(tariff, () => ({})),
+  routes: [
+    {
+      method: 'GET',
+      path: list,
+      by: emsp,
+      budget: 'list:tariffs',
+      handle: (hub, exchange) => answerList(hub, exchange, 'tariffs'),
+    },
+    { method: 'GET', path: one, by: owningCpoOrEmsp, budget: 'other', handle: readTariff },
+    { method: 'PUT', path: one, by: owningCpo, budget: 'other', handle: putTariff },
+    { method: 'DELETE', path: one, by: owningCpo, budget: 'other', handle: deleteTariff },
+  ],
+};
+
+async function putTariff(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const id = pathId(exchange.params, 'id');
+  const checked = checkedBody(exchange, tariff);
+  sameIds({ ...pathParty(exchange.params), id }, checked.body);
+  await accept(hub, exchange, { module: 'tariffs', method: 'PUT', id, facts: {} }, checked);
+  return done();
+}
+
+async function deleteTariff(hub: Hub, { caller, params }: Exchange): Promise<Answer> {
+  await hub.accept(caller, {
+    module: 'tariffs',
+    method: 'DELETE',
+    owner: caller.id,
+    id: pathId(params, 'id'),
+    within: [],
+    lastUpdated: null,
+    facts: {},
+    body: '',
+  });
+  return done();
+}
+
+async function readTariff(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+  const owner = keyOf(pathParty(params));
+  return stored(await hub.read(caller, { module: 'tariffs', owner, id: params.id ?? '', within: [] }, reserve));
+}

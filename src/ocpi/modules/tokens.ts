@@ -1,0 +1,100 @@
+/**
+ * Tokens: eMSPs push them for whitelisting, CPOs pull them; authorize is asked in both directions, in real time.
+ * [interface, Token authorization; D24, D43, D48]
+ */
+import { HubError } from '../../domain/errors.ts';
+import { keyOf } from '../../domain/party.ts';
+import type { AuthorizeRequest, Hub } from '../../hub/ports/hub.ts';
+import { token } from '../../transport/shapes.ts';
+import { type Checked, check, ciString, fragment, list, may, object, should } from '../../transport/types.ts';
+import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from '../caller.ts';
+import { accept, answerList, checkedBody, pathId, sameIds } from '../objects.ts';
+import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+
+const tokenFragment = fragment(token);
+
+const locationReferences = object({
+  location_id: should(ciString(36)),
+  evse_uids: may(list(ciString(36))),
+  type: may(ciString(36)),
+  connector_ids: may(list(ciString(36))),
+});
+const anyObject = object({ type: may(ciString(36)) });
+
+const all = `/${version}/tokens`;
+const one = `${all}/:country_code/:party_id/:uid`;
+
+const awaited = { budget: 'other', isAwaited: true } as const;
+
+export const tokens: OcpiModule = {
+  identifier: 'tokens',
+  roles: ['SENDER', 'RECEIVER'],
+  routes: [
+    {
+      method: 'GET',
+      path: all,
+      by: cpo,
+      budget: 'list:tokens',
+      handle: (hub, exchange) => answerList(hub, exchange, 'tokens'),
+    },
+    { method: 'GET', path: one, by: owningEmspOrCpo, budget: 'other', handle: readToken },
+    { method: 'PUT', path: one, by: owningEmsp, budget: 'other', handle: push('PUT', token) },
+    { method: 'PATCH', path: one, by: owningEmsp, budget: 'other', handle: push('PATCH', tokenFragment) },
+    { ...awaited, method: 'POST', path: `${all}/:uid/authorize`, by: cpo, handle: authorizeAtEmsp },
+    { ...awaited, method: 'PUT', path: `${one}/authorize`, by: owningEmsp, handle: authorizeAtCpo },
+  ],
+};
+
+function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; type?: string | null | undefined }>) {
+  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
+    const id = pathId(exchange.params, 'uid');
+    const checked = checkedBody(exchange, type);
+    sameIds({ ...pathParty(exchange.params), uid: id }, checked.value);
+    const facts = { tokenType: typeOf(exchange, checked.body.type ?? undefined) };
+    await accept(hub, exchange, { module: 'tokens', method, id, facts }, checked);
+    return done();
+  };
+}
+
+const typeForm = /^[A-Za-z_]{1,36}$/;
+
+/** A token's type is part of its key and of a receiver's URL: the query's, else the body's, else RFID. [D24, D48] */
+function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
+  const { type: inQuery = inBody ?? 'RFID' } = query;
+  if (typeof inQuery !== 'string' || !typeForm.test(inQuery)) {
+    throw new HubError('invalid', { message: 'type: expected a token type' });
+  }
+  const type = inQuery.toUpperCase();
+  if (inBody !== undefined && inBody.toUpperCase() !== type) {
+    throw new HubError('invalid', { message: `type: expected "${type}", as in the query` });
+  }
+  return type;
+}
+
+async function readToken(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const { caller, params } = exchange;
+  const owner = keyOf(pathParty(params));
+  const query = { module: 'tokens', owner, id: params.uid ?? '', within: [], tokenType: typeOf(exchange) } as const;
+  return stored(await hub.read(caller, query, exchange.reserve));
+}
+
+async function authorizeAtEmsp(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const request = authorizeRequest(exchange, locationReferences);
+  if (request.to === null) {
+    throw new HubError('invalid', { message: 'OCPI-to-party-id: expected the eMSP that owns the token' });
+  }
+  return stored((await hub.authorizeAtEmsp(exchange.caller, request)).text);
+}
+
+async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
+  return stored((await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject))).text);
+}
+
+/** The body is optional; present, it is checked and forwarded as it came. */
+function authorizeRequest(exchange: Exchange, type: Checked<object>): AuthorizeRequest {
+  const { body } = exchange;
+  const checked = body === null ? {} : check(type, body.value).body;
+  const inBody = 'type' in checked && typeof checked.type === 'string' ? checked.type : undefined;
+  const tokenType = typeOf(exchange, inBody);
+  return { uid: pathId(exchange.params, 'uid'), type: tokenType, to: exchange.to(), body: body?.text ?? null };
+}

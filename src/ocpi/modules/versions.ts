@@ -1,0 +1,23 @@
+/**
+ * Version discovery: `/ocpi/versions` and `/ocpi/2.2.1`, both open to initial tokens. [interface, Versions; D9]
+ */
+import { anyParty } from '../caller.ts';
+import { addressOf, data, type OcpiModule, type OcpiRoute, version } from '../route.ts';
+
+/** The two routes; version details list the modules given. */
+export function versions(modules: readonly OcpiModule[]): OcpiRoute[] {
+  const open = { method: 'GET', by: anyParty, budget: 'other', onboarding: 'open' } as const;
+  return [
+    { ...open, path: '/versions', handle: (hub) => data([{ version, url: addressOf(hub, '') }]) },
+    {
+      ...open,
+      path: `/${version}`,
+      handle: (hub) => {
+        const endpoints = modules.flatMap(({ identifier, roles }) =>
+          roles.map((role) => ({ identifier, role, url: addressOf(hub, `/${identifier}`) })),
+        );
+        return data({ version, endpoints });
+      },
+    },
+  ];
+}

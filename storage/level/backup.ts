@@ -1,0 +1,286 @@
+/**
+ * Backups: another database of the same form, written from a snapshot of the running one.
+ *
+ *     {backup}/manifest.json    what it holds, and a digest over all of it
+ *     {backup}/store/           a store as it stands in a data directory
+ *
+ * P1  Never a copy or a link of files that the engine has open: it goes on writing them.
+ * P2  A backup gets its name last, after every byte of it was synced, read back and found to be what the snapshot held. What a
+ *     crash leaves is named `….partial` and passes for nothing.
+ * P3  What is not sound is not copied: a backup of a damaged store fails and says where.
+ * P4  A backup of a running store rests as long as it works, piece by piece: neither requests nor commits wait for it.
+ */
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { sleep } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
+import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { inspect } from '../records.ts';
+import { chunks, type Database, type OnPoint, openDatabase } from './leveldb.ts';
+import { absent, type Mark, MarkFile, manifestOf, mustCreate, syncDirectory } from './side-files.ts';
+import { examine } from './verify.ts';
+
+const FORMAT = 2;
+const MANIFEST = 'manifest.json';
+/** How backups were described that told of several logs. They hold one: the first. */
+type Format1 = Omit<BackupManifest, 'format' | 'head' | 'horizon'> & {
+  readonly format: 1;
+  readonly heads: Readonly<Record<string, Seq>>;
+  readonly horizons: Readonly<Record<string, Seq>>;
+};
+/** Records at a time: a few milliseconds. */
+const PIECE = 100;
+const REST_MS_MAX = 50;
+
+export interface Source {
+  readonly db: Database;
+  readonly token: number;
+  /** Where it goes. */
+  readonly directory: string;
+  /** The store's own directory: a backup does not lie in it. */
+  readonly within: string;
+  readonly point: OnPoint;
+  /** The store is used meanwhile. [P4] */
+  readonly isRunning: boolean;
+  /** Its last end was clean, or what an unclean one took was made good when it was opened. [F8] */
+  readonly clean: boolean;
+}
+
+/** Awaited between two pieces. */
+interface Pace {
+  readonly rest: () => Promise<void>;
+}
+
+/** A backup to be made, whatever it is made of. */
+export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'isRunning' | 'clean'> {
+  /** Room that it may need. */
+  readonly bytes: number;
+  /** Writes the database into an empty directory. Resolves with the digest over every key and value in order. */
+  readonly copy: (target: string, options: BackupOptions & Pace) => Promise<string>;
+}
+
+const restless = async (): Promise<void> => {};
+
+/** Rests as long as the piece before took. [P4] */
+function restful(): () => Promise<void> {
+  let begun = systemClock.monotonic();
+  return async () => {
+    await sleep(systemClock, Math.min(REST_MS_MAX, systemClock.monotonic() - begun));
+    begun = systemClock.monotonic();
+  };
+}
+
+export async function writeBackup(source: Source, options: BackupOptions): Promise<BackupManifest> {
+  const { db, directory, within } = source;
+  mustBeOutside(directory, within);
+  const copy = (target: string, paced: BackupOptions & Pace) => {
+    const snapshot = db.snapshot();
+    return copyRecords(db, snapshot, target, paced).finally(() => snapshot.close());
+  };
+  return makeBackup({ ...source, bytes: await sizeOf(join(within, 'db')), copy }, options);
+}
+
+export async function makeBackup(plan: Plan, options: BackupOptions): Promise<BackupManifest> {
+  const { directory, token, clean, point } = plan;
+  const paced = { ...options, rest: plan.isRunning ? restful() : restless };
+  await mustBeFree(directory);
+  await mustFit(directory, plan.bytes);
+  const partial = `${directory}.partial`;
+  await removeLeftover(partial);
+  const target = join(partial, 'store', 'db');
+  await mkdir(target, { recursive: true });
+  try {
+    const copied = await plan.copy(target, paced);
+    point('backup.copied');
+    const manifest = await examineCopy(join(partial, 'store'), paced);
+    if (manifest.digest !== copied) throw new Error('the backup does not hold what was written to it');
+    await writeMark(join(partial, 'store'), { head: manifest.head, token, clean });
+    await writeFile(join(partial, MANIFEST), sealed(manifest));
+    await syncTree(partial);
+    point('backup.synced');
+    options.signal?.throwIfAborted();
+    await rename(partial, directory);
+    await syncDirectory(dirname(directory));
+    point('backup.named');
+    return manifest;
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Reads the manifest of a backup. Rejects when it is none, or when the manifest was changed. */
+export async function readManifest(backup: string): Promise<BackupManifest> {
+  const text = await readFile(join(backup, MANIFEST), 'utf8').catch(absent);
+  if (text === null) throw new Error(`${backup} is no backup: it has no ${MANIFEST}`);
+  let manifest: BackupManifest | Format1 | null = null;
+  try {
+    const { checksum, ...rest } = JSON.parse(text) as (BackupManifest | Format1) & { checksum: string };
+    if (checksum === sha256(JSON.stringify(rest))) manifest = rest;
+  } catch {
+    // Said below: a text that is no JSON is as damaged as one with another checksum.
+  }
+  if (manifest === null) throw new Error(`${join(backup, MANIFEST)} is damaged`);
+  if (manifest.format === 1) return ofFormat1(manifest);
+  if (manifest.format === FORMAT) return manifest;
+  const { format }: { format: unknown } = manifest;
+  throw new Error(`${backup} has format ${format}; this version knows 1 and ${FORMAT}`);
+}
+
+function ofFormat1({ format: _, heads, horizons, ...rest }: Format1): BackupManifest {
+  return { ...rest, format: FORMAT, head: heads[0] ?? 0, horizon: horizons[0] ?? 0 };
+}
+
+/** Resolves with the digest of what was written. */
+async function copyRecords(
+  db: Database,
+  snapshot: ReturnType<Database['snapshot']>,
+  target: string,
+  { progress, signal, rest }: BackupOptions & Pace,
+): Promise<string> {
+  const copy = await openDatabase(target, true);
+  const digest = createHash('sha256');
+  let records = 0;
+  try {
+    for await (const piece of chunks(db, keys.EVERYTHING, PIECE, null, snapshot)) {
+      signal?.throwIfAborted();
+      const batch = copy.batch();
+      for (const [key, value] of piece) {
+        if (inspect(key, value) !== 'sound') throw new Error(`the record ${JSON.stringify(key)} is damaged`);
+        batch.put(key, value);
+        digest.update(key).update(value);
+      }
+      await batch.write();
+      records += piece.length;
+      progress?.('copying', records);
+      await rest();
+    }
+  } finally {
+    await copy.close();
+  }
+  return digest.digest('hex');
+}
+
+/** Opens a store that nobody uses, looks at everything in it and counts. Rejects when anything is wrong with it. */
+export async function examineCopy(
+  store: string,
+  { progress, signal, rest = restless }: BackupOptions & Partial<Pace>,
+): Promise<BackupManifest> {
+  const database = join(store, 'db');
+  const mark = await new MarkFile(join(store, 'mark')).read();
+  if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
+  const db = await openDatabase(database, false);
+  try {
+    const digest = createHash('sha256');
+    let [records, bytes] = [0, 0];
+    const each = (key: string, value: string): void => {
+      digest.update(key).update(value);
+      records += 1;
+      bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
+      if (records % 1000 === 0) progress?.('verifying', records);
+      signal?.throwIfAborted();
+    };
+    const {
+      found,
+      records: counts,
+      reindex,
+      drop,
+    } = await examine(db, mark, {
+      ...{ each, lot: PIECE, between: rest },
+    });
+    const wrong = [
+      ...found.faults,
+      ...[...found.damagedRows.keys(), ...drop].map((key) => `${JSON.stringify(key)} is damaged`),
+    ];
+    if (reindex) wrong.push('its indexes are damaged');
+    if (wrong.length > 0) throw new Error(`the copy is not whole: ${wrong.slice(0, 3).join('; ')}`);
+    const count = (space: string): number => counts.get(space) ?? 0;
+    return {
+      ...{ format: FORMAT, made_at: new Date().toISOString() },
+      ...{ head: found.head, horizon: found.horizon.seq },
+      ...{ events: count('e'), rows: count('o'), deliveries: count('p') + count('d'), timers: count('t') },
+      ...{ records, bytes, digest: digest.digest('hex') },
+    };
+  } finally {
+    await db.close();
+  }
+}
+
+function mustBeOutside(directory: string, within: string): void {
+  const inside = relative(dirname(within), resolve(directory));
+  if (isAbsolute(directory) && (inside === '' || !(inside.startsWith('..') || isAbsolute(inside)))) {
+    throw new Error(`${directory} lies inside the data directory: a backup stands elsewhere`);
+  }
+}
+
+async function mustBeFree(directory: string): Promise<void> {
+  if (!isAbsolute(directory)) throw new Error(`${JSON.stringify(directory)} is not an absolute path`);
+  const kind = await stat(directory).catch(absent);
+  if (kind !== null && !kind.isDirectory()) throw new Error(`${directory} is no directory`);
+  if (kind !== null && (await readdir(directory)).length > 0) throw new Error(`${directory} is not empty`);
+  const parent = await stat(dirname(directory)).catch(absent);
+  if (!parent?.isDirectory()) throw new Error(`${dirname(directory)} is no directory`);
+}
+
+async function sizeOf(database: string): Promise<number> {
+  const files = await readdir(database);
+  const sizes = await Promise.all(
+    files.map(async (file) => (await stat(join(database, file)).catch(absent))?.size ?? 0),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+/** The disk may be the hub's own: it is not filled up by a backup that cannot fit. */
+async function mustFit(directory: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(directory));
+  if (bavail * bsize < bytes)
+    throw new Error(`${dirname(directory)} has less than the ${bytes} bytes that the store takes`);
+}
+
+/** What a crash left under the name of a partial copy is removed, when it is one. [P2] */
+export async function removeLeftover(partial: string): Promise<void> {
+  const names = await readdir(partial).catch(absent);
+  if (names === null) return;
+  const ours = new Set(['store', MANIFEST, 'db', 'mark', 'ballast']);
+  if (names.some((name) => !ours.has(name))) throw new Error(`${partial} is in the way, and not of our making`);
+  await rm(partial, { recursive: true });
+}
+
+export async function writeMark(store: string, mark: Omit<Mark, 'manifest'>): Promise<void> {
+  const file = new MarkFile(join(store, 'mark'));
+  await file.read();
+  try {
+    await file.write({ ...mark, manifest: await manifestOf(join(store, 'db')) });
+  } finally {
+    await file.close();
+  }
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+function sealed(manifest: BackupManifest): string {
+  return `${JSON.stringify({ ...manifest, checksum: sha256(JSON.stringify(manifest)) }, null, 2)}\n`;
+}
+
+/** Every file, then every directory that names it; from then on they are their owner's alone, whatever they were copied from. */
+export async function syncTree(directory: string): Promise<void> {
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) await syncTree(path);
+    else await syncFile(path);
+  }
+  await chmod(directory, 0o700);
+  await syncDirectory(directory);
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.chmod(0o600);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * The log: events in a dense sequence, and the two indexes over them (by stream, by correlation id).
+ *
+ * E1  Sequences are 1, 2, 3 … without a hole behind the horizon; whoever reads and finds one reports damage, never a shorter log.
+ * E2  The last event of a commit carries the commit's idempotency key, its length and the names of the rows that it wrote:
+ *     so the log alone tells what was committed, and which rows must exist.
+ * E3  Everything that can be refused is refused in `prepare`, before the commit waits with others: nothing in a group
+ *     fails because of its neighbour.
+ */
+import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from '../contract.ts';
+import { Damaged } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { type Content, decode, encode, encodeBytes } from '../records.ts';
+import { type Batch, chunks, type Database, fetch, IN_BYTES, type Unreadable } from './leveldb.ts';
+
+/** `gone` is 1. */
+export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];
+type Fields = [
+  stream: string,
+  type: string,
+  at: string,
+  party: string | null,
+  correlationId: string | null,
+  to: readonly string[],
+];
+/** E2: the last three stand in the last event of a commit, and in an event that was kept by a trim. */
+export type EventHead = [...Fields, idem?: string, events?: number, touched?: Touched[]];
+export type RowHead = [seq: Seq, shelf: string | null, upd: string];
+
+interface PreparedEvent {
+  readonly event: NewEvent;
+  readonly head: string;
+  readonly data: string;
+}
+
+interface PreparedPut {
+  readonly put: Put;
+  readonly key: string;
+  readonly data: string;
+}
+
+export interface Prepared {
+  readonly idem: string;
+  readonly events: readonly PreparedEvent[];
+  readonly puts: readonly PreparedPut[];
+  readonly due: readonly { readonly key: string; readonly at: string | null }[];
+  readonly seen: readonly keys.NamedSeen[];
+  /** Characters, near enough to bytes for a limit. */
+  readonly size: number;
+}
+
+const json = (value: unknown): string => JSON.stringify(value) ?? 'null';
+
+/** E3. */
+export function prepare(commit: Commit): Prepared {
+  if (commit.events.length === 0) throw new TypeError('a commit holds at least one event');
+  keys.checkUnfenced(commit);
+  const puts = (commit.puts ?? []).map(preparePut);
+  const touched = puts.map(({ put: { kind, owner, id, gone } }): Touched => [kind, owner, id, gone ? 1 : 0]);
+  const last = commit.events.length - 1;
+  let size = 0;
+  const events = commit.events.map((event, i): PreparedEvent => {
+    checkEvent(event);
+    const fields: Fields = [event.stream, event.type, event.at, event.party, event.correlationId, event.to];
+    const head = json(i < last ? fields : [...fields, commit.idem, commit.events.length, touched]);
+    const data = json(event.data);
+    size += head.length + data.length + (event.body?.length ?? 0);
+    return { event, head, data };
+  });
+  for (const { put, data } of puts) size += data.length + (put.gone ? 0 : (put.body?.length ?? 0));
+  const due = commit.due ?? [];
+  for (const { key } of due) keys.checkName('the key of a timer', key);
+  return { idem: commit.idem, events, puts, due, seen: keys.named(commit.seen ?? []), size };
+}
+
+function preparePut(put: Put): PreparedPut {
+  keys.checkRow(put);
+  if (put.gone) return { put, key: keys.rowKey(put), data: '' };
+  keys.checkName('upd', put.upd);
+  if (put.shelf !== null) keys.checkName('shelf', put.shelf);
+  if (put.body !== null) keys.checkText('the body of a row', put.body);
+  return { put, key: keys.rowKey(put), data: json(put.data) };
+}
+
+function checkEvent(event: NewEvent): void {
+  keys.checkName('stream', event.stream);
+  if (event.correlationId !== null) keys.checkName('correlation id', event.correlationId);
+  if (event.body !== null) keys.checkText('the body of an event', event.body);
+}
+
+/** Adds a commit to a batch, its first event at `first`. Returns its last sequence. */
+export function stage(batch: Batch, { events, puts, due }: Prepared, first: Seq): Seq {
+  let seq = first;
+  for (const { event, head, data } of events) {
+    const key = keys.eventKey(seq);
+    putRecord(batch, key, head, data, event.body);
+    stageIndexes(batch, event.stream, event.correlationId, seq);
+    seq += 1;
+  }
+  const last = seq - 1;
+  for (const { put, key, data } of puts) {
+    if (put.gone) batch.del(key);
+    else putRecord(batch, key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body);
+  }
+  for (const { key: name, at } of due) {
+    const key = keys.dueKey(name);
+    if (at === null) batch.del(key);
+    else batch.put(key, encode(key, json([at])));
+  }
+  return last;
+}
+
+/** The engine copies a value at once. */
+function putRecord(batch: Batch, key: string, head: string, data: string, body: string | null): void {
+  if (body === null) batch.put(key, encode(key, head, data));
+  else batch.put(key, encodeBytes(key, head, data, body), IN_BYTES);
+}
+
+export function stageIndexes(batch: Batch, stream: string, correlationId: string | null, seq: Seq): void {
+  const byStream = keys.streamKey(stream, seq);
+  batch.put(byStream, encode(byStream, '[]'));
+  if (correlationId === null) return;
+  const byCorrelation = keys.correlationKey(correlationId, seq);
+  batch.put(byCorrelation, encode(byCorrelation, '[]'));
+}
+
+export function toEvent(key: string, { head, data, body }: Content): StoredEvent {
+  const [stream, type, at, party, correlationId, to] = head as EventHead;
+  return { seq: keys.seqOf(key), stream, type, at, party, correlationId, to, data, body };
+}
+
+/**
+ * Reads the log. `tolerate` is given by a quarantined store, whose damage is known and named: there, what cannot be read is
+ * left out; anywhere else it is an error.
+ */
+export class EventReader {
+  readonly #db: Database;
+  readonly #tolerate: Unreadable | null;
+
+  constructor(db: Database, tolerate: Unreadable | null) {
+    this.#db = db;
+    this.#tolerate = tolerate;
+  }
+
+  async read(
+    { limit, size = Number.POSITIVE_INFINITY, to, ...query }: EventQuery,
+    head: Seq,
+    horizon: Seq,
+  ): Promise<StoredEvent[]> {
+    const after = Math.max(query.after, horizon);
+    const found: StoredEvent[] = [];
+    if (limit <= 0 || after >= head) return found;
+    // The name of a receiver as it stands in a head that names it: spares the parsing of most that do not.
+    const named = to === undefined ? '' : json(to);
+    const range = keys.between(keys.eventKey, after + 1, head);
+    let expected = after + 1;
+    let characters = 0;
+    for await (const chunk of chunks(this.#db, range, to === undefined ? limit : undefined, this.#tolerate)) {
+      for (const [key, value] of chunk) {
+        this.#dense(expected, keys.seqOf(key));
+        expected = keys.seqOf(key) + 1;
+        if (!value.includes(named)) continue;
+        const event = this.#event(key, value);
+        if (event === null || (to !== undefined && !event.to.includes(to))) continue;
+        found.push(event);
+        characters += value.length;
+        if (found.length === limit || characters >= size) return found;
+      }
+    }
+    this.#dense(expected, head + 1);
+    return found;
+  }
+
+  /** Events that an index names, in its order. */
+  async indexed(range: keys.Range, limit: number): Promise<StoredEvent[]> {
+    const found: StoredEvent[] = [];
+    if (limit <= 0) return found;
+    // What the index names may be trimmed meanwhile: both are read as they stand now.
+    const snapshot = this.#db.snapshot();
+    try {
+      for await (const chunk of chunks(this.#db, range, limit, this.#tolerate, snapshot)) {
+        const named = chunk.slice(0, limit - found.length);
+        const wanted = named.map(([key]) => keys.eventKey(keys.seqOf(key)));
+        const values = await fetch(this.#db, wanted, this.#tolerate, snapshot);
+        found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []));
+        if (found.length >= limit) break;
+      }
+    } finally {
+      await snapshot.close();
+    }
+    return found;
+  }
+
+  /** E1. */
+  #dense(expected: Seq, seq: Seq): void {
+    if (seq !== expected && this.#tolerate === null) throw new Damaged(keys.eventKey(expected));
+  }
+
+  #event(key: string, value: string): StoredEvent | null {
+    try {
+      return toEvent(key, decode(key, value));
+    } catch (error) {
+      if (this.#tolerate !== null && error instanceof Damaged) return null;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,21 @@
+/** The process that `inspect-isolated.ts` starts: looks at the store that it is given, says what it found, and may die of it. */
+import { StoreUnavailable } from '../contract.ts';
+import { lookAt } from './inspect.ts';
+import type { Told } from './inspect-isolated.ts';
+
+const [store = ''] = process.argv.slice(2);
+const tell = (told: Told): void => void process.send?.(told);
+const die = (): void => void process.kill(process.pid, 'SIGKILL');
+
+// A1: at once, also while the engine works.
+process.on('disconnect', die);
+if (!process.connected) die();
+
+const told: Told = await lookAt(store, (records) => tell({ records })).then(
+  (look) => ({ look }),
+  (error: unknown) => {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    return { unavailable: error.message };
+  },
+);
+process.send?.(told, () => process.exit(0));

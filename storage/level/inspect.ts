@@ -1,0 +1,120 @@
+/**
+ * One look at a store that nobody uses: every record is read, nothing is repaired.
+ *
+ * N1  Opening a database makes tables of its log, and with that takes away the only trace of what the log had lost. So a look
+ *     that met such a loss notes it in the `opening` file: the hub's next opening looks after the floors. [O3]
+ * N2  Compacting a damaged table can end the process as reading it can, and the engine compacts when it likes. So a look at a store
+ *     whose last use did not last compacts it where that may be the reason: whoever outlives that may open it.
+ */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import type { Seq } from '../contract.ts';
+import { StoreUnavailable } from '../contract.ts';
+import { EVERYTHING } from '../keys.ts';
+import { mustCompact, OpeningFile } from './dirty-flag.ts';
+import { compact, openDatabase } from './leveldb.ts';
+import { droppedAtOpen, endedUncleanly, MarkFile, mustCreate } from './side-files.ts';
+import { type Examined, examine } from './verify.ts';
+import { doubtfulFloors } from './watermark-repair.ts';
+
+export interface StoreReport {
+  readonly head: Seq;
+  readonly horizon: Seq;
+  /** Records that were read, by what they are. */
+  readonly events: number;
+  readonly rows: number;
+  readonly openDeliveries: number;
+  readonly delivered: number;
+  readonly timers: number;
+  /** What cannot be derived from anything else: only a backup has it. Exact ranges where events are lost. */
+  readonly faults: readonly string[];
+  /** What the hub makes again when it starts, a sentence each. */
+  readonly repairs: readonly string[];
+  /** What the engine said when it opened the database. */
+  readonly warning: string | null;
+}
+
+export interface Look {
+  readonly report: StoreReport;
+  /** Over every key and value; null when not all could be read. */
+  readonly digest: string | null;
+}
+
+/** Rejects with `StoreUnavailable` when another process has the store; whatever else is wrong stands in the report. */
+export async function lookAt(store: string, progress: (records: number) => void): Promise<Look> {
+  const digest = createHash('sha256');
+  let records = 0;
+  const each = (key: string, value: string): void => {
+    digest.update(key).update(value);
+    records += 1;
+    if (records % 1000 === 0) progress(records);
+  };
+  try {
+    const { examined, floors, warning } = await examineAt(store, each);
+    return { report: reportOf(examined, null, warning, floors), digest: digest.digest('hex') };
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error;
+    const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
+    const fault = `${error instanceof Error ? error.message : error}${cause}`;
+    return { report: reportOf(null, fault), digest: null };
+  }
+}
+
+async function examineAt(
+  store: string,
+  each: (key: string, value: string) => void,
+): Promise<{ examined: Examined; floors: ReadonlyMap<string, Seq>; warning: string | null }> {
+  const database = join(store, 'db');
+  const mark = await new MarkFile(join(store, 'mark')).read();
+  if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
+  const opening = new OpeningFile(store);
+  const unended = await opening.read();
+  // The engine's diary is still that of the opening that did not end.
+  if (unended?.isReading && (await droppedAtOpen(database)) !== null) await opening.note({ lost: true });
+  const db = await openDatabase(database, false);
+  try {
+    const warning = await droppedAtOpen(database);
+    if (warning !== null) await opening.note({ lost: true });
+    const examined = await examine(db, mark, { each });
+    const { faults, isSound } = examined.found;
+    if (unended !== null && (mustCompact(unended) || !isSound || faults.length > 0)) {
+      await compact(db, EVERYTHING.gte, EVERYTHING.lt).catch((error: unknown) => {
+        faults.push(`the engine cannot compact the database (${error instanceof Error ? error.message : error})`);
+      });
+    }
+    const isOwed = warning !== null || unended?.lost || endedUncleanly(mark);
+    const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, examined.found) : new Map();
+    return { examined, floors, warning };
+  } finally {
+    await db.close();
+  }
+}
+
+export function reportOf(
+  examined: Examined | null,
+  fault: string | null,
+  warning: string | null = null,
+  floors: ReadonlyMap<string, Seq> = new Map(),
+): StoreReport {
+  const count = (space: string): number => examined?.records.get(space) ?? 0;
+  const rows = [...(examined?.found.damagedRows.values() ?? [])].map(
+    ({ kind, owner, id }) => `the row ${kind} ${owner}/${id} is damaged or missing: it is made again from the log`,
+  );
+  const drops = (examined?.drop ?? []).map((key) =>
+    key.startsWith('d')
+      ? `${JSON.stringify(key)} is left out: the floor says the same`
+      : `${JSON.stringify(key)} is left out`,
+  );
+  const owed = [...floors].map(
+    ([dest, seq]) =>
+      `the floor of ${dest} goes back to ${seq}: rows of deliveries behind it are lost, and these are sent again`,
+  );
+  const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
+  return {
+    ...{ head: examined?.found.head ?? 0, horizon: examined?.found.horizon.seq ?? 0 },
+    ...{ events: count('e'), rows: count('o'), openDeliveries: count('p'), delivered: count('d'), timers: count('t') },
+    faults: [...(fault === null ? [] : [fault]), ...(examined?.found.faults ?? [])],
+    repairs: [...rows, ...drops, ...owed, ...reindex],
+    warning,
+  };
+}

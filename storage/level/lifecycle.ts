@@ -1,0 +1,335 @@
+/**
+ * Keeps the database open, and says whether it may be written: opening, failing, mending, closing.
+ *
+ * M1  After one failed write the handle is not believed again: it would go on acknowledging writes that are gone when it is
+ *     reopened. The database is closed, reopened, verified as at the start, and only then written (S5).
+ * M2  Opening and reopening are one road: `#mount`, then `#resume`.
+ * M3  Reopening writes too, so the ballast is given back before it; writes resume only when it stands again. Reads are
+ *     served as soon as the database is open.
+ * M4  A quarantined store writes nothing, not even its own records.
+ * M5  The fence token grows at each start of a process and is durable before it is used.
+ * M6  Damage can make the engine end this process, and no error tells of it. So a use that did not last is followed by a look in a
+ *     process of its own, where one can find something, and by this one's opening only when that one survived it. [O1, O2]
+ */
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { background, every, sleep } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
+import type { Seq, StoreHealth } from '../contract.ts';
+import { StoreUnavailable } from '../contract.ts';
+import { FENCE_KEY } from '../keys.ts';
+import { encode } from '../records.ts';
+import { isSuspect, OpeningFile } from './dirty-flag.ts';
+import { EventReader } from './event-log.ts';
+import { EngineDied, lookApart } from './inspect-isolated.ts';
+import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './leveldb.ts';
+import {
+  droppedAtOpen,
+  endedUncleanly,
+  type Mark,
+  MarkFile,
+  manifestOf,
+  mustCreate,
+  Names,
+  raiseBallast,
+  releaseBallast,
+  syncNames,
+} from './side-files.ts';
+import { type Found, verify } from './verify.ts';
+import { lowerFloors } from './watermark-repair.ts';
+
+/** How far the mark may lag behind the log: what the loss of the log's end can hide. */
+const MARK_MS = 1000;
+/** The engine compacts what it opened within moments; whoever survived this long was not ended by it. [O1] */
+const LASTED_MS = 10_000;
+const REOPEN_MS_MIN = 100;
+const REOPEN_MS_MAX = 5000;
+/** More are only counted so far. */
+const UNFOUND_MAX = 10_000;
+export interface Mounted {
+  readonly db: Database;
+  readonly reader: EventReader;
+  readonly found: Found;
+  /** Set when quarantined: the damage is known, what can be read is read. */
+  readonly tolerate: Unreadable | null;
+}
+
+export interface KeeperOptions {
+  readonly directory: string;
+  readonly ballastBytes: number;
+  readonly onPoint?: OnPoint;
+}
+
+export class Keeper {
+  readonly #database: string;
+  readonly #ballast: string;
+  readonly directory: string;
+  readonly #ballastBytes: number;
+  /** Passed through to whoever has points of its own. */
+  readonly point: OnPoint;
+  readonly #markFile: MarkFile;
+  readonly #opening: OpeningFile;
+  /** F6: of the database. */
+  readonly names: Names;
+  readonly #listeners: ((health: StoreHealth) => void)[] = [];
+  #wake: () => void = () => {};
+  #state: StoreHealth['state'] = 'failed';
+  #reason: string | null = 'not opened yet';
+  #mounted: Mounted | null = null;
+  #head: Seq = 0;
+  #horizon: Seq = 0;
+  #token = 0;
+  #warning: string | null = null;
+  /** Keys that verification found and a look-up does not. */
+  readonly #unfound = new Set<string>();
+  #mending: Promise<void> = Promise.resolve();
+  #marking: Promise<void> = Promise.resolve();
+  #stopMarks: () => void = () => {};
+  #lasting: unknown;
+  #marked: Mark = { head: 0, token: 0, manifest: null };
+  #manifest: Mark['manifest'] = null;
+
+  constructor({ directory, ballastBytes, onPoint = () => {} }: KeeperOptions) {
+    this.directory = directory;
+    this.#database = join(directory, 'db');
+    this.#ballast = join(directory, 'ballast');
+    this.#markFile = new MarkFile(join(directory, 'mark'));
+    this.#opening = new OpeningFile(directory);
+    this.names = new Names(this.#database);
+    this.#ballastBytes = ballastBytes;
+    this.point = onPoint;
+  }
+
+  get token(): number {
+    return this.#token;
+  }
+
+  async start(): Promise<void> {
+    const isUnfinished = existsSync(`${this.directory}.partial`) && !existsSync(this.directory);
+    if (isUnfinished) throw new StoreUnavailable(`a restore into ${this.directory} did not end: run it again`);
+    await mkdir(this.directory, { recursive: true });
+    if (!existsSync(join(this.directory, 'mark'))) await syncNames(this.directory);
+    await this.#outlive();
+    try {
+      await this.#mount();
+    } catch (error) {
+      if (error instanceof StoreUnavailable) throw error;
+      await releaseBallast(this.#ballast);
+      await this.#mount();
+    }
+    this.#token += 1;
+    await this.#resume().catch((error: unknown) => {
+      this.#set('failed', sentence(error));
+      this.#mending = this.#mend(() => {});
+    });
+    this.#stopMarks = every(systemClock, MARK_MS, () => this.#mark());
+  }
+
+  /** The database, for reads. */
+  mounted(): Mounted {
+    if (this.#mounted === null) throw new StoreUnavailable(this.#reason ?? this.#state);
+    return this.#mounted;
+  }
+
+  /** The database, for writes. */
+  writable(): Mounted {
+    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
+    return this.mounted();
+  }
+
+  /** M1. `decide` is called once: with what the reopened database holds, or with null when it did not reopen at once. */
+  fail(error: unknown, decide: (found: Found | null) => void): void {
+    this.#set('failed', `a write failed: ${sentence(error)}`);
+    this.#mending = this.#dismount().then(() => this.#mend(decide));
+  }
+
+  /** What verification found cannot be looked up: an index of the engine has rotted. Said once for each key. */
+  unfound(key: string): void {
+    if (this.#unfound.has(key) || this.#unfound.size >= UNFOUND_MAX) return;
+    this.#unfound.add(key);
+    if (this.#state === 'open') this.#set('open', this.#remark());
+  }
+
+  head(): Seq {
+    return this.#mounted?.found.head ?? this.#head;
+  }
+
+  horizon(): Seq {
+    return this.#mounted?.found.horizon.seq ?? this.#horizon;
+  }
+
+  health(): StoreHealth {
+    const damagedRows = [...(this.#mounted?.found.damagedRows.values() ?? [])];
+    return { state: this.#state, reason: this.#reason, head: this.head(), damagedRows };
+  }
+
+  onHealth(listener: (health: StoreHealth) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    const wasOpen = this.#state === 'open';
+    this.#set('closed', 'closed');
+    this.#wake();
+    this.#stopMarks();
+    await this.#mending;
+    await this.#marking;
+    await this.#dismount();
+    if (wasOpen) {
+      const manifest = await manifestOf(this.#database).catch(() => null);
+      const mark = { head: this.#head, token: this.#token, manifest, clean: true };
+      await this.#markFile.write(mark).catch(() => {});
+      if (this.#lasting !== undefined) await this.#opening.end();
+    }
+    systemClock.clearTimeout(this.#lasting);
+    await this.#markFile.close();
+    await this.names.close();
+  }
+
+  async #mend(decide: (found: Found | null) => void): Promise<void> {
+    let undecided: ((found: Found | null) => void) | null = decide;
+    for (let wait = REOPEN_MS_MIN; this.#state === 'failed'; wait = Math.min(2 * wait, REOPEN_MS_MAX)) {
+      try {
+        if (this.#mounted === null) {
+          await releaseBallast(this.#ballast);
+          const { found } = await this.#mount();
+          undecided?.(found);
+          undecided = null;
+        }
+        await this.#resume();
+        return;
+      } catch (error) {
+        undecided?.(null);
+        undecided = null;
+        this.#set('failed', sentence(error));
+      }
+      await sleep(systemClock, wait, (wake) => {
+        this.#wake = wake;
+        if (this.#state === 'closed') wake();
+      });
+    }
+    undecided?.(null);
+  }
+
+  /** M6: throws when the database would end this process, too. */
+  async #outlive(): Promise<void> {
+    const unended = await this.#opening.read();
+    if (unended === null || !isSuspect(unended)) return;
+    try {
+      await lookApart(this.directory);
+      await this.#opening.note({ attempts: 0, damaged: false });
+    } catch (error) {
+      if (!(error instanceof EngineDied)) throw error;
+      const { since, attempts } = await this.#opening.begin().catch(() => unended);
+      throw new StoreUnavailable(
+        `${this.directory} is damaged, the hub does not start on it: ${error.message} ` +
+          `(${attempts} attempts to open it since ${since}). Restore a backup: ocpi-hub store restore --help`,
+      );
+    }
+  }
+
+  /** Opens and verifies; of ours only floors are written, where the log may have lost what they rely on. */
+  async #mount(): Promise<Mounted> {
+    const mark = await this.#markFile.read();
+    const createIfMissing = await mustCreate(this.#database, mark).catch((error: unknown) => {
+      throw new StoreUnavailable(sentence(error));
+    });
+    const unended = await this.#opening.read();
+    const isLost = unended?.lost || (unended?.isReading && (await droppedAtOpen(this.#database)) !== null);
+    // On a full disk it cannot be noted: the store opens none the less, without this guard.
+    await this.#opening.begin(isLost).catch(() => {});
+    const db = await openDatabase(this.#database, createIfMissing).catch(async (error: unknown) => {
+      if (unended === null) await this.#opening.end();
+      throw error;
+    });
+    try {
+      this.#warning = await droppedAtOpen(this.#database);
+      const found = await verify(db, mark, this.point);
+      const isWhole = found.faults.length === 0;
+      const isOwed = isLost || this.#warning !== null;
+      if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, found);
+      const damaged = !isWhole || !found.isSound;
+      await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
+      systemClock.clearTimeout(this.#lasting);
+      // Where it cannot go, the next start looks more closely than it would have to.
+      const last = () => void this.#opening.end().catch(() => {});
+      this.#lasting = damaged ? undefined : background(systemClock.setTimeout(last, LASTED_MS));
+      const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
+      this.#token = Math.max(this.#token, found.token, markToken);
+      const tolerate = found.faults.length > 0 ? (): void => {} : null;
+      this.#mounted = { db, reader: new EventReader(db, tolerate), found, tolerate };
+      return this.#mounted;
+    } catch (error) {
+      await db.close();
+      throw error;
+    }
+  }
+
+  /** Takes writes again, or throws: a synced write and a mark of our own are the first. */
+  async #resume(): Promise<void> {
+    const { db, found } = this.mounted();
+    if (found.faults.length > 0) {
+      this.#set('quarantined', [...found.faults, this.#warning ?? []].flat().join('; '));
+      return;
+    }
+    await raiseBallast(this.#ballast, this.#ballastBytes);
+    try {
+      await db
+        .batch()
+        .put(FENCE_KEY, encode(FENCE_KEY, JSON.stringify([this.#token])))
+        .write(SYNCED);
+    } catch (error) {
+      await this.#dismount();
+      throw error;
+    }
+    this.#manifest = await manifestOf(this.#database);
+    this.#marked = { head: found.head, token: this.#token, manifest: this.#manifest };
+    await this.#markFile.write(this.#marked);
+    this.#set('open', this.#remark());
+  }
+
+  #remark(): string | null {
+    const [first] = this.#unfound;
+    const remarks = [
+      this.#warning ?? [],
+      first === undefined ? [] : `${this.#unfound.size} records cannot be looked up, ${JSON.stringify(first)} first`,
+    ].flat();
+    return remarks.length > 0 ? remarks.join('; ') : null;
+  }
+
+  async #dismount(): Promise<void> {
+    const db = this.#mounted?.db;
+    this.#head = this.head();
+    this.#horizon = this.horizon();
+    this.#mounted = null;
+    await db?.close().catch(() => {});
+  }
+
+  #mark(): void {
+    if (this.#state !== 'open' || this.head() === this.#marked.head) return;
+    this.#marking = this.#marking
+      .then(async () => {
+        // The size seen a tick ago: by now it is on the disk, which a size seen while the engine writes is not.
+        this.#marked = { head: this.head(), token: this.#token, manifest: this.#manifest };
+        this.#manifest = await manifestOf(this.#database);
+        await this.#markFile.write(this.#marked);
+        // A mark that cannot be written stays behind, which promises less and is never wrong.
+      })
+      .catch(() => {});
+  }
+
+  #set(state: StoreHealth['state'], reason: string | null): void {
+    if (this.#state === 'closed' || (this.#state === state && this.#reason === reason)) return;
+    this.#state = state;
+    this.#reason = reason;
+    const health = this.health();
+    // Not within our own steps: what a listener does or throws is its own affair.
+    for (const listener of this.#listeners) queueMicrotask(() => listener(health));
+  }
+}
+
+const sentence = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;
+};

@@ -1,0 +1,247 @@
+/**
+ * The counted order of listed rows, in memory: which rows stand at places n to n + k of a list, and how many there are,
+ * without walking to n. Rebuilt from the rows when the store opens.
+ *
+ * O1  One sorted list per kind and shelf; a row stands on one shelf, at one place.
+ * O2  Order is (upd, owner, id) by code point, the order of the rows' own keys, whatever shelves are merged.
+ * O3  Finding a place costs the logarithm of the list; a merge costs that for each shelf, wherever the page lies.
+ * O4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
+ *     so that the entry alone says where it is.
+ * O5  Of a kind whose rows are all listed it also knows which rows there are not.
+ * O6  Of large rows, listed or not, it knows how large they are.
+ */
+import TinyQueue from 'tinyqueue';
+import { type ListQuery, type RowKey, smallBody } from '../contract.ts';
+import { SortedList } from './sorted-list.ts';
+
+const NUL = '\0';
+/** Above every entry of the same place, below every entry of the next (O4). */
+const BEHIND = '\x01';
+const HIGH_UNIT = /[\ud800-\uffff]/;
+const HIGH_UNITS = /[\ud800-\uffff]/g;
+const turned = (text: string, turn: (unit: number) => number): string =>
+  HIGH_UNIT.test(text) ? text.replace(HIGH_UNITS, (unit) => String.fromCharCode(turn(unit.charCodeAt(0)))) : text;
+/** O2: strings compare by UTF-16 unit, where surrogates stand below U+E000; moving them above makes it code points. */
+const sortable = (text: string): string => turned(text, (unit) => (unit >= 0xe000 ? unit - 0x800 : unit + 0x2000));
+const restored = (text: string): string => turned(text, (unit) => (unit >= 0xf800 ? unit - 0x2000 : unit + 0x800));
+
+interface Kind {
+  /** `owner 0 id` → entry. */
+  readonly entries: Map<string, string>;
+  readonly shelves: Map<string, SortedList<string>>;
+  /** Whether a row that stands on no shelf was ever among them (O5). */
+  hasUnlisted: boolean;
+  /** `owner 0 id` → characters, of rows that are larger than `smallBody` (O6). */
+  readonly sizes: Map<string, number>;
+}
+
+/** The part [low, high) of one shelf. */
+interface Window {
+  readonly list: SortedList<string>;
+  low: number;
+  high: number;
+}
+
+/** A row's key, and what it stands by. */
+export interface Place extends RowKey {
+  readonly upd: string;
+}
+
+export interface Page {
+  readonly entries: readonly string[];
+  readonly total: number;
+  readonly offset: number;
+}
+
+export class OrderIndex {
+  readonly #kinds = new Map<string, Kind>();
+  readonly #touched: (entry: string) => void;
+
+  /** `touched` is told of each entry at which a row was written, and of each that a row has left. */
+  constructor(touched: (entry: string) => void = () => {}) {
+    this.#touched = touched;
+  }
+
+  /** Puts a row of so many characters at its place, from wherever it stood; one with a null shelf stands on no list. */
+  place(key: RowKey, shelf: string | null, upd: string, size = 0): void {
+    const kind = this.#kind(key.kind);
+    const name = nameOf(key);
+    if (size > smallBody) kind.sizes.set(name, size);
+    else kind.sizes.delete(name);
+    const entry = shelf === null ? undefined : sortable([upd, key.owner, key.id, shelf].join(NUL));
+    const old = kind.entries.get(name);
+    if (entry !== undefined) this.#touched(entry);
+    if (entry !== undefined && entry === old) return;
+    if (old !== undefined) this.#takeOut(kind, name, old);
+    if (shelf === null || entry === undefined) {
+      kind.hasUnlisted = true;
+      return;
+    }
+    kind.entries.set(name, entry);
+    let list = kind.shelves.get(shelf);
+    if (list === undefined) {
+      list = new SortedList();
+      kind.shelves.set(shelf, list);
+    }
+    list.add(entry);
+  }
+
+  /** The row is gone. */
+  remove(key: RowKey): void {
+    const kind = this.#kind(key.kind);
+    const name = nameOf(key);
+    const old = kind.entries.get(name);
+    kind.sizes.delete(name);
+    if (old !== undefined) this.#takeOut(kind, name, old);
+  }
+
+  /** Characters of a large row; 0 of any other, and where there is none (O6). */
+  sizeOf(key: RowKey): number {
+    return this.#kinds.get(key.kind)?.sizes.get(nameOf(key)) ?? 0;
+  }
+
+  has(key: RowKey): boolean {
+    return this.#kinds.get(key.kind)?.entries.has(nameOf(key)) ?? false;
+  }
+
+  /** What a listed row stands by; undefined of one that is not listed. */
+  updOf(key: RowKey): string | undefined {
+    const entry = this.#kinds.get(key.kind)?.entries.get(nameOf(key));
+    return entry === undefined ? undefined : restored(entry.slice(0, entry.indexOf(NUL)));
+  }
+
+  /** Whether there is certainly no such row (O5). */
+  isAbsent(key: RowKey): boolean {
+    const kind = this.#kinds.get(key.kind);
+    return kind === undefined || !(kind.hasUnlisted || kind.entries.has(nameOf(key)));
+  }
+
+  page(query: ListQuery): Page {
+    const shelves = this.#kinds.get(query.kind)?.shelves;
+    const windows: Window[] = [];
+    for (const shelf of new Set(query.shelves)) {
+      const list = shelves?.get(shelf);
+      if (list === undefined) continue;
+      const low = query.from === undefined ? 0 : list.rank(sortable(query.from));
+      const high = query.to === undefined ? list.size : list.rank(sortable(query.to));
+      if (low < high) windows.push({ list, low, high });
+    }
+    const total = remaining(windows);
+    let offset = query.offset;
+    if (query.after === undefined) skip(windows, Math.min(offset, total));
+    else {
+      const { upd, owner, id } = query.after;
+      const behind = [upd, owner, id].map(sortable).join(NUL) + BEHIND;
+      for (const window of windows) window.low = Math.min(window.high, Math.max(window.low, window.list.rank(behind)));
+      offset = total - remaining(windows);
+    }
+    return { entries: take(windows, query.limit), total, offset };
+  }
+
+  #takeOut(kind: Kind, name: string, old: string): void {
+    const shelf = restored(old.slice(old.lastIndexOf(NUL) + 1));
+    const list = kind.shelves.get(shelf);
+    list?.remove(old);
+    if (list?.size === 0) kind.shelves.delete(shelf);
+    kind.entries.delete(name);
+    this.#touched(old);
+  }
+
+  #kind(name: string): Kind {
+    let kind = this.#kinds.get(name);
+    if (kind === undefined) {
+      kind = { entries: new Map(), shelves: new Map(), hasUnlisted: false, sizes: new Map() };
+      this.#kinds.set(name, kind);
+    }
+    return kind;
+  }
+}
+
+/** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
+const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
+
+/** What an entry says. [O4] */
+export function placeOf(kind: string, entry: string): Place {
+  const [upd = '', owner = '', id = ''] = restored(entry).split(NUL);
+  return { kind, owner, id, upd };
+}
+
+const remaining = (windows: readonly Window[]): number => windows.reduce((sum, { low, high }) => sum + high - low, 0);
+
+/** What of a shelf is still to be merged, by its first entry. */
+interface Run extends Window {
+  head: string;
+}
+
+/** The first `count` entries of the merge. */
+function take(windows: readonly Window[], count: number): string[] {
+  const [only] = windows;
+  if (only !== undefined && windows.length === 1) {
+    return only.list.slice(only.low, Math.min(only.high, only.low + count));
+  }
+  const runs = windows
+    .filter(({ low, high }) => low < high)
+    .map(({ list, low, high }): Run => ({ list, low, high, head: list.at(low) as string }));
+  const merge = new TinyQueue(runs, (a, b) => (a.head < b.head ? -1 : 1));
+  const taken: string[] = [];
+  while (taken.length < count) {
+    const run = merge.pop();
+    if (run === undefined) break;
+    taken.push(run.head);
+    run.low += 1;
+    if (run.low === run.high) continue;
+    run.head = run.list.at(run.low) as string;
+    merge.push(run);
+  }
+  return taken;
+}
+
+/**
+ * Moves every `low` behind the first `count` entries of the merge. A quickselect over values: a pivot from what remains, its
+ * rank on every shelf, one side dropped. Two pivots of three guess that all shelves are spread alike, and aim a little above
+ * and a little below the place, so that both sides fall away in a few rounds; the third is random, because any fixed choice
+ * has an order of shelves that defeats it.
+ */
+function skip(windows: readonly Window[], count: number): void {
+  if (count === 0) return;
+  let open = windows.filter(({ low, high }) => low < high).map((window) => ({ ...window, window }));
+  let wanted = count;
+  for (let round = 0; wanted > 0; round += 1) {
+    const { list, at } = draw(open, round % 3 === 2 ? null : wanted / remaining(open), round % 3 === 0 ? 1 : -1);
+    const pivot = list.at(at) as string;
+    const splits = open.map((shelf) => (shelf.list === list ? at : within(shelf, shelf.list.rank(pivot))));
+    const below = splits.reduce((sum, split, i) => sum + split - (open[i] as Window).low, 0);
+    for (const [i, shelf] of open.entries()) {
+      const split = splits[i] as number;
+      if (wanted < below) shelf.high = split;
+      // Taking the pivot too, the least of what remains above, is the progress that ends the loop.
+      else shelf.low = wanted > below && shelf.list === list ? at + 1 : split;
+      shelf.window.low = shelf.low;
+    }
+    if (wanted === below) return;
+    if (wanted > below) wanted -= below + 1;
+    open = open.filter(({ low, high }) => low < high);
+  }
+}
+
+const within = ({ low, high }: Window, at: number): number => Math.min(high, Math.max(low, at));
+
+/**
+ * A shelf, drawn by its length, and an entry of what remains of it: at this fraction, off by about the error of such a
+ * guess to the side that is named; or anywhere.
+ */
+function draw(
+  windows: readonly Window[],
+  fraction: number | null,
+  side: 1 | -1,
+): { list: SortedList<string>; at: number } {
+  let ticket = Math.random() * remaining(windows);
+  const drawn = windows.find(({ low, high }) => {
+    ticket -= high - low;
+    return ticket < 0;
+  });
+  const { list, low, high } = drawn ?? (windows.at(-1) as Window);
+  const length = high - low;
+  const place = fraction === null ? Math.random() * length : fraction * length + side * Math.sqrt(length);
+  return { list, at: low + Math.max(0, Math.min(length - 1, Math.floor(place))) };
+}

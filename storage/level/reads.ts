@@ -1,0 +1,289 @@
+/**
+ * Everything of the embedded store that only reads.
+ *
+ * R1  A read works on the database as it stands when the read begins, which holds all that resolved before (S7).
+ * R2  What is damaged is never returned (S8). A quarantined store, whose damage is known and named, leaves it out of scans and
+ *     of the log, so that the rest can be read; a read of one damaged thing by its name throws there too.
+ * R4  What verification found and a look-up does not is damaged, too: an index of the engine may rot. The store then says so.
+ * R5  An index that has rotted may hide the newest version of a row and show an older one. So a row that is not of the instant by
+ *     which it stands in the order is sought.
+ * R3  While the database is being reopened there is nothing to read from, and reads are refused.
+ */
+import { sleep } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
+import type {
+  DeliveryQuery,
+  DeliveryRow,
+  EventQuery,
+  Floor,
+  ListPage,
+  ListQuery,
+  Range,
+  Row,
+  RowKey,
+  Seq,
+  StoredEvent,
+  StoreHealth,
+} from '../contract.ts';
+import { Damaged, StoreUnavailable } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { decode, inspect } from '../records.ts';
+import { type RowHead, toEvent } from './event-log.ts';
+import { chunks, fetch, sought } from './leveldb.ts';
+import type { Keeper, Mounted } from './lifecycle.ts';
+import { placeOf } from './order-index.ts';
+import * as outbox from './outbox.ts';
+
+/** Rows of a list that are fetched before their size is known. */
+const firstRows = 8;
+/** How often, and how long apart, something is looked up that should be there: a commit may be about to be remembered. */
+const looksMax = 20;
+const lookAgainMs = 25;
+/** How often a page is cut anew when every row on it moved away before it was read. */
+const cutsMax = 100;
+
+export class Reads {
+  protected readonly keeper: Keeper;
+
+  constructor(keeper: Keeper) {
+    this.keeper = keeper;
+  }
+
+  async event(seq: Seq): Promise<StoredEvent | null> {
+    if (seq <= this.horizon()) return null;
+    const key = keys.eventKey(seq);
+    const value = await this.#value(key);
+    if (value !== undefined) return toEvent(key, decode(key, value));
+    if (seq > this.horizon() && seq <= this.head()) this.#unfound(key);
+    return null;
+  }
+
+  read(query: EventQuery): Promise<StoredEvent[]> {
+    return this.#reading(({ reader, found }) => reader.read(query, found.head, found.horizon.seq));
+  }
+
+  ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
+    return this.#reading(async ({ reader, found }) => {
+      const events: StoredEvent[] = [];
+      for (const { after, upTo } of ranges) {
+        // A look-up costs a fraction of a scan.
+        if (upTo === after + 1) {
+          const event = await this.event(upTo);
+          if (event) events.push({ ...event, body: null });
+          continue;
+        }
+        const query = { after, limit: upTo - after };
+        const read = await reader.read(query, Math.min(upTo, found.head), found.horizon.seq);
+        events.push(...read.map((event) => ({ ...event, body: null })));
+      }
+      return events.sort((a, b) => a.seq - b.seq);
+    });
+  }
+
+  async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+    keys.checkName('stream', stream);
+    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, after), limit));
+  }
+
+  async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
+    keys.checkName('correlation id', correlationId);
+    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, 0), limit));
+  }
+
+  head(): Seq {
+    return this.keeper.head();
+  }
+
+  async get(key: RowKey): Promise<Row | null> {
+    keys.checkRow(key);
+    const name = keys.rowKey(key);
+    const { damagedRows, faults, order, recent } = this.keeper.mounted().found;
+    if (damagedRows.has(name)) throw new Damaged(name);
+    const written = recent.get(name);
+    if (written) return written;
+    if (faults.length === 0 && order.isAbsent(key)) return null;
+    for (let look = 1; ; look += 1) {
+      const value = await this.#value(name, key);
+      if (value !== undefined) return this.#newest(name, toRow(name, value), order.updOf(key));
+      // As it stands by now: the database may have been reopened meanwhile.
+      if (!this.keeper.mounted().found.order.has(key)) return null;
+      if (look === looksMax) this.#unfound(name, key);
+      await sleep(systemClock, lookAgainMs);
+    }
+  }
+
+  async size(wanted: readonly RowKey[]): Promise<number> {
+    const { order } = this.keeper.mounted().found;
+    return wanted.reduce((sum, key) => sum + order.sizeOf(key), 0);
+  }
+
+  list(query: ListQuery): Promise<ListPage> {
+    return this.#reading(async (mounted) => {
+      const rowsAt = (wanted: readonly string[]) =>
+        query.bodiesOnly ? this.#listed(mounted, query.kind, wanted) : this.#found(mounted, query.kind, wanted);
+      for (let cuts = 1; ; cuts++) {
+        const { entries, total, offset } = mounted.found.order.page(query);
+        const rows = await rowsUpTo(entries, query, rowsAt);
+        // An empty page would say that the list ends here; when all that stood on it moved away meanwhile, it is cut again.
+        if (rows.length > 0 || entries.length === 0 || cuts === cutsMax) return { rows, total, offset };
+      }
+    });
+  }
+
+  async *scan(kind: string, owner?: string): AsyncGenerator<Row> {
+    const { db, found, tolerate } = this.keeper.mounted();
+    for await (const chunk of chunks(db, keys.rowsOf(kind, owner), undefined, tolerate)) {
+      for (const [key, value] of chunk) {
+        if (!found.damagedRows.has(key) && (tolerate === null || inspect(key, value) === 'sound'))
+          yield toRow(key, value);
+      }
+    }
+  }
+
+  due(): Promise<{ key: string; at: string }[]> {
+    return this.#reading(async ({ db }) => {
+      const timers: { key: string; at: string }[] = [];
+      for await (const chunk of chunks(db, keys.DUE)) {
+        for (const [key, value] of chunk) {
+          const [at] = decode(key, value).head as [string];
+          timers.push({ key: keys.dueNameOf(key), at });
+        }
+      }
+      return timers.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+    });
+  }
+
+  floors(): Promise<Floor[]> {
+    return this.#reading(({ db }) => outbox.readFloors(db));
+  }
+
+  deliveries(query: DeliveryQuery): Promise<DeliveryRow[]> {
+    return this.#reading(async ({ db, found }) => {
+      if (query.rows === 'DELIVERED') return outbox.readDelivered(db, query);
+      for (let look = 1; ; look += 1) {
+        const { rows, missed } = await outbox.readOpen(db, found.open, query);
+        const [first] = missed;
+        if (first === undefined) return rows;
+        if (look === looksMax) this.#unfound(first);
+        await sleep(systemClock, lookAgainMs);
+      }
+    });
+  }
+
+  delivery(dest: string, seq: Seq): Promise<DeliveryRow | null> {
+    return this.#reading(({ db }) => outbox.readDelivery(db, dest, seq));
+  }
+
+  horizon(): Seq {
+    return this.keeper.horizon();
+  }
+
+  health(): StoreHealth {
+    return this.keeper.health();
+  }
+
+  onHealth(listener: (health: StoreHealth) => void): void {
+    this.keeper.onHealth(listener);
+  }
+
+  /** Rows at these entries without their `data`, from memory where they are there. Undefined: gone since the page was cut. */
+  async #listed(mounted: Mounted, kind: string, entries: readonly string[]): Promise<(Row | undefined)[]> {
+    const { listed } = mounted.found;
+    const rows = entries.map((entry) => listed.get(kind, entry));
+    const unknown = entries.filter((_, i) => rows[i] === undefined);
+    if (unknown.length === 0) return rows;
+    const keep = listed.reading(unknown);
+    const found = await this.#found(mounted, kind, unknown, false);
+    for (const [n, row] of found.entries()) if (row) keep(n, row);
+    let next = 0;
+    return rows.map((row) => row ?? found[next++]);
+  }
+
+  /** The same, looked up. */
+  async #found(
+    { db }: Mounted,
+    kind: string,
+    entries: readonly string[],
+    withData = true,
+  ): Promise<(Row | undefined)[]> {
+    const places = entries.map((entry) => placeOf(kind, entry));
+    const names = places.map(keys.rowKey);
+    const values = await fetch(db, names);
+    const rows: (Row | undefined)[] = [];
+    for (const [i, place] of places.entries()) {
+      const [name = '', value] = [names[i], values[i]];
+      const looked = value === undefined ? undefined : rowAt(place, name, value, withData);
+      const row = looked && looked.upd < place.upd ? await this.#newest(name, looked, place.upd) : looked;
+      // One that was written since and stands further on by now is read there, and only there.
+      rows.push(row && row.upd > place.upd ? undefined : row);
+    }
+    return rows;
+  }
+
+  /** [R5] A row that is being written just now differs, too: sought, it is the same. */
+  async #newest(name: string, row: Row, upd: string | undefined): Promise<Row> {
+    if (upd === undefined || row.upd === upd) return row;
+    const value = await sought(this.keeper.mounted().db, name);
+    const newest = value === undefined ? row : toRow(name, value);
+    if (newest.upd !== row.upd && newest.upd === upd) this.keeper.unfound(name);
+    return newest;
+  }
+
+  async #value(key: string, row?: RowKey): Promise<string | undefined> {
+    const { db } = this.keeper.mounted();
+    // As bytes: the engine's own way with text can cut a key that ends in a character of several bytes.
+    try {
+      return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' }) ?? (await sought(db, key));
+    } catch (error) {
+      if (db.status !== 'open') throw new StoreUnavailable('the store was closed during a read', { cause: error });
+      return this.#unfound(key, row);
+    }
+  }
+
+  /** Says so, and marks a row as one to be made again. */
+  #unfound(name: string, row?: RowKey): never {
+    if (row) this.keeper.mounted().found.damagedRows.set(name, { kind: row.kind, owner: row.owner, id: row.id });
+    this.keeper.unfound(name);
+    throw new Damaged(name);
+  }
+
+  async #reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {
+    const mounted = this.keeper.mounted();
+    try {
+      return await read(mounted);
+    } catch (error) {
+      if (mounted.db.status === 'open') throw error;
+      throw new StoreUnavailable('the store was closed during a read', { cause: error });
+    }
+  }
+}
+
+/** Rows of a page until their bodies have reached a size. They are fetched as many at a time as those before let expect. */
+async function rowsUpTo(
+  entries: readonly string[],
+  { size = Number.POSITIVE_INFINITY }: ListQuery,
+  rowsAt: (entries: readonly string[]) => Promise<(Row | undefined)[]>,
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  let characters = 0;
+  let count = size === Number.POSITIVE_INFINITY ? entries.length : firstRows;
+  for (let from = 0; from < entries.length; ) {
+    for (const row of await rowsAt(entries.slice(from, from + count))) {
+      if (row === undefined) continue;
+      rows.push(row);
+      characters += row.body?.length ?? 0;
+      if (characters >= size) return rows;
+    }
+    from += count;
+    count = Math.ceil((size - characters) / Math.max(1, characters / Math.max(1, rows.length)));
+  }
+  return rows;
+}
+
+const toRow = (name: string, value: string): Row => rowAt(keys.rowKeyOf(name), name, value, true);
+
+function rowAt({ kind, owner, id }: RowKey, name: string, value: string, withData: boolean): Row {
+  const { head, data, body } = decode(name, value, withData);
+  const [seq, shelf, upd] = head as RowHead;
+  return { kind, owner, id, shelf, upd, seq, data, body };
+}

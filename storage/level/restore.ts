@@ -1,0 +1,118 @@
+/**
+ * A store directory made from a backup, and a look at one that nobody uses.
+ *
+ * W1  Restoring opens a copy, never the backup: opening changes files, and a backup may lie where nothing can be written.
+ * W2  What stood in its place is moved aside under a name of its own; nothing is deleted.
+ * W3  A look repairs nothing: it says what is wrong, and what the hub would do about it when it starts.
+ */
+import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { BackupManifest, BackupOptions } from '../contract.ts';
+import { StoreUnavailable } from '../contract.ts';
+import { examineCopy, readManifest, removeLeftover, syncTree, writeBackup, writeMark } from './backup.ts';
+import { OpeningFile } from './dirty-flag.ts';
+import { reportOf, type StoreReport } from './inspect.ts';
+import { EngineDied, lookApart } from './inspect-isolated.ts';
+import { isInUse, openDatabase } from './leveldb.ts';
+import { absent, MarkFile, mustCreate, syncDirectory } from './side-files.ts';
+
+export interface Restored {
+  readonly manifest: BackupManifest;
+  /** Where what stood there before is now; null when nothing did. */
+  readonly aside: string | null;
+}
+
+export interface RestoreOptions {
+  /** Move a store that stands there aside. */
+  readonly replace: boolean;
+  /** Names what is moved aside. */
+  readonly now: Date;
+  readonly progress?: BackupOptions['progress'];
+}
+
+/**
+ * Puts the store of a backup at `target`. Rejects, with everything as it was, when the backup is not whole, when the target is
+ * in use, or when it is not empty and `replace` was not said.
+ */
+export async function restoreBackup(
+  backup: string,
+  target: string,
+  { replace, progress, now }: RestoreOptions,
+): Promise<Restored> {
+  const manifest = await readManifest(backup);
+  const present = (await readdir(target).catch(absent)) ?? [];
+  if (present.includes('db') && (await isInUse(join(target, 'db')))) {
+    throw new StoreUnavailable(`${target} is in use by another process: stop the hub first`);
+  }
+  if (present.length > 0 && !replace) throw new Error(`${target} is not empty: a store stands there already`);
+  const partial = `${target}.partial`;
+  await removeLeftover(partial);
+  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  try {
+    await cp(join(backup, 'store'), partial, { recursive: true });
+    const copy = await examineCopy(partial, progress ? { progress } : {});
+    if (copy.digest !== manifest.digest) throw new Error(`${backup} does not hold what its manifest says`);
+    const mark = await new MarkFile(join(partial, 'mark')).read();
+    if (mark === null || mark === 'damaged') throw new Error(`${backup} has no mark that can be read`);
+    // The engine has rewritten its own files since; the mark names the present ones.
+    await writeMark(partial, mark);
+    await syncTree(partial);
+    const aside = present.length > 0 ? `${target}.before-${now.toISOString().replaceAll(':', '')}` : null;
+    if (aside !== null) await rename(target, aside);
+    await rename(partial, target);
+    await syncDirectory(dirname(target));
+    return { manifest, aside };
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** A backup of a store that nobody uses. Rejects as `Store.backup` does. */
+export async function backupStore(
+  store: string,
+  directory: string,
+  options: BackupOptions = {},
+): Promise<BackupManifest> {
+  const database = join(store, 'db');
+  const mark = await new MarkFile(join(store, 'mark')).read();
+  if (mark === null || (await mustCreate(database, mark))) throw new Error(`${store} holds no store`);
+  if (mark === 'damaged') throw new Error(`the mark in ${store} cannot be read: ocpi-hub store verify says more`);
+  const { faults, warning } = (await lookApart(store)).report;
+  if (faults.length > 0) throw new Error(`a damaged store is not backed up: ${faults.join('; ')}`);
+  const db = await openDatabase(database, false);
+  try {
+    const { token } = mark;
+    // What its log has lost is made good when the copy is opened.
+    const isLost = warning !== null || (await new OpeningFile(store).read())?.lost === true;
+    const clean = mark.clean === true && !isLost;
+    const place = { directory, within: store };
+    const source = { db, token, ...place, point: () => {}, isRunning: false, clean };
+    return await writeBackup(source, options);
+  } finally {
+    await db.close();
+  }
+}
+
+export interface VerifiedStore extends StoreReport {
+  /** Of the backup that it is; null for the store of a data directory. */
+  readonly manifest: BackupManifest | null;
+}
+
+/** Looks at everything in a data directory or a backup. Rejects when there is no store, or when it is in use. [W3] */
+export async function verifyStore(
+  directory: string,
+  progress: (records: number) => void = () => {},
+): Promise<VerifiedStore> {
+  const store = join(directory, 'store');
+  if ((await stat(store).catch(absent)) === null) throw new Error(`${directory} has no store`);
+  const isBackup = (await readdir(directory)).includes('manifest.json');
+  const manifest = isBackup ? await readManifest(directory) : null;
+  const { report, digest } = await lookApart(store, progress).catch((error: unknown) => {
+    if (error instanceof EngineDied) return { report: reportOf(null, error.message), digest: null };
+    throw error;
+  });
+  const differs = manifest !== null && digest !== null && digest !== manifest.digest;
+  const faults = differs ? [...report.faults, 'it does not hold what its manifest says'] : report.faults;
+  return { ...report, faults, manifest };
+}

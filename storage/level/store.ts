@@ -1,0 +1,278 @@
+/**
+ * The embedded store: one LevelDB, one process. Meets every promise of `contract.ts`.
+ *
+ * L1  A commit is answered after its batch is on the disk, with the name of the file that holds it and all that was written to the
+ *     file before (F6, F7), never before (S1).
+ *     Memory changes after the batch, in its order.
+ * L2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
+ *     database does not reopen at once, its caller is told `OutcomeUnknown` and asks again with the same key.
+ * L3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
+ *     learns it from the log at open (S3).
+ * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
+ * L5  A commit is rejected with `Conflict` once its batch is durable, so that the commit it conflicts with is durable as well (S11).
+ */
+import { background } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
+import type * as contract from '../contract.ts';
+import { Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { encode } from '../records.ts';
+import { writeBackup } from './backup.ts';
+import { type Prepared, prepare, stage } from './event-log.ts';
+import { Committer, type Group, type Job } from './group-commit.ts';
+import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
+import { Keeper, type Mounted } from './lifecycle.ts';
+import * as outbox from './outbox.ts';
+import { Reads } from './reads.ts';
+import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
+import type { Found } from './verify.ts';
+import { Versions } from './versions.ts';
+
+/** How long a settle may stand unsynced: S6 allows about a second. */
+const FLUSH_MS = 500;
+
+export interface LevelStoreOptions {
+  readonly directory: string;
+  /** Name of this process in fences. */
+  readonly node: string;
+  /** Room on the disk kept for reopening after it was full; 0 keeps none. */
+  readonly ballastBytes?: number;
+  readonly onPoint?: OnPoint;
+}
+
+/** Opens the store, making it when there is none; rejects when another process has it or when opening would do harm. */
+export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
+  const { directory, node, ballastBytes = BALLAST_BYTES, onPoint } = options;
+  const keeper = new Keeper({ directory, ballastBytes, ...(onPoint && { onPoint }) });
+  await keeper.start();
+  return new LevelStore(keeper, node);
+}
+
+class LevelStore extends Reads implements contract.Store {
+  readonly #fence: contract.Fence;
+  readonly #committer = new Committer((jobs) => this.#write(jobs));
+  /** L3: commits that wait. */
+  readonly #flying = new Map<string, Promise<contract.Appended>>();
+  readonly #compaction = new Compaction();
+  #trimming: Promise<void> = Promise.resolve();
+  #flush: unknown = null;
+  #closed = false;
+
+  constructor(keeper: Keeper, node: string) {
+    super(keeper);
+    this.#fence = { token: keeper.token, node };
+  }
+
+  held(): contract.Fence | null {
+    return this.#closed ? null : this.#fence;
+  }
+
+  async append(commit: contract.Commit): Promise<contract.Appended> {
+    this.#checkFence(commit.fence);
+    const known = this.keeper.mounted().found.commits.get(commit.idem);
+    if (known !== undefined) return { first: known[0], last: known[1], replayed: true };
+    const flying = this.#flying.get(commit.idem);
+    if (flying !== undefined) return { ...(await flying), replayed: true };
+    this.keeper.writable();
+    const flight = this.#commit(prepare(commit));
+    this.#flying.set(commit.idem, flight);
+    try {
+      return await flight;
+    } finally {
+      this.#flying.delete(commit.idem);
+    }
+  }
+
+  async settle(
+    fence: contract.Fence,
+    rows: readonly contract.DeliveryRow[],
+    floors: readonly contract.Floor[],
+  ): Promise<void> {
+    this.#checkFence(fence);
+    this.keeper.writable();
+    const settle = outbox.prepareSettle(rows, floors);
+    return new Promise((resolve, reject) => {
+      this.#committer.push({
+        size: settle.size,
+        synced: false,
+        stage: (batch, { opened }) => outbox.stageSettle(batch, settle, this.keeper.writable().found, opened),
+        done: (found) => {
+          outbox.applySettle(settle, found);
+          resolve();
+        },
+        // Whether it was written does not matter: settling again is harmless, and not settling sends again (S6).
+        recall: (_found, error) => reject(error),
+        fail: reject,
+      });
+    });
+  }
+
+  /** One after another: each is measured at the horizon that the one before left. */
+  trim(trim: contract.Trim): Promise<void> {
+    const mine = this.#trimming.then(() => this.#trim(trim));
+    this.#trimming = mine.catch(() => {});
+    return mine;
+  }
+
+  async #trim(trim: contract.Trim): Promise<void> {
+    this.#checkFence(trim.fence);
+    const mounted = this.keeper.writable();
+    const prepared = await prepareTrim(mounted, trim);
+    let rows: readonly contract.RowKey[] | null = [];
+    await new Promise<void>((resolve, reject) => {
+      this.#committer.push({
+        size: 0,
+        // The next trim counts on what this one left. [Z5]
+        synced: true,
+        alone: true,
+        stage: (batch) => {
+          const { db, found } = this.keeper.writable();
+          rows = stageTrim(batch, db, found, prepared);
+          this.keeper.point('trim.before');
+        },
+        done: (found) => {
+          this.keeper.point('trim.after');
+          if (rows === null) return void reject(new StoreUnavailable('the store was reopened during a trim'));
+          applyTrim(found, prepared, rows);
+          resolve();
+        },
+        // Trimming again from wherever the horizon then is does the rest.
+        recall: (_found, error) => reject(error),
+        fail: reject,
+      });
+    });
+    this.keeper.point('trim.compact');
+    await this.#compaction.after(mounted.db, prepared);
+  }
+
+  backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
+    const { db, found } = this.keeper.mounted();
+    if (found.faults.length > 0) {
+      return Promise.reject(new StoreUnavailable(`a damaged store is not backed up: ${found.faults.join('; ')}`));
+    }
+    const place = { directory, within: this.keeper.directory };
+    const { token, point } = this.keeper;
+    return writeBackup({ db, token, ...place, point, isRunning: true, clean: true }, options);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    // Settles that still wait are written first: the mark is about to say that everything is on the disk. [F8]
+    await this.#committer.idle();
+    this.#flushNow();
+    await this.#committer.idle();
+    await this.keeper.close();
+  }
+
+  #checkFence(fence: contract.Fence | null): void {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    if (fence === null) return;
+    const { token, node } = fence;
+    const held = this.#fence;
+    if (token !== held.token || node !== held.node) {
+      throw new Fenced(`the log is held by ${held.node} with token ${held.token}, not by ${node} with ${token}`);
+    }
+  }
+
+  #commit(prepared: Prepared): Promise<contract.Appended> {
+    return new Promise((resolve, reject) => {
+      let first = 0;
+      let last = 0;
+      let refusal: Error | null = null;
+      this.#committer.push({
+        size: prepared.size,
+        synced: true,
+        seen: prepared.seen,
+        stage: (batch, group) => {
+          refusal = group.versions.refusal(prepared.seen, group.next - 1);
+          if (refusal !== null) return;
+          first = group.next;
+          last = stage(batch, prepared, first);
+          group.next = last + 1;
+          for (const { put, key } of prepared.puts) group.versions.written(key, put.gone ? null : last);
+        },
+        done: (found) => {
+          if (refusal !== null) return void reject(refusal);
+          remember(found, prepared, first, last);
+          resolve({ first, last, replayed: false });
+        },
+        recall: (found, error) => {
+          const at = found?.commits.get(prepared.idem);
+          if (at !== undefined) resolve({ first: at[0], last: at[1], replayed: false });
+          else reject(found === null ? new OutcomeUnknown(error.message, { cause: error }) : error);
+        },
+        fail: reject,
+      });
+    });
+  }
+
+  /** One batch. Never rejects: its jobs are told. */
+  async #write(jobs: readonly Job[]): Promise<void> {
+    const synced = jobs.some((job) => job.synced);
+    let mounted: Mounted;
+    try {
+      mounted = this.keeper.writable();
+    } catch (error) {
+      for (const job of jobs) job.fail(error as Error);
+      return;
+    }
+    const { db, found } = mounted;
+    try {
+      const batch = db.batch();
+      const seen = jobs.flatMap((job) => job.seen ?? []);
+      const versions = await Versions.of(seen, db, found);
+      const group: Group = { next: found.head + 1, opened: new Map(), versions };
+      for (const job of jobs) job.stage(batch, group);
+      const what = synced ? 'commit' : 'settle';
+      this.keeper.point(`${what}.before`);
+      await batch.write(synced ? SYNCED : {});
+      if (synced) await this.keeper.names.keep();
+      this.keeper.point(`${what}.after`);
+    } catch (cause) {
+      const error = new StoreUnavailable('a write failed; the store is being reopened', { cause });
+      this.keeper.fail(cause, (reopened) => {
+        for (const job of jobs) job.recall(reopened, error);
+      });
+      this.#committer.refuse(error);
+      return;
+    }
+    for (const job of jobs) job.done(found);
+    this.#schedule(synced);
+  }
+
+  /** L4. */
+  #schedule(synced: boolean): void {
+    if (synced && this.#flush !== null) {
+      systemClock.clearTimeout(this.#flush);
+      this.#flush = null;
+    } else if (!synced && this.#flush === null) {
+      this.#flush = background(systemClock.setTimeout(() => this.#flushNow(), FLUSH_MS));
+    }
+  }
+
+  #flushNow(): void {
+    if (this.#flush === null) return;
+    systemClock.clearTimeout(this.#flush);
+    this.#flush = null;
+    const ignore = (): void => {};
+    const stage = (batch: Batch): Batch => batch.put(keys.FLUSH_KEY, encode(keys.FLUSH_KEY, '[]'));
+    this.#committer.push({ size: 0, synced: true, stage, done: ignore, recall: ignore, fail: ignore });
+  }
+}
+
+/** L1: what a written commit changes in memory. */
+function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
+  found.head = last;
+  found.commits.add(idem, first, last);
+  for (const { put, key, data } of puts) {
+    found.damagedRows.delete(key);
+    if (put.gone) {
+      found.order.remove(put);
+      found.recent.delete(key);
+    } else {
+      const { kind, owner, id, shelf, upd, body } = put;
+      found.order.place(put, shelf, upd, body?.length);
+      found.recent.add(key, { kind, owner, id, shelf, upd, body, data, seq: last });
+    }
+  }
+}

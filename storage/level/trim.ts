@@ -1,0 +1,131 @@
+/**
+ * Trimming: moves the horizon, up to which the log is gone but for what was kept.
+ *
+ * Z1  A trim is one batch: events go, kept ones and the horizon come, all or none. Whatever a crash leaves is a whole horizon.
+ * Z2  In memory the horizon moves before the batch is written: a read that begins then does not ask for what is going, and
+ *     one that began before has its own snapshot.
+ * Z3  A trim has a batch of its own, so what it reads while staging is what stands on the disk: a row that a later event
+ *     wrote is seen, and stays.
+ * Z4  Space is given back range by range, once enough was trimmed to be worth it.
+ * Z5  A trim is synced before the next one is made. Each horizon counts what the trim before it left: were that one taken by a power
+ *     cut, and the later one not, events would stand that no horizon counts.
+ */
+import type { Kept, RowKey, Seq, StoredEvent, Trim } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { decode, encode, headOf, inspect } from '../records.ts';
+import { type EventHead, type EventReader, type RowHead, type Touched, toEvent } from './event-log.ts';
+import { type Batch, compact, type Database, fetch } from './leveldb.ts';
+import { encodeHorizon } from './trim-point.ts';
+import type { Found } from './verify.ts';
+
+/** Z4: a few tens of megabytes of events. */
+const COMPACT_EVENTS = 20_000;
+
+/** A trim, with all that can be read and encoded before it has its turn. */
+export interface PreparedTrim {
+  readonly from: Seq;
+  readonly upTo: Seq;
+  readonly events: readonly StoredEvent[];
+  readonly drops: readonly StoredEvent[];
+  readonly keeps: ReadonlyMap<Seq, { readonly kept: Kept; readonly value: string }>;
+  readonly rows: readonly RowKey[];
+}
+
+export async function prepareTrim(
+  { db, reader, found }: { db: Database; reader: EventReader; found: Found },
+  { upTo, keeps, drops, rows }: Trim,
+): Promise<PreparedTrim> {
+  const from = found.horizon.seq;
+  if (!Number.isSafeInteger(upTo) || upTo <= from || upTo > found.head) {
+    throw new RangeError(`cannot trim up to ${upTo}: the log is there from ${from + 1} to ${found.head}`);
+  }
+  for (const row of rows) keys.checkRow(row);
+  const events = await reader.read({ after: from, limit: upTo - from }, upTo, from);
+  const prepared = new Map<Seq, { kept: Kept; value: string }>();
+  for (const kept of keeps) {
+    const original = events[kept.seq - from - 1];
+    if (original?.stream !== kept.stream) {
+      throw new RangeError(`cannot keep ${kept.stream} at ${kept.seq}: no event of it stands there`);
+    }
+    prepared.set(kept.seq, { kept, value: encodeKept(kept) });
+  }
+  const dropped = drops.map((seq) => keys.eventKey(seq));
+  if (drops.some((seq) => seq > from)) throw new RangeError('only what an earlier trim kept can be dropped');
+  const values = await fetch(db, dropped);
+  const gone = dropped.map((key, i) => toEvent(key, decode(key, values[i] ?? '')));
+  return { from, upTo, events, drops: gone, keeps: prepared, rows };
+}
+
+function encodeKept(kept: Kept): string {
+  const { seq, stream, type, at, party, correlationId, to, data, body, rows } = kept;
+  if (body !== null) keys.checkText('the body of an event', body);
+  const touched = rows.map(({ kind, owner, id }): Touched => [kind, owner, id, 0]);
+  const head: EventHead = [stream, type, at, party, correlationId, to, '', 1, touched];
+  return encode(keys.eventKey(seq), JSON.stringify(head), JSON.stringify(data) ?? 'null', body);
+}
+
+/**
+ * Adds a trim to its batch, and moves the horizon in memory. Returns the rows that go; null, with nothing added, when the
+ * database was reopened meanwhile and has another horizon. [Z2, Z3]
+ */
+export function stageTrim(batch: Batch, db: Database, found: Found, trim: PreparedTrim): RowKey[] | null {
+  if (found.horizon.seq !== trim.from) return null;
+  let { kept, sum } = found.horizon;
+  for (const event of trim.events) {
+    const keep = trim.keeps.get(event.seq);
+    if (keep === undefined) stageGone(batch, event);
+    else {
+      batch.put(keys.eventKey(event.seq), keep.value);
+      if (event.correlationId !== null && keep.kept.correlationId !== event.correlationId) {
+        batch.del(keys.correlationKey(event.correlationId, event.seq));
+      }
+      kept += 1;
+      sum += event.seq;
+    }
+    for (const dest of event.to) batch.del(keys.deliveredKey(dest, event.seq));
+  }
+  for (const event of trim.drops) {
+    stageGone(batch, event);
+    kept -= 1;
+    sum -= event.seq;
+  }
+  for (const { dest, seq } of found.open.upTo(trim.upTo)) batch.del(keys.openKey(dest, seq));
+  const rows = trim.rows.filter((row) => writtenUpTo(db, row, trim.upTo));
+  for (const row of rows) batch.del(keys.rowKey(row));
+  found.horizon = { seq: trim.upTo, kept, sum };
+  batch.put(keys.HORIZON_KEY, encodeHorizon(found.horizon));
+  return rows;
+}
+
+/** What a written trim changes in memory besides. */
+export function applyTrim(found: Found, trim: PreparedTrim, rows: readonly RowKey[]): void {
+  for (const { dest, seq } of found.open.upTo(trim.upTo)) found.open.remove(dest, seq);
+  for (const row of rows) {
+    found.order.remove(row);
+    found.recent.delete(keys.rowKey(row));
+  }
+}
+
+function stageGone(batch: Batch, { seq, stream, correlationId }: StoredEvent): void {
+  batch.del(keys.eventKey(seq)).del(keys.streamKey(stream, seq));
+  if (correlationId !== null) batch.del(keys.correlationKey(correlationId, seq));
+}
+
+function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {
+  const key = keys.rowKey(row);
+  const value = db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' });
+  return value !== undefined && inspect(key, value) === 'sound' && (headOf(value) as RowHead)[0] <= upTo;
+}
+
+/** Gives space back behind the horizon. [Z4] */
+export class Compaction {
+  #from: Seq = 0;
+
+  async after(db: Database, { from, upTo }: PreparedTrim): Promise<void> {
+    if (this.#from === 0) this.#from = from + 1;
+    if (upTo - this.#from + 1 < COMPACT_EVENTS) return;
+    const begin = this.#from;
+    this.#from = upTo + 1;
+    await compact(db, keys.eventKey(begin), keys.eventKey(upTo));
+  }
+}

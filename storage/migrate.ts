@@ -1,0 +1,115 @@
+/**
+ * An embedded store copied into an empty PostgreSQL schema.
+ *
+ * X1  The log lands as it is. A sequence is part of what partners and operators were told (the id of a delivery is
+ *     `{sequence}-{receiver}`), so none is changed; and all that refers to them stays right.
+ * X2  The copy is one transaction. It is read back and compared, by counts and by a digest over the very records, before it is
+ *     committed: what cannot be shown to be whole is not there.
+ * X3  The embedded store is not changed. Its token goes on from where it was.
+ */
+import { join } from 'node:path';
+import type { Client } from 'pg';
+import { systemClock } from '../src/kit/system-clock.ts';
+import type { BackupOptions, Seq } from './contract.ts';
+import { FENCE_KEY } from './keys.ts';
+import { lookApart } from './level/inspect-isolated.ts';
+import { openDatabase } from './level/leveldb.ts';
+import { MarkFile, mustCreate } from './level/side-files.ts';
+import { Primary } from './postgres/connect.ts';
+import { HOUR } from './postgres/list-counts.ts';
+import { insert, recordsIn, recordsOf, Tally } from './postgres/records.ts';
+import { isEmpty, migrate } from './postgres/schema.ts';
+import { type PostgresAddress, parsePostgresUrl } from './postgres/url.ts';
+import { headOf } from './records.ts';
+
+export interface Copied {
+  readonly head: Seq;
+  readonly horizon: Seq;
+  readonly events: number;
+  readonly rows: number;
+  readonly deliveries: number;
+  readonly floors: number;
+  readonly timers: number;
+  /** SHA-256 over all of these records, the same on both sides. */
+  readonly digest: string;
+  /** Where they are, without a password. */
+  readonly to: string;
+}
+
+/** Rejects with a sentence, with nothing changed, when the store is in use or not sound, or the schema not empty or in use. */
+export async function copyToPostgres(
+  store: string,
+  url: string,
+  progress: NonNullable<BackupOptions['progress']> = () => {},
+): Promise<Copied> {
+  const address = parsePostgresUrl(url);
+  const { head, horizon } = await soundStore(store, progress);
+  const primary = new Primary(address, 'store copy');
+  try {
+    await primary.find();
+    await migrate(primary, address, { clock: systemClock, limitMs: 0 });
+    const client = await primary.connect();
+    await client.query('begin');
+    await mustBeFree(client, address);
+    const { tally, token } = await fill(client, store, progress);
+    await client.query('update log set head = $1, horizon = $2, token = greatest(token, $3)', [head, horizon, token]);
+    await client.query(
+      `insert into listed (kind, shelf, hour, n) select kind, shelf, left(upd, ${HOUR}), count(*) from rows
+         where shelf is not null group by 1, 2, 3`,
+    );
+    const counts = { ...tally.counts };
+    const digest = tally.digest();
+    if ((await digestIn(client, progress)) !== digest) throw new Error('the copy is not the same: nothing was copied');
+    await client.query('commit');
+    return {
+      ...{ head, horizon, events: counts.e, rows: counts.o, deliveries: counts.p + counts.d, floors: counts.f },
+      ...{ timers: counts.t, digest, to: address.shown },
+    };
+  } finally {
+    primary.close();
+  }
+}
+
+/** Of a store that nobody uses and whose every record is sound. */
+async function soundStore(store: string, progress: NonNullable<BackupOptions['progress']>) {
+  const mark = await new MarkFile(join(store, 'mark')).read();
+  if (mark === null || (await mustCreate(join(store, 'db'), mark))) throw new Error(`${store} holds no store`);
+  const { report } = await lookApart(store, (records) => progress('verifying', records));
+  const wrong = [...report.faults, ...report.repairs];
+  if (wrong.length > 0) throw new Error(`a damaged store is not copied: ${wrong.join('; ')}`);
+  return report;
+}
+
+async function mustBeFree(client: Client, { schema }: PostgresAddress): Promise<void> {
+  await client.query('lock table meta in access exclusive mode');
+  if (!(await isEmpty(client))) throw new Error(`the schema ${schema} is not empty: a copy goes into a new one`);
+  const { rows } = await client.query<{ name: string }>('select name from nodes where expires > clock_timestamp()');
+  if (rows[0] !== undefined)
+    throw new Error(`the schema ${schema} is in use by the hub ${rows[0].name}: stop it first`);
+}
+
+async function fill(client: Client, store: string, progress: NonNullable<BackupOptions['progress']>) {
+  const db = await openDatabase(join(store, 'db'), false);
+  try {
+    const tally = new Tally();
+    for await (const entries of recordsOf(db)) {
+      await insert(client, entries);
+      tally.add(entries);
+      progress('copying', tally.records);
+    }
+    const fence = await db.get(FENCE_KEY);
+    const [token] = fence === undefined ? [0] : (headOf(fence) as [number]);
+    return { tally, token };
+  } finally {
+    await db.close();
+  }
+}
+
+async function digestIn(client: Client, progress: NonNullable<BackupOptions['progress']>): Promise<string> {
+  const tally = new Tally();
+  for await (const entries of recordsIn(client)) {
+    tally.add(entries);
+    progress('verifying', tally.records);
+  }
+  return tally.digest();
+}

@@ -1,0 +1,276 @@
+/**
+ * Connections to the primary of a cluster of PostgreSQL servers.
+ *
+ * N1  Every connection is asked whether its server is the primary before it is used. When several say so, the one of the highest
+ *     timeline is it: the others were left behind by a failover.
+ * N2  No session has a time-out of the server's: a cancelled wait for a standby answers with success. Who waits too long lets
+ *     the connection go, and asks on another what became of it.
+ * N3  A connection that failed is never used again.
+ */
+import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
+import { every } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
+import { Damaged, StoreUnavailable } from '../contract.ts';
+import type { PostgresAddress } from './url.ts';
+
+/** How a session commits: `lazy` answers before the disk has it. */
+export type Durability = 'flushed' | 'lazy';
+
+const CONNECT_MS = 1500;
+/** A wait is looked at so many times, and counts as no longer than a third for each: that this process stood still says nothing of the server. */
+const LOOKS = 15;
+const STOP_PART = 1 / 3;
+const READERS_MAX = 8;
+const KEEP_ALIVE_MS = 5000;
+const INT8 = 20;
+
+const types: NonNullable<ClientConfig['types']> = {
+  // Sequences stay below 2^53; everything else comes as text or as the caller casts it.
+  getTypeParser: (oid: number) => (oid === INT8 || oid === 23 || oid === 21 ? Number : oid === 16 ? isTrue : asText),
+};
+const isTrue = (text: string): boolean => text === 't';
+const asText = (text: string): string => text;
+
+/** Said with the connection, so that what a role or a database sets holds for no statement, not for the first either. [N2] */
+const OPTIONS = Object.entries({
+  ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
+  ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
+})
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ');
+/** PostgreSQL 17 has one more, which earlier ones refuse to be told of. */
+const SESSION = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout';";
+/** For writes: look-ups by key, also while tables are small. */
+const FOR_WRITES = 'set enable_seqscan = off; set enable_mergejoin = off;';
+
+export class Primary {
+  readonly #address: PostgresAddress;
+  readonly #name: string;
+  readonly #all = new Set<Client>();
+  #host: PostgresAddress['hosts'][number] | null = null;
+  #closed = false;
+
+  constructor(address: PostgresAddress, name: string) {
+    this.#address = address;
+    this.#name = name;
+  }
+
+  /** Looks at all servers and remembers the primary. Rejects with StoreUnavailable and what each of them said. [N1] */
+  async find(): Promise<void> {
+    const found = await Promise.allSettled(this.#address.hosts.map((host) => this.#timelineOf(host)));
+    let best = 0;
+    let host: PostgresAddress['hosts'][number] | null = null;
+    for (const [i, each] of found.entries()) {
+      if (each.status === 'rejected' || each.value <= best) continue;
+      best = each.value;
+      host = this.#address.hosts[i] ?? null;
+    }
+    this.#host = host;
+    if (host !== null) return;
+    const said = found.map((each, i) => {
+      const server = this.#address.hosts[i];
+      const why = each.status === 'rejected' ? wordsOf(each.reason) : 'is a standby';
+      return `${server?.host}:${server?.port} ${why}`;
+    });
+    throw new StoreUnavailable(`no database server takes writes: ${said.join('; ')}`);
+  }
+
+  /** A session on the primary that was found. */
+  async connect(durability: Durability = 'flushed', forWrites = false): Promise<Client> {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    if (this.#host === null) throw new StoreUnavailable('the database is away');
+    const client = await this.#open(this.#host);
+    try {
+      const lazy = durability === 'lazy' ? 'set synchronous_commit = off;' : '';
+      const path = `set search_path = "${this.#address.schema}";`;
+      await client.query(`${SESSION} ${forWrites ? FOR_WRITES : ''} ${lazy} ${path}`);
+      const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby');
+      if (rows[0]?.standby !== false) throw new StoreUnavailable('the database server became a standby');
+      if (this.#closed) throw new StoreUnavailable('closed');
+      return client;
+    } catch (error) {
+      destroy(client);
+      throw error;
+    }
+  }
+
+  /** Lets every connection go at once: whoever waits on one is told that it ended. */
+  drop(): void {
+    this.#host = null;
+    for (const client of this.#all) destroy(client);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.drop();
+  }
+
+  async #open({ host, port }: PostgresAddress['hosts'][number]): Promise<Client> {
+    const { user, password, database, ssl } = this.#address;
+    const client = new Client({
+      ...{ host, port, user, password, database, types, ssl },
+      ...{ keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
+      application_name: `ocpi-hub ${this.#name}`.slice(0, 63),
+      options: OPTIONS,
+    });
+    // Whoever waits for an answer hears of it there.
+    client.on('error', () => {});
+    client.once('end', () => this.#all.delete(client));
+    this.#all.add(client);
+    try {
+      await within(client, CONNECT_MS, client.connect());
+      return client;
+    } catch (error) {
+      this.#all.delete(client);
+      destroy(client);
+      throw error;
+    }
+  }
+
+  /** 0 for a standby. */
+  async #timelineOf(host: PostgresAddress['hosts'][number]): Promise<number> {
+    const client = await this.#open(host);
+    try {
+      const { rows } = await within(
+        client,
+        CONNECT_MS,
+        client.query<{ name: string | null }>(
+          'select case when pg_is_in_recovery() then null else pg_walfile_name(pg_current_wal_lsn()) end as name',
+        ),
+      );
+      return Number.parseInt(rows[0]?.name?.slice(0, 8) ?? '0', 16);
+    } finally {
+      destroy(client);
+    }
+  }
+}
+
+/** Sessions for reads and rare writes, lent one at a time. */
+export class Sessions {
+  readonly #primary: Primary;
+  readonly #idle: Client[] = [];
+  readonly #waiting: (() => void)[] = [];
+  #lent = 0;
+
+  constructor(primary: Primary) {
+    this.#primary = primary;
+  }
+
+  /** `work` has the session to itself. Errors come as `translated`. */
+  async use<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    while (this.#lent >= READERS_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#lent += 1;
+    let client: Client | null = null;
+    try {
+      client = this.#taken() ?? (await this.#primary.connect());
+      const result = await work(client);
+      this.#idle.push(client);
+      return result;
+    } catch (error) {
+      // It may stand within a transaction that failed. [N3]
+      if (client !== null) destroy(client);
+      throw translated(error);
+    } finally {
+      this.#lent -= 1;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** A read, once more on another session when its own had ended while it lay idle. */
+  async read<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await this.use(work);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error;
+      return this.use(work);
+    }
+  }
+
+  #taken(): Client | null {
+    for (let client = this.#idle.pop(); client !== undefined; client = this.#idle.pop()) {
+      if (isAlive(client)) return client;
+    }
+    return null;
+  }
+}
+
+export const isAlive = (client: Client): boolean => {
+  const { stream } = client.connection;
+  return !stream.destroyed && stream.writable;
+};
+
+/** Nothing is said to the server: what it is doing it goes on doing. */
+export function destroy(client: Client): void {
+  client.connection.stream.destroy();
+}
+
+/** An answer, or the end of the connection that should have given it. */
+export async function within<T>(client: Client, timeoutMs: number, answer: Promise<T>): Promise<T> {
+  let left = timeoutMs;
+  let lookedAt = systemClock.monotonic();
+  const look = () => {
+    const now = systemClock.monotonic();
+    left -= Math.min(now - lookedAt, timeoutMs * STOP_PART);
+    lookedAt = now;
+    if (left <= 0) destroy(client);
+  };
+  const stop = every(systemClock, timeoutMs / LOOKS, look);
+  try {
+    return await answer;
+  } catch (error) {
+    throw left > 0 ? error : new Error('timeout expired', { cause: error });
+  } finally {
+    stop();
+  }
+}
+
+/** A statement that each session prepares once. */
+export async function ask<Row extends object>(
+  client: Client,
+  name: string,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const config: QueryConfig = { name, text, values: [...values] };
+  const { rows }: QueryResult<Row> = await client.query<Row>(config);
+  return rows;
+}
+
+const state = (error: unknown): string => {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : '';
+};
+
+/** What an error says of the statement: refused for what it holds, damage at rest, or the connection or server is gone. */
+export function kindOf(error: unknown): 'data' | 'damage' | 'again' | 'refused' | 'gone' {
+  const code = state(error);
+  if (error instanceof TypeError) return 'data';
+  if (code === '' || /^(08|57P)/.test(code) || code === '25006') return 'gone';
+  if (code === 'XX001' || code === 'XX002') return 'damage';
+  if (/^(22|23|54|21)/.test(code)) return 'data';
+  if (code === '40001' || code === '40P01') return 'again';
+  return 'refused';
+}
+
+/** Errors of the driver in the words of the contract; ours stay as they are. */
+function translated(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const kind = kindOf(error);
+  if (kind === 'damage') return new Damaged(error.message);
+  if (state(error) === '' && !isOfTheNetwork(error)) return error;
+  return new StoreUnavailable(`the database: ${wordsOf(error)}`, { cause: error });
+}
+
+const GONE_CODES = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|EAI_|ENOTFOUND)/;
+const GONE_WORDS = /^(Connection terminated|Client has encountered|Client was closed|timeout (expired|exceeded))/;
+
+function isOfTheNetwork(error: Error): boolean {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const isConnect = 'syscall' in error && error.syscall === 'connect';
+  return isConnect || GONE_CODES.test(code) || GONE_WORDS.test(error.message) || error instanceof AggregateError;
+}
+
+export function wordsOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return wordsOf(error.errors[0]);
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,199 @@
+/**
+ * The records of the embedded store, made from the tables of PostgreSQL and the other way round: the form of backups, and of copies
+ * from one store to the other.
+ *
+ * F1  Both ways are exact: what is copied there and read back has the same bytes, so one digest tells whether all of it is there.
+ * F2  A record that is not sound is not copied.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import type { Client } from 'pg';
+import type { DeliveryState, Seq } from '../contract.ts';
+import * as keys from '../keys.ts';
+import type { EventHead, RowHead, Touched } from '../level/event-log.ts';
+import { chunks, type Database } from '../level/leveldb.ts';
+import { decode, encode } from '../records.ts';
+import { fromText, toText } from './schema.ts';
+
+export type Entry = readonly [key: string, value: string];
+
+/** What has no other source: indexes follow from events, the store's own records are made anew. */
+const SPACES = ['e', 'o', 'p', 'd', 'f', 't'] as const;
+type Space = (typeof SPACES)[number];
+
+const PIECE = 500;
+
+interface EventColumns {
+  readonly seq: Seq;
+  readonly stream: string;
+  readonly type: string;
+  readonly at: string;
+  readonly party: string | null;
+  readonly correlation: string | null;
+  readonly to: string;
+  readonly data: string;
+  readonly body: string | null;
+  readonly idem: string | null;
+  readonly n: number | null;
+  readonly touched: string | null;
+}
+
+interface RowColumns {
+  readonly kind: string;
+  readonly owner: string;
+  readonly id: string;
+  readonly shelf: string | null;
+  readonly upd: string;
+  readonly data: string;
+  readonly body: string | null;
+  readonly seq: Seq;
+}
+
+interface DeliveryColumns {
+  readonly dest: string;
+  readonly seq: Seq;
+  readonly state: DeliveryState;
+  readonly data: string;
+}
+
+/** A table in one space: how it is read in order of the keys, how a line becomes a record, and how it is written from records. */
+interface Form {
+  readonly select: string;
+  readonly toEntry: (columns: never) => Entry;
+  readonly fromEntry: (key: string, value: string) => object;
+  readonly insert: string;
+}
+
+const text = (body: string | null) => (body === null ? null : toText(body));
+const body = (stored: string | null) => (stored === null ? null : fromText(stored));
+
+const delivery = (is: '=' | '<>', keyOf: (dest: string, seq: Seq) => string): Form => ({
+  select: `select dest, seq, state, data from deliveries where state ${is} 'DELIVERED' order by dest, seq`,
+  toEntry({ dest, seq, state, data }: DeliveryColumns) {
+    const key = keyOf(dest, seq);
+    return [key, encode(key, JSON.stringify([state]), data)];
+  },
+  fromEntry(key, value) {
+    const { head, data } = decode(key, value);
+    return { dest: keys.destOf(key), seq: keys.seqOf(key), state: (head as [string])[0], data: JSON.stringify(data) };
+  },
+  insert: `insert into deliveries (dest, seq, state, data) select dest, seq, state, data
+    from json_to_recordset($1) x(dest text, seq int8, state text, data text)`,
+});
+
+const FORMS: Readonly<Record<Space, Form>> = {
+  e: {
+    select: `select seq, stream, type, at, party, correlation_id as correlation, to_json("to") as "to", data, body, idem, n, touched
+      from events order by seq`,
+    toEntry(event: EventColumns) {
+      const { seq, stream, type, at, party, correlation, to, data, idem, n, touched } = event;
+      const key = keys.eventKey(seq);
+      const fields = [stream, type, at, party, correlation, JSON.parse(to) as string[]] as const;
+      const head: EventHead =
+        idem === null ? [...fields] : [...fields, idem, n ?? 1, JSON.parse(touched ?? '[]') as Touched[]];
+      return [key, encode(key, JSON.stringify(head), data, body(event.body))];
+    },
+    fromEntry(key, value) {
+      const content = decode(key, value);
+      const [stream, type, at, party, correlation, to, idem, n, touched] = content.head as EventHead;
+      const ends = idem === undefined ? {} : { idem, n, touched: JSON.stringify(touched ?? []) };
+      const data = JSON.stringify(content.data);
+      const fields = { seq: keys.seqOf(key), stream, type, at, party, correlation, to, data };
+      return { ...fields, body: text(content.body), chars: content.body?.length ?? 0, ...ends };
+    },
+    insert: `insert into events (seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
+      select seq, stream, type, at, party, correlation, "to", data, body, chars, idem, n, touched
+      from json_to_recordset($1) x(seq int8, stream text, type text, at text, party text, correlation text, "to" text[], data text,
+        body text, chars int, idem text, n int, touched text)`,
+  },
+  o: {
+    select: 'select kind, owner, id, shelf, upd, data, body, seq from rows order by kind, owner, id',
+    toEntry(row: RowColumns) {
+      const key = keys.rowKey(row);
+      const head: RowHead = [row.seq, row.shelf, row.upd];
+      return [key, encode(key, JSON.stringify(head), row.data, body(row.body))];
+    },
+    fromEntry(key, value) {
+      const content = decode(key, value);
+      const [seq, shelf, upd] = content.head as RowHead;
+      const fields = { ...keys.rowKeyOf(key), shelf, upd, seq, data: JSON.stringify(content.data) };
+      return { ...fields, body: text(content.body), chars: content.body?.length ?? 0 };
+    },
+    insert: `insert into rows (kind, owner, id, shelf, upd, data, body, chars, seq)
+      select kind, owner, id, shelf, upd, data, body, chars, seq from json_to_recordset($1)
+        x(kind text, owner text, id text, shelf text, upd text, data text, body text, chars int, seq int8)`,
+  },
+  p: delivery('<>', keys.openKey),
+  d: delivery('=', keys.deliveredKey),
+  f: {
+    select: 'select dest, seq from floors order by dest',
+    toEntry({ dest, seq }: { dest: string; seq: Seq }) {
+      const key = keys.floorKey(dest);
+      return [key, encode(key, JSON.stringify([seq]))];
+    },
+    fromEntry: (key, value) => ({ dest: keys.floorOf(key), seq: (decode(key, value).head as [Seq])[0] }),
+    insert: `insert into floors (dest, seq) select dest, seq from json_to_recordset($1) x(dest text, seq int8)`,
+  },
+  t: {
+    select: 'select key, at from timers order by key',
+    toEntry({ key: name, at }: { key: string; at: string }) {
+      const key = keys.dueKey(name);
+      return [key, encode(key, JSON.stringify([at]))];
+    },
+    fromEntry: (key, value) => ({ key: keys.dueNameOf(key), at: (decode(key, value).head as [string])[0] }),
+    insert: `insert into timers (key, at) select key, at from json_to_recordset($1) x(key text, at text)`,
+  },
+};
+
+/** Within a transaction of one snapshot. In order of spaces as `SPACES` has them, then of keys. */
+export async function* recordsIn(client: Client): AsyncGenerator<Entry[]> {
+  for (const space of SPACES) {
+    const { select, toEntry } = FORMS[space];
+    await client.query(`declare records no scroll cursor for ${select}`);
+    for (;;) {
+      const { rows } = await client.query(`fetch ${PIECE} from records`);
+      if (rows.length === 0) break;
+      yield rows.map((row) => toEntry(row as never));
+    }
+    await client.query('close records');
+  }
+}
+
+/** The same records of an embedded store, in the same order. */
+export async function* recordsOf(db: Database): AsyncGenerator<Entry[]> {
+  for (const space of SPACES) for await (const chunk of chunks(db, keys.under(`${space}/`), PIECE)) yield chunk;
+}
+
+/** Writes a piece of one space into empty tables. Throws `Damaged` for a record that is not sound. [F2] */
+export async function insert(client: Client, entries: readonly Entry[]): Promise<void> {
+  const space = entries[0]?.[0].charAt(0) as Space;
+  const form = FORMS[space];
+  const lines = entries.map(([key, value]) => form.fromEntry(key, value));
+  await client.query({ name: `copy-${space}`, text: form.insert, values: [JSON.stringify(lines)] });
+}
+
+/** A digest and counts by space, of records in the order of `recordsIn`. */
+export class Tally {
+  readonly #digest: Hash = createHash('sha256');
+  readonly counts: Record<Space, number> = { e: 0, o: 0, p: 0, d: 0, f: 0, t: 0 };
+  records = 0;
+
+  add(entries: readonly Entry[]): void {
+    for (const [key, value] of entries) {
+      this.#digest.update(key).update(value);
+      this.counts[key.charAt(0) as Space] += 1;
+      this.records += 1;
+    }
+  }
+
+  /** Once, at the end. */
+  digest(): string {
+    return this.#digest.digest('hex');
+  }
+}
+
+/** The digest of an embedded store's records. */
+export async function digestOf(db: Database): Promise<string> {
+  const tally = new Tally();
+  for await (const entries of recordsOf(db)) tally.add(entries);
+  return tally.digest();
+}

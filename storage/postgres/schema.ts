@@ -1,0 +1,166 @@
+/**
+ * The tables of a PostgreSQL store, and how older ones become these.
+ *
+ * M1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
+ * M2  A schema that a newer hub made is not touched, nor is one of version 1 whose nodes still live: what they are about to send would go
+ *     beside what the new ones send. Those of version 2 and 3 go on beside the new ones, for one at a time has the log.
+ * M3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
+ * M4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
+ *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
+ */
+import type { Client } from 'pg';
+import { type Clock, sleep } from '../../src/kit/clock.ts';
+import { StoreUnavailable } from '../contract.ts';
+import type { Primary } from './connect.ts';
+import { mergingShards } from './one-log.ts';
+import { mustBeSafe } from './settings.ts';
+import type { PostgresAddress } from './url.ts';
+import { APPEND } from './write-sql.ts';
+
+const RACES_MAX = 5;
+const AGAIN_MS = 100;
+/** Two nodes that make it at once: the other one's is as good. A node of an older version that is still writing: it ends. */
+const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']);
+
+const TABLES = `
+  -- The one row: who may write, and where the log ends and begins.
+  create table log (
+    one boolean primary key default true check (one), token int8 not null default 0, owner text collate "C",
+    turn int8 not null default 0, head int8 not null default 0, horizon int8 not null default 0) with (fillfactor = 20);
+  insert into log default values;
+
+  create table events (
+    seq int8 primary key, stream text collate "C" not null, type text collate "C" not null,
+    at text collate "C" not null, party text collate "C", correlation_id text collate "C", "to" text[] not null,
+    data text not null, body text, chars int not null,
+    -- Of the commit that it ends: its key, its number of events, the rows that it wrote. Of a kept event: '', 1, its rows.
+    idem text collate "C", n int, touched text);
+  create index events_stream on events (stream, seq);
+  create index events_correlation on events (correlation_id, seq) where correlation_id is not null;
+  create unique index events_idem on events (idem) where idem <> '';
+
+  create table rows (
+    kind text collate "C" not null, owner text collate "C" not null, id text collate "C" not null, shelf text collate "C",
+    upd text collate "C" not null, data text not null, body text, chars int not null, seq int8 not null,
+    primary key (kind, owner, id));
+  create index rows_listed on rows (kind, shelf, upd, owner, id) where shelf is not null;
+  -- How many listed rows have an upd that begins so: a page is found, and its list counted, without walking there.
+  create table listed (
+    kind text collate "C" not null, shelf text collate "C" not null, hour text collate "C" not null, n int8 not null,
+    primary key (kind, shelf, hour)) with (fillfactor = 70);
+
+  create table timers (key text collate "C" primary key, at text collate "C" not null);
+
+  create table deliveries (
+    dest text collate "C" not null, seq int8 not null, state text not null, data text not null,
+    primary key (dest, seq)) with (fillfactor = 80);
+  create index deliveries_open on deliveries (dest, seq) where state <> 'DELIVERED';
+  create table floors (dest text collate "C" primary key, seq int8 not null) with (fillfactor = 50);
+  `;
+
+const NODES = `
+  create table nodes (
+    id text collate "C" primary key, name text not null, url text, expires timestamptz not null,
+    -- It follows what others write. Nodes of versions that do not know of it do not.
+    follows boolean not null default false);
+  `;
+const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
+
+/** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
+const MIGRATIONS: readonly string[] = [
+  NODES + TABLES + APPEND,
+  mergingShards(TABLES) + APPEND + FOLLOWS,
+  APPEND + FOLLOWS,
+  APPEND + FOLLOWS,
+];
+
+/** Nodes of an older version renew their leases. [M2] */
+class OlderNodes extends StoreUnavailable {}
+
+export interface Waiting {
+  readonly clock: Clock;
+  /** For so long nodes of an older version are waited for: those that were killed seem to live until their lease has run out. */
+  readonly limitMs: number;
+}
+
+/** Makes or migrates the schema of a database that is safe to write on. [M1, M2] */
+export async function migrate(
+  primary: Primary,
+  { schema, single }: PostgresAddress,
+  { clock, limitMs }: Waiting,
+): Promise<void> {
+  const until = clock.monotonic() + limitMs;
+  for (let races = 0; ; ) {
+    const client = await primary.connect();
+    try {
+      await mustBeSafe(client, single);
+      await client.query('begin');
+      await migrateWithin(client, schema);
+      await client.query('commit');
+      return;
+    } catch (error) {
+      const isWaited = error instanceof OlderNodes && clock.monotonic() < until;
+      const isRace = error instanceof Error && 'code' in error && RACES.has(error.code) && ++races < RACES_MAX;
+      if (!isWaited && !isRace) throw error;
+    } finally {
+      client.connection.stream.destroy();
+    }
+    await sleep(clock, AGAIN_MS);
+  }
+}
+
+async function migrateWithin(client: Client, schema: string): Promise<void> {
+  const present = await client.query('select 1 from pg_namespace where nspname = $1', [schema]);
+  // Another node may have made it since.
+  if (present.rows.length === 0) await client.query(`create schema if not exists "${schema}"`);
+  await client.query(
+    'create table if not exists meta (one boolean primary key default true check (one), version int not null, ' +
+      'flushed int8 not null default 0)',
+  );
+  await client.query('lock table meta in access exclusive mode');
+  await client.query('insert into meta (version) select 0 where not exists (select from meta)');
+  const { rows } = await client.query<{ version: number }>('select version from meta');
+  const [{ version }] = rows as [{ version: number }];
+  if (version > MIGRATIONS.length) {
+    throw new StoreUnavailable(
+      `the schema ${schema} has version ${version}, made by a newer ocpi-hub; this one knows ${MIGRATIONS.length}`,
+    );
+  }
+  const statements = MIGRATIONS[version];
+  if (statements === undefined) return;
+  if (version === 1) await mustBeAlone(client, schema);
+  await client.query(statements);
+  await client.query('update meta set version = $1', [MIGRATIONS.length]);
+}
+
+async function mustBeAlone(client: Client, schema: string): Promise<void> {
+  const alive = 'select name, url from nodes where expires > clock_timestamp()';
+  const { rows } = await client.query<{ name: string; url: string | null }>(alive);
+  if (rows.length === 0) return;
+  const names = rows.map(({ name, url }) => (url === null ? name : `${name} at ${url}`)).join(', ');
+  throw new OlderNodes(`the schema ${schema} is used by nodes of an older ocpi-hub: stop ${names} first`);
+}
+
+/** Whether nothing was ever written to the schema. */
+export async function isEmpty(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ used: boolean }>(
+    `select exists (select from events) or exists (select from rows) or exists (select from deliveries)
+       or exists (select from floors) or exists (select from timers) or exists (select from log where head > 0) as used`,
+  );
+  return rows[0]?.used === false;
+}
+
+const NUL = '\0';
+const ESCAPE = '\x01';
+
+/** M4. */
+export function toText(body: string): string {
+  if (!body.includes(NUL) && !body.includes(ESCAPE)) return body;
+  return body.replaceAll(ESCAPE, `${ESCAPE}1`).replaceAll(NUL, `${ESCAPE}0`);
+}
+
+export function fromText(text: string): string {
+  if (!text.includes(ESCAPE)) return text;
+  const [first = '', ...others] = text.split(ESCAPE);
+  return first + others.map((part) => (part.startsWith('0') ? NUL : ESCAPE) + part.slice(1)).join('');
+}

@@ -1,0 +1,377 @@
+/**
+ * The store on PostgreSQL: the contract of `contract.ts` for several nodes on one database, of which one at a time has the log.
+ *
+ *     postgres-url, -connect, -settings            the server: which one, how it is reached, whether it is safe
+ *     postgres-schema, -shards                     its tables, and how older ones become these
+ *     postgres-commits, -append, -lanes            writes: one call for whatever waits
+ *     postgres-leases, -pulse, -watch              whether the log is ours, whether the database is there and in good order
+ *     postgres-reads, -trim, -records, -backup     the rest of the contract
+ *
+ * T1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (S1).
+ * T2  A caller who waits longer than `ANSWER_MS` is told so: `OutcomeUnknown` when the statement was sent, `StoreUnavailable` when it was
+ *     not and will not be. A later call with the same key shares the outcome that is still awaited.
+ * T3  While the database is away writes are refused at once; when it is back they go on, without a restart.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Client } from 'pg';
+import { type Clock, sleep, withTimeout } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
+import type * as contract from '../contract.ts';
+import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
+import type { OnPoint } from '../level/leveldb.ts';
+import { writePostgresBackup } from './backup.ts';
+import { ask, Primary, Sessions, within } from './connect.ts';
+import { Pulse } from './heartbeat.ts';
+import { type ClusterNode, Leases } from './leases.ts';
+import { PostgresReads } from './reads.ts';
+import { migrate } from './schema.ts';
+import { prepareTrim, runTrim } from './trim.ts';
+import { type PostgresAddress, parsePostgresUrl } from './url.ts';
+import { Watch } from './watch.ts';
+import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
+import { type Job, Lane } from './write-pipeline.ts';
+
+const TTL_MS = 3000;
+const ANSWER_MS = 8000;
+/** A node that was killed holds its lease for so many leases at most. */
+const LEASES_WAITED = 3;
+const LOOK_MS = 100;
+
+export interface PostgresStoreOptions {
+  readonly url: string;
+  /** Name of this node, for people. */
+  readonly node: string;
+  /** How peers reach it. */
+  readonly nodeUrl?: string | null;
+  /**
+   * This node is the only one: opening waits until the log is its own, and rejects when another node goes on renewing its lease.
+   * Default: true.
+   */
+  readonly sole?: boolean;
+  readonly ttlMs?: number;
+  /** Its leases and waits go by it. Default: the machine's. */
+  readonly clock?: Clock;
+  readonly answerMs?: number;
+  readonly gained?: (fence: contract.Fence) => void;
+  readonly lost?: () => void;
+  readonly onPoint?: OnPoint;
+}
+
+/** Opens the store, making its schema when there is none. Rejects with a sentence when the database is away, unsafe or too new. */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
+  const address = parsePostgresUrl(options.url);
+  const primary = new Primary(address, options.node);
+  try {
+    await primary.find();
+    const { clock = systemClock, ttlMs = TTL_MS } = options;
+    await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
+    const store = new PostgresStore(options, { address, primary });
+    await store.start();
+    return store;
+  } catch (error) {
+    primary.close();
+    throw error;
+  }
+}
+
+interface Opened {
+  readonly address: PostgresAddress;
+  readonly primary: Primary;
+}
+
+export class PostgresStore extends PostgresReads implements contract.Store {
+  /** Of this start of this process alone, as `ClusterNode.id` has it. */
+  readonly id: string;
+  readonly #options: PostgresStoreOptions;
+  readonly #clock: Clock;
+  readonly #opened: Opened;
+  readonly #sessions: Sessions;
+  readonly #lane: Lane;
+  readonly #leases: Leases;
+  readonly #pulse: Pulse;
+  readonly #watch: Watch;
+  #head: contract.Seq = 0;
+  #horizon: contract.Seq = 0;
+  /** T2: commits that wait, by key. */
+  readonly #flying = new Map<string, { readonly job: Job; readonly answer: Promise<contract.Appended> }>();
+  readonly #listeners: ((health: contract.StoreHealth) => void)[] = [];
+  #state: contract.StoreHealth['state'] = 'failed';
+  #reason: string | null = 'not opened yet';
+  #turn = 0;
+  #closed = false;
+
+  constructor(options: PostgresStoreOptions, opened: Opened) {
+    const sessions = new Sessions(opened.primary);
+    super((read) => this.#read(read));
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#opened = opened;
+    this.#sessions = sessions;
+    const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {} } = options;
+    const { primary, address } = opened;
+    this.id = `${node}/${randomBytes(6).toString('hex')}`;
+    this.#lane = this.#newLane();
+    this.#leases = new Leases({
+      clock: this.#clock,
+      ...{ id: this.id, name: node, url: nodeUrl, ttlMs, lost },
+      gained: (fence, head, horizon) => {
+        // Not what was seen before: a database that failed over may have lost what nobody was told is written.
+        this.#head = head;
+        this.#horizon = horizon;
+        gained(fence);
+      },
+      drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
+      seen: (head, horizon) => this.#seen(head, horizon),
+      durably: (work) => sessions.use(work),
+    });
+    const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
+    this.#watch = new Watch(this.#clock, (look) => sessions.use((client) => within(client, ttlMs, look(client))));
+    this.#pulse = new Pulse({
+      clock: this.#clock,
+      primary,
+      sessions,
+      leases: this.#leases,
+      watch: this.#watch,
+      ttlMs,
+      single: address.single,
+      changed,
+    });
+  }
+
+  /** Of `openPostgresStore`. */
+  async start(): Promise<void> {
+    const { sole = true, ttlMs = TTL_MS } = this.#options;
+    if (sole) await this.#beAlone(this.#clock.monotonic() + LEASES_WAITED * ttlMs);
+    await this.#pulse.start();
+    const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
+    // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
+    while (sole && this.#leases.kept() === null) {
+      if (this.#clock.monotonic() > deadline)
+        throw new StoreUnavailable('the log could not be taken from a node that is gone');
+      await sleep(this.#clock, LOOK_MS);
+      await this.#pulse.poke();
+    }
+  }
+
+  held(): contract.Fence | null {
+    return this.#closed ? null : this.#leases.held();
+  }
+
+  /** The node that has the log, as far as this one knows; null when nobody does. */
+  owner(): ClusterNode | null {
+    return this.#leases.owner();
+  }
+
+  nodes(): readonly ClusterNode[] {
+    return this.#leases.nodes();
+  }
+
+  /** Of the database's clock and open transactions; null while it is not known. */
+  sight(): contract.Sight | null {
+    return this.#watch.sight;
+  }
+
+  /** Renews and looks at once: a peer says that it has let the log go. */
+  poke(): Promise<void> {
+    return this.#pulse.poke();
+  }
+
+  /** Whether the last renewal of the lease still counts, by our own clock. */
+  isFresh(): boolean {
+    return this.#leases.isFresh();
+  }
+
+  /** Sees how far the log goes. Rejects when the database is away. */
+  async look(): Promise<void> {
+    const [log] = await this.#read((client) => ask<{ head: contract.Seq }>(client, 'head', 'select head from log'));
+    this.#seen(log?.head ?? 0, 0);
+  }
+
+  /** Another node says that the log goes so far. */
+  sees(head: contract.Seq): void {
+    this.#seen(head, 0);
+  }
+
+  /** Whether every node that lives reads what others write. One of an earlier version, which does not, may have the log. */
+  isFollowed(): boolean {
+    return this.nodes().every(({ alive, follows }) => follows || !alive);
+  }
+
+  /** What this node still sends under its fence is refused from now on; it may hold the log again under another one. */
+  giveUp(): void {
+    this.#leases.giveUp();
+  }
+
+  /** Writes what waits and hands the log over; the store goes on reading, and sees who has it. Rejects when the database is away. */
+  async leave(): Promise<void> {
+    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
+    // What was pushed under the fence is written before the lease goes; what needs none goes on.
+    await this.#leases.leave();
+  }
+
+  async append(commit: contract.Commit): Promise<contract.Appended> {
+    const { fence, idem } = commit;
+    this.#checkFence(fence);
+    const flying = this.#flying.get(idem);
+    if (flying !== undefined) return { ...(await this.#patient(flying)), replayed: true };
+    this.#writable();
+    const pushed = this.#push(fence, prepareCommit(commit), null);
+    this.#flying.set(idem, pushed);
+    const forget = () => void this.#flying.delete(idem);
+    pushed.answer.then(forget, forget);
+    return this.#patient(pushed);
+  }
+
+  async settle(
+    fence: contract.Fence,
+    rows: readonly contract.DeliveryRow[],
+    floors: readonly contract.Floor[],
+  ): Promise<void> {
+    this.#checkFence(fence);
+    this.#writable();
+    await this.#patient(this.#push(fence, null, prepareSettle(rows, floors)));
+  }
+
+  async trim(trim: contract.Trim): Promise<void> {
+    this.#checkFence(trim.fence);
+    this.#writable();
+    const kept = prepareTrim(trim);
+    await this.#sessions.use((client) => runTrim(client, trim, kept));
+    this.#seen(0, trim.upTo);
+  }
+
+  head(): contract.Seq {
+    return this.#head;
+  }
+
+  horizon(): contract.Seq {
+    return this.#horizon;
+  }
+
+  backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
+    if (this.#closed) return Promise.reject(new StoreUnavailable('closed'));
+    return this.#sessions.use((client) => writePostgresBackup(client, directory, options));
+  }
+
+  health(): contract.StoreHealth {
+    return { state: this.#state, reason: this.#reason, damagedRows: [], head: this.#head };
+  }
+
+  onHealth(listener: (health: contract.StoreHealth) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const isThere = this.#state === 'open';
+    if (!isThere) this.#lane.stop();
+    await this.#lane.idle();
+    // A lease that cannot be handed over runs out.
+    if (isThere) await this.#leases.leave().catch(ignore);
+    this.#lane.stop();
+    await this.#pulse.stop();
+    this.#opened.primary.close();
+    this.#set('closed', 'closed');
+  }
+
+  /** Another node is waited for as long as a killed one could seem alive. */
+  async #beAlone(deadline: number): Promise<void> {
+    for (;;) {
+      const other = await this.#sessions.use((client) => this.#leases.other(client));
+      if (other === null) return;
+      if (this.#clock.monotonic() > deadline) {
+        const where = other.url === null ? other.name : `${other.name} at ${other.url}`;
+        throw new StoreUnavailable(`${this.#opened.address.shown} is in use by another hub: ${where}`);
+      }
+      await sleep(this.#clock, LOOK_MS);
+    }
+  }
+
+  #newLane(): Lane {
+    const { primary } = this.#opened;
+    const { onPoint = () => {} } = this.#options;
+    const working = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
+    return new Lane({
+      clock: this.#clock,
+      connect: (durability) => primary.connect(durability, true),
+      turn: () => ++this.#turn,
+      isWorking: (pid) =>
+        this.#sessions.use(async (client) => (await ask(client, 'working', working, [pid])).length > 0),
+      written: (head) => this.#seen(head, 0),
+      refused: (error) => this.#pulse.refused(error),
+      gone: () => void this.#pulse.poke(),
+      point: onPoint,
+    });
+  }
+
+  #push(fence: contract.Fence | null, commit: PreparedCommit | null, settle: PreparedSettle | null) {
+    const size = (commit?.size ?? 0) + (settle?.size ?? 0);
+    let job: Job | null = null;
+    const answer = new Promise<contract.Appended>((resolve, reject) => {
+      const done = (appended: contract.Appended | null) => resolve(appended ?? NOTHING);
+      job = { fence, commit, settle, size, sent: false, withdrawn: false, done, fail: reject };
+      this.#lane.push(job);
+    });
+    // Whoever waits hears of it; one who was told already does not.
+    answer.catch(ignore);
+    return { job: job as unknown as Job, answer };
+  }
+
+  /** T2. */
+  async #patient({ job, answer }: { job: Job; answer: Promise<contract.Appended> }): Promise<contract.Appended> {
+    if (await withTimeout(this.#clock, this.#options.answerMs ?? ANSWER_MS, answer)) return answer;
+    if (job.sent) throw new OutcomeUnknown('the database does not answer');
+    job.withdrawn = true;
+    const error = new StoreUnavailable('the database does not answer');
+    job.fail(error);
+    throw error;
+  }
+
+  #checkFence(fence: contract.Fence | null): void {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    if (fence === null) return this.#checkFollowed();
+    const { token, node } = fence;
+    const held = this.#leases.kept();
+    if (held === null || token !== held.token || node !== held.node) {
+      const holder = held === null ? 'not held here' : `held by ${held.node} with token ${held.token}`;
+      throw new Fenced(`the log is ${holder}, not by ${node} with ${token}`);
+    }
+  }
+
+  #checkFollowed(): void {
+    if (!this.isFollowed()) throw new StoreUnavailable('a node of a version that writes alone is still there');
+  }
+
+  #writable(): void {
+    if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
+    if (!this.#leases.isFresh()) throw new StoreUnavailable('the lease of this node has run out and is being renewed');
+  }
+
+  async #read<T>(read: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new StoreUnavailable('closed');
+    try {
+      return await this.#sessions.read(read);
+    } catch (error) {
+      if (error instanceof Damaged) this.#pulse.damaged(error);
+      throw error;
+    }
+  }
+
+  #seen(head: contract.Seq, horizon: contract.Seq): void {
+    this.#head = Math.max(this.#head, head);
+    this.#horizon = Math.max(this.#horizon, horizon);
+  }
+
+  #set(state: contract.StoreHealth['state'], reason: string | null): void {
+    if (this.#state === 'closed' || (this.#state === state && this.#reason === reason)) return;
+    this.#state = state;
+    this.#reason = reason;
+    const health = this.health();
+    // Not within our own steps: what a listener does or throws is its own affair.
+    for (const listener of this.#listeners) queueMicrotask(() => listener(health));
+  }
+}
+
+const NOTHING: contract.Appended = { first: 0, last: 0, replayed: false };
+const ignore = (): void => {};

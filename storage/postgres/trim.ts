@@ -1,0 +1,100 @@
+/**
+ * Trimming: one transaction, under the lock of the log's row. Its members see what earlier writes left, so a row that
+ * a later event wrote is seen and stays. A crash leaves the horizon where it was or where it was to be (S9).
+ */
+import type { Client } from 'pg';
+import type { Kept, Seq, Trim } from '../contract.ts';
+import { Fenced } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { ask } from './connect.ts';
+import { COUNT, HOUR } from './list-counts.ts';
+import { toText } from './schema.ts';
+
+const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
+const STREAMS = 'select seq, stream from events where seq = any ($1::int8[])';
+const GO = 'delete from events where seq > $1 and seq <= $2 and seq <> all ($3::int8[])';
+const DROP = 'delete from events where seq = any ($1::int8[])';
+const KEEP = `update events e set type = k.type, at = k.at, party = k.party, correlation_id = k.correlation, "to" = k."to",
+    data = k.data, body = k.body, chars = k.chars, idem = '', n = 1, touched = k.touched
+  from json_to_recordset($1) k(seq int8, type text, at text, party text, correlation text, "to" text[], data text, body text, chars int,
+    touched text)
+  where e.seq = k.seq`;
+/** Receiver by receiver, along the key. */
+const FORGET = `with recursive dests(dest) as (
+    (select min(dest) from deliveries)
+    union all
+    select (select min(d.dest) from deliveries d where d.dest > dests.dest) from dests where dests.dest is not null)
+  delete from deliveries d using dests where d.dest = dests.dest and d.seq <= $1`;
+const ROWS = `with gone as (
+    delete from rows r using json_to_recordset($2) g(kind text, owner text, id text)
+      where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.seq <= $1
+      returning r.kind, r.shelf, left(r.upd, ${HOUR}) as hour)
+  insert into listed (kind, shelf, hour, n)
+    select kind, shelf, hour, -count(*) from gone where shelf is not null group by kind, shelf, hour
+    ${COUNT}`;
+const TIDY = 'delete from listed where n = 0';
+const MOVE = 'update log set horizon = $1';
+
+/** Throws what can be refused without the database. */
+export function prepareTrim({ keeps, rows }: Trim): string {
+  for (const row of rows) keys.checkRow(row);
+  return JSON.stringify(keeps.map(keptRecord));
+}
+
+function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows }: Kept): object {
+  if (body !== null) keys.checkText('the body of an event', body);
+  for (const name of [type, at, party, correlationId, ...to])
+    if (name !== null) keys.checkName('a field of an event', name);
+  const touched = JSON.stringify(rows.map(({ kind, owner, id }) => [kind, owner, id, 0]));
+  const text = body === null ? null : toText(body);
+  const fields = {
+    seq,
+    type,
+    at,
+    party,
+    correlation: correlationId,
+    to,
+    data: JSON.stringify(data) ?? 'null',
+    touched,
+  };
+  return { ...fields, body: text, chars: body?.length ?? 0 };
+}
+
+/** On a session of its own. Rejects with Fenced or a RangeError, with nothing changed. */
+export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
+  const { fence, upTo, keeps, drops, rows } = trim;
+  const { token, node } = fence;
+  await client.query('begin');
+  try {
+    const [log] = await ask<{ head: Seq; horizon: Seq }>(client, 'lock', LOCK, [token, node]);
+    if (log === undefined) throw new Fenced(`the log is not held by ${node} with token ${token} any more`);
+    if (!Number.isSafeInteger(upTo) || upTo <= log.horizon || upTo > log.head) {
+      throw new RangeError(`cannot trim up to ${upTo}: the log is there from ${log.horizon + 1} to ${log.head}`);
+    }
+    const kepts = keeps.map(({ seq }) => seq);
+    await mustStand(client, trim, kepts, log.horizon);
+    if (drops.some((seq) => seq > log.horizon)) throw new RangeError('only what an earlier trim kept can be dropped');
+    await ask(client, 'trim-go', GO, [log.horizon, upTo, kepts]);
+    await ask(client, 'trim-keep', KEEP, [kept]);
+    await ask(client, 'trim-drop', DROP, [drops]);
+    await ask(client, 'trim-forget', FORGET, [upTo]);
+    await ask(client, 'trim-rows', ROWS, [upTo, JSON.stringify(rows)]);
+    await ask(client, 'trim-tidy', TIDY);
+    await ask(client, 'trim-move', MOVE, [upTo]);
+    await client.query('commit');
+  } catch (error) {
+    // A session whose connection is gone has nothing to take back.
+    await client.query('rollback').catch(() => {});
+    throw error;
+  }
+}
+
+async function mustStand(client: Client, { upTo, keeps }: Trim, kepts: readonly Seq[], horizon: Seq): Promise<void> {
+  const found = await ask<{ seq: Seq; stream: string }>(client, 'trim-streams', STREAMS, [kepts]);
+  const streams = new Map(found.map(({ seq, stream }) => [seq, stream]));
+  for (const { seq, stream } of keeps) {
+    if (seq <= horizon || seq > upTo || streams.get(seq) !== stream) {
+      throw new RangeError(`cannot keep ${stream} at ${seq}: no event of it stands there`);
+    }
+  }
+}

@@ -1,0 +1,286 @@
+/**
+ * The lane: writes in order, whatever waits together in one statement.
+ *
+ * L1  One statement at a time: two could swap.
+ * L2  No statement is cancelled. Who waits too long is told that the outcome is unknown, and the statement goes on. One that was
+ *     not sent yet is withdrawn, and never sent.
+ * L3  When a connection ends under a statement, its commits are looked for in the log; what is found is made as durable as a commit
+ *     is before it is acknowledged, what is absent is sent again. So the same commit ends up in the log at most once.
+ * L4  Once a commit may have been written, it is refused only when it cannot be in the log any more.
+ * L5  What waits is bounded; beyond it a job is refused at once.
+ */
+import type { Client } from 'pg';
+import { type Clock, every, sleep } from '../../src/kit/clock.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
+import type { Appended, Seen, Seq } from '../contract.ts';
+import { Conflict, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
+import { rowKey } from '../keys.ts';
+import { ask, type Durability, destroy, isAlive, kindOf, wordsOf } from './connect.ts';
+import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './write-parameters.ts';
+
+const GROUP_JOBS = 256;
+const GROUP_CHARACTERS = 4 << 20;
+const WAITING_JOBS_MAX = 16_384;
+const WAITING_CHARACTERS_MAX = 64 << 20;
+/** How often it is asked whether the server still works on a statement that gets no answer. */
+const LOOK_MS = 5000;
+const RETRY_MS = 50;
+
+export interface Job extends Work {
+  readonly size: number;
+  /** It may be in the log. [L4] */
+  sent: boolean;
+  /** Its caller was told that it was not written. [L2] */
+  withdrawn: boolean;
+  /** Null for what is no commit. */
+  done(appended: Appended | null): void;
+  fail(error: Error): void;
+}
+
+export interface LaneOptions {
+  readonly clock: Clock;
+  readonly connect: (durability: Durability) => Promise<Client>;
+  /** Greater at each call. */
+  readonly turn: () => number;
+  /** Whether the server works on a statement of this process of its own. */
+  readonly isWorking: (pid: number) => Promise<boolean>;
+  readonly written: (head: Seq) => void;
+  /** The server refused a statement, and not for what it holds. */
+  readonly refused: (error: Error) => void;
+  /** The connection ended, or the log was taken: look at both. */
+  readonly gone: () => void;
+  /** Hears of a statement that is about to be sent, and of its answer. */
+  readonly point: (name: string) => void;
+}
+
+export class Lane {
+  readonly #options: LaneOptions;
+  readonly #clients: Partial<Record<Durability, Client>> = {};
+  #waiting: Job[] = [];
+  #characters = 0;
+  #running: Promise<void> | null = null;
+  #stopped = false;
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+  }
+
+  push(job: Job): void {
+    if (this.#waiting.length >= WAITING_JOBS_MAX || this.#characters >= WAITING_CHARACTERS_MAX) {
+      throw new StoreUnavailable(`too much waits to be written (${this.#waiting.length} commits)`);
+    }
+    this.#waiting.push(job);
+    this.#characters += job.size;
+    this.#running ??= this.#run();
+  }
+
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  /** What is in doubt is not asked for any longer. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  async #run(): Promise<void> {
+    // One turn of the loop: requests that arrived together share the first statement too.
+    await nextTurn();
+    while (this.#waiting.length > 0) await this.#write(this.#take(), false);
+    this.#running = null;
+  }
+
+  #take(): Job[] {
+    let [count, size] = [0, 0];
+    const fence = this.#waiting[0]?.fence;
+    const written = new Set<string>();
+    for (const job of this.#waiting) {
+      // Jobs of one statement have one fence, and none was decided on what another one of them writes. [W7]
+      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence?.token !== fence?.token) break;
+      if (job.commit?.seen.some(({ name }) => written.has(name))) break;
+      for (const name of job.commit?.puts.keys() ?? []) written.add(name);
+      count += 1;
+      size += job.size;
+    }
+    this.#characters -= size;
+    return this.#waiting.splice(0, count);
+  }
+
+  /** Never rejects: its jobs are told. `inDoubt`: any of them may be in the log already. */
+  async #write(group: readonly Job[], inDoubt: boolean): Promise<void> {
+    let jobs = group;
+    let doubted = inDoubt;
+    for (;;) {
+      try {
+        const client = await this.#client(jobs);
+        if (doubted) jobs = await this.#recall(client, jobs, false);
+        jobs = jobs.filter((job) => !job.withdrawn);
+        if (jobs.length === 0) return;
+        const moved = await this.#send(client, jobs);
+        if (moved !== null) return await this.#answer(client, jobs, moved, doubted);
+        doubted = true;
+      } catch (error) {
+        const kind = kindOf(error);
+        const wasSent = jobs.some((job) => job.sent);
+        if (kind === 'gone' && wasSent && !this.#stopped) {
+          doubted = true;
+          this.#options.gone();
+          await sleep(this.#options.clock, RETRY_MS);
+        } else if (kind === 'data' && isSecond(error)) {
+          const others = await this.#replays(jobs, doubted);
+          if (others.length === 0) return;
+          if (others.length === jobs.length && jobs.length > 1) return await this.#oneByOne(jobs, doubted);
+          jobs = others;
+        } else if (kind === 'data' && jobs.length > 1) {
+          return await this.#oneByOne(jobs, doubted);
+        } else if (kind !== 'again') return this.#refuse(jobs, error as Error, doubted);
+      }
+    }
+  }
+
+  async #oneByOne(jobs: readonly Job[], doubted: boolean): Promise<void> {
+    for (const job of jobs) await this.#write([job], doubted);
+  }
+
+  /** Resolves with where the log ended before, or with nothing when the fence was not held; null when the outcome is unknown. */
+  async #send(client: Client, jobs: readonly Job[]): Promise<readonly Moved[] | null> {
+    const { clock, isWorking, point, turn } = this.#options;
+    const parameters = parametersOf(jobs, turn());
+    for (const job of jobs) job.sent = true;
+    const notices = noticesOf(client);
+    let idle = 0;
+    const pid = (client as unknown as { processID: number }).processID;
+    const look = (working: boolean) => {
+      idle = working ? 0 : idle + 1;
+      if (idle > 1) destroy(client);
+    };
+    const stopWatch = every(clock, LOOK_MS, () => isWorking(pid).then(look, () => {}));
+    try {
+      point('write.before');
+      const moved = await ask<Moved>(client, 'write', WRITE, parameters);
+      point('write.after');
+      return notices.cancelled() ? null : moved;
+    } finally {
+      stopWatch();
+      notices.end();
+    }
+  }
+
+  async #answer(client: Client, jobs: readonly Job[], [moved]: readonly Moved[], doubted: boolean): Promise<void> {
+    if (moved === undefined) return this.#fenced(client, jobs, doubted);
+    let { head } = moved;
+    if (moved.stale !== null) return this.#conflicting(client, jobs, moved, doubted);
+    for (const job of jobs) {
+      const first = head + 1;
+      head += job.commit?.events.length ?? 0;
+      job.done(job.commit === null ? null : { first, last: head, replayed: false });
+    }
+    this.#options.written(head);
+  }
+
+  /** Nothing was written. Those that were decided on what has changed are told so, the others are written without them. [W7] */
+  async #conflicting(client: Client, jobs: readonly Job[], { head, stale }: Moved, doubted: boolean): Promise<void> {
+    const placed = (seen: Seen) => `${rowKey(seen)} ${seen.seq}`;
+    const changed = new Set((JSON.parse(stale ?? '[]') as Seen[]).map(placed));
+    const met = ({ commit }: Job) => commit?.seen.find((seen) => changed.has(placed(seen)));
+    // One that is in the log already has itself written what it was decided on. (S3)
+    for (const job of await this.#recall(client, jobs.filter(met), !doubted)) {
+      job.fail(new Conflict(met(job) as Seen, head));
+    }
+    const others = jobs.filter((job) => !met(job));
+    if (!doubted) for (const job of others) job.sent = false;
+    if (others.length > 0) await this.#write(others, doubted);
+  }
+
+  async #fenced(client: Client, jobs: readonly Job[], doubted: boolean): Promise<void> {
+    this.#options.gone();
+    // One that was sent before may have been written before the log was taken. [L4]
+    const absent = doubted ? await this.#recall(client, jobs, false) : jobs;
+    for (const { fence, fail } of absent) {
+      fail(new Fenced(`the log is not held by ${fence?.node} with token ${fence?.token} any more`));
+    }
+  }
+
+  /** Acknowledges those that are in the log, and gives the others. [L3] */
+  async #recall(client: Client, jobs: readonly Job[], replayed: boolean): Promise<Job[]> {
+    const asked = jobs.flatMap(({ commit }) => commit?.idem ?? []);
+    if (asked.length === 0) return [...jobs];
+    const found = await ask<Recalled>(client, 'recall', RECALL, [asked]);
+    if (found.length === 0) return [...jobs];
+    await this.#confirm();
+    const ends = new Map(found.map((each) => [each.idem, each]));
+    return jobs.filter((job) => {
+      const end = job.commit === null ? undefined : ends.get(job.commit.idem);
+      if (end === undefined) return true;
+      this.#options.written(end.last);
+      job.done({ first: end.last - end.n + 1, last: end.last, replayed });
+      return false;
+    });
+  }
+
+  /** One of them was committed before: whichever it is, the others are written without it. */
+  async #replays(jobs: readonly Job[], doubted: boolean): Promise<Job[]> {
+    try {
+      return await this.#recall(await this.#client(jobs), jobs, !doubted);
+    } catch (error) {
+      // The next attempt meets the same and says so.
+      if (kindOf(error) !== 'gone') throw error;
+      return [...jobs];
+    }
+  }
+
+  async #confirm(): Promise<void> {
+    const client = await this.#session('flushed');
+    const notices = noticesOf(client);
+    try {
+      await client.query(CONFIRM);
+      if (notices.cancelled()) throw new StoreUnavailable('the wait for a standby was cancelled');
+    } finally {
+      notices.end();
+    }
+  }
+
+  #refuse(jobs: readonly Job[], cause: Error, doubted: boolean): void {
+    const kind = kindOf(cause);
+    const words = `the database ${kind === 'gone' ? 'is away' : 'refused a write'}: ${wordsOf(cause)}`;
+    for (const job of jobs) {
+      const isUnknown = job.sent && (doubted || kind === 'gone');
+      if (kind === 'data') job.fail(new TypeError(`the database cannot hold this: ${wordsOf(cause)}`, { cause }));
+      else job.fail(new (isUnknown ? OutcomeUnknown : StoreUnavailable)(words, { cause }));
+    }
+    if (kind === 'data') return;
+    this.#characters = 0;
+    for (const job of this.#waiting.splice(0)) job.fail(new StoreUnavailable(words, { cause }));
+    if (kind === 'gone') this.#options.gone();
+    else this.#options.refused(cause);
+  }
+
+  /** Settles alone need not wait for the disk. (S6) */
+  #client(jobs: readonly Job[]): Promise<Client> {
+    return this.#session(jobs.some(({ commit }) => commit !== null) ? 'flushed' : 'lazy');
+  }
+
+  async #session(durability: Durability): Promise<Client> {
+    const present = this.#clients[durability];
+    if (present !== undefined && isAlive(present)) return present;
+    const client = await this.#options.connect(durability);
+    this.#clients[durability] = client;
+    return client;
+  }
+}
+
+/**
+ * Whether somebody cancelled the wait for a standby: then a commit is answered with success, and a warning says that it stands on
+ * this server and perhaps nowhere else. Its words are in the server's language.
+ */
+function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
+  let warned = false;
+  const listener = ({ code }: { code?: string | undefined }): void => {
+    if (code === '01000') warned = true;
+  };
+  client.on('notice', listener);
+  return { cancelled: () => warned, end: () => void client.off('notice', listener) };
+}
+
+const isSecond = (error: unknown): boolean =>
+  error instanceof Error && 'constraint' in error && error.constraint === 'events_idem';
