@@ -12,7 +12,7 @@ import type { Client } from 'pg';
 import { systemClock } from '../src/kit/system-clock.ts';
 import type { BackupOptions, Seq } from './contract.ts';
 import { FENCE_KEY } from './keys.ts';
-import { lookApart } from './level/inspect-isolated.ts';
+import { inspectIsolated } from './level/inspect-isolated.ts';
 import { openDatabase } from './level/leveldb.ts';
 import { MarkFile, mustCreate } from './level/side-files.ts';
 import { Primary } from './postgres/connect.ts';
@@ -74,7 +74,7 @@ export async function copyToPostgres(
 async function soundStore(store: string, progress: NonNullable<BackupOptions['progress']>) {
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (mark === null || (await mustCreate(join(store, 'db'), mark))) throw new Error(`${store} holds no store`);
-  const { report } = await lookApart(store, (records) => progress('verifying', records));
+  const { report } = await inspectIsolated(store, (records) => progress('verifying', records));
   const wrong = [...report.faults, ...report.repairs];
   if (wrong.length > 0) throw new Error(`a damaged store is not copied: ${wrong.join('; ')}`);
   return report;

@@ -12,7 +12,7 @@ import type { Passing } from './passing.ts';
 const leaverMs = 15_000;
 const tellMs = 10_000;
 
-export class Neighbours {
+export class Membership {
   readonly #store: SharedStore;
   readonly #passing: Passing | null;
   /** Those that hand over, and since when. */

@@ -21,7 +21,7 @@
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
-import { Neighbours } from './membership.ts';
+import { Membership } from './membership.ts';
 import type { NodeParts, Place, Role, Served } from './node-parts.ts';
 import { Pings } from './pings.ts';
 import type { Having } from './shared.ts';
@@ -45,7 +45,7 @@ const since = (begun: number): number => Math.round(clock.monotonic() - begun);
 export class HubNode {
   readonly #parts: NodeParts;
   readonly #stopLooking = every(clock, lookMs, () => this.look());
-  readonly #neighbours: Neighbours;
+  readonly #membership: Membership;
   #changed: () => void = () => {};
   #tenure: Tenure | null = null;
   /** The hub of this tenure, once everything recorded is back. */
@@ -70,11 +70,11 @@ export class HubNode {
   #lookedAt = 0;
   #looking = false;
   #unheardUntil = 0;
-  readonly #pings = new Pings((head) => this.#neighbours.tellOwner(`head/${head}`, toldMs));
+  readonly #pings = new Pings((head) => this.#membership.tellOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
-    this.#neighbours = new Neighbours(parts.store, parts.passing);
+    this.#membership = new Membership(parts.store, parts.passing);
     parts.meter.role('standby');
   }
 
@@ -82,8 +82,8 @@ export class HubNode {
     return this.#role;
   }
 
-  get neighbours(): Neighbours {
-    return this.#neighbours;
+  get neighbours(): Membership {
+    return this.#membership;
   }
 
   /** The hub that runs here; null while none does, or not yet. */
@@ -131,12 +131,12 @@ export class HubNode {
     if (this.#served !== null && (!this.#holds || isHop)) return { kind: 'here', hub: this.#served };
     if (this.#isolated !== null) return { kind: 'here', hub: this.#isolated.hub };
     if (this.#tenure !== null || store.held() !== null) return { kind: 'wait' };
-    const { areLeaving } = this.#neighbours;
+    const { areLeaving } = this.#membership;
     const owner = store.owner();
     if (owner === null || owner.id === store.id) return { kind: this.#handsOver || areLeaving ? 'wait' : 'nowhere' };
     // Of two nodes one hears first that the other has taken over: what it passes on may come before the other knows it.
     if (isHop) return { kind: areLeaving ? 'wait' : 'nowhere' };
-    if (this.#neighbours.isLeaving(owner.id)) return { kind: 'wait' };
+    if (this.#membership.isLeaving(owner.id)) return { kind: 'wait' };
     if (owner.url === null || passing === null) return { kind: 'nowhere' };
     return { kind: 'peer', target: { id: owner.id, url: owner.url } };
   }
@@ -159,11 +159,11 @@ export class HubNode {
     this.#begin();
     this.#lookAtDoor();
     this.#lookAtLog();
-    this.#neighbours.forgetSilent();
+    this.#membership.forgetSilent();
     const owner = store.owner()?.id ?? '';
     if (owner === this.#owner) return;
     this.#owner = owner;
-    if (owner !== '') this.#neighbours.keepOnly(owner);
+    if (owner !== '') this.#membership.keepOnly(owner);
     this.#changed();
   }
 
@@ -177,7 +177,7 @@ export class HubNode {
 
   /** An owner hands over: resolves when nothing is under way to it from here. [N3] */
   async handsOver(nodeId: string): Promise<void> {
-    this.#neighbours.handsOver(nodeId);
+    this.#membership.handsOver(nodeId);
     await this.#parts.landed();
   }
 
@@ -196,7 +196,7 @@ export class HubNode {
     if (this.#served !== null) {
       // Also those that have just come.
       await store.poke();
-      await this.#neighbours.tell(`leaving/${encodeURIComponent(store.id)}`);
+      await this.#membership.tell(`leaving/${encodeURIComponent(store.id)}`);
       told('nothing comes from peers any more');
       await idle();
       told('no request is under way');
@@ -210,7 +210,7 @@ export class HubNode {
     this.#tenure = null;
     if (await this.#leaseGone()) {
       told('the lease is handed over');
-      await this.#neighbours.tell('look');
+      await this.#membership.tell('look');
       await this.#untilTaken();
       told('another node answers');
     }
@@ -282,7 +282,7 @@ export class HubNode {
   readonly #written: Having['appended'] = async (commit, { last }) => {
     if (!this.#parts.isForDoors(commit)) return;
     const here = withTimeout(clock, toldMs, this.#door?.followed(last) ?? Promise.resolve());
-    const told = Promise.all([here, this.#neighbours.tell(`directory/${last}`, toldMs)]);
+    const told = Promise.all([here, this.#membership.tell(`directory/${last}`, toldMs)]);
     if (clock.monotonic() < this.#unheardUntil) return;
     const begun = clock.monotonic();
     await told;
@@ -303,7 +303,7 @@ export class HubNode {
   }
 
   async #untilTaken(): Promise<void> {
-    const isWaited = () => this.#neighbours.all().length > 0 && this.place(false).kind === 'wait';
+    const isWaited = () => this.#membership.all().length > 0 && this.place(false).kind === 'wait';
     for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && isWaited(); ) {
       await sleep(clock, pokeMs);
       await this.#parts.store.poke();
@@ -342,7 +342,7 @@ export class HubNode {
     meter.tookOver();
     log.info({ afterMs: since(begun) }, 'this node is the owner');
     this.#become(this.#leaving ? 'leaving' : 'owner');
-    void this.#neighbours.tell('look');
+    void this.#membership.tell('look');
   }
 
   /** At once nothing more is sent or written here; what runs is then stopped, or isolated. [N1, N5] */

@@ -7,20 +7,20 @@
  */
 import { Supervisor } from '../../machines/supervisor.ts';
 import type { Seq, Store } from '../../storage/contract.ts';
-import { Deliveries } from './delivery/dispatcher.ts';
+import { Dispatcher } from './delivery/dispatcher.ts';
 import { authorize } from './exchange/authorize.ts';
 import { clientInfo } from './exchange/client-info.ts';
 import { Commands } from './exchange/commands.ts';
-import { pushes } from './exchange/ingest.ts';
-import { Orphans } from './exchange/orphan-cases.ts';
-import { objects } from './exchange/read-objects.ts';
-import { Signs } from './kernel/breaker-feed.ts';
-import type { Core } from './kernel/context.ts';
-import { State } from './kernel/directory.ts';
+import { ingest } from './exchange/ingest.ts';
+import { OrphanCases } from './exchange/orphan-cases.ts';
+import { readObjects } from './exchange/read-objects.ts';
+import { BreakerFeed } from './kernel/breaker-feed.ts';
+import type { Context } from './kernel/context.ts';
+import { PartnerDirectory } from './kernel/directory.ts';
 import { Recorder } from './kernel/recorder.ts';
-import { readableStore } from './kernel/store-errors.ts';
+import { withStoreErrors } from './kernel/store-errors.ts';
 import { Timers } from './kernel/timers.ts';
-import { Notes } from './kernel/write-coalescer.ts';
+import { WriteCoalescer } from './kernel/write-coalescer.ts';
 import { Backups } from './maintain/backups.ts';
 import { Jobs } from './maintain/jobs.ts';
 import { Redrive } from './maintain/redrive.ts';
@@ -28,7 +28,7 @@ import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
 import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
-import { Probes } from './partners/health-probes.ts';
+import { HealthProbes } from './partners/health-probes.ts';
 import { noteCircuit, PartnerActors } from './partners/partner-actors.ts';
 import type { Hub } from './ports/hub.ts';
 import type { HubKind, HubPorts, HubSettings } from './ports/ports.ts';
@@ -36,7 +36,7 @@ import { askForEnd } from './pull/orphan-lookup.ts';
 import { Pulls } from './pull/pulls.ts';
 import { SenderLists } from './pull/sender-lists.ts';
 import { openDoor, recover } from './recovery.ts';
-import { watching } from './views/actor-feed.ts';
+import { actorFeed } from './views/actor-feed.ts';
 import { overview } from './views/overview.ts';
 import { explain, traceOf } from './views/trace.ts';
 import { views } from './views/views.ts';
@@ -44,7 +44,7 @@ import { views } from './views/views.ts';
 export interface CreatedHub {
   readonly hub: Hub;
   /** Parts for tests that make an actor throw or read what is under way. */
-  readonly core: Core;
+  readonly context: Context;
   /** How long deliveries wait that nothing but the hub itself keeps back, milliseconds. */
   forwardingLagMs(): number;
   /** Resolves when verbs may be called. */
@@ -69,12 +69,12 @@ export function createHub(
   kind: HubKind = 'alone',
 ): CreatedHub {
   const isDoor = kind === 'door';
-  const core = coreOf(store, ports, settings, isDoor);
-  const deliveries = new Deliveries(core);
-  const probes = new Probes(core);
-  const actors = new PartnerActors(core, {
-    pump: (partnerId) => deliveries.pump(partnerId),
-    circuit: isDoor ? () => {} : noteCircuit(core),
+  const context = coreOf(store, ports, settings, isDoor);
+  const dispatcher = new Dispatcher(context);
+  const probes = new HealthProbes(context);
+  const actors = new PartnerActors(context, {
+    pump: (partnerId) => dispatcher.pump(partnerId),
+    circuit: isDoor ? () => {} : noteCircuit(context),
     reachable: (partnerId, isReachable) => {
       if (isDoor) return;
       registration
@@ -84,20 +84,20 @@ export function createHub(
         );
     },
   });
-  const jobs = new Jobs(core);
-  const resends = new Resends(core, jobs);
-  const registration = new Registration(core, actors, (partner) => deliveries.suspend(partner), resends);
-  const orphans = new Orphans(core, (record, trace) => askForEnd(core, lists, record, trace));
-  const { accept, acceptPulled } = pushes(core, isDoor ? noWatches : orphans);
-  const lists = new SenderLists(core, acceptPulled);
-  const pulls = new Pulls(core, lists, acceptPulled);
-  const commands = new Commands(core, isDoor ? noWatches : orphans, kind);
-  const retention = new Retention(core, deliveries);
-  const backups = new Backups(core);
-  const { deliveryView, ...reading } = views(core, deliveries);
-  const redrive = new Redrive(core, deliveries, jobs, deliveryView);
-  const notes = new Notes(core.recorder, ports.clock);
-  const running = { deliveries, actors, registration, commands, pulls, orphans, resends, probes, retention };
+  const jobs = new Jobs(context);
+  const resends = new Resends(context, jobs);
+  const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
+  const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
+  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans);
+  const lists = new SenderLists(context, acceptPulled);
+  const pulls = new Pulls(context, lists, acceptPulled);
+  const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
+  const retention = new Retention(context, dispatcher);
+  const backups = new Backups(context);
+  const { deliveryView, ...reading } = views(context, dispatcher);
+  const redrive = new Redrive(context, dispatcher, jobs, deliveryView);
+  const coalescer = new WriteCoalescer(context.recorder, ports.clock);
+  const running = { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention };
   let ready = false;
   const hub: Hub = {
     get publicUrl() {
@@ -105,22 +105,22 @@ export function createHub(
     },
     party: { country_code: settings.countryCode, party_id: settings.partyId },
     authenticate: (token) => registration.authenticate(token),
-    suspendedAt: (partner) => core.state.partner(partner)?.suspendedAt ?? null,
+    suspendedAt: (partner) => context.directory.partner(partner)?.suspendedAt ?? null,
     register: (...exchange) => registration.register(...exchange),
     rotate: (...exchange) => registration.rotate(...exchange),
     unregister: (...exchange) => registration.unregister(...exchange),
     credentialsOf: (credential) => registration.credentialsOf(credential),
-    clientInfo: (request) => clientInfo(core.state, request),
+    clientInfo: (request) => clientInfo(context.directory, request),
     accept,
-    ...objects(core),
-    ...authorize(core, notes),
+    ...readObjects(context),
+    ...authorize(context, coalescer),
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {
-      ...operations({ core, ...running, version, ready: () => ready }),
+      ...operations({ context, ...running, version, ready: () => ready }),
       ...reading,
-      ...overview(core, deliveries, retention),
-      ...watching(core),
+      ...overview(context, dispatcher, retention),
+      ...actorFeed(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
@@ -129,21 +129,21 @@ export function createHub(
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id) => jobs.cancel(id),
-      trace: (key) => traceOf(core, key, deliveryView),
-      explain: (from, to, module) => explain(core, from, to, module),
+      trace: (key) => traceOf(context, key, deliveryView),
+      explain: (from, to, module) => explain(context, from, to, module),
     },
   };
   return {
     hub,
-    core,
-    forwardingLagMs: () => deliveries.lagMs(),
+    context,
+    forwardingLagMs: () => dispatcher.lagMs(),
     async recover() {
-      await (isDoor ? openDoor(core, actors) : recover(core, running));
+      await (isDoor ? openDoor(context, actors) : recover(context, running));
       ready = true;
     },
-    follow: (seq) => core.recorder.dispatch.follow(seq),
-    followed: (seq) => core.recorder.dispatch.reached(seq),
-    calm: (graceMs) => deliveries.calm(graceMs),
+    follow: (seq) => context.recorder.feed.follow(seq),
+    followed: (seq) => context.recorder.feed.reached(seq),
+    calm: (graceMs) => dispatcher.calm(graceMs),
     async close() {
       ready = false;
       // What runs of pulls and cases ends at the page it waits for.
@@ -155,18 +155,18 @@ export function createHub(
       await resends.close();
       await retention.close();
       await backups.close();
-      await deliveries.close();
-      notes.close();
-      core.supervisor.close();
-      core.timers.close();
+      await dispatcher.close();
+      coalescer.close();
+      context.supervisor.close();
+      context.timers.close();
     },
   };
 }
 
-function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: boolean): Core {
+function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: boolean): Context {
   const { clock, log, secrets, meter } = ports;
-  const state = new State(settings);
-  const store = readableStore(opened);
+  const directory = new PartnerDirectory(settings);
+  const store = withStoreErrors(opened);
   const recorder = new Recorder(store, clock, log, secrets.newId, meter, isDoor);
   const supervisor = new Supervisor(clock, {
     failed: ({ id, kind, restarts }, error) => {
@@ -184,10 +184,10 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
   const timers = new Timers(clock, log);
   return {
     store,
-    state,
+    directory,
     recorder,
     supervisor,
-    signs: new Signs(supervisor),
+    breakerFeed: new BreakerFeed(supervisor),
     timers,
     ports,
     settings,

@@ -13,38 +13,39 @@ import {
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
-import type { Deliveries } from './delivery/dispatcher.ts';
-import type { Orphans } from './exchange/orphan-cases.ts';
-import { type Core, routePut } from './kernel/context.ts';
+import type { Dispatcher } from './delivery/dispatcher.ts';
+import type { OrphanCases } from './exchange/orphan-cases.ts';
+import type { Context } from './kernel/context.ts';
+import { routePut } from './kernel/row-codecs.ts';
 import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
-import type { Probes } from './partners/health-probes.ts';
+import type { HealthProbes } from './partners/health-probes.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners/partner-actors.ts';
 import type { BackupVerbs } from './ports/backup-view.ts';
 import type { HubStatus, Operations, PartyView, Vitals } from './ports/operator.ts';
 import type { Pulls } from './pull/pulls.ts';
-import { running } from './views/actor-counts.ts';
-import type { Watching } from './views/actor-feed.ts';
+import { actorCounts } from './views/actor-counts.ts';
+import type { ActorFeed } from './views/actor-feed.ts';
 import { overdueAfterMs } from './views/overview.ts';
 import { orphanView, type ViewVerb } from './views/views.ts';
 
 /** What puts right or explains, in rooms of its own. */
 type RepairVerb = 'redriveOne' | 'planRedrive' | 'redrive' | 'resync' | 'job' | 'cancelJob' | 'trace' | 'explain';
 
-type Verbs = Omit<Operations, ViewVerb | RepairVerb | 'overview' | keyof Watching | keyof BackupVerbs>;
+type Verbs = Omit<Operations, ViewVerb | RepairVerb | 'overview' | keyof ActorFeed | keyof BackupVerbs>;
 
 /** Note of a case that an operator closed without a word. */
 const byHand = 'closed by an operator';
 
 export interface OperationsParts {
-  readonly core: Core;
+  readonly context: Context;
   readonly registration: Registration;
   readonly actors: PartnerActors;
-  readonly deliveries: Deliveries;
-  readonly probes: Probes;
+  readonly dispatcher: Dispatcher;
+  readonly probes: HealthProbes;
   readonly pulls: Pulls;
-  readonly orphans: Orphans;
+  readonly orphans: OrphanCases;
   readonly resends: Pick<Resends, 'releasePair'>;
   readonly retention: Pick<Retention, 'held'>;
   readonly version: string;
@@ -52,13 +53,13 @@ export interface OperationsParts {
 }
 
 export function operations(parts: OperationsParts): Verbs {
-  const { core, registration, actors, deliveries, probes, pulls, orphans, resends, retention } = parts;
+  const { context, registration, actors, dispatcher, probes, pulls, orphans, resends, retention } = parts;
   const { version, ready } = parts;
-  const { state, recorder, ports, store, supervisor } = core;
+  const { directory, recorder, ports, store, supervisor } = context;
   const startedAt = ports.clock.now();
 
   function known(id: string): Partner {
-    const partner = state.partner(id.toUpperCase());
+    const partner = directory.partner(id.toUpperCase());
     if (!partner) throw new HubError('notFound');
     return partner;
   }
@@ -81,7 +82,7 @@ export function operations(parts: OperationsParts): Verbs {
       const initialTokenDigest = ports.secrets.digest(initialToken);
       const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
       const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
-      deliveries.added(partner);
+      dispatcher.added(partner);
       probes.watch(partner.id);
       return { party: view(partner), initialToken };
     });
@@ -90,13 +91,14 @@ export function operations(parts: OperationsParts): Verbs {
   /** A country_code and party_id belong to one partner alone. [D41] */
   function refuseTaken(role: PartyRole): void {
     const id = keyOf(role);
-    if (state.partnerOf(id) || id === state.hub) throw new HubError('conflict', { message: `${id} exists already` });
+    if (directory.partnerOf(id) || id === directory.hub)
+      throw new HubError('conflict', { message: `${id} exists already` });
   }
 
   function view(partner: Partner): PartyView {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
-    const { depth, oldestAt, dead } = deliveries.queues.standing(id);
-    const contact = state.lastContact(id);
+    const { depth, oldestAt, dead } = dispatcher.scheduler.standing(id);
+    const contact = directory.lastContact(id);
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
       ...{ id, status, roles, url, endpoints, settings, last_updated },
@@ -150,13 +152,13 @@ export function operations(parts: OperationsParts): Verbs {
 
   async function setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace) {
     const route = { ...knownPair(emsp, cpo), active };
-    if (state.route(route.emsp, route.cpo)?.active !== active) await recordRoute(route, false, trace);
+    if (directory.route(route.emsp, route.cpo)?.active !== active) await recordRoute(route, false, trace);
     return { ...route, released: active ? await resends.releasePair(route.emsp, route.cpo, trace) : 0 };
   }
 
   async function removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void> {
     const pair = knownPair(emsp, cpo);
-    if (state.route(pair.emsp, pair.cpo)) await recordRoute({ ...pair, active: false }, true, trace);
+    if (directory.route(pair.emsp, pair.cpo)) await recordRoute({ ...pair, active: false }, true, trace);
   }
 
   /** Refuses with `notFound`. */
@@ -166,7 +168,7 @@ export function operations(parts: OperationsParts): Verbs {
       [pair.emsp, 'EMSP'],
       [pair.cpo, 'CPO'],
     ] as const) {
-      if (!state.party(id, role)) throw new HubError('notFound', { message: `no ${role} party ${id}` });
+      if (!directory.party(id, role)) throw new HubError('notFound', { message: `no ${role} party ${id}` });
     }
     return pair;
   }
@@ -186,7 +188,7 @@ export function operations(parts: OperationsParts): Verbs {
   }
 
   function status(): HubStatus {
-    const queues = [...state.partners()].map(({ id }) => deliveries.queues.standing(id));
+    const queues = [...directory.partners()].map(({ id }) => dispatcher.scheduler.standing(id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
     const { state: storeState, reason, head } = store.health();
     return {
@@ -195,7 +197,7 @@ export function operations(parts: OperationsParts): Verbs {
       ready: ready() && storeState === 'open',
       store: { state: storeState, reason },
       sequence: head,
-      actors: running(supervisor).counts,
+      actors: actorCounts(supervisor).counts,
       backlog: {
         depth: queues.reduce((sum, { depth }) => sum + depth, 0),
         oldest_age_s: oldest.length > 0 ? Math.max(0, (ports.clock.now() - Math.min(...oldest)) / 1000) : null,
@@ -205,20 +207,20 @@ export function operations(parts: OperationsParts): Verbs {
 
   function vitals(): Vitals {
     const now = ports.clock.now();
-    const overdue = [...state.partners()].map(
-      ({ id }) => [id, deliveries.queues.overdue(id, now - overdueAfterMs)] as const,
+    const overdue = [...directory.partners()].map(
+      ({ id }) => [id, dispatcher.scheduler.overdue(id, now - overdueAfterMs)] as const,
     );
     const { since = '', by = [] } = retention.held() ?? {};
     return {
-      actors: running(supervisor).counts,
-      ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: core.timers.size },
+      actors: actorCounts(supervisor).counts,
+      ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: context.timers.size },
       log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - Date.parse(since)) / 1000])),
     };
   }
 
   return {
     addParty,
-    parties: () => [...state.partners()].map(view),
+    parties: () => [...directory.partners()].map(view),
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),
     handshake: (id) => registration.handshake(known(id).id),
@@ -232,6 +234,6 @@ export function operations(parts: OperationsParts): Verbs {
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
     ...{ changeParty, issueInitialToken, setEndpoints, suspend },
-    ...{ routes: () => state.routes(), setRoute, removeRoute, status, vitals },
+    ...{ routes: () => directory.routes(), setRoute, removeRoute, status, vitals },
   };
 }

@@ -7,17 +7,18 @@
 import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
-import { atOnce } from '../kit/map-limit.ts';
-import type { Deliveries } from './delivery/dispatcher.ts';
+import { mapLimit } from '../kit/map-limit.ts';
+import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
-import type { Orphans } from './exchange/orphan-cases.ts';
-import { type Core, heard } from './kernel/context.ts';
+import type { OrphanCases } from './exchange/orphan-cases.ts';
+import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory-row.ts';
+import { heard } from './kernel/row-codecs.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
-import { repairRows, repairWhatIsFound } from './maintain/row-rebuild.ts';
+import { rebuildRows, rebuildWhenFound } from './maintain/row-rebuild.ts';
 import type { Registration } from './onboarding/registration.ts';
-import type { Probes } from './partners/health-probes.ts';
+import type { HealthProbes } from './partners/health-probes.ts';
 import { type PartnerActors, partnerOf } from './partners/partner-actors.ts';
 import type { Pulls } from './pull/pulls.ts';
 
@@ -26,64 +27,64 @@ const revivedAtOnce = 64;
 const commandDue = 'command:';
 
 export interface Recovered {
-  readonly deliveries: Deliveries;
+  readonly dispatcher: Dispatcher;
   readonly actors: PartnerActors;
   readonly registration: Registration;
   readonly commands: Commands;
   readonly pulls: Pulls;
-  readonly orphans: Orphans;
+  readonly orphans: OrphanCases;
   readonly resends: Resends;
-  readonly probes: Probes;
+  readonly probes: HealthProbes;
   readonly retention: Retention;
 }
 
 /** Partners and routes as they stand in rows. What was written behind the sequence at which dispatching begins may be among it. */
-async function readDirectory({ store, state }: Core): Promise<void> {
+async function readDirectory({ store, directory }: Context): Promise<void> {
   // A row that is damaged was not made again: nothing is written then. [V2]
   const last = store.health().state === 'quarantined' ? null : await store.get(directoryKey);
-  state.isAsOf(last?.seq ?? null);
-  for await (const row of store.scan('partners')) state.applyPartner(row.data as Partner, row.seq);
-  for await (const row of store.scan('routes')) state.applyRoute(row.data as Route);
+  directory.isAsOf(last?.seq ?? null);
+  for await (const row of store.scan('partners')) directory.applyPartner(row.data as Partner, row.seq);
+  for await (const row of store.scan('routes')) directory.applyRoute(row.data as Route);
 }
 
 /** The same of a door, which follows partners and routes and owns nothing. */
-export async function openDoor(core: Core, actors: PartnerActors): Promise<void> {
-  const { store, state, recorder } = core;
-  recorder.dispatch.startAt(store.head());
-  await readDirectory(core);
-  for (const { id } of state.partners()) actors.startAtDoor(id);
-  recorder.dispatch.onCommitted((event) => {
+export async function openDoor(context: Context, actors: PartnerActors): Promise<void> {
+  const { store, directory, recorder } = context;
+  recorder.feed.startAt(store.head());
+  await readDirectory(context);
+  for (const { id } of directory.partners()) actors.startAtDoor(id);
+  recorder.feed.onCommitted((event) => {
     const isNew = event.type === 'partner.added';
-    state.follow(event);
+    directory.follow(event);
     if (!event.type.startsWith('partner.')) return;
     const id = partnerOf(event.stream);
     if (isNew) actors.startAtDoor(id);
     else actors.tell(id, heard(event) as PartnerMachineEvent);
     if (event.type === 'partner.registered' || event.type === 'partner.rotated') actors.renewed(id);
   });
-  recorder.dispatch.begin();
-  await recorder.dispatch.reached(state.seen.seq ?? 0);
+  recorder.feed.begin();
+  await recorder.feed.reached(directory.seen.seq ?? 0);
 }
 
 /** Resolves when verbs may be called. */
-export async function recover(core: Core, parts: Recovered): Promise<void> {
-  const { store, state, recorder, ports } = core;
-  const { deliveries, actors, registration, commands, pulls, orphans, resends, probes, retention } = parts;
+export async function recover(context: Context, parts: Recovered): Promise<void> {
+  const { store, directory, recorder, ports } = context;
+  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention } = parts;
   const isWhole = store.health().state !== 'quarantined';
-  recorder.dispatch.startAt(store.head());
+  recorder.feed.startAt(store.head());
   if (isWhole) {
-    await repairRows(core);
-    repairWhatIsFound(core);
+    await rebuildRows(context);
+    rebuildWhenFound(context);
   }
-  recorder.dispatch.onCommitted((event) => {
-    state.follow(event);
-    deliveries.owed(event);
+  recorder.feed.onCommitted((event) => {
+    directory.follow(event);
+    dispatcher.owed(event);
   });
-  await readDirectory(core);
-  if (isWhole) await deliveries.intake.recover();
-  recorder.dispatch.begin();
-  const partners = [...state.partners()];
-  await atOnce(partners, revivedAtOnce, (partner) => actors.revive(partner));
+  await readDirectory(context);
+  if (isWhole) await dispatcher.reader.recover();
+  recorder.feed.begin();
+  const partners = [...directory.partners()];
+  await mapLimit(partners, revivedAtOnce, (partner) => actors.revive(partner));
   const open: string[] = [];
   const releases: string[] = [];
   for (const { key } of await store.due()) {
@@ -92,9 +93,9 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   }
   await commands.recover(open, isWhole);
   if (isWhole) await pulls.recover();
-  recorder.dispatch.onRead((event) => {
-    const caller = event.party === null ? undefined : state.partnerOf(event.party);
-    if (caller) state.touched(caller.id, Date.parse(event.at));
+  recorder.feed.onRead((event) => {
+    const caller = event.party === null ? undefined : directory.partnerOf(event.party);
+    if (caller) directory.touched(caller.id, Date.parse(event.at));
     commands.followUp(event);
     orphans.followUp(event);
   });
@@ -109,7 +110,7 @@ export async function recover(core: Core, parts: Recovered): Promise<void> {
   retention.schedule();
   if (isWhole) {
     resends.recover(releases);
-    deliveries.intake.keepIdleFloors();
+    dispatcher.reader.keepIdleFloors();
     orphans.scheduleSweep();
   }
   ports.log.info({ partners: partners.length, commands: open.length }, 'recovered');

@@ -33,7 +33,7 @@ export const mustCompact = ({ damaged, attempts }: Begun): boolean => damaged ||
 /** The next process that opens it may be ended by it. [O2] */
 export const isSuspect = (begun: Begun): boolean => begun.isReading || mustCompact(begun);
 
-export class OpeningFile {
+export class DirtyFlag {
   readonly #directory: string;
   readonly #path: string;
 

@@ -7,7 +7,7 @@ const countMax = 16_384;
 /** That many of a thousand characters. A small process keeps less. */
 const charactersMax = Math.min(16 << 20, getHeapStatistics().heap_size_limit / 64);
 
-export class Bounded<T> {
+export class FifoCache<T> {
   readonly #kept = new Map<string, T>();
   readonly #sizeOf: (value: T) => number;
   /** Goes on from the one that it gave last: a new one would walk over all that have gone. */

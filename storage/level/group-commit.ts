@@ -47,7 +47,7 @@ export interface Group {
   readonly versions: Versions;
 }
 
-export class Committer {
+export class GroupCommit {
   readonly #write: (jobs: readonly Job[]) => Promise<void>;
   #waiting: Job[] = [];
   #characters = 0;

@@ -1,6 +1,6 @@
 /** The process that `inspect-isolated.ts` starts: looks at the store that it is given, says what it found, and may die of it. */
 import { StoreUnavailable } from '../contract.ts';
-import { lookAt } from './inspect.ts';
+import { inspectStore } from './inspect.ts';
 import type { Told } from './inspect-isolated.ts';
 
 const [store = ''] = process.argv.slice(2);
@@ -11,7 +11,7 @@ const die = (): void => void process.kill(process.pid, 'SIGKILL');
 process.on('disconnect', die);
 if (!process.connected) die();
 
-const told: Told = await lookAt(store, (records) => tell({ records })).then(
+const told: Told = await inspectStore(store, (records) => tell({ records })).then(
   (look) => ({ look }),
   (error: unknown) => {
     if (!(error instanceof StoreUnavailable)) throw error;

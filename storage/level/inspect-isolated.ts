@@ -7,10 +7,10 @@
 import { fork } from 'node:child_process';
 import { join } from 'node:path';
 import { StoreUnavailable } from '../contract.ts';
-import type { Look } from './inspect.ts';
+import type { Inspection } from './inspect.ts';
 
 /** What the child says, in messages. */
-export type Told = { readonly records: number } | { readonly look: Look } | { readonly unavailable: string };
+export type Told = { readonly records: number } | { readonly look: Inspection } | { readonly unavailable: string };
 
 /** The engine ended the process that looked; the message has its own words. */
 export class EngineDied extends Error {
@@ -24,11 +24,11 @@ const SAID_LENGTH_MAX = 400;
 /**
  * Rejects with `EngineDied`, and with `StoreUnavailable` when another process has the store. `entry` is what the child runs.
  */
-export async function lookApart(
+export async function inspectIsolated(
   store: string,
   progress: (records: number) => void = () => {},
   entry = join(import.meta.dirname, 'inspect-child.js'),
-): Promise<Look> {
+): Promise<Inspection> {
   // What the parent runs with (a program on its command line, a profiler) is its own.
   const child = fork(entry, [store], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   let [said, told]: [string, Told | null] = ['', null];

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import type { Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { EVERYTHING } from '../keys.ts';
-import { mustCompact, OpeningFile } from './dirty-flag.ts';
+import { DirtyFlag, mustCompact } from './dirty-flag.ts';
 import { compact, openDatabase } from './leveldb.ts';
 import { droppedAtOpen, endedUncleanly, MarkFile, mustCreate } from './side-files.ts';
 import { type Examined, examine } from './verify.ts';
@@ -34,14 +34,14 @@ export interface StoreReport {
   readonly warning: string | null;
 }
 
-export interface Look {
+export interface Inspection {
   readonly report: StoreReport;
   /** Over every key and value; null when not all could be read. */
   readonly digest: string | null;
 }
 
 /** Rejects with `StoreUnavailable` when another process has the store; whatever else is wrong stands in the report. */
-export async function lookAt(store: string, progress: (records: number) => void): Promise<Look> {
+export async function inspectStore(store: string, progress: (records: number) => void): Promise<Inspection> {
   const digest = createHash('sha256');
   let records = 0;
   const each = (key: string, value: string): void => {
@@ -67,7 +67,7 @@ async function examineAt(
   const database = join(store, 'db');
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
-  const opening = new OpeningFile(store);
+  const opening = new DirtyFlag(store);
   const unended = await opening.read();
   // The engine's diary is still that of the opening that did not end.
   if (unended?.isReading && (await droppedAtOpen(database)) !== null) await opening.note({ lost: true });

@@ -20,9 +20,9 @@ import type { Seq, StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { FENCE_KEY } from '../keys.ts';
 import { encode } from '../records.ts';
-import { isSuspect, OpeningFile } from './dirty-flag.ts';
+import { DirtyFlag, isSuspect } from './dirty-flag.ts';
 import { EventReader } from './event-log.ts';
-import { EngineDied, lookApart } from './inspect-isolated.ts';
+import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './leveldb.ts';
 import {
   droppedAtOpen,
@@ -55,13 +55,13 @@ export interface Mounted {
   readonly tolerate: Unreadable | null;
 }
 
-export interface KeeperOptions {
+export interface LifecycleOptions {
   readonly directory: string;
   readonly ballastBytes: number;
   readonly onPoint?: OnPoint;
 }
 
-export class Keeper {
+export class Lifecycle {
   readonly #database: string;
   readonly #ballast: string;
   readonly directory: string;
@@ -69,7 +69,7 @@ export class Keeper {
   /** Passed through to whoever has points of its own. */
   readonly point: OnPoint;
   readonly #markFile: MarkFile;
-  readonly #opening: OpeningFile;
+  readonly #opening: DirtyFlag;
   /** F6: of the database. */
   readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
@@ -90,12 +90,12 @@ export class Keeper {
   #marked: Mark = { head: 0, token: 0, manifest: null };
   #manifest: Mark['manifest'] = null;
 
-  constructor({ directory, ballastBytes, onPoint = () => {} }: KeeperOptions) {
+  constructor({ directory, ballastBytes, onPoint = () => {} }: LifecycleOptions) {
     this.directory = directory;
     this.#database = join(directory, 'db');
     this.#ballast = join(directory, 'ballast');
     this.#markFile = new MarkFile(join(directory, 'mark'));
-    this.#opening = new OpeningFile(directory);
+    this.#opening = new DirtyFlag(directory);
     this.names = new Names(this.#database);
     this.#ballastBytes = ballastBytes;
     this.point = onPoint;
@@ -217,7 +217,7 @@ export class Keeper {
     const unended = await this.#opening.read();
     if (unended === null || !isSuspect(unended)) return;
     try {
-      await lookApart(this.directory);
+      await inspectIsolated(this.directory);
       await this.#opening.note({ attempts: 0, damaged: false });
     } catch (error) {
       if (!(error instanceof EngineDied)) throw error;

@@ -9,11 +9,11 @@
  */
 
 import type { Row } from '../contract.ts';
-import { Bounded } from './fifo-cache.ts';
+import { FifoCache } from './fifo-cache.ts';
 
-export class ListedRows {
+export class ListCache {
   /** Without their `data`; a symbol stands for one that is being read. [Y2] */
-  readonly #rows = new Bounded<Row | symbol>((row) => (typeof row === 'symbol' ? 0 : (row.body?.length ?? 0)));
+  readonly #rows = new FifoCache<Row | symbol>((row) => (typeof row === 'symbol' ? 0 : (row.body?.length ?? 0)));
 
   get(kind: string, entry: string): Row | undefined {
     const row = this.#rows.get(entry);

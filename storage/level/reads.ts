@@ -30,7 +30,7 @@ import * as keys from '../keys.ts';
 import { decode, inspect } from '../records.ts';
 import { type RowHead, toEvent } from './event-log.ts';
 import { chunks, fetch, sought } from './leveldb.ts';
-import type { Keeper, Mounted } from './lifecycle.ts';
+import type { Lifecycle, Mounted } from './lifecycle.ts';
 import { placeOf } from './order-index.ts';
 import * as outbox from './outbox.ts';
 
@@ -43,10 +43,10 @@ const lookAgainMs = 25;
 const cutsMax = 100;
 
 export class Reads {
-  protected readonly keeper: Keeper;
+  protected readonly lifecycle: Lifecycle;
 
-  constructor(keeper: Keeper) {
-    this.keeper = keeper;
+  constructor(lifecycle: Lifecycle) {
+    this.lifecycle = lifecycle;
   }
 
   async event(seq: Seq): Promise<StoredEvent | null> {
@@ -91,13 +91,13 @@ export class Reads {
   }
 
   head(): Seq {
-    return this.keeper.head();
+    return this.lifecycle.head();
   }
 
   async get(key: RowKey): Promise<Row | null> {
     keys.checkRow(key);
     const name = keys.rowKey(key);
-    const { damagedRows, faults, order, recent } = this.keeper.mounted().found;
+    const { damagedRows, faults, order, recent } = this.lifecycle.mounted().found;
     if (damagedRows.has(name)) throw new Damaged(name);
     const written = recent.get(name);
     if (written) return written;
@@ -106,14 +106,14 @@ export class Reads {
       const value = await this.#value(name, key);
       if (value !== undefined) return this.#newest(name, toRow(name, value), order.updOf(key));
       // As it stands by now: the database may have been reopened meanwhile.
-      if (!this.keeper.mounted().found.order.has(key)) return null;
+      if (!this.lifecycle.mounted().found.order.has(key)) return null;
       if (look === looksMax) this.#unfound(name, key);
       await sleep(systemClock, lookAgainMs);
     }
   }
 
   async size(wanted: readonly RowKey[]): Promise<number> {
-    const { order } = this.keeper.mounted().found;
+    const { order } = this.lifecycle.mounted().found;
     return wanted.reduce((sum, key) => sum + order.sizeOf(key), 0);
   }
 
@@ -131,7 +131,7 @@ export class Reads {
   }
 
   async *scan(kind: string, owner?: string): AsyncGenerator<Row> {
-    const { db, found, tolerate } = this.keeper.mounted();
+    const { db, found, tolerate } = this.lifecycle.mounted();
     for await (const chunk of chunks(db, keys.rowsOf(kind, owner), undefined, tolerate)) {
       for (const [key, value] of chunk) {
         if (!found.damagedRows.has(key) && (tolerate === null || inspect(key, value) === 'sound'))
@@ -175,15 +175,15 @@ export class Reads {
   }
 
   horizon(): Seq {
-    return this.keeper.horizon();
+    return this.lifecycle.horizon();
   }
 
   health(): StoreHealth {
-    return this.keeper.health();
+    return this.lifecycle.health();
   }
 
   onHealth(listener: (health: StoreHealth) => void): void {
-    this.keeper.onHealth(listener);
+    this.lifecycle.onHealth(listener);
   }
 
   /** Rows at these entries without their `data`, from memory where they are there. Undefined: gone since the page was cut. */
@@ -223,14 +223,14 @@ export class Reads {
   /** [R5] A row that is being written just now differs, too: sought, it is the same. */
   async #newest(name: string, row: Row, upd: string | undefined): Promise<Row> {
     if (upd === undefined || row.upd === upd) return row;
-    const value = await sought(this.keeper.mounted().db, name);
+    const value = await sought(this.lifecycle.mounted().db, name);
     const newest = value === undefined ? row : toRow(name, value);
-    if (newest.upd !== row.upd && newest.upd === upd) this.keeper.unfound(name);
+    if (newest.upd !== row.upd && newest.upd === upd) this.lifecycle.unfound(name);
     return newest;
   }
 
   async #value(key: string, row?: RowKey): Promise<string | undefined> {
-    const { db } = this.keeper.mounted();
+    const { db } = this.lifecycle.mounted();
     // As bytes: the engine's own way with text can cut a key that ends in a character of several bytes.
     try {
       return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' }) ?? (await sought(db, key));
@@ -242,13 +242,13 @@ export class Reads {
 
   /** Says so, and marks a row as one to be made again. */
   #unfound(name: string, row?: RowKey): never {
-    if (row) this.keeper.mounted().found.damagedRows.set(name, { kind: row.kind, owner: row.owner, id: row.id });
-    this.keeper.unfound(name);
+    if (row) this.lifecycle.mounted().found.damagedRows.set(name, { kind: row.kind, owner: row.owner, id: row.id });
+    this.lifecycle.unfound(name);
     throw new Damaged(name);
   }
 
   async #reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {
-    const mounted = this.keeper.mounted();
+    const mounted = this.lifecycle.mounted();
     try {
       return await read(mounted);
     } catch (error) {

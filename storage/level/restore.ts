@@ -10,9 +10,9 @@ import { dirname, join } from 'node:path';
 import type { BackupManifest, BackupOptions } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { examineCopy, readManifest, removeLeftover, syncTree, writeBackup, writeMark } from './backup.ts';
-import { OpeningFile } from './dirty-flag.ts';
+import { DirtyFlag } from './dirty-flag.ts';
 import { reportOf, type StoreReport } from './inspect.ts';
-import { EngineDied, lookApart } from './inspect-isolated.ts';
+import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import { isInUse, openDatabase } from './leveldb.ts';
 import { absent, MarkFile, mustCreate, syncDirectory } from './side-files.ts';
 
@@ -78,13 +78,13 @@ export async function backupStore(
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (mark === null || (await mustCreate(database, mark))) throw new Error(`${store} holds no store`);
   if (mark === 'damaged') throw new Error(`the mark in ${store} cannot be read: ocpi-hub store verify says more`);
-  const { faults, warning } = (await lookApart(store)).report;
+  const { faults, warning } = (await inspectIsolated(store)).report;
   if (faults.length > 0) throw new Error(`a damaged store is not backed up: ${faults.join('; ')}`);
   const db = await openDatabase(database, false);
   try {
     const { token } = mark;
     // What its log has lost is made good when the copy is opened.
-    const isLost = warning !== null || (await new OpeningFile(store).read())?.lost === true;
+    const isLost = warning !== null || (await new DirtyFlag(store).read())?.lost === true;
     const clean = mark.clean === true && !isLost;
     const place = { directory, within: store };
     const source = { db, token, ...place, point: () => {}, isRunning: false, clean };
@@ -108,7 +108,7 @@ export async function verifyStore(
   if ((await stat(store).catch(absent)) === null) throw new Error(`${directory} has no store`);
   const isBackup = (await readdir(directory)).includes('manifest.json');
   const manifest = isBackup ? await readManifest(directory) : null;
-  const { report, digest } = await lookApart(store, progress).catch((error: unknown) => {
+  const { report, digest } = await inspectIsolated(store, progress).catch((error: unknown) => {
     if (error instanceof EngineDied) return { report: reportOf(null, error.message), digest: null };
     throw error;
   });

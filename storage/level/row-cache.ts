@@ -8,13 +8,13 @@
  */
 
 import type { Row, Seq } from '../contract.ts';
-import { Bounded } from './fifo-cache.ts';
+import { FifoCache } from './fifo-cache.ts';
 
 /** `data` as JSON text, so that each reader has its own. */
 type Written = Omit<Row, 'data'> & { readonly data: string };
 
-export class RecentRows {
-  readonly #rows = new Bounded<Written>(({ data, body }) => data.length + (body?.length ?? 0));
+export class RowCache {
+  readonly #rows = new FifoCache<Written>(({ data, body }) => data.length + (body?.length ?? 0));
 
   get(name: string): Row | undefined {
     const row = this.#rows.get(name);

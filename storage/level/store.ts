@@ -19,9 +19,9 @@ import * as keys from '../keys.ts';
 import { encode } from '../records.ts';
 import { writeBackup } from './backup.ts';
 import { type Prepared, prepare, stage } from './event-log.ts';
-import { Committer, type Group, type Job } from './group-commit.ts';
+import { type Group, GroupCommit, type Job } from './group-commit.ts';
 import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
-import { Keeper, type Mounted } from './lifecycle.ts';
+import { Lifecycle, type Mounted } from './lifecycle.ts';
 import * as outbox from './outbox.ts';
 import { Reads } from './reads.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
@@ -43,14 +43,14 @@ export interface LevelStoreOptions {
 /** Opens the store, making it when there is none; rejects when another process has it or when opening would do harm. */
 export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
   const { directory, node, ballastBytes = BALLAST_BYTES, onPoint } = options;
-  const keeper = new Keeper({ directory, ballastBytes, ...(onPoint && { onPoint }) });
-  await keeper.start();
-  return new LevelStore(keeper, node);
+  const lifecycle = new Lifecycle({ directory, ballastBytes, ...(onPoint && { onPoint }) });
+  await lifecycle.start();
+  return new LevelStore(lifecycle, node);
 }
 
 class LevelStore extends Reads implements contract.Store {
   readonly #fence: contract.Fence;
-  readonly #committer = new Committer((jobs) => this.#write(jobs));
+  readonly #groupCommit = new GroupCommit((jobs) => this.#write(jobs));
   /** L3: commits that wait. */
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();
@@ -58,9 +58,9 @@ class LevelStore extends Reads implements contract.Store {
   #flush: unknown = null;
   #closed = false;
 
-  constructor(keeper: Keeper, node: string) {
-    super(keeper);
-    this.#fence = { token: keeper.token, node };
+  constructor(lifecycle: Lifecycle, node: string) {
+    super(lifecycle);
+    this.#fence = { token: lifecycle.token, node };
   }
 
   held(): contract.Fence | null {
@@ -69,11 +69,11 @@ class LevelStore extends Reads implements contract.Store {
 
   async append(commit: contract.Commit): Promise<contract.Appended> {
     this.#checkFence(commit.fence);
-    const known = this.keeper.mounted().found.commits.get(commit.idem);
+    const known = this.lifecycle.mounted().found.commits.get(commit.idem);
     if (known !== undefined) return { first: known[0], last: known[1], replayed: true };
     const flying = this.#flying.get(commit.idem);
     if (flying !== undefined) return { ...(await flying), replayed: true };
-    this.keeper.writable();
+    this.lifecycle.writable();
     const flight = this.#commit(prepare(commit));
     this.#flying.set(commit.idem, flight);
     try {
@@ -89,13 +89,13 @@ class LevelStore extends Reads implements contract.Store {
     floors: readonly contract.Floor[],
   ): Promise<void> {
     this.#checkFence(fence);
-    this.keeper.writable();
+    this.lifecycle.writable();
     const settle = outbox.prepareSettle(rows, floors);
     return new Promise((resolve, reject) => {
-      this.#committer.push({
+      this.#groupCommit.push({
         size: settle.size,
         synced: false,
-        stage: (batch, { opened }) => outbox.stageSettle(batch, settle, this.keeper.writable().found, opened),
+        stage: (batch, { opened }) => outbox.stageSettle(batch, settle, this.lifecycle.writable().found, opened),
         done: (found) => {
           outbox.applySettle(settle, found);
           resolve();
@@ -116,22 +116,22 @@ class LevelStore extends Reads implements contract.Store {
 
   async #trim(trim: contract.Trim): Promise<void> {
     this.#checkFence(trim.fence);
-    const mounted = this.keeper.writable();
+    const mounted = this.lifecycle.writable();
     const prepared = await prepareTrim(mounted, trim);
     let rows: readonly contract.RowKey[] | null = [];
     await new Promise<void>((resolve, reject) => {
-      this.#committer.push({
+      this.#groupCommit.push({
         size: 0,
         // The next trim counts on what this one left. [Z5]
         synced: true,
         alone: true,
         stage: (batch) => {
-          const { db, found } = this.keeper.writable();
+          const { db, found } = this.lifecycle.writable();
           rows = stageTrim(batch, db, found, prepared);
-          this.keeper.point('trim.before');
+          this.lifecycle.point('trim.before');
         },
         done: (found) => {
-          this.keeper.point('trim.after');
+          this.lifecycle.point('trim.after');
           if (rows === null) return void reject(new StoreUnavailable('the store was reopened during a trim'));
           applyTrim(found, prepared, rows);
           resolve();
@@ -141,27 +141,27 @@ class LevelStore extends Reads implements contract.Store {
         fail: reject,
       });
     });
-    this.keeper.point('trim.compact');
+    this.lifecycle.point('trim.compact');
     await this.#compaction.after(mounted.db, prepared);
   }
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
-    const { db, found } = this.keeper.mounted();
+    const { db, found } = this.lifecycle.mounted();
     if (found.faults.length > 0) {
       return Promise.reject(new StoreUnavailable(`a damaged store is not backed up: ${found.faults.join('; ')}`));
     }
-    const place = { directory, within: this.keeper.directory };
-    const { token, point } = this.keeper;
+    const place = { directory, within: this.lifecycle.directory };
+    const { token, point } = this.lifecycle;
     return writeBackup({ db, token, ...place, point, isRunning: true, clean: true }, options);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     // Settles that still wait are written first: the mark is about to say that everything is on the disk. [F8]
-    await this.#committer.idle();
+    await this.#groupCommit.idle();
     this.#flushNow();
-    await this.#committer.idle();
-    await this.keeper.close();
+    await this.#groupCommit.idle();
+    await this.lifecycle.close();
   }
 
   #checkFence(fence: contract.Fence | null): void {
@@ -179,7 +179,7 @@ class LevelStore extends Reads implements contract.Store {
       let first = 0;
       let last = 0;
       let refusal: Error | null = null;
-      this.#committer.push({
+      this.#groupCommit.push({
         size: prepared.size,
         synced: true,
         seen: prepared.seen,
@@ -211,7 +211,7 @@ class LevelStore extends Reads implements contract.Store {
     const synced = jobs.some((job) => job.synced);
     let mounted: Mounted;
     try {
-      mounted = this.keeper.writable();
+      mounted = this.lifecycle.writable();
     } catch (error) {
       for (const job of jobs) job.fail(error as Error);
       return;
@@ -224,16 +224,16 @@ class LevelStore extends Reads implements contract.Store {
       const group: Group = { next: found.head + 1, opened: new Map(), versions };
       for (const job of jobs) job.stage(batch, group);
       const what = synced ? 'commit' : 'settle';
-      this.keeper.point(`${what}.before`);
+      this.lifecycle.point(`${what}.before`);
       await batch.write(synced ? SYNCED : {});
-      if (synced) await this.keeper.names.keep();
-      this.keeper.point(`${what}.after`);
+      if (synced) await this.lifecycle.names.keep();
+      this.lifecycle.point(`${what}.after`);
     } catch (cause) {
       const error = new StoreUnavailable('a write failed; the store is being reopened', { cause });
-      this.keeper.fail(cause, (reopened) => {
+      this.lifecycle.fail(cause, (reopened) => {
         for (const job of jobs) job.recall(reopened, error);
       });
-      this.#committer.refuse(error);
+      this.#groupCommit.refuse(error);
       return;
     }
     for (const job of jobs) job.done(found);
@@ -256,7 +256,7 @@ class LevelStore extends Reads implements contract.Store {
     this.#flush = null;
     const ignore = (): void => {};
     const stage = (batch: Batch): Batch => batch.put(keys.FLUSH_KEY, encode(keys.FLUSH_KEY, '[]'));
-    this.#committer.push({ size: 0, synced: true, stage, done: ignore, recall: ignore, fail: ignore });
+    this.#groupCommit.push({ size: 0, synced: true, stage, done: ignore, recall: ignore, fail: ignore });
   }
 }
 

@@ -18,10 +18,10 @@ import * as keys from '../keys.ts';
 import { headOf, inspect } from '../records.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
 import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
-import { ListedRows } from './list-cache.ts';
+import { ListCache } from './list-cache.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
-import { RecentRows } from './row-cache.ts';
+import { RowCache } from './row-cache.ts';
 import type { Mark } from './side-files.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
 
@@ -36,8 +36,8 @@ export interface Found {
   readonly order: OrderIndex;
   readonly open: OpenDeliveries;
   readonly commits: RecentCommits;
-  readonly recent: RecentRows;
-  readonly listed: ListedRows;
+  readonly recent: RowCache;
+  readonly listed: ListCache;
   /** Key of the row → its name. */
   readonly damagedRows: Map<string, RowKey>;
   /** V1, V2, V5: sentences; not empty = quarantined. */
@@ -71,7 +71,7 @@ interface Expected {
 
 /** What one pass carries along. */
 class Pass {
-  readonly #listed = new ListedRows();
+  readonly #listed = new ListCache();
   readonly found: Found = {
     head: 0,
     horizon: NO_HORIZON,
@@ -79,7 +79,7 @@ class Pass {
     order: new OrderIndex((entry) => this.#listed.delete(entry)),
     open: new OpenDeliveries(),
     commits: new RecentCommits(),
-    recent: new RecentRows(),
+    recent: new RowCache(),
     listed: this.#listed,
     damagedRows: new Map(),
     faults: [],

@@ -24,7 +24,7 @@ const RETRY_MS = 200;
 const PAST_END_MS = 20;
 const CONFIRM_MS = 5000;
 
-export interface PulseOptions {
+export interface HeartbeatOptions {
   readonly clock: Clock;
   readonly primary: Primary;
   readonly sessions: Sessions;
@@ -35,8 +35,8 @@ export interface PulseOptions {
   readonly changed: (state: StoreHealth['state'], reason: string | null) => void;
 }
 
-export class Pulse {
-  readonly #options: PulseOptions;
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
   #client: Client | null = null;
   #timer: unknown = null;
   #beating: Promise<void> | null = null;
@@ -46,7 +46,7 @@ export class Pulse {
   #confirming = false;
   #stopped = false;
 
-  constructor(options: PulseOptions) {
+  constructor(options: HeartbeatOptions) {
     this.#options = options;
   }
 

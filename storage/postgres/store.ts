@@ -21,7 +21,7 @@ import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.t
 import type { OnPoint } from '../level/leveldb.ts';
 import { writePostgresBackup } from './backup.ts';
 import { ask, Primary, Sessions, within } from './connect.ts';
-import { Pulse } from './heartbeat.ts';
+import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases } from './leases.ts';
 import { PostgresReads } from './reads.ts';
 import { migrate } from './schema.ts';
@@ -29,7 +29,7 @@ import { prepareTrim, runTrim } from './trim.ts';
 import { type PostgresAddress, parsePostgresUrl } from './url.ts';
 import { Watch } from './watch.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
-import { type Job, Lane } from './write-pipeline.ts';
+import { type Job, WritePipeline } from './write-pipeline.ts';
 
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
@@ -86,9 +86,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #clock: Clock;
   readonly #opened: Opened;
   readonly #sessions: Sessions;
-  readonly #lane: Lane;
+  readonly #pipeline: WritePipeline;
   readonly #leases: Leases;
-  readonly #pulse: Pulse;
+  readonly #heartbeat: Heartbeat;
   readonly #watch: Watch;
   #head: contract.Seq = 0;
   #horizon: contract.Seq = 0;
@@ -110,7 +110,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {} } = options;
     const { primary, address } = opened;
     this.id = `${node}/${randomBytes(6).toString('hex')}`;
-    this.#lane = this.#newLane();
+    this.#pipeline = this.#newLane();
     this.#leases = new Leases({
       clock: this.#clock,
       ...{ id: this.id, name: node, url: nodeUrl, ttlMs, lost },
@@ -126,7 +126,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
     this.#watch = new Watch(this.#clock, (look) => sessions.use((client) => within(client, ttlMs, look(client))));
-    this.#pulse = new Pulse({
+    this.#heartbeat = new Heartbeat({
       clock: this.#clock,
       primary,
       sessions,
@@ -142,14 +142,14 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   async start(): Promise<void> {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
     if (sole) await this.#beAlone(this.#clock.monotonic() + LEASES_WAITED * ttlMs);
-    await this.#pulse.start();
+    await this.#heartbeat.start();
     const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
     // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
     while (sole && this.#leases.kept() === null) {
       if (this.#clock.monotonic() > deadline)
         throw new StoreUnavailable('the log could not be taken from a node that is gone');
       await sleep(this.#clock, LOOK_MS);
-      await this.#pulse.poke();
+      await this.#heartbeat.poke();
     }
   }
 
@@ -173,7 +173,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   /** Renews and looks at once: a peer says that it has let the log go. */
   poke(): Promise<void> {
-    return this.#pulse.poke();
+    return this.#heartbeat.poke();
   }
 
   /** Whether the last renewal of the lease still counts, by our own clock. */
@@ -265,12 +265,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     if (this.#closed) return;
     this.#closed = true;
     const isThere = this.#state === 'open';
-    if (!isThere) this.#lane.stop();
-    await this.#lane.idle();
+    if (!isThere) this.#pipeline.stop();
+    await this.#pipeline.idle();
     // A lease that cannot be handed over runs out.
     if (isThere) await this.#leases.leave().catch(ignore);
-    this.#lane.stop();
-    await this.#pulse.stop();
+    this.#pipeline.stop();
+    await this.#heartbeat.stop();
     this.#opened.primary.close();
     this.#set('closed', 'closed');
   }
@@ -288,19 +288,19 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     }
   }
 
-  #newLane(): Lane {
+  #newLane(): WritePipeline {
     const { primary } = this.#opened;
     const { onPoint = () => {} } = this.#options;
     const working = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
-    return new Lane({
+    return new WritePipeline({
       clock: this.#clock,
       connect: (durability) => primary.connect(durability, true),
       turn: () => ++this.#turn,
       isWorking: (pid) =>
         this.#sessions.use(async (client) => (await ask(client, 'working', working, [pid])).length > 0),
       written: (head) => this.#seen(head, 0),
-      refused: (error) => this.#pulse.refused(error),
-      gone: () => void this.#pulse.poke(),
+      refused: (error) => this.#heartbeat.refused(error),
+      gone: () => void this.#heartbeat.poke(),
       point: onPoint,
     });
   }
@@ -311,7 +311,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const answer = new Promise<contract.Appended>((resolve, reject) => {
       const done = (appended: contract.Appended | null) => resolve(appended ?? NOTHING);
       job = { fence, commit, settle, size, sent: false, withdrawn: false, done, fail: reject };
-      this.#lane.push(job);
+      this.#pipeline.push(job);
     });
     // Whoever waits hears of it; one who was told already does not.
     answer.catch(ignore);
@@ -353,7 +353,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     try {
       return await this.#sessions.read(read);
     } catch (error) {
-      if (error instanceof Damaged) this.#pulse.damaged(error);
+      if (error instanceof Damaged) this.#heartbeat.damaged(error);
       throw error;
     }
   }

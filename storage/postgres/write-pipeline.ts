@@ -37,7 +37,7 @@ export interface Job extends Work {
   fail(error: Error): void;
 }
 
-export interface LaneOptions {
+export interface PipelineOptions {
   readonly clock: Clock;
   readonly connect: (durability: Durability) => Promise<Client>;
   /** Greater at each call. */
@@ -53,15 +53,15 @@ export interface LaneOptions {
   readonly point: (name: string) => void;
 }
 
-export class Lane {
-  readonly #options: LaneOptions;
+export class WritePipeline {
+  readonly #options: PipelineOptions;
   readonly #clients: Partial<Record<Durability, Client>> = {};
   #waiting: Job[] = [];
   #characters = 0;
   #running: Promise<void> | null = null;
   #stopped = false;
 
-  constructor(options: LaneOptions) {
+  constructor(options: PipelineOptions) {
     this.#options = options;
   }
 

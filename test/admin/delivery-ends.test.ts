@@ -35,7 +35,7 @@ async function aboutToDie(t: Parameters<typeof hubFor>[0]) {
 
 /** Does something when the row of a delivery was looked up once and found missing, before the caller has the answer. */
 function afterLooking({ created }: RunningHub, work: () => Promise<void>): () => boolean {
-  const { store } = created.core;
+  const { store } = created.context;
   const look = store.delivery;
   let isDone = false;
   store.delivery = async (...of): Promise<DeliveryRow | null> => {

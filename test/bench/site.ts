@@ -12,7 +12,7 @@ import { applyToObject } from '../../src/domain/fold.ts';
 import { objectKey, streamOf } from '../../src/domain/object.ts';
 import { type Partner, partyKey, type Role } from '../../src/domain/party.ts';
 import { commandRow, foundAgainBy } from '../../src/hub/exchange/command-rows.ts';
-import { objectPut, ownerPut, partnerPut, routePut } from '../../src/hub/kernel/context.ts';
+import { objectPut, ownerPut, partnerPut, routePut } from '../../src/hub/kernel/row-codecs.ts';
 import type { Commit, Fence, NewEvent, Put, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';

@@ -154,7 +154,7 @@ t.test('a first use that could not be recorded is recorded at the next one [D73]
   const first = await hubFor(t, quiet, {}, dataDir);
   const cpo = await cpoFor(t, first);
   const next = await rotated(first, cpo, cpo.hubToken);
-  const { recorder } = first.created.core;
+  const { recorder } = first.created.context;
   const record = recorder.record.bind(recorder);
   let refusals = 0;
   recorder.record = async (recording) => {

@@ -20,7 +20,7 @@ const changesPerStep = 20;
 const env = { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' };
 const hub = await startHub(loadConfig({ env, flags: {} }));
 const { operations } = hub.created.hub;
-const { supervisor, ports } = hub.created.core;
+const { supervisor, ports } = hub.created.context;
 
 /** Two letters and a digit for each partner. */
 const idOf = (n: number) => `A${String.fromCharCode(65 + Math.floor(n / 10))}${n % 10}`;

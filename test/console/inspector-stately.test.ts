@@ -114,7 +114,7 @@ t.test(
     });
     await eventually('all has been sent', () => types.includes('ocpi-hub.complete'));
     for (let n = 0; n < 5; n++) {
-      for (const type of ['pause', 'resume']) hub.created.core.supervisor.send('courier:NL-EMS', { type });
+      for (const type of ['pause', 'resume']) hub.created.context.supervisor.send('courier:NL-EMS', { type });
     }
     await eventually('what was missed is told', () => types.includes('ocpi-hub.missed'));
     t.same(

@@ -256,7 +256,7 @@ t.test('an actor that throws shows as restarting, then as it comes back, and at 
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const reader = await inspect(t, hub, '?ids=partner:NL-EMS');
-  const { supervisor } = hub.created.core;
+  const { supervisor } = hub.created.context;
   const now = () => reader.actors.get('partner:NL-EMS');
   supervisor.send('partner:NL-EMS', poison(words));
   await eventually('it shows', () => now()?.supervision.state === 'restarting');
@@ -283,7 +283,7 @@ t.test('secrets never leave the hub: not of a context, not of an event, not of a
     context: { responseUrl: 'https://user:S3CR3T@example.com', due: 7, rules: 'S3CR3T' },
     on: { '*': {} },
   });
-  const { supervisor } = hub.created.core;
+  const { supervisor } = hub.created.context;
   const spec = { input: undefined, parties: ['NL-CPO'], history: async () => [] };
   supervisor.start({ ...spec, id: 'command:1', kind: 'command', machine: careless });
   supervisor.start({ ...spec, id: 'other:1', kind: 'other', machine: careless });
@@ -298,7 +298,7 @@ t.test('secrets never leave the hub: not of a context, not of an event, not of a
 async function inspectedTokens(t: Test, hub: RunningHub, messages: readonly object[]): Promise<void> {
   const text = JSON.stringify(messages);
   t.notMatch(text, /S3CR3T/);
-  const [stored] = [...hub.created.core.state.partners()];
+  const [stored] = [...hub.created.context.directory.partners()];
   for (const secret of [hub.adminToken, stored?.partnerToken, stored?.hubTokenDigest]) {
     t.type(secret, 'string');
     t.notOk(text.includes(String(secret)));
@@ -349,7 +349,7 @@ t.test('nothing is watched while there is no reader, and all is counted when the
   const reader = await inspect(t, hub, '?ids=courier:NL-EMS');
   t.equal(await metric('readers'), 1);
   for (let n = 0; n < 10; n++) {
-    for (const type of ['pause', 'resume']) hub.created.core.supervisor.send('courier:NL-EMS', { type });
+    for (const type of ['pause', 'resume']) hub.created.context.supervisor.send('courier:NL-EMS', { type });
   }
   await eventually('it is told of what it missed', () => reader.messages.at(-1)?.type === 'ocpi-hub.missed');
   t.match(reader.messages.at(-1), { count: 12, total: 12 }, 'of twenty events the newest eight were shown');
@@ -365,10 +365,10 @@ t.test('nothing is watched while there is no reader, and all is counted when the
       return 'delivered';
     },
   };
-  hub.created.core.supervisor.send('courier:NL-EMS', event);
+  hub.created.context.supervisor.send('courier:NL-EMS', event);
   const unwatched = watched;
   const stop = operations.watch({ changed: () => {}, ended: () => {} });
-  hub.created.core.supervisor.send('courier:NL-EMS', event);
+  hub.created.context.supervisor.send('courier:NL-EMS', event);
   stop();
   t.ok(watched - unwatched > unwatched, 'an event is looked at for watchers only when there are some');
 });

@@ -122,7 +122,7 @@ async function holds(t: Test, steps: readonly Step[]): Promise<void> {
     else if (one.kind === 'fail') keepers[one.receiver]?.fail(one.how, one.times);
     else {
       // A fall: from one moment on nothing is remembered any more, though answers may still come in.
-      if (one.kind === 'fall') await hub.created.core.store.close();
+      if (one.kind === 'fall') await hub.created.context.store.close();
       await hub.close().catch(() => {});
       hub = await hubFor(t, env, {}, dir);
       cpo.moveTo(hub);

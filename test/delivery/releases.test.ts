@@ -275,7 +275,7 @@ t.test('a release ends when its receiver is suspended [D63, D50]', async (t) => 
   const { cpo } = await routedPair(t, hub);
   const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
   for (const id of ['S1', 'S2']) await putSession(cpo, id, ofEmsp('LAT'));
-  const { recorder, state } = hub.created.core;
+  const { recorder, directory } = hub.created.context;
   let open = () => {};
   const gate = new Promise<void>((resolve) => {
     open = resolve;
@@ -283,7 +283,7 @@ t.test('a release ends when its receiver is suspended [D63, D50]', async (t) => 
   // Somebody pushes one of the objects: the release waits for its turn.
   const turn = recorder.inTurn('sessions/NL-CPO/s1', () => gate);
   const set = setRule(hub, 'NL-LAT');
-  await eventually('the rule is set', () => state.isRouted('NL-LAT', 'NL-CPO'));
+  await eventually('the rule is set', () => directory.isRouted('NL-LAT', 'NL-CPO'));
   await admin(hub, 'GET', '/status');
   await admin(hub, 'POST', '/parties/NL-LAT/suspend');
   open();
@@ -325,7 +325,7 @@ t.test(
     t.teardown(() => emsp.close());
     const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'New' } }];
     const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
-    const { recorder } = hub.created.core;
+    const { recorder } = hub.created.context;
     const record = recorder.record.bind(recorder);
     recorder.record = async (recording) => {
       const isExchange = recording.facts.some(({ event }) => event.type === 'partner.registered');

@@ -352,11 +352,11 @@ t.test('a location goes private for those who were sent it, and never as a whole
 t.test('every whole that died is noted, however many die at once [D82]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
-  const { core } = hub.created;
+  const { context } = hub.created;
   const names = Array.from({ length: 20 }, (_, n) => `L${n}`);
   for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
   await quiet(hub);
-  const wholes = new Wholes(core, {
+  const wholes = new Wholes(context, {
     row: async (dest, seq) => ({ dest, seq, state: 'DEAD', data: null }),
     isPending: () => false,
   });

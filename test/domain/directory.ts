@@ -1,6 +1,6 @@
 /** A small hub's partners and routes, folded from the facts of their lives, for the rules that ask who is who. */
 import { applyToPartner, defaultSettings, type Partner, type PartnerEvent, type Role } from '../../src/domain/party.ts';
-import { State } from '../../src/hub/kernel/directory.ts';
+import { PartnerDirectory } from '../../src/hub/kernel/directory.ts';
 
 const at = '2026-01-02T03:04:05Z';
 
@@ -13,8 +13,8 @@ const registration = (roles: Partner['roles'], hubTokenDigest = 'hub'): PartnerE
  * CPO `NL-CPO`; eMSPs `NL-EMS` and `NL-TWO` registered, `NL-NEW` never, `NL-OFF` no longer; all of them routed to it, beside
  * `NL-FAR`, a registered eMSP without a rule, and `NL-EX` whose rule is not active. `NL-TOP` is both roles, routed to both ways.
  */
-export function directory(): State {
-  const state = new State({ countryCode: 'xx', partyId: 'hub' });
+export function testDirectory(): PartnerDirectory {
+  const directory = new PartnerDirectory({ countryCode: 'xx', partyId: 'hub' });
   const parties: [string, Role[], 'registered' | 'never' | 'suspended'][] = [
     ['CPO', ['CPO'], 'registered'],
     ['EMS', ['EMSP'], 'registered'],
@@ -33,12 +33,12 @@ export function directory(): State {
     if (life !== 'never') partner = applyToPartner(partner, registration(roles, `h-${party_id}`), at);
     if (life === 'suspended')
       partner = applyToPartner(partner, { type: 'partner.suspended', data: { reason: '' } }, at);
-    state.applyPartner(partner);
+    directory.applyPartner(partner);
   }
   for (const emsp of ['NL-TWO', 'NL-EMS', 'NL-NEW', 'NL-OFF', 'NL-TOP']) {
-    state.applyRoute({ emsp, cpo: 'NL-CPO', active: true });
+    directory.applyRoute({ emsp, cpo: 'NL-CPO', active: true });
   }
-  state.applyRoute({ emsp: 'NL-EX', cpo: 'NL-CPO', active: false });
-  state.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-TOP', active: true });
-  return state;
+  directory.applyRoute({ emsp: 'NL-EX', cpo: 'NL-CPO', active: false });
+  directory.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-TOP', active: true });
+  return directory;
 }

@@ -2,7 +2,7 @@
 import type { ObjectFacts } from '../../src/domain/object.ts';
 import { ownedAudience, owningEmsp } from '../../src/domain/ownership.ts';
 import { t } from '../support/tap.ts';
-import { directory } from './directory.ts';
+import { testDirectory } from './directory.ts';
 
 const named = (party: string): ObjectFacts => ({ cdrToken: { party, uid: 'CARD1' } });
 
@@ -23,7 +23,7 @@ t.test(
     ];
     for (const [title, facts, viewer, reason] of table) {
       const expected = viewer === null ? { viewer, reason } : { viewer };
-      t.strictSame(owningEmsp(directory(), 'NL-CPO', facts), expected, title);
+      t.strictSame(owningEmsp(testDirectory(), 'NL-CPO', facts), expected, title);
     }
   },
 );
@@ -41,7 +41,7 @@ t.test(
       ['there is none', named('XX-HUB'), null, { viewer: null, reason: 'names the hub' }],
     ];
     for (const [title, facts, initiator, expected] of table) {
-      t.strictSame(owningEmsp(directory(), 'NL-CPO', facts, initiator), expected, title);
+      t.strictSame(owningEmsp(testDirectory(), 'NL-CPO', facts, initiator), expected, title);
     }
   },
 );
@@ -81,7 +81,7 @@ t.test(
         ['unregistered since', had('NL-OFF'), { viewer: 'NL-OFF' }, true, nobody('receiver not registered')],
       ];
     for (const [title, before, ownership, isFragment, expected] of table) {
-      t.strictSame(ownedAudience(directory(), before, ownership, isFragment), expected, title);
+      t.strictSame(ownedAudience(testDirectory(), before, ownership, isFragment), expected, title);
     }
   },
 );

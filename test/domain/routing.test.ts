@@ -2,7 +2,7 @@
 import type { ObjectFacts } from '../../src/domain/object.ts';
 import { catalogueAudience } from '../../src/domain/routing.ts';
 import { t } from '../support/tap.ts';
-import { directory } from './directory.ts';
+import { testDirectory } from './directory.ts';
 
 const everyone = ['NL-EMS', 'NL-TOP', 'NL-TWO'];
 
@@ -33,7 +33,7 @@ t.test(
       ] as const) {
         const after = { module: 'locations', owner: 'NL-CPO', facts } as const;
         const had = before && { facts: before, forwarded: true, sent: everyone };
-        const found = catalogueAudience(directory(), had, after, isFragment ? 'part' : 'whole');
+        const found = catalogueAudience(testDirectory(), had, after, isFragment ? 'part' : 'whole');
         const expected =
           as === 'unpublished'
             ? { to: [], whole: [], reason: as }
@@ -61,7 +61,7 @@ t.test(
     for (const [module, owner, to] of table) {
       const expected = { to, whole: [], reason: to.length > 0 ? null : 'no routing rule' };
       t.strictSame(
-        catalogueAudience(directory(), null, { module, owner, facts: {} }, 'whole'),
+        catalogueAudience(testDirectory(), null, { module, owner, facts: {} }, 'whole'),
         expected,
         `${module} of ${owner}`,
       );
@@ -72,12 +72,13 @@ t.test(
 t.test(
   'nobody is reached when a rule ends or its receivers leave [interface, What the service does 2; D50]',
   async (t) => {
-    const state = directory();
-    const audience = () => catalogueAudience(state, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, 'whole');
-    state.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-CPO', active: false });
+    const directory = testDirectory();
+    const audience = () =>
+      catalogueAudience(directory, null, { module: 'tariffs', owner: 'NL-CPO', facts: {} }, 'whole');
+    directory.applyRoute({ emsp: 'NL-EMS', cpo: 'NL-CPO', active: false });
     t.strictSame(audience().to, ['NL-TOP', 'NL-TWO']);
-    state.applyRoute({ emsp: 'NL-TOP', cpo: 'NL-CPO', active: true }, true);
-    state.applyRoute({ emsp: 'NL-TWO', cpo: 'NL-CPO', active: true }, true);
+    directory.applyRoute({ emsp: 'NL-TOP', cpo: 'NL-CPO', active: true }, true);
+    directory.applyRoute({ emsp: 'NL-TWO', cpo: 'NL-CPO', active: true }, true);
     t.strictSame(
       audience(),
       { to: [], whole: [], reason: 'no routing rule' },
@@ -91,7 +92,7 @@ t.test(
   async (t) => {
     const after = { module: 'tariffs', owner: 'NL-CPO', facts: {} } as const;
     const of = (before: { sent?: string[]; forwarded: boolean } | null, change: 'whole' | 'part' | 'end') =>
-      catalogueAudience(directory(), before && { facts: {}, ...before }, after, change);
+      catalogueAudience(testDirectory(), before && { facts: {}, ...before }, after, change);
     const all = { to: everyone, reason: null };
     const [first = ''] = everyone;
     t.strictSame(of({ forwarded: true, sent: [first] }, 'part'), { ...all, whole: everyone.slice(1) });
@@ -99,7 +100,7 @@ t.test(
     t.strictSame(of({ forwarded: true }, 'part'), { ...all, whole: [] }, 'of an earlier version: who gets it has it');
     t.strictSame(of({ forwarded: false }, 'part'), { ...all, whole: everyone });
     const sent = ['NL-EX', 'NL-FAR', ...everyone];
-    const registered = sent.filter((id) => directory().isRegistered(id)).sort();
+    const registered = sent.filter((id) => testDirectory().isRegistered(id)).sort();
     t.strictSame(of({ forwarded: true, sent }, 'end'), { to: registered, whole: [], reason: null });
   },
 );
@@ -107,12 +108,12 @@ t.test(
 t.test('a location that goes private goes to those who were sent it, and to nobody else [D21]', async (t) => {
   const after = { module: 'locations', owner: 'NL-CPO', facts: { publish: false } } as const;
   const of = (sent: string[], change: 'whole' | 'part') =>
-    catalogueAudience(directory(), { facts: { publish: true }, forwarded: true, sent }, after, change);
+    catalogueAudience(testDirectory(), { facts: { publish: true }, forwarded: true, sent }, after, change);
   for (const change of ['whole', 'part'] as const) {
     t.strictSame(of(['NL-EX', 'NL-TWO'], change), { to: ['NL-TWO'], whole: [], reason: null });
     t.strictSame(of(['NL-EX'], change), { to: [], whole: [], reason: 'unpublished' });
   }
   const alone = { ...after, owner: 'NL-LON' };
   const before = { facts: { publish: true }, forwarded: false };
-  t.equal(catalogueAudience(directory(), before, alone, 'part').reason, 'no routing rule');
+  t.equal(catalogueAudience(testDirectory(), before, alone, 'part').reason, 'no routing rule');
 });

@@ -314,7 +314,7 @@ t.test('a partner that rotates its token without end is remembered by the last h
     });
     cpo.hubToken = (json.data as { token: string }).token;
   }
-  t.equal(hub.created.core.state.partner('NL-CPO')?.spentDigests.length, 100);
+  t.equal(hub.created.context.directory.partner('NL-CPO')?.spentDigests.length, 100);
   t.equal((await cpo.call('GET', '/2.2.1/credentials')).status, 200, 'the last one is good');
   for (const token of [tokens[0], tokens.at(-1)]) {
     const Authorization = `Token ${btoa(token ?? '')}`;

@@ -250,7 +250,7 @@ t.test('a delivery that may go and does not end is overdue after a minute', asyn
 t.test('an actor that throws is counted, given up after a while, and what is sent to it then is lost', async (t) => {
   const hub = await hubFor(t, {}, { clock: hastyClock });
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const { supervisor } = hub.created.core;
+  const { supervisor } = hub.created.context;
   const kind = 'partner';
   for (let restarts = 1; restarts <= 5; restarts++) {
     supervisor.send('partner:NL-CPO', poison());
@@ -312,7 +312,7 @@ t.test('no label comes from an object or from what a partner made up (M1)', asyn
 
 t.test('a hub that recovers or has failed is still measured', async (t) => {
   const hub = await hubFor(t);
-  await hub.created.core.store.close();
+  await hub.created.context.store.close();
   t.equal((await get(hub, '/readyz')).status, 503);
   t.equal(await measured(hub, 'ready'), 0);
   t.equal(await measured(hub, 'store_state', { state: 'closed' }), 1);

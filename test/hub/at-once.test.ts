@@ -1,4 +1,4 @@
-import { atOnce } from '../../src/kit/map-limit.ts';
+import { mapLimit } from '../../src/kit/map-limit.ts';
 import { t } from '../support/tap.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -7,19 +7,19 @@ t.test('so many at a time, begun in their order, each once', async (t) => {
   const begun: number[] = [];
   let running = 0;
   let most = 0;
-  await atOnce([1, 2, 3, 4, 5, 6, 7], 3, async (n) => {
+  await mapLimit([1, 2, 3, 4, 5, 6, 7], 3, async (n) => {
     begun.push(n);
     most = Math.max(most, ++running);
     for (let turns = n % 3; turns >= 0; turns--) await turn();
     running--;
   });
   t.strictSame([begun, running, most], [[1, 2, 3, 4, 5, 6, 7], 0, 3]);
-  await atOnce([], 3, async () => t.fail('nothing is there'));
+  await mapLimit([], 3, async () => t.fail('nothing is there'));
 });
 
 t.test('the first failure is told, and no more begins', async (t) => {
   const begun: number[] = [];
-  const work = atOnce([1, 2, 3, 4, 5, 6], 2, async (n) => {
+  const work = mapLimit([1, 2, 3, 4, 5, 6], 2, async (n) => {
     begun.push(n);
     await turn();
     if (n === 3) throw new Error('three');

@@ -64,7 +64,7 @@ t.test('a resync sends what stands there when it is written [S11]', async (t) =>
   other.writes(tariffBody('T1', { currency: 'SEK' }), 'object.resent');
   const { id } = await admin(hub, 'POST', `/parties/${late.id}/resync`, { module: 'tariffs' });
   await ended(hub, `/redrives/${id}`);
-  const sent = (await hub.created.core.store.history('tariffs/NL-CPO/t1')).at(-1);
+  const sent = (await hub.created.context.store.history('tariffs/NL-CPO/t1')).at(-1);
   t.match([sent?.type, sent?.to, other.written()], ['object.resent', ['NL-LAT'], 1]);
   t.match(JSON.parse(sent?.body ?? ''), { currency: 'SEK' });
 });

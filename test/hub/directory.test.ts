@@ -1,6 +1,7 @@
 /** Partners and routes as every writer of the store leaves them: what is decided on them is decided on their last change. */
-import { routePut } from '../../src/hub/kernel/context.ts';
+
 import { directoryPut } from '../../src/hub/kernel/directory-row.ts';
+import { routePut } from '../../src/hub/kernel/row-codecs.ts';
 import { append, event } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -11,17 +12,17 @@ t.test('a rule that another writer of the store sets is followed by the next pus
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
-  const { store, state } = hub.created.core;
+  const { store, directory } = hub.created.context;
   const route = { emsp: 'NL-LAT', cpo: 'NL-CPO', active: true };
   await append(store, {
     events: [event({ stream: 'route:NL-LAT/NL-CPO', type: 'route.set', data: route })],
     puts: [routePut(route), directoryPut],
   });
-  t.notOk(state.isRouted('NL-LAT', 'NL-CPO'), 'nobody has told the hub');
+  t.notOk(directory.isRouted('NL-LAT', 'NL-CPO'), 'nobody has told the hub');
   const { json } = await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
   t.match(json, { status_code: 1000 });
   await late.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
-  t.ok(state.isRouted('NL-LAT', 'NL-CPO'));
+  t.ok(directory.isRouted('NL-LAT', 'NL-CPO'));
 });
 
 t.test('rules that are set one after the other refuse no push, and each push goes by those that stood', async (t) => {

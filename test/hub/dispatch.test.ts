@@ -1,4 +1,4 @@
-import { Dispatch } from '../../src/hub/kernel/commit-feed.ts';
+import { CommitFeed } from '../../src/hub/kernel/commit-feed.ts';
 import { directoryPut } from '../../src/hub/kernel/directory-row.ts';
 import type { Log } from '../../src/hub/ports/ports.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
@@ -33,11 +33,11 @@ async function dispatching(t: Test, isDoor = false) {
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const errors: string[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (_fields, message) => void errors.push(message) };
-  const dispatch = new Dispatch(store, clock, log, isDoor);
+  const feed = new CommitFeed(store, clock, log, isDoor);
   const [seen, read]: number[][] = [[], []];
-  dispatch.onCommitted(({ seq }) => seen?.push(seq));
-  dispatch.onRead(({ seq }) => read?.push(seq));
-  dispatch.startAt(0);
+  feed.onCommitted(({ seq }) => seen?.push(seq));
+  feed.onRead(({ seq }) => read?.push(seq));
+  feed.startAt(0);
   const fails = (times: number) => {
     failures = times;
   };
@@ -45,49 +45,49 @@ async function dispatching(t: Test, isDoor = false) {
   const ours = async () => {
     const { first } = await append(level);
     const event = await level.event(first);
-    if (event) dispatch.committed(event);
+    if (event) feed.committed(event);
   };
-  return { level, clock, dispatch, ours, seen, read, reads, errors, fails };
+  return { level, clock, dispatch: feed, ours, seen, read, reads, errors, fails };
 }
 
 t.test('what others wrote comes in its place, and nothing twice [P1]', async (t) => {
-  const { level, dispatch, ours, seen, read } = await dispatching(t);
-  dispatch.begin();
+  const { level, dispatch: feed, ours, seen, read } = await dispatching(t);
+  feed.begin();
   await ours();
   await append(level);
   await append(level);
   await ours();
   t.same(seen, [1], 'it waits for what stands before it');
-  await dispatch.reached(4);
+  await feed.reached(4);
   t.same(seen, [1, 2, 3, 4]);
   t.same(read?.slice(0, 2), [2, 3]);
   await ours();
   await append(level);
-  dispatch.follow(6);
-  dispatch.follow(3);
-  await dispatch.reached(6);
+  feed.follow(6);
+  feed.follow(3);
+  await feed.reached(6);
   t.same(seen, [1, 2, 3, 4, 5, 6]);
-  t.equal(dispatch.upTo, 6);
+  t.equal(feed.upTo, 6);
 });
 
 t.test('nothing is handed on before it begins, and then all of it [P2]', async (t) => {
-  const { level, dispatch, ours, seen, reads } = await dispatching(t);
+  const { level, dispatch: feed, ours, seen, reads } = await dispatching(t);
   await ours();
   await append(level);
-  dispatch.follow(2);
+  feed.follow(2);
   await new Promise((resolve) => setImmediate(resolve));
   t.same([seen, reads], [[], []]);
-  dispatch.begin();
-  await dispatch.reached(2);
+  feed.begin();
+  await feed.reached(2);
   t.same(seen, [1, 2]);
 });
 
 t.test('a log that cannot be read is read again a moment later', async (t) => {
-  const { level, clock, dispatch, seen, errors, fails } = await dispatching(t);
-  dispatch.begin();
+  const { level, clock, dispatch: feed, seen, errors, fails } = await dispatching(t);
+  feed.begin();
   await append(level);
   fails(2);
-  const reached = dispatch.reached(1);
+  const reached = feed.reached(1);
   for (const times of [1, 2]) {
     await eventually('it says so', () => errors.length === times);
     clock.advance(200);
@@ -97,16 +97,16 @@ t.test('a log that cannot be read is read again a moment later', async (t) => {
 });
 
 t.test('a door reads the changes of partners and routes, and nothing when there are none [P3]', async (t) => {
-  const { level, dispatch, ours, seen, reads } = await dispatching(t, true);
-  dispatch.begin();
+  const { level, dispatch: feed, ours, seen, reads } = await dispatching(t, true);
+  feed.begin();
   await ours();
   await append(level);
-  dispatch.follow(2);
-  await dispatch.reached(2);
+  feed.follow(2);
+  await feed.reached(2);
   t.same([seen, reads], [[], []]);
   await append(level, { puts: [directoryPut] });
   await append(level);
-  await dispatch.reached(4);
+  await feed.reached(4);
   t.same([seen, reads], [[3], ['changes behind 2 up to 3']]);
-  t.equal(dispatch.upTo, 4);
+  t.equal(feed.upTo, 4);
 });

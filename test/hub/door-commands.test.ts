@@ -54,7 +54,7 @@ async function scene(t: Test): Promise<Scene> {
 /** The owner learns at once of what it writes. */
 async function nodeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> = {}): Promise<CreatedHub> {
   const { created } = hub;
-  const { store, ports, settings } = created.core;
+  const { store, ports, settings } = created.context;
   const having = {
     held: () => (kind === 'door' ? null : store.held()),
     onHealth: () => {},
@@ -86,12 +86,12 @@ async function commandOf(hub: TestHub): Promise<{ id: string; state: string; rea
   return found as Awaited<ReturnType<typeof commandOf>>;
 }
 
-const actorsOf = ({ core }: CreatedHub) =>
-  [...core.supervisor.views()].filter(({ kind }) => kind === 'command' || kind === 'orphan-stop');
+const actorsOf = ({ context }: CreatedHub) =>
+  [...context.supervisor.views()].filter(({ kind }) => kind === 'command' || kind === 'orphan-stop');
 
 /** Resolves when the owner has followed everything that stands in the log. */
 async function followed({ created, settled }: TestHub): Promise<void> {
-  await created.followed(created.core.store.head());
+  await created.followed(created.context.store.head());
   await settled();
 }
 
@@ -159,7 +159,7 @@ t.test(
     let isDead = false;
     const append: Store['append'] = async (commit) => {
       if (isDead) throw new StoreUnavailable('it has died');
-      const written = await hub.created.core.store.append(commit);
+      const written = await hub.created.context.store.append(commit);
       hub.created.follow(written.last);
       return written;
     };
@@ -172,7 +172,7 @@ t.test(
     t.match(await asked, { result: 'ACCEPTED' }, 'the CPO had it');
     await followed(hub);
     const next = await nodeOf(t, scenery, 'owner');
-    await next.followed(next.core.store.head());
+    await next.followed(next.context.store.head());
     t.match(await commandOf(hub), { state: 'forwarding' }, 'the door may live');
     clock.advance(limitMs + 5_000);
     await hub.settled();

@@ -14,9 +14,9 @@ import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** It is told nothing: it hears of changes when it meets a conflict, or is followed by the test. */
-async function doorOf(t: Test, { created: { core } }: TestHub): Promise<CreatedHub> {
+async function doorOf(t: Test, { created: { context } }: TestHub): Promise<CreatedHub> {
   const having = { held: () => null, onHealth: () => {}, appended: () => {} };
-  const door = createHub(sharedBy(core.store, having), core.ports, core.settings, 'test', 'door');
+  const door = createHub(sharedBy(context.store, having), context.ports, context.settings, 'test', 'door');
   await door.recover();
   t.teardown(() => door.close());
   return door;
@@ -42,27 +42,27 @@ t.test('a partner that was suspended since a door let it in writes nothing', asy
   const caller = callerAt(door, cpo);
   t.equal((await door.hub.accept(caller, location('L1'))).result, 'created');
   await admin(hub, 'POST', '/parties/NL-CPO/suspend');
-  t.equal(door.core.state.partner('NL-CPO')?.status, 'CONNECTED', 'the door was not told');
+  t.equal(door.context.directory.partner('NL-CPO')?.status, 'CONNECTED', 'the door was not told');
   await t.rejects(door.hub.accept(caller, location('L2')), { code: 'invalidToken' });
-  t.equal(door.core.state.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
-  t.equal(await door.core.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
+  t.equal(door.context.directory.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
+  t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
 });
 
 t.test('a first use at a door and a change at the owner, which was not told, undo neither', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
-  const { store, state } = hub.created.core;
+  const { store, directory } = hub.created.context;
   const { token, url } = cpo;
   const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];
   const { json } = await cpo.call('PUT', '/2.2.1/credentials', { token, url: `${url}/ocpi/versions`, roles });
   const door = await doorOf(t, hub);
-  t.ok(state.partner('NL-CPO')?.formerToken, 'the former token goes on');
+  t.ok(directory.partner('NL-CPO')?.formerToken, 'the former token goes on');
   t.ok(door.hub.authenticate((json.data as { token: string }).token));
   const row = async () => (await store.get({ kind: 'partners', owner: 'NL-CPO', id: 'NL-CPO' }))?.data as Partner;
   await eventually('the first use is recorded', async () => (await row()).formerToken === null);
   await admin(hub, 'PATCH', '/parties/NL-CPO', { empty_2xx_ok: true });
   t.match(await row(), { formerToken: null, settings: { empty_2xx_ok: true } });
-  t.strictSame(JSON.parse(JSON.stringify(state.partner('NL-CPO'))), await row(), 'memory and row agree');
+  t.strictSame(JSON.parse(JSON.stringify(directory.partner('NL-CPO'))), await row(), 'memory and row agree');
 });
 
 t.test('what a door writes while a new owner reads the log comes once, behind what was owed before', async (t) => {
@@ -72,7 +72,7 @@ t.test('what a door writes while a new owner reads the log comes once, behind wh
   const put = (name: string) => cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { name }));
   await put('v0');
   await emsp.got('it', ({ body }) => body.includes('"v0"'));
-  const [sample] = await hub.created.core.store.history('locations/NL-CPO/l1');
+  const [sample] = await hub.created.context.store.history('locations/NL-CPO/l1');
   if (!sample) throw new Error('nothing is stored');
   await hub.close();
   let isFirst = true;
@@ -91,7 +91,7 @@ t.test('what a door writes while a new owner reads the log comes once, behind wh
     },
   }));
   const next = await hubFor(t, {}, { wrap }, directory);
-  await next.created.followed(next.created.core.store.head());
+  await next.created.followed(next.created.context.store.head());
   await emsp.got('the last one', ({ body }) => body.includes('"v2"'));
   await next.settled();
   const came = emsp.received.filter(({ path }) => path.endsWith('/L1')).map(({ body }) => /"v\d"/.exec(body)?.[0]);

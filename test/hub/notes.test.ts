@@ -3,16 +3,16 @@
  */
 
 import type { Recording } from '../../src/hub/kernel/recorder.ts';
-import { Notes } from '../../src/hub/kernel/write-coalescer.ts';
+import { WriteCoalescer } from '../../src/hub/kernel/write-coalescer.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 function scene() {
   const clock = new SimulatedClock();
   const recorded: string[] = [];
-  const notes = new Notes({ note: ({ at }) => void recorded.push(at) }, clock);
-  const add = (at: string) => notes.add({ facts: [], trace: null, at } satisfies Recording);
-  return { clock, recorded, notes, add };
+  const coalescer = new WriteCoalescer({ note: ({ at }) => void recorded.push(at) }, clock);
+  const add = (at: string) => coalescer.add({ facts: [], trace: null, at } satisfies Recording);
+  return { clock, recorded, notes: coalescer, add };
 }
 
 t.test('they are handed over together, in order, with the instant at which they came (T1)', async (t) => {
@@ -35,9 +35,9 @@ t.test('what would be more than a batch goes at once', async (t) => {
 });
 
 t.test('closing hands over what was gathered, and nothing is kept back after it (T2)', async (t) => {
-  const { recorded, notes, add } = scene();
+  const { recorded, notes: coalescer, add } = scene();
   add('one');
-  notes.close();
+  coalescer.close();
   t.strictSame(recorded, ['one']);
   add('two');
   t.strictSame(recorded, ['one', 'two']);

@@ -2,13 +2,13 @@
  * The earliest of the instants that are held, against the plain way to say it. [O1]
  */
 import fc from 'fast-check';
-import { Oldest } from '../../src/hub/delivery/multiset-min.ts';
+import { MultisetMin } from '../../src/hub/delivery/multiset-min.ts';
 import { t } from '../support/tap.ts';
 
 t.test('it is the least of what is held, whatever came and went, and keeps no more than twice as much [O1]', (t) => {
   const step = fc.record({ at: fc.integer({ min: 0, max: 400 }), isGone: fc.boolean() });
   const property = fc.property(fc.array(step, { maxLength: 600 }), (steps) => {
-    const oldest = new Oldest();
+    const oldest = new MultisetMin();
     const held: number[] = [];
     for (const { at, isGone } of steps) {
       if (isGone && held.length > 0) oldest.remove(held.splice(at % held.length, 1)[0] ?? 0);
@@ -26,7 +26,7 @@ t.test('it is the least of what is held, whatever came and went, and keeps no mo
 });
 
 t.test('one that stays while millions pass it costs no memory', (t) => {
-  const oldest = new Oldest();
+  const oldest = new MultisetMin();
   oldest.add(0);
   for (let at = 1; at <= 200_000; at++) {
     oldest.add(at);

@@ -193,7 +193,7 @@ t.test('an operator closes a case by hand, with a note or without; what is not o
   t.match(closed, { id, state: 'RESOLVED', note: 'the CPO phoned', resolved_at: /^2026/ });
   t.match(await refusal(`/orphans/${String(id)}/resolve`), /409/);
   t.match(await refusal(`/orphans/${String(id)}/pull`), /409/);
-  t.same(hub.created.core.supervisor.has('orphan-stop:NL-CPO/s1'), false, 'its actor is gone');
+  t.same(hub.created.context.supervisor.has('orphan-stop:NL-CPO/s1'), false, 'its actor is gone');
 
   await stopped(scenery);
   served.texts.sessions = [];

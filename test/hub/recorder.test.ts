@@ -1,5 +1,5 @@
-import { rowSeen } from '../../src/hub/kernel/context.ts';
 import { Recorder } from '../../src/hub/kernel/recorder.ts';
+import { rowSeen } from '../../src/hub/kernel/row-codecs.ts';
 import { type Log, noMeter } from '../../src/hub/ports/ports.ts';
 import { type Commit, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
@@ -32,9 +32,9 @@ async function recording(t: Test) {
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
   const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`, meter);
   const dispatched: number[] = [];
-  recorder.dispatch.startAt(0);
-  recorder.dispatch.onCommitted((event) => dispatched.push(event.seq));
-  recorder.dispatch.begin();
+  recorder.feed.startAt(0);
+  recorder.feed.onCommitted((event) => dispatched.push(event.seq));
+  recorder.feed.begin();
   const recordingOf = (name: string) => ({
     facts: [
       {

@@ -82,7 +82,7 @@ const refusing: Parameters<typeof scene>[1] = {
 
 /** Lets one piece be trimmed. */
 async function nextPiece(scene: Pick<Scene, 'hub' | 'clock'>): Promise<void> {
-  const { store } = scene.hub.created.core;
+  const { store } = scene.hub.created.context;
   const before = store.horizon();
   await scene.hub.settled();
   if (store.horizon() === before) await inTime(scene, 20, 'a piece is trimmed', () => store.horizon() > before);
@@ -95,13 +95,13 @@ async function afterKill(t: Test, stage: Scene, name: string, rows: ReadonlyMap<
   await damageRows(copy, keysOf(rows));
   const clock = new SimulatedClock(new Date(stage.clock.now()).toISOString());
   const hub = await hubFor(t, { ...stage.env, HUB_PORT: '0' }, { clock }, copy);
-  return { hub, clock, store: hub.created.core.store };
+  return { hub, clock, store: hub.created.context.store };
 }
 
 t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and the next sweep goes on', async (t) => {
   const stage = await scene(t, refusing);
   const command = await fillPieces(stage, 60);
-  const { store } = stage.hub.created.core;
+  const { store } = stage.hub.created.context;
   const before = await rowsIn(store);
   const told = (await store.history(`command:${command}`)).map(({ type }) => type);
   t.ok(told.includes('command.relayed'), `the command has its end: ${told}`);
@@ -140,7 +140,7 @@ t.test(
   async (t) => {
     const stage = await scene(t);
     await storeOfEach(stage);
-    const { store, recorder } = stage.hub.created.core;
+    const { store, recorder } = stage.hub.created.context;
     await ok(stage.emsp, 'POST', '/2.2.1/commands/STOP_SESSION', {
       response_url: `${stage.emsp.url}/ocpi/result`,
       session_id: 'S1',
@@ -175,7 +175,7 @@ t.test(
     t.strictSame(types[0], 'command.requested', `its beginning is there: ${types}`);
     t.ok(types.includes('command.relayed'));
     await stage.restart();
-    t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: { length: 0 } });
+    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
     const { state } = (await itemsOf(stage.hub, '/commands'))[0] ?? {};
     t.equal(state, 'relayed');
     t.match(await admin(stage.hub, 'GET', '/overview'), { totals: { quarantined: { length: 0 } } });

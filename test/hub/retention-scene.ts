@@ -111,13 +111,13 @@ export async function inTime(
 /** Lets days pass, and the sweep that is due then do its work. */
 export async function passDays(scene: Scene, count: number, done: () => Promise<boolean>): Promise<void> {
   scene.clock.advance(count * dayMs);
-  const { store } = scene.hub.created.core;
+  const { store } = scene.hub.created.context;
   await inTime(scene, 20_000, 'the log is trimmed', async () => store.health().state === 'open' && done());
 }
 
 /** A sweep has come to its end, and said so: it left nothing that is as old as what is there now. */
 export async function trimmed(scene: Scene): Promise<void> {
-  const head = scene.hub.created.core.store.head();
+  const head = scene.hub.created.context.store.head();
   await passDays(scene, days + 1, async () => {
     const told = await itemsOf(scene.hub, '/events?type=log.trimmed');
     return told.some(({ data }) => (data as { upTo: number }).upTo >= head);

@@ -26,7 +26,7 @@ t.test(
     const stage = await scene(t);
     await storeOfEach(stage);
     const before = await storedTexts(stage);
-    const { store } = stage.hub.created.core;
+    const { store } = stage.hub.created.context;
     const head = store.head();
     await trimmed(stage);
     t.ok(store.horizon() >= head, `trimmed up to ${store.horizon()}`);
@@ -42,7 +42,7 @@ t.test(
     await t.rejects(admin(stage.hub, 'GET', '/trace/never'), { message: /older than what is kept/ });
 
     await stage.restart();
-    t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: { length: 0 } });
+    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
     t.strictSame(await storedTexts(stage), before);
 
     await stage.hub.close();
@@ -56,7 +56,7 @@ t.test(
     ];
     await damageRows(stage.dataDir, rows);
     await stage.restart();
-    t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: { length: 0 } });
+    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
     t.strictSame(await storedTexts(stage), before, 'damaged rows were made again, to the byte');
     t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, rows.length);
 
@@ -82,7 +82,7 @@ t.test(
     await admin(stage.hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
     await storeOfEach(stage);
     await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: true });
-    const { store } = stage.hub.created.core;
+    const { store } = stage.hub.created.context;
     const owedFrom = store.head();
     await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(40, { name: 'Waits' }));
     await stage.hub.settled();
@@ -148,7 +148,7 @@ t.test('pulls, what they refused, jobs and backups go with their events, once th
     await t.rejects(admin(stage.hub, 'GET', path), { message: /404/ });
   }
   await stage.restart();
-  t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: { length: 0 } });
+  t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
 });
 
 t.test('commands that have ended go with their events; the log is kept for ever when the setting is 0', async (t) => {
@@ -174,13 +174,13 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   await trimmed(stage);
   t.strictSame(await itemsOf(stage.hub, '/orphans'), [], 'once it is resolved it goes');
   await stage.restart();
-  t.match(stage.hub.created.core.store.health(), { state: 'open', damagedRows: { length: 0 } });
+  t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
 
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const forever = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '0' }, { clock }, join(directoryFor(t), 'forever'));
   await routedPair(t, forever);
   clock.advance(4000 * dayMs);
-  t.equal(forever.created.core.store.horizon(), 0);
+  t.equal(forever.created.context.store.horizon(), 0);
   t.equal(((await admin(forever, 'GET', '/events?limit=1')) as { items: { seq: number }[] }).items[0]?.seq, 1);
 });
 
@@ -208,7 +208,7 @@ t.test('rows that were made again go with what they are of, though they are youn
   await stage.hub.close();
   await damageRows(stage.dataDir, rows);
   await stage.restart();
-  const stored = () => Promise.all(rows.map((row) => stage.hub.created.core.store.get(row)));
+  const stored = () => Promise.all(rows.map((row) => stage.hub.created.context.store.get(row)));
   const [one, other] = await stored();
   t.match(one?.data, { reservationId: 'R1' }, 'both were made again');
   t.match(other?.data, { cpo: 'NL-CPO' });
@@ -228,10 +228,10 @@ t.test('a resync that changes no row leaves the store whole when what it recorde
   }
   await quiet(stage.hub);
   await trimmed(stage);
-  const { store } = stage.hub.created.core;
+  const { store } = stage.hub.created.context;
   t.ok((await store.backup(join(directoryFor(t), 'copy'))).events > 0, 'a backup is whole');
   await stage.restart();
-  const { state, damagedRows } = stage.hub.created.core.store.health();
+  const { state, damagedRows } = stage.hub.created.context.store.health();
   t.strictSame([state, damagedRows], ['open', []]);
   t.strictSame(await storedTexts(stage), before);
 });

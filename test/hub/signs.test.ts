@@ -5,7 +5,7 @@ import { initialTransition, transition } from 'xstate';
 import { type PartnerMachineEvent, partnerMachine } from '../../machines/partner.ts';
 import type { Supervisor } from '../../machines/supervisor.ts';
 import type { Outcome } from '../../src/domain/errors.ts';
-import { Signs } from '../../src/hub/kernel/breaker-feed.ts';
+import { BreakerFeed } from '../../src/hub/kernel/breaker-feed.ts';
 import { t } from '../support/tap.ts';
 
 const rules = { failuresMax: 3, openMs: 1_000, openMsMax: { sync: 8_000, async: 8_000 }, offlineAfterMs: 60_000 };
@@ -20,8 +20,8 @@ function scene() {
     sent.push(event);
     [snapshot] = transition(partnerMachine, snapshot, event);
   };
-  const signs = new Signs({ send, snapshot: () => snapshot } as unknown as Supervisor);
-  const told = (met: Outcome, at: number) => signs.told('partner:NL-CPO', 'async', met, at);
+  const breakerFeed = new BreakerFeed({ send, snapshot: () => snapshot } as unknown as Supervisor);
+  const told = (met: Outcome, at: number) => breakerFeed.told('partner:NL-CPO', 'async', met, at);
   return { sent, told, async: () => snapshot.context.async, state: () => snapshot.value.async };
 }
 

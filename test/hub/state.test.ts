@@ -1,14 +1,14 @@
 /** What is kept in memory of routes and tokens. */
 import { applyToPartner, defaultSettings, type Partner } from '../../src/domain/party.ts';
-import { State } from '../../src/hub/kernel/directory.ts';
+import { PartnerDirectory } from '../../src/hub/kernel/directory.ts';
 import { t } from '../support/tap.ts';
 
 const hub = { countryCode: 'NL', partyId: 'HUB' };
 
 t.test('the other ends of active routes stand in order, whatever came and went', async (t) => {
-  const state = new State(hub);
-  const set = (emsp: string, cpo: string, active: boolean) => state.applyRoute({ emsp, cpo, active });
-  const ends = () => [state.counterparts('NL-CPO', 'CPO'), state.counterparts('NL-EM2', 'EMSP')];
+  const directory = new PartnerDirectory(hub);
+  const set = (emsp: string, cpo: string, active: boolean) => directory.applyRoute({ emsp, cpo, active });
+  const ends = () => [directory.counterparts('NL-CPO', 'CPO'), directory.counterparts('NL-EM2', 'EMSP')];
   t.strictSame(ends(), [[], []]);
   for (const emsp of ['NL-EM3', 'NL-EM1', 'NL-EM2', 'NL-EM1']) set(emsp, 'NL-CPO', true);
   set('NL-EM2', 'NL-ABC', true);
@@ -22,27 +22,27 @@ t.test('the other ends of active routes stand in order, whatever came and went',
   set('NL-EM4', 'NL-CPO', true);
   set('NL-EM2', 'NL-CPO', false);
   t.strictSame(ends(), [['NL-EM0', 'NL-EM1', 'NL-EM3', 'NL-EM4'], ['NL-ABC']]);
-  state.applyRoute({ emsp: 'NL-EM2', cpo: 'NL-ABC', active: true }, true);
+  directory.applyRoute({ emsp: 'NL-EM2', cpo: 'NL-ABC', active: true }, true);
   set('NL-EM2', 'NL-CPO', true);
-  state.applyRoute({ emsp: 'NL-EM0', cpo: 'NL-CPO', active: true }, true);
+  directory.applyRoute({ emsp: 'NL-EM0', cpo: 'NL-CPO', active: true }, true);
   t.strictSame(ends(), [['NL-EM1', 'NL-EM2', 'NL-EM3', 'NL-EM4'], ['NL-CPO']]);
   t.strictSame(given[0], ['NL-EM1', 'NL-EM2', 'NL-EM3'], 'what was given out stays as it was');
-  t.strictSame(state.counterparts('NL-CPO', 'EMSP'), [], 'a party that is both has two sides');
+  t.strictSame(directory.counterparts('NL-CPO', 'EMSP'), [], 'a party that is both has two sides');
 });
 
 t.test('a spent token that left the record of its partner is forgotten', async (t) => {
-  const state = new State(hub);
+  const directory = new PartnerDirectory(hub);
   const at = '2026-01-01T00:00:00Z';
   const role = { role: 'CPO', country_code: 'NL', party_id: 'CPO' } as const;
   const added = { id: 'NL-CPO', roles: [role], settings: defaultSettings, initialTokenDigest: 'digest-0' };
   let partner: Partner = applyToPartner(null, { type: 'partner.added', data: added }, at);
-  state.applyPartner(partner);
+  directory.applyPartner(partner);
   for (let n = 1; n <= 120; n++) {
     const data = { initialTokenDigest: `digest-${n}` };
     partner = applyToPartner(partner, { type: 'partner.initialTokenIssued', data }, at);
-    state.applyPartner(partner);
+    directory.applyPartner(partner);
   }
-  const kindOf = (n: number) => state.tokenOwner(`digest-${n}`)?.kind ?? null;
+  const kindOf = (n: number) => directory.tokenOwner(`digest-${n}`)?.kind ?? null;
   t.strictSame([kindOf(0), kindOf(19)], [null, null], 'the oldest');
   t.strictSame([kindOf(20), kindOf(119), kindOf(120)], ['spent', 'spent', 'initial'], 'what is in the record');
 });

@@ -7,14 +7,14 @@ import { poison } from '../support/poison.ts';
 import { t } from '../support/tap.ts';
 
 const statusOf = (hub: RunningHub, id: string) =>
-  [...hub.created.core.supervisor.views()].find((view) => view.id === id);
+  [...hub.created.context.supervisor.views()].find((view) => view.id === id);
 
 t.test('a partner whose actor throws comes back from the log, and the others never notice', async (t) => {
   const hub = await hubFor(t, { HUB_CIRCUIT_FAILURES: '2', HUB_CIRCUIT_OPEN_MS: '60000' });
   const { cpo, emsp } = await routedPair(t, hub);
   const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'BE', partyId: 'EMS' });
   await admin(hub, 'PUT', '/routes/BE-EMS/NL-CPO', { active: true });
-  const { supervisor } = hub.created.core;
+  const { supervisor } = hub.created.context;
 
   supervisor.send('partner:NL-EMS', poison());
   t.equal(statusOf(hub, 'partner:NL-EMS')?.status, 'restarting', 'it is down');
@@ -39,7 +39,7 @@ t.test(
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
-    const { supervisor } = hub.created.core;
+    const { supervisor } = hub.created.context;
     supervisor.send('courier:NL-EMS', {
       get type(): string {
         throw new Error('poisoned on purpose');
@@ -60,7 +60,7 @@ t.test(
 t.test('an actor that keeps throwing is quarantined, with an event that says so', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
-  const { supervisor } = hub.created.core;
+  const { supervisor } = hub.created.context;
   for (let round = 1; round <= 6; round++) {
     supervisor.send('partner:NL-EMS', poison());
     await eventually('it is up again or given up', () => statusOf(hub, 'partner:NL-EMS')?.status !== 'restarting');

@@ -2,7 +2,7 @@
  * The queue in order of turn, against an ordered list. [T1]
  */
 import fc from 'fast-check';
-import { Turns } from '../../src/hub/delivery/round-robin.ts';
+import { RoundRobin } from '../../src/hub/delivery/round-robin.ts';
 import { t } from '../support/tap.ts';
 
 t.test(
@@ -10,7 +10,7 @@ t.test(
   (t) => {
     const step = fc.record({ member: fc.integer({ min: 0, max: 20 }), isGone: fc.boolean() });
     const property = fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
-      const turns = new Turns<number>();
+      const turns = new RoundRobin<number>();
       let held: number[] = [];
       for (const { member, isGone } of steps) {
         if (isGone) {

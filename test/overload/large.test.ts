@@ -60,7 +60,7 @@ t.test('the log is read in pieces of a size, and a backlog of large bodies arriv
   const { cpo, emsp } = await routedPair(t, hub);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
   await pushAll(cpo);
-  const { store } = hub.created.core;
+  const { store } = hub.created.context;
   const head = store.head();
   const read = (size: number) => store.read({ after: head - count, limit: 100, size });
   t.strictSame(

@@ -93,7 +93,9 @@ const sessionOf = (status: string) =>
   });
 
 const bodiesOf = async (hub: TestHub, stream: string) =>
-  (await hub.created.core.store.history(stream)).map(({ body }) => JSON.parse(body ?? '{}') as Record<string, unknown>);
+  (await hub.created.context.store.history(stream)).map(
+    ({ body }) => JSON.parse(body ?? '{}') as Record<string, unknown>,
+  );
 
 t.test('what came while the hub stood still is dropped when its caller has gone, and done when not', async (t) => {
   const { hub, cpo, pause } = await scene(t);
@@ -166,10 +168,10 @@ t.test('a command whose eMSP has gone while the hub stood still never reaches th
   gone.leave();
   pause(pauseMs);
   held.release('command.requested');
-  const { core } = hub.created;
+  const { context } = hub.created;
   let record: unknown;
   await eventually('the command has ended', async () => {
-    for await (const row of core.store.scan('commands')) record = row.data;
+    for await (const row of context.store.scan('commands')) record = row.data;
     return (record as { state?: string } | undefined)?.state === 'rejected';
   });
   t.same(callsTo(cpo, 'commands'), []);
@@ -185,7 +187,7 @@ t.test('an exchange of credentials whose caller has gone while the hub stood sti
   gone.leave();
   pause(pauseMs);
   t.equal((await here.answer()).status, 200);
-  const facts = await hub.created.core.store.history('partner:NL-CPO');
+  const facts = await hub.created.context.store.history('partner:NL-CPO');
   t.equal(facts.filter(({ type }) => type === 'partner.rotated').length, 1);
 });
 

@@ -40,7 +40,7 @@ async function command(world: World, name: CommandName, naming: object): Promise
 }
 
 const actors = (world: World, kind: string) =>
-  [...(world.created?.core.supervisor.views() ?? [])].filter((view) => view.kind === kind);
+  [...(world.created?.context.supervisor.views() ?? [])].filter((view) => view.kind === kind);
 
 t.test('[D2] what needs a read while the store mends itself is refused as unavailable, not as a fault', async (t) => {
   const world = await scene(t);
@@ -262,11 +262,11 @@ t.test('an actor that cannot be rebuilt while the store is away is not given up'
   world.isMounted = false;
   world.fates.push({ kind: 'refused', isWritten: false, mendMs: 40_000 });
   await pushSession(world);
-  world.created?.core.supervisor.send(id, poison());
+  world.created?.context.supervisor.send(id, poison());
   await world.pass(30_000);
-  t.match(world.created?.core.supervisor.view(id), { status: 'restarting' });
+  t.match(world.created?.context.supervisor.view(id), { status: 'restarting' });
   await world.pass(20_000);
-  t.match(world.created?.core.supervisor.view(id), { status: 'active' });
+  t.match(world.created?.context.supervisor.view(id), { status: 'active' });
   t.equal(world.failure, null);
 });
 

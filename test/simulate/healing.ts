@@ -122,7 +122,7 @@ function isDrained(world: World): boolean {
   if (!world.created || !isWell(world)) return false;
   const { operations } = world.created.hub;
   if (operations.status().backlog.depth > 0) return false;
-  return [...world.created.core.supervisor.views()].every(({ kind, status, snapshot }) => {
+  return [...world.created.context.supervisor.views()].every(({ kind, status, snapshot }) => {
     if (status !== 'active') return false;
     if (kind === 'command') return false;
     return kind !== 'orphan-stop' || snapshot?.value === 'open';
@@ -156,7 +156,7 @@ function judgeEnd(world: World): void {
       () => `${queue.dead} of ${id}, not ${dead.get(id)}`,
     );
   }
-  const views = [...created.core.supervisor.views()].map(
+  const views = [...created.context.supervisor.views()].map(
     ({ id, status, snapshot }) => `${id} ${status} ${JSON.stringify(snapshot?.value)}`,
   );
   demand(isDrained(world), 'every actor is at rest in the end', () => views.join(', '));

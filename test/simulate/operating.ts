@@ -220,5 +220,5 @@ export function look(world: World, random: Random): void {
 /** An actor meets an event that it does not survive. */
 export function poisoned(world: World, random: Random): void {
   const { id } = random.pick(world.cast.companies);
-  world.created?.core.supervisor.send(`partner:${id}`, poison());
+  world.created?.context.supervisor.send(`partner:${id}`, poison());
 }

@@ -25,7 +25,7 @@ export function watcherOf(world: World): Watcher {
   const trials = new Map<string, number>();
 
   function circuitOf(id: string, name: CircuitName): CircuitState {
-    const value = world.created?.core.supervisor.snapshot(partnerMachine, `partner:${id}`)?.value[name] ?? 'closed';
+    const value = world.created?.context.supervisor.snapshot(partnerMachine, `partner:${id}`)?.value[name] ?? 'closed';
     return typeof value === 'string' ? (value as CircuitState) : 'halfOpen';
   }
 
@@ -53,7 +53,7 @@ export function watcherOf(world: World): Watcher {
       'a delivery names its owner',
       () => `${stream} from ${partyOf(call.from)}`,
     );
-    const courier = world.created?.core.supervisor.snapshot(courierMachine, `courier:${id}`)?.value;
+    const courier = world.created?.context.supervisor.snapshot(courierMachine, `courier:${id}`)?.value;
     const circuit = courier?.circuit === 'trying' ? 'halfOpen' : circuitOf(id, 'async');
     const paused = world.paused.has(id);
     const flight = judge.deliveries.begins(call.correlationId, receiver, stream, id, { circuit, paused });

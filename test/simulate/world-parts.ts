@@ -4,11 +4,11 @@ import type { HubSettings } from '../../src/hub/ports/ports.ts';
 import type { Random } from './random.ts';
 
 /** Partners and routes as they stand in memory. */
-export function rememberedBy({ core: { state } }: CreatedHub): string {
-  const partners = [...state.partners()].sort((a, b) => (a.id < b.id ? -1 : 1));
+export function rememberedBy({ context: { directory } }: CreatedHub): string {
+  const partners = [...directory.partners()].sort((a, b) => (a.id < b.id ? -1 : 1));
   return JSON.stringify([
     partners,
-    state
+    directory
       .routes()
       .map((route) => JSON.stringify(route))
       .sort(),

@@ -1,5 +1,5 @@
 /** Writes the same few names over and over, as a hub does that is small; says how many times what is kept the heap has grown by. */
-import { Bounded } from '../../storage/level/fifo-cache.ts';
+import { FifoCache } from '../../storage/level/fifo-cache.ts';
 
 const names = 500;
 const characters = 1000;
@@ -7,7 +7,7 @@ const used = (): number => {
   globalThis.gc?.();
   return process.memoryUsage().heapUsed;
 };
-const kept = new Bounded<string>(({ length }) => length);
+const kept = new FifoCache<string>(({ length }) => length);
 const write = (times: number): void => {
   // Flat text of its own each time, as a body is.
   for (let n = 0; n < times; n++) kept.add(`row ${n % names}`, `${n}`.padEnd(characters, 'x').replace('x', 'y'));

@@ -4,11 +4,11 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Bounded } from '../../storage/level/fifo-cache.ts';
+import { FifoCache } from '../../storage/level/fifo-cache.ts';
 import { t } from '../support/tap.ts';
 
 t.test('the oldest go first, whatever was taken out before', async (t) => {
-  const kept = new Bounded<number>(() => 1);
+  const kept = new FifoCache<number>(() => 1);
   const inUse = new Map<string, number>();
   const countMax = 16_384;
   for (let n = 0; n < 100_000; n++) {

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import { Damaged, type Store, StoreUnavailable } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
-import type { Keeper } from '../../storage/level/lifecycle.ts';
+import type { Lifecycle } from '../../storage/level/lifecycle.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -362,7 +362,7 @@ t.test('[R4] what verification found and a look-up does not is damaged, and the 
   const store = await open(directory);
   t.teardown(() => store.close());
   // The place of two records in an index of the engine is lost while the store is open.
-  const { db } = (store as unknown as { keeper: Keeper }).keeper.mounted();
+  const { db } = (store as unknown as { lifecycle: Lifecycle }).lifecycle.mounted();
   const [lost] = (await collect(store.scan('sessions'))).filter(({ id }) => id === '7');
   if (!lost) throw new Error('verification has not read it');
   await db.del(keys.rowKey(lost));

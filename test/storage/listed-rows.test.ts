@@ -1,7 +1,7 @@
 /**
  * Rows that are kept as they were read for lists.
  */
-import { ListedRows } from '../../storage/level/list-cache.ts';
+import { ListCache } from '../../storage/level/list-cache.ts';
 import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, kind = 'sessions') => ({
@@ -9,7 +9,7 @@ const row = (id: string, body: string | null = null, kind = 'sessions') => ({
 });
 
 t.test('a row that was read is kept, unless it was written meanwhile (Y1, Y2)', async (t) => {
-  const rows = new ListedRows();
+  const rows = new ListCache();
   const keep = rows.reading(['a', 'b']);
   t.equal(rows.get('sessions', 'a'), undefined, 'it is being read');
   rows.delete('b');
@@ -25,7 +25,7 @@ t.test('a row that was read is kept, unless it was written meanwhile (Y1, Y2)', 
 t.test(
   'of two that read the same row each may keep it, until it is written; a kind is given its own alone (Y2, Y3)',
   async (t) => {
-    const rows = new ListedRows();
+    const rows = new ListCache();
     const [first, second] = [rows.reading(['a']), rows.reading(['a'])];
     rows.delete('a');
     const third = rows.reading(['a']);
@@ -45,12 +45,12 @@ t.test(
 );
 
 t.test('it is bounded in number and in characters: the oldest go (Y3)', async (t) => {
-  const many = new ListedRows();
-  const read = (rows: ListedRows, entry: string, body = '') => rows.reading([entry])(0, row(entry, body));
+  const many = new ListCache();
+  const read = (rows: ListCache, entry: string, body = '') => rows.reading([entry])(0, row(entry, body));
   for (let n = 0; n <= 16_384; n++) read(many, String(n));
   t.equal(many.get('sessions', '0'), undefined);
   t.ok(many.get('sessions', '1'));
-  const large = new ListedRows();
+  const large = new ListCache();
   for (const entry of ['a', 'b', 'c']) read(large, entry, 'x'.repeat(6 << 20));
   t.equal(large.get('sessions', 'a'), undefined);
   t.ok(large.get('sessions', 'b'));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import type { Fence, Store } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
-import { OpeningFile } from '../../storage/level/dirty-flag.ts';
+import { DirtyFlag } from '../../storage/level/dirty-flag.ts';
 import { backupStore, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { MarkFile } from '../../storage/level/side-files.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
@@ -86,7 +86,7 @@ t.test('an opening that was only killed stops nothing: the store opens, and noth
   const directory = directoryFor(t);
   await filled(directory);
   for (const leave of [
-    () => new OpeningFile(directory).begin(),
+    () => new DirtyFlag(directory).begin(),
     async () => writeFileSync(join(directory, 'opening'), '{"sin'),
   ]) {
     await leave();
@@ -102,7 +102,7 @@ t.test('a store that another process has is in use, whatever was left of an open
   const directory = directoryFor(t);
   const store = await open(directory);
   t.teardown(() => store.close());
-  await new OpeningFile(directory).begin();
+  await new DirtyFlag(directory).begin();
   await t.rejects(open(directory), { name: 'StoreUnavailable', message: /is in use by another process/ });
 });
 
@@ -126,7 +126,7 @@ async function withoutItsRow(directory: string): Promise<void> {
 const before: Readonly<Record<string, (dataDir: string) => Promise<unknown> | undefined>> = {
   'at once': () => undefined,
   'after an opening that was killed when the engine had opened it': async (dataDir) => {
-    await new OpeningFile(join(dataDir, 'store')).begin();
+    await new DirtyFlag(join(dataDir, 'store')).begin();
     const db = new Level(join(dataDir, 'store', 'db'));
     await db.open();
     await db.close();

@@ -2,7 +2,7 @@
 import type { Client } from 'pg';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { Sight } from '../../storage/contract.ts';
-import { Pulse, type PulseOptions } from '../../storage/postgres/heartbeat.ts';
+import { Heartbeat, type HeartbeatOptions } from '../../storage/postgres/heartbeat.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../storage/postgres/store.ts';
 import { Watch, warningsOf } from '../../storage/postgres/watch.ts';
 import { skip } from '../cluster/nodes.ts';
@@ -178,18 +178,23 @@ t.test('a look that ends after a beat failed does not say that the database is t
     },
     changed: (state: string, reason: string | null) => states.push(`${state}: ${reason}`),
   };
-  const pulse = new Pulse({ clock: systemClock, ttlMs: 60_000, single: true, ...parts } as unknown as PulseOptions);
-  t.teardown(() => pulse.stop());
-  await pulse.start();
+  const heartbeat = new Heartbeat({
+    clock: systemClock,
+    ttlMs: 60_000,
+    single: true,
+    ...parts,
+  } as unknown as HeartbeatOptions);
+  t.teardown(() => heartbeat.stop());
+  await heartbeat.start();
   t.equal(looks, 1, 'the beat does not wait for it');
   isThere = false;
-  await pulse.poke();
+  await heartbeat.poke();
   t.equal(states.at(-1), 'failed: gone');
   answer(true);
   await new Promise(setImmediate);
   t.equal(states.at(-1), 'failed: gone');
   isThere = true;
-  await pulse.poke();
+  await heartbeat.poke();
   t.equal(states.at(-1), 'open: a warning');
 });
 

@@ -1,7 +1,7 @@
 /**
  * Rows that are kept as they were written.
  */
-import { RecentRows } from '../../storage/level/row-cache.ts';
+import { RowCache } from '../../storage/level/row-cache.ts';
 import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, data = '{"n":1}') => ({
@@ -9,7 +9,7 @@ const row = (id: string, body: string | null = null, data = '{"n":1}') => ({
 });
 
 t.test('a row is what was written last, and each reader has its data for itself (W1)', async (t) => {
-  const rows = new RecentRows();
+  const rows = new RowCache();
   rows.add('a', row('A', 'old'));
   rows.add('a', row('A', 'new', '{"n":2}'));
   t.strictSame(rows.get('a'), { ...row('A', 'new'), data: { n: 2 } });
@@ -20,11 +20,11 @@ t.test('a row is what was written last, and each reader has its data for itself 
 });
 
 t.test('it is bounded in number and in characters: the oldest go (W2)', async (t) => {
-  const many = new RecentRows();
+  const many = new RowCache();
   for (let n = 0; n <= 16_384; n++) many.add(String(n), row(String(n)));
   t.equal(many.get('0'), undefined);
   t.ok(many.get('1'));
-  const large = new RecentRows();
+  const large = new RowCache();
   for (const name of ['a', 'b', 'c']) large.add(name, row(name, 'x'.repeat(6 << 20)));
   t.equal(large.get('a'), undefined);
   t.ok(large.get('b'));

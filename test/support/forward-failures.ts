@@ -114,6 +114,6 @@ export async function setEndpoint(
 
 /** Lets a partner's `sync` circuit forget what it has seen. */
 export function closeCircuit(hub: RunningHub, partner: string): void {
-  const { supervisor, ports } = hub.created.core;
+  const { supervisor, ports } = hub.created.context;
   supervisor.send(`partner:${partner}`, { type: 'sync.operatorClosed', at: ports.clock.now() });
 }

@@ -16,7 +16,7 @@ export const hastyClock: Clock = {
 };
 
 export async function giveUp(hub: RunningHub, id: string): Promise<void> {
-  const { supervisor } = hub.created.core;
+  const { supervisor } = hub.created.context;
   await eventually('it was given up', () => {
     if (supervisor.view(id)?.status === 'active') supervisor.send(id, poison());
     return supervisor.view(id)?.status === 'quarantined';

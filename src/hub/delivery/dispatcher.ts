@@ -15,12 +15,12 @@ import { endpointOf, isSuspendedSince, type Partner, type PartyId } from '../../
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
 import { withTimeout } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import { courierActor, partnerStream } from '../partners/partner-actors.ts';
-import { Queues } from './fair-scheduler.ts';
+import { FairScheduler } from './fair-scheduler.ts';
 import { type Flight, InFlight } from './in-flight.ts';
 import type { Item, Lane } from './lanes.ts';
-import { Intake, type Queue, type Taker } from './outbox-reader.ts';
+import { OutboxReader, type Queue, type Taker } from './outbox-reader.ts';
 import { type DeliveryMemory, type Ending, memoryOf, OutboxWriter } from './outbox-writer.ts';
 import { attemptLine, callOf, noteDead } from './request.ts';
 import { asDelivered, isToHeal, Wholes } from './wholes.ts';
@@ -33,11 +33,11 @@ const attemptsMeant = 16;
 /** A lane that met a fault of ours twice is left alone for so long. */
 const faultMs = 60_000;
 
-export class Deliveries {
-  readonly queues: Queues;
-  readonly intake: Intake;
+export class Dispatcher {
+  readonly scheduler: FairScheduler;
+  readonly reader: OutboxReader;
   readonly wholes: Wholes;
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #rules: RetryRules;
   readonly #writer: OutboxWriter;
   readonly #inFlight: InFlight;
@@ -45,54 +45,54 @@ export class Deliveries {
   /** It sends nothing more. */
   #calm = false;
 
-  constructor(core: Core) {
-    const { settings, recorder, store, ports } = core;
-    this.#core = core;
+  constructor(context: Context) {
+    const { settings, recorder, store, ports } = context;
+    this.#context = context;
     this.#rules = {
       scheduleS: settings.retryScheduleS,
       jitter: settings.retryJitter,
       windowMs: settings.retryWindowH * hourMs,
       windowCdrMs: settings.retryWindowCdrH * hourMs,
     };
-    this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.dispatch.upTo);
+    this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.feed.upTo);
     this.#inFlight = new InFlight(ports);
-    this.queues = new Queues(core);
-    const queueOf = (receiver: PartyId) => this.queues.ofReceiver(receiver);
+    this.scheduler = new FairScheduler(context);
+    const queueOf = (receiver: PartyId) => this.scheduler.ofReceiver(receiver);
     const take: Taker['take'] = (...delivery) => this.#take(...delivery);
-    this.intake = new Intake(core, { queueOf, take }, this.#writer);
-    this.wholes = new Wholes(core, this);
+    this.reader = new OutboxReader(context, { queueOf, take }, this.#writer);
+    this.wholes = new Wholes(context, this);
   }
 
   /** An event was committed. */
   owed(event: StoredEvent): void {
-    this.intake.owed(event);
+    this.reader.owed(event);
   }
 
   /** A partner was added. */
   added(partner: Partner): void {
-    this.intake.added(partner);
+    this.reader.added(partner);
   }
 
   /** Sends what may be sent to this partner now. */
   pump(partnerId: PartyId): void {
-    if (this.queues.giveTurn(partnerId)) this.#dispatch();
+    if (this.scheduler.giveTurn(partnerId)) this.#dispatch();
   }
 
   /** A suspended partner is owed nothing any more: what waits for it ends as dead, with the reason. [D50] */
   suspend(partner: Partner): void {
-    this.#core.supervisor.send(courierActor(partner.id), { type: 'suspend' });
-    this.queues.releaseAll(partner.id);
+    this.#context.supervisor.send(courierActor(partner.id), { type: 'suspend' });
+    this.scheduler.releaseAll(partner.id);
     this.pump(partner.id);
   }
 
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, seq: Seq): boolean {
-    return this.intake.isPending(receiver, seq);
+    return this.reader.isPending(receiver, seq);
   }
 
   /** How long deliveries wait for the hub itself, milliseconds. */
   lagMs(): number {
-    return this.#calm ? 0 : this.queues.lagMs((queue) => this.#slots(queue));
+    return this.#calm ? 0 : this.scheduler.lagMs((queue) => this.#slots(queue));
   }
 
   /** Resolves when every end of a delivery up to now stands in the store. */
@@ -102,10 +102,10 @@ export class Deliveries {
 
   /** Puts a delivery at the tail of its lane, as if it had just been accepted; safe from a kill when it resolves. */
   async again(event: StoredEvent, receiver: PartyId, attempts: readonly Attempt[], wasDead: boolean): Promise<void> {
-    const queue = this.queues.ofReceiver(receiver);
-    const progress = this.intake.progressFor(receiver);
+    const queue = this.scheduler.ofReceiver(receiver);
+    const progress = this.reader.progressFor(receiver);
     if (!queue || !progress) throw new HubError('notFound');
-    const since = instantText(this.#core.ports.clock.now());
+    const since = instantText(this.#context.ports.clock.now());
     const { module } = event.data as ObjectEventData;
     const memory: DeliveryMemory = {
       ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
@@ -119,13 +119,13 @@ export class Deliveries {
 
   /** So many dead letters of a receiver went with their events. */
   forgotten(receiver: PartyId, dead: number): void {
-    const queue = this.queues.ofReceiver(receiver);
+    const queue = this.scheduler.ofReceiver(receiver);
     if (queue) queue.dead -= dead;
   }
 
   /** What is remembered of a delivery, also before it is written. */
   async row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null> {
-    return this.#writer.unwritten(receiver, seq) ?? (await this.#core.store.delivery(receiver, seq));
+    return this.#writer.unwritten(receiver, seq) ?? (await this.#context.store.delivery(receiver, seq));
   }
 
   unwritten(): readonly DeliveryRow[] {
@@ -135,14 +135,14 @@ export class Deliveries {
   /** Sends nothing more; resolves when what is in flight has ended, or after a while. */
   async calm(graceMs: number): Promise<void> {
     this.#calm = true;
-    await withTimeout(this.#core.ports.clock, graceMs, this.#inFlight.landed());
+    await withTimeout(this.#context.ports.clock, graceMs, this.#inFlight.landed());
   }
 
   /** Lets what is in flight end, and remembers it. */
   async close(): Promise<void> {
     this.#calm = true;
     await this.#inFlight.landed();
-    this.intake.close();
+    this.reader.close();
     await this.wholes.close();
     await this.#writer.close();
   }
@@ -151,14 +151,14 @@ export class Deliveries {
     const data = event.data as ObjectEventData;
     const { module, owner: sender, id } = data;
     const owed = owedTo(data, receiver);
-    const isFresh = memory === null && this.#fresh < this.#core.ports.bodiesMax;
+    const isFresh = memory === null && this.#fresh < this.#context.ports.bodiesMax;
     if (isFresh) this.#fresh += charactersOf(event);
     const lane = queue.lanes.add({
       ...{ receiver, module, sender, id, seq: event.seq, stream: event.stream },
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
       since: instantOf(memory?.since ?? event.at),
-      loadedAt: this.#core.ports.clock.now(),
+      loadedAt: this.#context.ports.clock.now(),
       behind: owed?.behind ?? null,
       form: formOf(data, receiver),
       asWhole: memory?.whole ?? false,
@@ -175,7 +175,7 @@ export class Deliveries {
 
   #dispatch(): void {
     while (!this.#calm && !this.#inFlight.isFull) {
-      const queue = this.queues.nextTurn();
+      const queue = this.scheduler.nextTurn();
       if (!queue) return;
       const [{ lanes }, allowed] = [queue, this.#allowed(queue)];
       const slots = this.#inFlight.slots(queue, allowed);
@@ -185,13 +185,13 @@ export class Deliveries {
         if (slots < allowed && lanes.busy < allowed && lanes.busy < lanes.size) this.#inFlight.keepBack(queue);
         continue;
       }
-      this.queues.giveTurn(queue.partnerId);
+      this.scheduler.giveTurn(queue.partnerId);
       if (!this.#waitsForSession(queue, lane)) this.#launch(queue, lane);
     }
   }
 
   #allowed(queue: Queue): number {
-    const courier = this.queues.courier(queue.partnerId);
+    const courier = this.scheduler.courier(queue.partnerId);
     return courier ? allowance(courier) : 0;
   }
 
@@ -204,7 +204,7 @@ export class Deliveries {
     const [head] = lane.items;
     const ahead = head?.behind ? queue.lanes.laneOf(head.receiver, head.behind) : undefined;
     const until = (head?.loadedAt ?? 0) + behindMs;
-    if (!head?.behind || !ahead || this.#core.ports.clock.now() >= until) return false;
+    if (!head?.behind || !ahead || this.#context.ports.clock.now() >= until) return false;
     queue.lanes.holdBehind(lane, head.receiver, head.behind);
     this.#releaseAt(queue, lane, until);
     return true;
@@ -223,15 +223,15 @@ export class Deliveries {
       this.#failed(queue, lane, error);
     } finally {
       const keptBack = this.#inFlight.end(flight);
-      if (keptBack) this.queues.giveTurn(keptBack.partnerId);
+      if (keptBack) this.scheduler.giveTurn(keptBack.partnerId);
       this.pump(queue.partnerId);
-      this.intake.readOn(queue);
+      this.reader.readOn(queue);
     }
   }
 
   /** A fault of ours, not the receiver's: tried again on the same schedule, without a word to its circuit. */
   #failed(queue: Queue, lane: Lane, error: unknown): void {
-    const { log, clock } = this.#core.ports;
+    const { log, clock } = this.#context.ports;
     log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
     const isBusy = () => lane.state === 'busy';
     if (!isBusy()) return;
@@ -249,10 +249,10 @@ export class Deliveries {
 
   async #deliver(flight: Flight, lane: Lane): Promise<void> {
     const { queue } = flight;
-    const { store, state, ports, signs } = this.#core;
+    const { store, directory, ports, breakerFeed } = this.#context;
     const [item] = lane.items;
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
-    const partner = state.partnerOf(item.receiver);
+    const partner = directory.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
     if (!partner || isSuspendedSince(partner, item.since))
       return this.#buryUnsent(queue, lane, item, 'auth_error', suspended);
@@ -266,21 +266,21 @@ export class Deliveries {
     if (!sent) return this.#buryUnsent(queue, lane, item, 'not_found', 'no whole object to send in place of a part');
     const { owed, head } = sent;
     if (head !== item) this.#inFlight.replace(flight, lane, head);
-    const outcome = await ports.client.call(callOf(this.#core, partner, endpoint.url, item.receiver, event, owed));
+    const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item.receiver, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     queue.attemptMs += (outcome.durationMs - queue.attemptMs) / attemptsMeant;
     this.#settle(queue, lane, head, outcome);
     // After it, so that the success that closes a circuit is not also the first that widens it.
-    signs.told(partnerStream(queue.partnerId), 'async', outcome, ports.clock.now());
+    breakerFeed.told(partnerStream(queue.partnerId), 'async', outcome, ports.clock.now());
   }
 
   #settle(queue: Queue, lane: Lane, item: Item, outcome: Outcome): void {
-    const { ports, supervisor } = this.#core;
+    const { ports, supervisor } = this.#context;
     const at = ports.clock.now();
     const attempts = [...item.attempts, attemptOf(outcome, instantText(at))];
     const tried = { ...item, attempts, tries: item.tries + 1 };
     const { module, since } = item;
-    const partner = this.#core.state.partnerOf(item.receiver);
+    const partner = this.#context.directory.partnerOf(item.receiver);
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     if (isToHeal(item, outcome) && partner && !isSuspendedSince(partner, item.since))
       return this.#heal(queue, lane, tried);
@@ -299,7 +299,7 @@ export class Deliveries {
       this.wholes.arrived(item);
       ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
       this.#finish(queue, lane, item);
-      const courier = this.queues.courier(queue.partnerId);
+      const courier = this.scheduler.courier(queue.partnerId);
       if (courier && isGrowing(courier)) supervisor.send(courierActor(queue.partnerId), { type: 'delivered' });
     } else if (next.class === 'expired') {
       this.#bury(queue, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
@@ -319,7 +319,7 @@ export class Deliveries {
 
   /** The receiver does not have what it was sent a part of: it gets the whole, once, before anything else of the object. [D59] */
   #heal(queue: Queue, lane: Lane, item: Item): void {
-    lane.dueAt = this.#core.ports.clock.now();
+    lane.dueAt = this.#context.ports.clock.now();
     const healing = { ...item, asWhole: true };
     this.#remember(healing, 'PENDING', { due: instantText(lane.dueAt), class: null, reason: null });
     this.#letGo(item);
@@ -328,7 +328,7 @@ export class Deliveries {
   }
 
   #recordDead(queue: Queue, item: Item, outcomeClass: OutcomeClass, reason: string): void {
-    const { recorder, ports } = this.#core;
+    const { recorder, ports } = this.#context;
     this.#remember(item, 'DEAD', { due: null, class: outcomeClass, reason });
     queue.dead++;
     ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
@@ -340,7 +340,7 @@ export class Deliveries {
   #finish(queue: Queue, lane: Lane, item: Item): void {
     this.#letGo(item);
     queue.lanes.done(lane);
-    lane.dueAt = this.#core.ports.clock.now();
+    lane.dueAt = this.#context.ports.clock.now();
     if (lane.items.length === 0) queue.lanes.releaseBehind(lane);
   }
 
@@ -351,7 +351,7 @@ export class Deliveries {
 
   #remember(item: Item, state: DeliveryState, end: Ending): void {
     const { receiver: dest, seq } = item;
-    const progress = this.intake.progress(dest);
+    const progress = this.reader.progress(dest);
     if (!progress) return;
     progress.outstanding.delete(seq);
     this.#writer.remember(progress, { dest, seq, state, data: memoryOf(item, end) });
@@ -359,7 +359,7 @@ export class Deliveries {
 
   #releaseAt(queue: Queue, lane: Lane, dueAt: number): void {
     lane.dueAt = dueAt;
-    this.#core.timers.arm(`lane:${lane.key}`, dueAt, () => {
+    this.#context.timers.arm(`lane:${lane.key}`, dueAt, () => {
       queue.lanes.release(lane);
       this.pump(queue.partnerId);
     });

@@ -5,25 +5,25 @@
  */
 import { courierMachine } from '../../../machines/courier.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import { courierActor } from '../partners/partner-actors.ts';
 import { lagOf, overdueOf, standingOf } from './backpressure.ts';
 import { emptyQueue, type Queue } from './outbox-reader.ts';
-import { Turns } from './round-robin.ts';
+import { RoundRobin } from './round-robin.ts';
 
-export class Queues {
-  readonly #core: Core;
+export class FairScheduler {
+  readonly #context: Context;
   readonly #queues = new Map<PartyId, Queue>();
   /** Queues that may be able to send, in order of turn. */
-  readonly #turns = new Turns<Queue>();
+  readonly #turns = new RoundRobin<Queue>();
 
-  constructor(core: Core) {
-    this.#core = core;
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   /** The queue of the partner that holds a party, made when there is none; undefined when there is no such partner. */
   ofReceiver(receiver: PartyId): Queue | undefined {
-    const partner = this.#core.state.partnerOf(receiver);
+    const partner = this.#context.directory.partnerOf(receiver);
     if (!partner) return undefined;
     const queue = this.#queues.get(partner.id) ?? emptyQueue(partner.id);
     this.#queues.set(partner.id, queue);
@@ -49,7 +49,7 @@ export class Queues {
   }
 
   courier(partnerId: PartyId) {
-    return this.#core.supervisor.snapshot(courierMachine, courierActor(partnerId));
+    return this.#context.supervisor.snapshot(courierMachine, courierActor(partnerId));
   }
 
   /** How a partner's deliveries stand. */
@@ -65,14 +65,14 @@ export class Queues {
 
   /** How long deliveries wait for the hub itself, milliseconds. */
   lagMs(slotsOf: (queue: Queue) => number): number {
-    const { clock, turn } = this.#core.ports;
+    const { clock, turn } = this.#context.ports;
     const courierOf = ({ partnerId }: Queue) => this.courier(partnerId);
     return lagOf([...this.#queues.values()], { courierOf, slotsOf, turn: turn(), now: clock.now() });
   }
 
   /** Whether as much waits for the partner of a party as memory holds. */
   isFull(receiver: PartyId): boolean {
-    return (this.ofReceiver(receiver)?.lanes.size ?? 0) >= this.#core.ports.windowMax;
+    return (this.ofReceiver(receiver)?.lanes.size ?? 0) >= this.#context.ports.windowMax;
   }
 }
 

@@ -10,7 +10,7 @@
 import type { HubPorts } from '../ports/ports.ts';
 import type { Item, Lane } from './lanes.ts';
 import type { Queue } from './outbox-reader.ts';
-import { Turns } from './round-robin.ts';
+import { RoundRobin } from './round-robin.ts';
 
 /** A call that ends after so few turns of the event loop was answered as soon as the hub looked. */
 export const quickTurns = 2;
@@ -32,7 +32,7 @@ export class InFlight {
   /** Not by lane: its next flight may start before the end of this one has been seen. */
   readonly #flights = new Set<Flight>();
   readonly #calls = new Map<Queue, number>();
-  readonly #keptBack = new Turns<Queue>();
+  readonly #keptBack = new RoundRobin<Queue>();
   #size = 0;
   /** Calls that were not their partner's first, and characters of their bodies. */
   #more = 0;

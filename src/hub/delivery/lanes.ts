@@ -9,8 +9,8 @@
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Attempt, Form } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { Oldest } from './multiset-min.ts';
-import { Turns } from './round-robin.ts';
+import { MultisetMin } from './multiset-min.ts';
+import { RoundRobin } from './round-robin.ts';
 
 export interface Item {
   readonly receiver: PartyId;
@@ -61,11 +61,11 @@ export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${str
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
   /** In order of turn; those whose head was re-driven apart. */
-  readonly #ready = new Turns<Lane>();
-  readonly #readyAgain = new Turns<Lane>();
+  readonly #ready = new RoundRobin<Lane>();
+  readonly #readyAgain = new RoundRobin<Lane>();
   /** Lanes that wait for the lane of another object. */
   readonly #followers = new Map<string, Set<Lane>>();
-  readonly #oldest = new Oldest();
+  readonly #oldest = new MultisetMin();
   #size = 0;
   #busy = 0;
   #busySize = 0;

@@ -8,7 +8,7 @@ import TinyQueue from 'tinyqueue';
 /** Below so many, instants that are gone are not worth a walk. */
 const goneMin = 64;
 
-export class Oldest {
+export class MultisetMin {
   #queue = new TinyQueue<number>();
   /** How often each instant of the queue is held; 0: gone, and dropped when it comes to the top. */
   readonly #held = new Map<number, number>();

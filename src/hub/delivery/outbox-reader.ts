@@ -7,8 +7,8 @@
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
-import { atOnce } from '../../kit/map-limit.ts';
-import type { Core } from '../kernel/context.ts';
+import { mapLimit } from '../../kit/map-limit.ts';
+import type { Context } from '../kernel/context.ts';
 import { Lanes } from './lanes.ts';
 import { type DeliveryMemory, type OutboxWriter, type Progress, rowsOf } from './outbox-writer.ts';
 
@@ -54,15 +54,15 @@ const readAgainMs = 1_000;
 /** A floor that moved without anything being owed is written this often. */
 const idleFloorsMs = 60_000;
 
-export class Intake {
-  readonly #core: Core;
+export class OutboxReader {
+  readonly #context: Context;
   readonly #taker: Taker;
   readonly #writer: OutboxWriter;
   readonly #progress = new Map<PartyId, Progress>();
   #closed = false;
 
-  constructor(core: Core, taker: Taker, writer: OutboxWriter) {
-    this.#core = core;
+  constructor(context: Context, taker: Taker, writer: OutboxWriter) {
+    this.#context = context;
     this.#taker = taker;
     this.#writer = writer;
   }
@@ -85,7 +85,7 @@ export class Intake {
 
   /** Of a known party always there. */
   progressFor(receiver: PartyId): Progress | undefined {
-    return this.#progressOf(receiver, this.#core.recorder.dispatch.upTo);
+    return this.#progressOf(receiver, this.#context.recorder.feed.upTo);
   }
 
   progress(receiver: PartyId): Progress | undefined {
@@ -95,22 +95,22 @@ export class Intake {
   /** Whether a delivery without a row is still to come. */
   isPending(receiver: PartyId, seq: Seq): boolean {
     const progress = this.progress(receiver);
-    if (!progress || seq > this.#core.recorder.dispatch.upTo) return true;
+    if (!progress || seq > this.#context.recorder.feed.upTo) return true;
     return progress.outstanding.has(seq) || (progress.behind && seq > progress.cursor);
   }
 
   /** Reads on from the log when there is room again. */
   readOn(queue: Queue): void {
-    if (this.#closed || queue.lanes.size > this.#core.ports.windowMax / 2) return;
+    if (this.#closed || queue.lanes.size > this.#context.ports.windowMax / 2) return;
     for (const progress of queue.progress) {
       if (!progress.behind || progress.reading) continue;
       progress.reading = true;
       this.#catchUp(queue, progress)
         .catch((error: unknown) => {
-          const { log, clock } = this.#core.ports;
+          const { log, clock } = this.#context.ports;
           log.error({ err: error }, 'could not read on from the log; trying again');
           const again = `read-on:${queue.partnerId}`;
-          this.#core.timers.arm(again, clock.now() + readAgainMs, () => this.readOn(queue));
+          this.#context.timers.arm(again, clock.now() + readAgainMs, () => this.readOn(queue));
         })
         .finally(() => {
           progress.reading = false;
@@ -120,7 +120,7 @@ export class Intake {
 
   /** Floors of receivers to whom nothing is owed move too, so that a restart has little to read. */
   keepIdleFloors(): void {
-    const { timers, ports } = this.#core;
+    const { timers, ports } = this.#context;
     timers.arm('idle-floors', ports.clock.now() + idleFloorsMs, () => {
       for (const progress of this.#progress.values()) this.#writer.touch(progress);
       this.keepIdleFloors();
@@ -129,14 +129,14 @@ export class Intake {
 
   /** Finds everything that is owed, as the log and the rows have it, before anything is sent. */
   async recover(): Promise<void> {
-    const { store, recorder, state } = this.#core;
+    const { store, recorder, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
-    const receivers = new Set([...state.partners()].flatMap(({ roles }) => roles.map(keyOf)));
-    await atOnce(receivers, recalledAtOnce, async (receiver) => {
+    const receivers = new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)));
+    await mapLimit(receivers, recalledAtOnce, async (receiver) => {
       const progress = this.#progressOf(receiver, floors.get(receiver) ?? 0);
       if (progress) await this.#recall(progress);
     });
-    await this.#scan(recorder.dispatch.upTo);
+    await this.#scan(recorder.feed.upTo);
   }
 
   /** Takes nothing more; floors are written as they stand. */
@@ -163,7 +163,7 @@ export class Intake {
   #offer(progress: Progress, event: StoredEvent): void {
     const queue = this.#taker.queueOf(progress.receiver);
     if (!queue) return;
-    if (queue.lanes.size >= this.#core.ports.windowMax) {
+    if (queue.lanes.size >= this.#context.ports.windowMax) {
       progress.behind = true;
       return;
     }
@@ -174,18 +174,18 @@ export class Intake {
   }
 
   async #catchUp(queue: Queue, progress: Progress): Promise<void> {
-    const { store, recorder, ports } = this.#core;
+    const { store, recorder, ports } = this.#context;
     const { windowMax } = ports;
     while (!this.#closed && progress.behind && queue.lanes.size < windowMax) {
       const { cursor: after, receiver: to } = progress;
-      const head = recorder.dispatch.upTo;
+      const head = recorder.feed.upTo;
       const events = await store.read({ after, limit: readBatch, size: readSize, to });
       const due = events.filter(({ seq }) => seq <= head);
       for (const event of due) if (queue.lanes.size < windowMax) this.#offer(progress, event);
       // A reading may be cut before its limit: the end is where nothing comes any more.
       if (due.length > 0) continue;
       progress.cursor = head;
-      if (recorder.dispatch.upTo > head) continue;
+      if (recorder.feed.upTo > head) continue;
       progress.behind = false;
       progress.known.clear();
     }
@@ -196,7 +196,7 @@ export class Intake {
     const all = [...this.#progress.values()];
     const lowest = () => Math.min(head, ...all.flatMap(({ behind, cursor }) => (behind ? [] : [cursor])));
     for (let after = lowest(); after < head; after = Math.max(after, lowest())) {
-      const events = await this.#core.store.read({ after, limit: readBatch, size: readSize });
+      const events = await this.#context.store.read({ after, limit: readBatch, size: readSize });
       if (events.length === 0) break;
       for (const event of events) {
         // What others write meanwhile is dispatched when all of this is back.
@@ -217,7 +217,7 @@ export class Intake {
 
   /** Deliveries that wait for another attempt come back with their due time; those that ended are not taken again. */
   async #recall(progress: Progress): Promise<void> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     const { receiver: dest, cursor: floor } = progress;
     const queue = this.#taker.queueOf(dest);
     if (!queue) return;

@@ -7,8 +7,8 @@ import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import { endpointOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { within } from '../exchange/sync-calls.ts';
-import type { Core } from '../kernel/context.ts';
-import type { State } from '../kernel/directory.ts';
+import type { Context } from '../kernel/context.ts';
+import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
 import type { OutboundCall } from '../ports/ports.ts';
@@ -44,7 +44,7 @@ function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffe
 
 /** The call that carries it to the partner that holds the receiver. */
 export function callOf(
-  { state, ports: { secrets }, settings }: Core,
+  { directory, ports: { secrets }, settings }: Context,
   partner: Partner,
   moduleUrl: string,
   receiver: PartyId,
@@ -60,8 +60,8 @@ export function callOf(
     bytes: body === null ? undefined : sharedBytes(event, owed, body),
     token: secrets.open(partner.partnerToken ?? ''),
     encoding: partner.settings.token_encoding,
-    from: state.party((event.data as ObjectEventData).owner) ?? null,
-    to: state.party(receiver) ?? null,
+    from: directory.party((event.data as ObjectEventData).owner) ?? null,
+    to: directory.party(receiver) ?? null,
     requestId: secrets.newId(),
     correlationId: event.correlationId ?? secrets.newId(),
     timeoutMs: settings.deliveryTimeoutMs,
@@ -100,19 +100,19 @@ export function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeCl
 
 /** As it would go out now; without a URL where the receiver has no endpoint for it. */
 export function presentRequest(
-  state: State,
+  directory: PartnerDirectory,
   event: StoredEvent,
   owed: Owed | null,
   receiver: PartyId,
 ): DeliveryDetail['request'] {
   const { module, owner } = event.data as ObjectEventData;
-  const partner = state.partnerOf(receiver);
+  const partner = directory.partnerOf(receiver);
   const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
   const request = requestOf(event, owed, endpoint?.url ?? '');
   return {
     ...request,
     url: endpoint ? request.url : null,
-    from: state.party(owner) ?? null,
-    to: state.party(receiver) ?? null,
+    from: directory.party(owner) ?? null,
+    to: directory.party(receiver) ?? null,
   };
 }

@@ -11,7 +11,7 @@ interface Place<T> {
   after: Place<T> | null;
 }
 
-export class Turns<T> {
+export class RoundRobin<T> {
   readonly #places = new Map<T, Place<T>>();
   #first: Place<T> | null = null;
   #last: Place<T> | null = null;

@@ -6,7 +6,7 @@
  */
 import type { DeliveryRow, DeliveryState, Seq } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Deliveries } from './dispatcher.ts';
+import type { Dispatcher } from './dispatcher.ts';
 
 export interface DeliveryStanding {
   /** Null of a delivery that has not been tried, and of one that was delivered long ago. */
@@ -16,7 +16,7 @@ export interface DeliveryStanding {
 
 /** [V1] */
 export async function standingOf(
-  outbound: Pick<Deliveries, 'isPending' | 'row'>,
+  outbound: Pick<Dispatcher, 'isPending' | 'row'>,
   receiver: PartyId,
   seq: Seq,
 ): Promise<DeliveryStanding> {

@@ -18,7 +18,8 @@ import { type HubObject, streamOf } from '../../domain/object.ts';
 import { isOwned } from '../../domain/ownership.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { owedWhole } from '../exchange/ingest.ts';
-import { type Core, objectFromRow, objectPut, readObject } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { objectFromRow, objectPut, readObject } from '../kernel/row-codecs.ts';
 import { type Item, laneKey } from './lanes.ts';
 import { changesOf, foldedTo } from './object-history.ts';
 import type { DeliveryMemory } from './outbox-writer.ts';
@@ -61,7 +62,7 @@ export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
 }
 
 export class Wholes {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #deliveries: Remembered;
   /** By lane, the last whole of it that died and is not noted yet: many may die at once. [W2] */
   readonly #unnoted = new Map<string, Place>();
@@ -70,8 +71,8 @@ export class Wholes {
   /** Lanes whose last whole did not arrive, and before which sequence what they hold was decided on without knowing. [W2] */
   readonly #missing = new Map<string, Seq>();
 
-  constructor(core: Core, deliveries: Remembered) {
-    this.#core = core;
+  constructor(context: Context, deliveries: Remembered) {
+    this.#context = context;
     this.#deliveries = deliveries;
   }
 
@@ -87,8 +88,8 @@ export class Wholes {
   /** The request with the whole object in place of a change. Null when there is none to be sent. [W3] */
   async asOf(event: StoredEvent): Promise<Owed | null> {
     const { owner, module } = event.data as ObjectEventData;
-    const party = this.#core.state.party(owner);
-    const row = await this.#core.store.get({ kind: module, owner, id: keyIn(event) });
+    const party = this.#context.directory.party(owner);
+    const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
     const isPresent = row?.seq === event.seq || module !== 'sessions';
     const object = (isPresent ? null : await this.#folded(event)) ?? (row && objectFromRow(row));
     if (!object || !party || object.facts.publish === false) return null;
@@ -129,7 +130,7 @@ export class Wholes {
 
   /** In turn with pushes of the object. Null when what is owed behind it is to make up for it. */
   #recordMissed({ module, owner, key, receiver, seq }: Missed): Promise<Seq | null> {
-    const { recorder, store } = this.#core;
+    const { recorder, store } = this.#context;
     const stream = streamOf(module, owner, key);
     return recorder.inTurn(stream, async (seen) => {
       const object = await readObject(store, module, owner, key, seen);
@@ -158,7 +159,7 @@ export class Wholes {
       try {
         await this.#note(place);
       } catch (error) {
-        const { log } = this.#core.ports;
+        const { log } = this.#context.ports;
         log.warn({ err: error, objectKey: place.stream }, 'could not note that an object never arrived');
         if (this.#closed) break;
       }
@@ -167,7 +168,7 @@ export class Wholes {
   }
 
   async #note(place: Place): Promise<void> {
-    const event = await this.#core.store.event(place.seq);
+    const event = await this.#context.store.event(place.seq);
     const lane = laneOf(place);
     if (!event) return;
     if (await this.#hasBefore(place)) return void this.#missing.delete(lane);
@@ -180,7 +181,7 @@ export class Wholes {
 
   /** Whether anything of the object arrived at the receiver before: the first that did was a whole. [W1] */
   async #hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
-    for await (const { seq: earlier, to, data, type } of changesOf(this.#core.store, stream)) {
+    for await (const { seq: earlier, to, data, type } of changesOf(this.#context.store, stream)) {
       if (earlier >= seq) return false;
       // It says who else was sent the object, and nothing of what arrived.
       if (type === 'object.missed') continue;
@@ -197,7 +198,7 @@ export class Wholes {
 
   /** Null when the log does not tell any more, or has too much of it. */
   async #folded(event: StoredEvent): Promise<HubObject | null> {
-    for await (const { change, object } of foldedTo(this.#core.store, event)) {
+    for await (const { change, object } of foldedTo(this.#context.store, event)) {
       if (change.seq === event.seq) return object;
     }
     return null;

@@ -9,7 +9,8 @@ import type { Put, Seen } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import type { HubObject, ObjectChange, ObjectFacts } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Core, isName, readObject, rowSeen } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { isName, readObject, rowSeen } from '../kernel/row-codecs.ts';
 
 interface Start {
   readonly emsp: PartyId;
@@ -32,20 +33,20 @@ export function startRows(record: CommandRecord, at: string): Put[] {
 
 /** The eMSP that a session or CDR goes back to; null outside a COMPATIBILITY period or when no command fits. [recorder.ts R6] */
 export async function initiatorOf(
-  core: Core,
+  context: Context,
   change: ObjectChange,
   before: HubObject | null,
   seen: Seen[],
 ): Promise<PartyId | null> {
-  const { state, ports, settings } = core;
-  const compatible = state.partnerOf(change.owner)?.settings;
+  const { directory, ports, settings } = context;
+  const compatible = directory.partnerOf(change.owner)?.settings;
   const now = ports.clock.now();
   if (compatible?.identity_mode !== 'COMPATIBILITY' || !(Date.parse(compatible.compatibility_until ?? '') > now))
     return null;
   if (before?.viewer) return before.viewer;
   const facts: ObjectFacts = { ...before?.facts, ...change.facts };
   if (facts.sessionId) {
-    const session = await readObject(core.store, 'sessions', change.owner, facts.sessionId.toLowerCase(), seen);
+    const session = await readObject(context.store, 'sessions', change.owner, facts.sessionId.toLowerCase(), seen);
     if (session?.viewer) return session.viewer;
   }
   const keys = [
@@ -54,7 +55,7 @@ export async function initiatorOf(
   ] as const;
   for (const [kind, id] of keys) {
     const key = { kind, owner: change.owner, id: id?.toLowerCase() ?? '' };
-    const row = key.id && isName(key.id) ? await rowSeen(core.store, key, seen) : null;
+    const row = key.id && isName(key.id) ? await rowSeen(context.store, key, seen) : null;
     const start = row?.data as Start | undefined;
     if (start && now - Date.parse(start.at) <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
   }

@@ -3,11 +3,11 @@
  */
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
-import type { Core } from '../kernel/context.ts';
-import type { Notes } from '../kernel/write-coalescer.ts';
+import type { Context } from '../kernel/context.ts';
+import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
 import type { AuthorizeAnswer, AuthorizeRequest, Caller } from '../ports/hub.ts';
 import type { HeaderParty } from '../ports/ports.ts';
-import { measured } from './instrument.ts';
+import { instrument } from './instrument.ts';
 import { below, callPartner, type Failure, failureOf, type SyncCall, unambiguousText } from './sync-calls.ts';
 
 /** Which way an authorize goes, and what differs between the two. */
@@ -30,28 +30,28 @@ const refusals: Record<Failure, ErrorCode> = {
 const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 'NO_CREDIT', 'NOT_ALLOWED', 'UNKNOWN']);
 
 /** The party that `OCPI-to-*` names; null when absent, or when it names the hub or the caller. [D5] */
-export function addressee(core: Core, caller: Caller, to: HeaderParty | null): PartyId | null {
+export function addressee(context: Context, caller: Caller, to: HeaderParty | null): PartyId | null {
   if (!to) return null;
   const id = partyKey(to.country_code, to.party_id);
-  return id === core.state.hub || id === caller.id ? null : id;
+  return id === context.directory.hub || id === caller.id ? null : id;
 }
 
-export function authorize(core: Core, notes: Notes) {
-  const { state, recorder, settings, ports } = core;
+export function authorize(context: Context, coalescer: WriteCoalescer) {
+  const { directory, recorder, settings, ports } = context;
 
   /** The receiver; null when there is no routing rule or it is unknown, which is an answer and not an error. */
   function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): PartyId | null {
-    const named = addressee(core, caller, request.to);
+    const named = addressee(context, caller, request.to);
     const { role } = directions[direction];
     if (named === null) {
       // Toward a CPO the only routed one is meant. [D43]
-      const [only, second] = direction === 'toCpo' ? state.counterparts(caller.id, 'EMSP') : ['', ''];
+      const [only, second] = direction === 'toCpo' ? directory.counterparts(caller.id, 'EMSP') : ['', ''];
       if (only === undefined) return null;
       if (second === undefined) return only;
       throw new HubError('invalid', { message: 'OCPI-to-country-code, OCPI-to-party-id: required' });
     }
     const [emsp, cpo] = role === 'EMSP' ? [named, caller.id] : [caller.id, named];
-    return state.party(named, role) && state.isRouted(emsp, cpo) ? named : null;
+    return directory.party(named, role) && directory.isRouted(emsp, cpo) ? named : null;
   }
 
   async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer> {
@@ -61,7 +61,7 @@ export function authorize(core: Core, notes: Notes) {
       return { allowed: 'NOT_ALLOWED', text: '{"allowed":"NOT_ALLOWED"}' };
     }
     const { side, role, interfaceRole, method } = directions[direction];
-    const partner = state.partnerOf(to);
+    const partner = directory.partnerOf(to);
     const endpoint = partner && endpointOf(partner, 'tokens', interfaceRole);
     const refuse = (code: ErrorCode) => {
       note(direction, caller, request, to, 'UNKNOWN', code);
@@ -76,14 +76,14 @@ export function authorize(core: Core, notes: Notes) {
       endpoint: endpoint.url,
       url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
       from: caller.party,
-      to: state.party(to, role) ?? null,
+      to: directory.party(to, role) ?? null,
       body: request.body,
       timeoutMs: settings.authorizeTimeoutMs,
       emptyOk: false,
       unwritten: true,
       oneObject: true,
     };
-    const outcome = await callPartner(core, partner, call, caller.trace);
+    const outcome = await callPartner(context, partner, call, caller.trace);
     const failure = failureOf(outcome);
     if (failure) throw refuse(refusals[failure]);
     const allowed = (outcome.data as { allowed?: unknown } | null | undefined)?.allowed;
@@ -104,7 +104,7 @@ export function authorize(core: Core, notes: Notes) {
   ): void {
     const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
     const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
-    notes.add({
+    coalescer.add({
       facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
       unfenced: true,
       trace: caller.trace,
@@ -113,7 +113,7 @@ export function authorize(core: Core, notes: Notes) {
   }
 
   const counted = (direction: Direction) => (caller: Caller, request: AuthorizeRequest) =>
-    measured(
+    instrument(
       () => forward(direction, caller, request),
       ({ allowed }) => allowed,
       (outcome, seconds) => ports.meter.forwarded('authorize', direction, outcome, seconds),

@@ -1,7 +1,7 @@
 /** Hub client info: every party the hub knows, with its connection status. [interface, Hub client info; D30] */
 import { sortableDate } from '../../domain/object.ts';
 import { type ConnectionStatus, keyOf } from '../../domain/party.ts';
-import type { State } from '../kernel/directory.ts';
+import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { ClientInfo, Listed, ListRequest } from '../ports/hub.ts';
 
 const wireStatus: Record<ConnectionStatus, ClientInfo['status']> = {
@@ -11,8 +11,8 @@ const wireStatus: Record<ConnectionStatus, ClientInfo['status']> = {
   SUSPENDED: 'SUSPENDED',
 };
 
-export function clientInfo(state: State, request: ListRequest): Listed<ClientInfo> {
-  const rows = [...state.partners()].flatMap((partner) =>
+export function clientInfo(directory: PartnerDirectory, request: ListRequest): Listed<ClientInfo> {
+  const rows = [...directory.partners()].flatMap((partner) =>
     partner.roles.map((role) => {
       const { country_code, party_id } = role;
       const { status, lastUpdated: last_updated } = partner;

@@ -4,7 +4,8 @@
 import { HubError } from '../../domain/errors.ts';
 import type { HubObject } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Core, ownersOf, readObject, rowData } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
 import type { Caller, CommandRequest } from '../ports/hub.ts';
 
 export interface CommandTarget {
@@ -14,55 +15,55 @@ export interface CommandTarget {
 }
 
 export async function findCpo(
-  core: Core,
+  context: Context,
   caller: Caller,
   request: CommandRequest,
   named: PartyId | null,
 ): Promise<CommandTarget> {
-  if (request.sessionId !== null) return ownSession(core, caller, request.sessionId, named);
+  if (request.sessionId !== null) return ownSession(context, caller, request.sessionId, named);
   if (request.locationId !== null) {
-    const owners = await ownersOf(core.store, 'locations', request.locationId);
-    return { cpo: choose(core, caller, owners, named), session: null };
+    const owners = await ownersOf(context.store, 'locations', request.locationId);
+    return { cpo: choose(context, caller, owners, named), session: null };
   }
-  return { cpo: await reservationCpo(core, caller, request, named), session: null };
+  return { cpo: await reservationCpo(context, caller, request, named), session: null };
 }
 
 /** A session of another eMSP is as if unknown. [D45] */
-async function ownSession(core: Core, caller: Caller, id: string, named: PartyId | null): Promise<CommandTarget> {
+async function ownSession(context: Context, caller: Caller, id: string, named: PartyId | null): Promise<CommandTarget> {
   const sessions = new Map<PartyId, HubObject>();
-  for (const owner of await ownersOf(core.store, 'sessions', id)) {
-    const session = await readObject(core.store, 'sessions', owner, id.toLowerCase());
+  for (const owner of await ownersOf(context.store, 'sessions', id)) {
+    const session = await readObject(context.store, 'sessions', owner, id.toLowerCase());
     if (session?.viewer === caller.id) sessions.set(owner, session);
   }
-  const cpo = choose(core, caller, [...sessions.keys()], named);
+  const cpo = choose(context, caller, [...sessions.keys()], named);
   return { cpo, session: sessions.get(cpo) ?? null };
 }
 
 async function reservationCpo(
-  core: Core,
+  context: Context,
   caller: Caller,
   request: CommandRequest,
   named: PartyId | null,
 ): Promise<PartyId> {
   const id = (request.reservationId ?? '').toLowerCase();
-  const made = await rowData<{ cpo: PartyId }>(core.store, { kind: 'reservations', owner: caller.id, id });
-  if (made) return choose(core, caller, [made.cpo], named);
+  const made = await rowData<{ cpo: PartyId }>(context.store, { kind: 'reservations', owner: caller.id, id });
+  if (made) return choose(context, caller, [made.cpo], named);
   if (named === null) {
     throw new HubError('invalid', { message: 'reservation_id: unknown reservation, and OCPI-to-* names no CPO' });
   }
-  if (!core.state.party(named, 'CPO')) throw new HubError('notRouted');
+  if (!context.directory.party(named, 'CPO')) throw new HubError('notRouted');
   return named;
 }
 
 /** Of several owners of one id: the one that `OCPI-to-*` names, else the only routed one. */
-function choose(core: Core, caller: Caller, owners: readonly PartyId[], named: PartyId | null): PartyId {
+function choose(context: Context, caller: Caller, owners: readonly PartyId[], named: PartyId | null): PartyId {
   const [only] = owners;
   if (only === undefined) throw new HubError('locationNotFound');
   if (named !== null) {
     if (owners.includes(named)) return named;
     throw new HubError('invalid', { message: 'OCPI-to-country-code, OCPI-to-party-id: not the CPO of this object' });
   }
-  const routed = owners.filter((owner) => core.state.isRouted(caller.id, owner));
+  const routed = owners.filter((owner) => context.directory.isRouted(caller.id, owner));
   if (routed.length > 1) throw new HubError('invalid', { message: `ambiguous: ${routed.length} CPOs use this id` });
   return routed[0] ?? only;
 }

@@ -19,15 +19,16 @@ import { setMembers } from '../../domain/json-text.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { endpointOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { atOnce } from '../../kit/map-limit.ts';
-import { type Core, heard, isName, rowSeen } from '../kernel/context.ts';
+import { mapLimit } from '../../kit/map-limit.ts';
+import type { Context } from '../kernel/context.ts';
+import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
 import { findCpo } from './command-routing.ts';
 import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
-import { measured } from './instrument.ts';
-import type { Orphans } from './orphan-cases.ts';
+import { instrument } from './instrument.ts';
+import type { OrphanCases } from './orphan-cases.ts';
 import { below, callPartner, type Failure, failureOf, unambiguousText } from './sync-calls.ts';
 
 const prefix = 'command:';
@@ -69,15 +70,15 @@ interface With {
 }
 
 export class Commands {
-  readonly #core: Core;
-  readonly #orphans: Pick<Orphans, 'arm'>;
+  readonly #context: Context;
+  readonly #orphans: Pick<OrphanCases, 'arm'>;
   readonly #kind: HubKind;
   /** What the machine's effect `forwardToCpo` starts, by command; the verb awaits its end. */
   readonly #forwards = new Map<string, () => void>();
   readonly #machine: typeof commandMachine;
 
-  constructor(core: Core, orphans: Pick<Orphans, 'arm'>, kind: HubKind) {
-    this.#core = core;
+  constructor(context: Context, orphans: Pick<OrphanCases, 'arm'>, kind: HubKind) {
+    this.#context = context;
     this.#orphans = orphans;
     this.#kind = kind;
     this.#machine = commandMachine.provide({
@@ -93,8 +94,8 @@ export class Commands {
   }
 
   command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
-    const { meter } = this.#core.ports;
-    return measured(
+    const { meter } = this.#context.ports;
+    return instrument(
       () => this.#command(caller, request),
       ({ result }) => (knownResults.has(result) ? result : 'other'),
       (outcome, seconds) => meter.forwarded('command', request.command, outcome, seconds),
@@ -103,8 +104,8 @@ export class Commands {
 
   /** The CPO's asynchronous result, relayed to the eMSP. It may come early, late and more than once. [D29] */
   callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
-    const { meter } = this.#core.ports;
-    return measured(
+    const { meter } = this.#context.ports;
+    return instrument(
       () => this.#callback(credential, id, body, result, trace),
       () => 'relayed',
       (outcome, seconds) => meter.forwarded('command result', '', outcome, seconds),
@@ -112,29 +113,34 @@ export class Commands {
   }
 
   async #command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
-    const { ports } = this.#core;
-    const { cpo, session } = await findCpo(this.#core, caller, request, addressee(this.#core, caller, request.to));
+    const { ports } = this.#context;
+    const { cpo, session } = await findCpo(
+      this.#context,
+      caller,
+      request,
+      addressee(this.#context, caller, request.to),
+    );
     const id = ports.secrets.newId();
     const record = await this.#request(id, caller, request, cpo);
     const answered = new Promise<CommandAnswer>((resolve, reject) => {
       this.#forwards.set(id, () => void this.#forward(caller, request, record).then(resolve, reject));
     });
-    this.#core.supervisor.start(this.#spec(record));
+    this.#context.supervisor.start(this.#spec(record));
     const answer = await answered.finally(() => {
       this.#forwards.delete(id);
-      if (this.#kind === 'door') this.#core.supervisor.stop(actorId(id));
+      if (this.#kind === 'door') this.#context.supervisor.stop(actorId(id));
     });
     if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller, ports.clock.now());
     return answer;
   }
 
   async #callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
-    const { state, settings } = this.#core;
+    const { directory, settings } = this.#context;
     const known = await this.#read(id);
-    if (!known || state.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
+    if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
     const received = { type: 'command.resultReceived', data: { result } } as const;
     const record = await this.#record(id, received, { trace, party: known.cpo, body });
-    const emsp = state.partnerOf(record.emsp);
+    const emsp = directory.partnerOf(record.emsp);
     if (!emsp) throw new HubError('callbackForwardFailed');
     const call = {
       ...({
@@ -145,10 +151,10 @@ export class Commands {
         emptyOk: true,
         timeoutMs: settings.callbackTimeoutMs,
       } as const),
-      from: state.party(record.cpo, 'CPO') ?? null,
-      to: state.party(record.emsp, 'EMSP') ?? null,
+      from: directory.party(record.cpo, 'CPO') ?? null,
+      to: directory.party(record.emsp, 'EMSP') ?? null,
     };
-    const outcome = await callPartner(this.#core, emsp, call, trace);
+    const outcome = await callPartner(this.#context, emsp, call, trace);
     if (outcome.class === 'delivered') {
       await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, { trace });
       return;
@@ -160,7 +166,7 @@ export class Commands {
 
   /** The CPO's answer stands, whatever becomes of the watch; it begins when the store can write, or with the next start. */
   async #watch(session: HubObject, caller: Caller, at: number): Promise<void> {
-    const { log } = this.#core.ports;
+    const { log } = this.#context.ports;
     try {
       await this.#orphans.arm(session, caller.id, at, caller.trace);
     } catch (error) {
@@ -173,13 +179,13 @@ export class Commands {
   }
 
   #again(work: () => void): void {
-    const { ports, timers } = this.#core;
+    const { ports, timers } = this.#context;
     timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
   }
 
   /** Brings back every command that still waits for something. [K2] */
   async recover(keys: readonly string[], mayRecord: boolean): Promise<void> {
-    await atOnce(keys, revivedAtOnce, async (key) => {
+    await mapLimit(keys, revivedAtOnce, async (key) => {
       const record = await this.#read(key);
       if (!record) return;
       await this.#revive(record);
@@ -192,7 +198,7 @@ export class Commands {
 
   /** Another node has recorded a fact. [K5] */
   followUp(event: StoredEvent): void {
-    const { recorder, supervisor } = this.#core;
+    const { recorder, supervisor } = this.#context;
     if (!event.stream.startsWith(prefix)) return;
     const follow = async () => {
       const record = await this.#read(commandId(event.stream));
@@ -203,13 +209,13 @@ export class Commands {
       this.#cutOffInTime(record);
     };
     recorder.inTurn(event.stream, follow).catch((error: unknown) => {
-      this.#core.ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; trying again');
+      this.#context.ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; trying again');
       this.#again(() => this.followUp(event));
     });
   }
 
   #cutOffInTime(record: CommandRecord): void {
-    const { timers, ports, settings } = this.#core;
+    const { timers, ports, settings } = this.#context;
     const cut = `${actorId(record.id)}#cut`;
     if (!underWay.has(record.state)) return timers.disarm(cut);
     const limitMs = Math.max(settings.commandTimeoutMs, settings.callbackTimeoutMs) + recordedMs;
@@ -230,11 +236,11 @@ export class Commands {
   }
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
-    const { state, settings } = this.#core;
+    const { directory, settings } = this.#context;
     // [K4]
     if (await caller.isStale?.())
       return this.#failed(record, 'unavailable', 'its caller waits no longer', caller.trace);
-    const cpo = state.partnerOf(record.cpo);
+    const cpo = directory.partnerOf(record.cpo);
     const endpoint = cpo && endpointOf(cpo, 'commands', 'RECEIVER');
     if (!cpo || !endpoint)
       return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
@@ -244,13 +250,13 @@ export class Commands {
       endpoint: endpoint.url,
       url: below(endpoint.url, [record.command]),
       from: caller.party,
-      to: state.party(record.cpo, 'CPO') ?? null,
+      to: directory.party(record.cpo, 'CPO') ?? null,
       body: request.bodyFor(`${settings.publicUrl}/ocpi/2.2.1/commands/callback/${record.id}`),
       timeoutMs: settings.commandTimeoutMs,
       emptyOk: false,
       oneObject: true,
     } as const;
-    const outcome = await callPartner(this.#core, cpo, call, caller.trace);
+    const outcome = await callPartner(this.#context, cpo, call, caller.trace);
     const failure = failureOf(outcome);
     if (failure) return this.#failed(record, refusals[failure], outcome.message, caller.trace);
     const answer = readAnswer(outcome, settings.commandResultWindowS);
@@ -274,7 +280,7 @@ export class Commands {
     try {
       await this.#record(id, event, how);
     } catch (error) {
-      const { log } = this.#core.ports;
+      const { log } = this.#context.ports;
       log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
       this.#again(() => void this.#recordEnd(id, event, how));
     }
@@ -282,17 +288,17 @@ export class Commands {
 
   /** Refuses what may not be forwarded by the rules as they stand when it is recorded. */
   #request(id: string, caller: Caller, request: CommandRequest, cpo: PartyId): Promise<CommandRecord> {
-    const { recorder, state } = this.#core;
+    const { recorder, directory } = this.#context;
     const data = {
       ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
       ...{ sessionId: request.sessionId, reservationId: request.reservationId },
       ...{ authorizationReference: request.authorizationReference, tokenUid: request.tokenUid },
     };
     return recorder.inTurn(actorId(id), () => {
-      if (!state.isRegistered(caller.id)) throw new HubError('invalidToken');
-      if (!state.isRouted(caller.id, cpo)) throw new HubError('notRouted');
+      if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
+      if (!directory.isRouted(caller.id, cpo)) throw new HubError('notRouted');
       if (request.tokenParty) refuseForeignToken(caller, request.tokenParty);
-      const seen = [state.seen, { ...commandKey(id), seq: null }];
+      const seen = [directory.seen, { ...commandKey(id), seq: null }];
       const how = { trace: caller.trace, party: caller.id };
       return this.#write(null, { type: 'command.requested', data }, how, seen);
     });
@@ -300,7 +306,7 @@ export class Commands {
 
   /** Records a fact of a command in turn: a result may have been recorded while the forward was under way. */
   #record(id: string, event: CommandEvent, how: With): Promise<CommandRecord> {
-    return this.#core.recorder.inTurn(actorId(id), async (seen) => {
+    return this.#context.recorder.inTurn(actorId(id), async (seen) => {
       const before = await this.#read(id, seen);
       if (before && how.only && before.state !== how.only) return before;
       return this.#write(before, event, how, seen);
@@ -313,7 +319,7 @@ export class Commands {
     { trace, party = null, body = null }: With,
     seen: readonly Seen[],
   ): Promise<CommandRecord> {
-    const { recorder, supervisor, settings } = this.#core;
+    const { recorder, supervisor, settings } = this.#context;
     const at = recorder.instant();
     const record = applyToCommand(before, event, at);
     const actor = actorId(record.id);
@@ -340,22 +346,22 @@ export class Commands {
 
   async #read(id: string, seen: Seen[] = []): Promise<CommandRecord | null> {
     if (!isName(id)) return null;
-    const row = await rowSeen(this.#core.store, commandKey(id), seen);
+    const row = await rowSeen(this.#context.store, commandKey(id), seen);
     return row && (row.data as CommandRecord);
   }
 
   async #revive(record: CommandRecord): Promise<void> {
-    if (!this.#core.supervisor.has(actorId(record.id))) await this.#core.supervisor.revive(this.#spec(record));
+    if (!this.#context.supervisor.has(actorId(record.id))) await this.#context.supervisor.revive(this.#spec(record));
   }
 
   #arm(actor: string, due: number | null): void {
-    const { timers, supervisor } = this.#core;
+    const { timers, supervisor } = this.#context;
     if (due === null) timers.disarm(actor);
     else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
   }
 
   #spec({ id, emsp, cpo }: CommandRecord): ActorSpec<typeof commandMachine> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     const actor = actorId(id);
     return {
       id: actor,

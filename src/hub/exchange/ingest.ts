@@ -23,21 +23,13 @@ import {
 import { isOwned, ownedAudience, owningEmsp } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
-import {
-  billedKey,
-  billedPut,
-  type Core,
-  objectFromRow,
-  objectPut,
-  ownerPut,
-  readObject,
-  rowSeen,
-} from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
+import { billedKey, billedPut, objectFromRow, objectPut, ownerPut, readObject, rowSeen } from '../kernel/row-codecs.ts';
 import type { Accepted, Caller } from '../ports/hub.ts';
 import { initiatorOf } from './attribution.ts';
-import { measured } from './instrument.ts';
-import type { Orphans } from './orphan-cases.ts';
+import { instrument } from './instrument.ts';
+import type { OrphanCases } from './orphan-cases.ts';
 
 /** How a change came that its owner did not push. */
 export interface Pulled {
@@ -78,9 +70,9 @@ const bodyLengthMax = 8 * 1024 * 1024;
 
 const notForwarded = 'pulled without forward';
 
-export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdrStored'>) {
-  const { store, state, recorder } = core;
-  const { meter } = core.ports;
+export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>) {
+  const { store, directory, recorder } = context;
+  const { meter } = context.ports;
 
   async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
     refuseDotSegments(change);
@@ -92,7 +84,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
       const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before, seen);
       // It may have been suspended since it was let in, as a decision that is made again knows.
-      if (!state.isRegistered(caller.id)) throw new HubError('invalidToken');
+      if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
       if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
       return settle(caller, change, before, decided, stream, seen);
     });
@@ -125,9 +117,9 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     before: HubObject | null,
     seen: Seen[],
   ): Promise<Decision> {
-    const initiator = isOwned(change.module) ? await initiatorOf(core, change, before, seen) : null;
-    seen.push(state.seen);
-    return decide(state, caller.party, change, before, initiator);
+    const initiator = isOwned(change.module) ? await initiatorOf(context, change, before, seen) : null;
+    seen.push(directory.seen);
+    return decide(directory, caller.party, change, before, initiator);
   }
 
   async function settle(
@@ -174,7 +166,7 @@ export function pushes(core: Core, orphans: Pick<Orphans, 'sessionStored' | 'cdr
     take: (caller: Caller, change: ObjectChange, ...rest: Rest) => Promise<T>,
   ) {
     return (caller: Caller, change: ObjectChange, ...rest: Rest) =>
-      measured(
+      instrument(
         () => take(caller, change, ...rest),
         ({ result }) => result,
         (result) => meter.ingested(source, change.module, change.method, result),

@@ -3,7 +3,7 @@
  */
 import { HubError } from '../../domain/errors.ts';
 
-export async function measured<T>(
+export async function instrument<T>(
   work: () => Promise<T>,
   /** One of a short list, whatever a partner answered. */
   outcomeOf: (answer: T) => string,

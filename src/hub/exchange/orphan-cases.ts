@@ -17,7 +17,8 @@ import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import { isOwned } from '../../domain/ownership.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { billedKey, type Core, heard, newTrace, readObject, rowData } from '../kernel/context.ts';
+import { type Context, newTrace } from '../kernel/context.ts';
+import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
 const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
@@ -45,8 +46,8 @@ export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
 /** A session by its name. */
 export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
 
-export class Orphans {
-  readonly #core: Core;
+export class OrphanCases {
+  readonly #context: Context;
   readonly #ask: AskForEnd;
   /** Live watches and open cases, by actor; null while one is being armed. */
   readonly #records = new Map<string, OrphanRecord | null>();
@@ -56,28 +57,28 @@ export class Orphans {
   #closed = false;
   #following: Promise<void> = Promise.resolve();
 
-  constructor(core: Core, ask: AskForEnd) {
-    this.#core = core;
+  constructor(context: Context, ask: AskForEnd) {
+    this.#context = context;
     this.#ask = ask;
     this.#machine = orphanStopMachine.provide({
       actions: {
         arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
         recordOpened: ({ self }) => this.#open(self.id),
-        askCpo: ({ self }) => this.#askCpo(self.id, newTrace(this.#core)),
+        askCpo: ({ self }) => this.#askCpo(self.id, newTrace(this.#context)),
       },
     });
   }
 
   /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once. */
   async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
-    const graceEndsAt = at + this.#core.settings.orphanGraceS * 1000;
+    const graceEndsAt = at + this.#context.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
     await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
   }
 
   /** Every stored session passes here: one that has ended needs no watch for its end any more, and its CDR may be watched for. */
   sessionStored(before: HubObject | null, session: HubObject, trace: Trace): void {
-    const { settings, ports } = this.#core;
+    const { settings, ports } = this.#context;
     const { owner, key, viewer } = session;
     const { status } = session.facts;
     if (!ended.has(status)) return;
@@ -111,7 +112,7 @@ export class Orphans {
   /** Closes a case by hand. Refuses with `notFound`, or with `conflict` when it is not open. */
   async resolve(id: string, note: string, trace: Trace): Promise<OrphanRecord> {
     const { actor, record } = await this.#openCase(id);
-    return this.#core.recorder.inTurn(actor, async () => {
+    return this.#context.recorder.inTurn(actor, async () => {
       if (this.#records.get(actor)?.id !== id) throw notOpen();
       return (await this.#record(actor, { type: 'orphan.resolved', data: { note, by: 'operator' } }, trace)) ?? record;
     });
@@ -119,7 +120,7 @@ export class Orphans {
 
   /** Arms the next sweep. Sweeps stand on multiples of the interval, so that restarts do not put them off. */
   scheduleSweep(): void {
-    const { timers, ports, settings, supervisor } = this.#core;
+    const { timers, ports, settings, supervisor } = this.#context;
     const intervalMs = settings.orphanSweepS * 1000;
     const next = (Math.floor(ports.clock.now() / intervalMs) + 1) * intervalMs;
     timers.arm('orphan-sweep', next, (at) => {
@@ -130,7 +131,7 @@ export class Orphans {
 
   /** Brings back every watch and open case; `mayWrite` is false on a damaged log. */
   async recover(mayWrite: boolean): Promise<void> {
-    const { store, supervisor } = this.#core;
+    const { store, supervisor } = this.#context;
     for await (const row of store.scan('orphans')) {
       const record = row.data as OrphanRecord;
       if (record.state === 'RESOLVED') continue;
@@ -141,7 +142,7 @@ export class Orphans {
     if (!mayWrite) return;
     await this.#catchUp();
     for (const [actor, record] of this.#records) {
-      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, newTrace(this.#core));
+      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, newTrace(this.#context));
     }
   }
 
@@ -156,7 +157,7 @@ export class Orphans {
   }
 
   async #tail(): Promise<StoredEvent[]> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     let events: StoredEvent[] = [];
     let upTo = store.head();
     const until = (await store.event(upTo))?.at;
@@ -183,12 +184,12 @@ export class Orphans {
   async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
     const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
     if (statusOf(data) !== 'COMPLETED') return false;
-    const before = await this.#core.store.history(stream);
+    const before = await this.#context.store.history(stream);
     return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
   }
 
   async #followUp(event: StoredEvent): Promise<void> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     const trace = { requestId: '', correlationId: event.correlationId ?? '' };
     if (event.type === 'command.answered' && (event.data as { result: string }).result === 'ACCEPTED') {
       const id = event.stream.slice('command:'.length);
@@ -208,7 +209,7 @@ export class Orphans {
 
   /** Whether a watch that began at or after an instant has ended as a case that an operator or the CPO resolved. */
   async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
-    for await (const row of this.#core.store.scan('orphans', session.owner)) {
+    for await (const row of this.#context.store.scan('orphans', session.owner)) {
       const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
       if (state === 'RESOLVED' && id === session.id && graceEndsAt > at) return true;
     }
@@ -216,11 +217,11 @@ export class Orphans {
   }
 
   async #isBilled(cpo: PartyId, sessionKey: string): Promise<boolean> {
-    return (await this.#core.store.get(billedKey(cpo, sessionKey))) !== null;
+    return (await this.#context.store.get(billedKey(cpo, sessionKey))) !== null;
   }
 
   async #hasEnded(cpo: PartyId, sessionKey: string): Promise<boolean> {
-    const session = await readObject(this.#core.store, 'sessions', cpo, sessionKey);
+    const session = await readObject(this.#context.store, 'sessions', cpo, sessionKey);
     return session === null || ended.has(session.facts.status);
   }
 
@@ -238,7 +239,7 @@ export class Orphans {
     trace: Trace,
     isNeeded: () => Promise<boolean>,
   ): Promise<void> {
-    const { recorder, ports, supervisor } = this.#core;
+    const { recorder, ports, supervisor } = this.#context;
     const actor = actorId(kind, session.owner, session.key);
     if (this.#records.has(actor)) return;
     this.#records.set(actor, null);
@@ -260,7 +261,7 @@ export class Orphans {
   #end(actor: string, why: string, trace: Trace): void {
     if (!this.#records.has(actor)) return;
     const end = () =>
-      this.#core.recorder.inTurn(actor, async () => {
+      this.#context.recorder.inTurn(actor, async () => {
         const record = this.#records.get(actor);
         if (!record) return;
         const isCase = record.state === 'OPEN';
@@ -274,7 +275,7 @@ export class Orphans {
 
   /** Nobody waits for it, and nothing else would do it before the next start: it is tried until the store can write. */
   #untilDone(work: () => Promise<void>, failed: string, of: string): void {
-    const { ports, timers } = this.#core;
+    const { ports, timers } = this.#context;
     work().catch((error: unknown) => {
       ports.log.error({ err: error, of }, `${failed}; trying again`);
       const again = () => this.#untilDone(work, failed, of);
@@ -286,18 +287,18 @@ export class Orphans {
     for (const [actor, record] of this.#records) {
       if (record?.id !== id) continue;
       // A reader may see that it is open before what follows from the commit was done: that comes first.
-      const present = await this.#core.recorder.inTurn(actor, async () => this.#records.get(actor));
+      const present = await this.#context.recorder.inTurn(actor, async () => this.#records.get(actor));
       if (present?.id === id && present.state === 'OPEN') return { actor, record: present };
       throw notOpen();
     }
-    for await (const row of this.#core.store.scan('orphans')) if (row.id === id) throw notOpen();
+    for await (const row of this.#context.store.scan('orphans')) if (row.id === id) throw notOpen();
     throw new HubError('notFound');
   }
 
   #askCpo(actor: string, trace: Trace, by: Actor = 'hub'): void {
     const record = this.#records.get(actor);
     if (!record || this.#asking.has(actor)) return;
-    const { recorder, ports, timers } = this.#core;
+    const { recorder, ports, timers } = this.#context;
     const asking = recorder
       .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace, by))
       .catch((error: unknown) => {
@@ -314,7 +315,7 @@ export class Orphans {
     const note = await this.#ask(record, trace);
     // Cut off by the end of the hub, it has not been asked: the next start does it. [U1]
     if (this.#closed) return;
-    await this.#core.recorder.inTurn(actor, async () => {
+    await this.#context.recorder.inTurn(actor, async () => {
       // What was pulled may have resolved it.
       if (this.#records.get(actor)?.id !== record.id) return;
       await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
@@ -322,13 +323,13 @@ export class Orphans {
   }
 
   #watchUntil(actor: string, due: number | null): void {
-    const { timers, supervisor } = this.#core;
+    const { timers, supervisor } = this.#context;
     if (due === null) timers.disarm(actor);
     else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
   }
 
   #spec(actor: string, { id, kind, cpo, emsp, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     return {
       id: actor,
       kind: actorKinds[kind],
@@ -341,7 +342,7 @@ export class Orphans {
   }
 
   #open(actor: string): void {
-    const { recorder, ports } = this.#core;
+    const { recorder, ports } = this.#context;
     recorder
       .inTurn(actor, async () => {
         const record = this.#records.get(actor);
@@ -360,7 +361,7 @@ export class Orphans {
   }
 
   async #record(actor: string, event: OrphanEvent, trace: Trace | null): Promise<OrphanRecord | null> {
-    const { recorder, supervisor } = this.#core;
+    const { recorder, supervisor } = this.#context;
     const before = this.#records.get(actor) ?? null;
     const at = recorder.instant();
     const record = applyToOrphan(before, event, at);

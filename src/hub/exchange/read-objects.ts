@@ -6,7 +6,8 @@ import { HubError } from '../../domain/errors.ts';
 import { type HubObject, type ObjectModule, objectKey, readWithin } from '../../domain/object.ts';
 import { isOwned } from '../../domain/ownership.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Core, objectsSize, ownersOf, readObject } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { objectsSize, ownersOf, readObject } from '../kernel/row-codecs.ts';
 import type { Caller, Listed, ListRequest, Reserve } from '../ports/hub.ts';
 
 export interface ObjectQuery {
@@ -18,13 +19,13 @@ export interface ObjectQuery {
   readonly tokenType?: string;
 }
 
-export function objects({ store, state }: Core) {
+export function readObjects({ store, directory }: Context) {
   /** Whether a counterpart may see it: owned objects by `cdr_token`, catalogue objects by routing and `publish`. */
   function maySee(caller: Caller, object: HubObject): boolean {
     if (object.owner === caller.id) return true;
     if (isOwned(object.module)) return object.viewer === caller.id;
     const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, object.owner] : [object.owner, caller.id];
-    return object.facts.publish !== false && state.isRouted(emsp, cpo);
+    return object.facts.publish !== false && directory.isRouted(emsp, cpo);
   }
 
   /** Owners among whom an id without its owner is looked for. */
@@ -33,7 +34,7 @@ export function objects({ store, state }: Core) {
     if (caller.party.role === 'CPO' && query.module !== 'tokens') return [caller.id];
     // A CDR is its eMSP's for ever, whatever the routing is now. [D22]
     if (query.module === 'cdrs') return ownersOf(store, 'cdrs', query.id);
-    return state.counterparts(caller.id, caller.party.role);
+    return directory.counterparts(caller.id, caller.party.role);
   }
 
   async function read(caller: Caller, query: ObjectQuery, reserve: Reserve): Promise<string> {
@@ -56,7 +57,7 @@ export function objects({ store, state }: Core) {
   }
 
   async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
-    const shelves = isOwned(module) ? [caller.id] : state.counterparts(caller.id, caller.party.role);
+    const shelves = isOwned(module) ? [caller.id] : directory.counterparts(caller.id, caller.party.role);
     const page = await store.list({ kind: module, shelves, ...request, bodiesOnly: true });
     return listed(page, (row) => row.body ?? '');
   }

@@ -7,7 +7,7 @@ import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
 import { ambiguousName } from '../../domain/json-text.ts';
 import type { Partner } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import { partnerStream } from '../partners/partner-actors.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 
@@ -30,8 +30,8 @@ const heldBack = (message: string): Outcome => ({
 });
 
 /** Makes the call as the hub's registration with this partner; the outcome also feeds its circuit. */
-export async function callPartner(core: Core, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
-  const { supervisor, signs, ports } = core;
+export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
+  const { supervisor, breakerFeed, ports } = context;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
   const actor = partnerStream(partner.id);
   const circuitNow = () => supervisor.snapshot(partnerMachine, actor)?.value.sync;
@@ -60,7 +60,7 @@ export async function callPartner(core: Core, partner: Partner, call: SyncCall, 
   }
   // A call from before the circuit opened says nothing of the trial that is under way: only the trial's own end does.
   if (isTrial || typeof circuitNow() !== 'object') {
-    signs.told(actor, 'sync', outcome, ports.clock.now());
+    breakerFeed.told(actor, 'sync', outcome, ports.clock.now());
   }
   ports.log.info(
     {

@@ -20,7 +20,7 @@ interface Tally {
   since: number;
 }
 
-export class Signs {
+export class BreakerFeed {
   readonly #supervisor: Supervisor;
   readonly #tallies: Readonly<Record<CircuitName, Map<string, Tally>>> = { sync: new Map(), async: new Map() };
 

@@ -31,7 +31,7 @@ interface Page {
   readonly upTo: Seq;
 }
 
-export class Dispatch {
+export class CommitFeed {
   readonly #store: Store;
   readonly #isDoor: boolean;
   readonly #clock: Clock;

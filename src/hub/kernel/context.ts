@@ -1,132 +1,27 @@
 /**
- * What every part of the hub shares, and how read models stand in rows of the store.
+ * What every part of the hub shares.
  */
 import type { Supervisor } from '../../../machines/supervisor.ts';
-import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storage/contract.ts';
-import type { HubObject, ObjectModule } from '../../domain/object.ts';
-import { sortableDate } from '../../domain/object.ts';
-import { isOwned } from '../../domain/ownership.ts';
-import type { Partner, PartyId } from '../../domain/party.ts';
-import type { Route } from '../../domain/routing.ts';
+import type { Store } from '../../../storage/contract.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
-import type { Signs } from './breaker-feed.ts';
-import { routeKey, type State } from './directory.ts';
+import type { BreakerFeed } from './breaker-feed.ts';
+import type { PartnerDirectory } from './directory.ts';
 import type { Recorder } from './recorder.ts';
 import type { Timers } from './timers.ts';
 
-export interface Core {
+export interface Context {
   readonly store: Store;
-  readonly state: State;
+  readonly directory: PartnerDirectory;
   readonly recorder: Recorder;
   readonly supervisor: Supervisor;
-  readonly signs: Signs;
+  readonly breakerFeed: BreakerFeed;
   readonly timers: Timers;
   readonly ports: HubPorts;
   readonly settings: HubSettings;
 }
 
-/** Shelf of sessions and CDRs that belong to nobody yet. No party is named so: it has no hyphen. [D23] */
-export const unownedShelf = 'unowned';
-
-const listed = { shelf: null, upd: '', body: null } as const;
-
-export function partnerPut(partner: Partner): Put {
-  return { kind: 'partners', owner: partner.id, id: partner.id, ...listed, data: partner };
-}
-
-export function routePut(route: Route): Put {
-  return { kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo), ...listed, data: route };
-}
-
 /** Of what nobody asked for. */
-export function newTrace({ ports: { secrets } }: Pick<Core, 'ports'>): Trace {
+export function newTrace({ ports: { secrets } }: Pick<Context, 'ports'>): Trace {
   return { requestId: secrets.newId(), correlationId: secrets.newId() };
-}
-
-/** What of an object stands beside its body. */
-type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key'>;
-
-function shelfOf(object: HubObject): string | null {
-  if (isOwned(object.module)) return object.viewer ?? unownedShelf;
-  return object.facts.publish === false ? null : object.owner;
-}
-
-export function objectPut(object: HubObject): Put {
-  const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, sent } = object;
-  const data = { id, lastUpdated, facts, viewer, reason, forwarded, ...(sent && { sent }) };
-  const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
-  return { kind: module, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
-}
-
-export function objectFromRow(row: Row): HubObject {
-  const { id, lastUpdated, facts, viewer, reason, forwarded, sent } = row.data as ObjectData;
-  const { kind, owner, id: key, body } = row;
-  const module = kind as ObjectModule;
-  const plain = { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
-  return sent ? { ...plain, sent } : plain;
-}
-
-/** The row, for a decision that rests on it. [recorder.ts R6] */
-export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<Row | null> {
-  const row = await store.get(key);
-  seen.push({ ...key, seq: row?.seq ?? null });
-  return row;
-}
-
-/** Whether the store may hold something of this name. Whoever asks for another is told that it is not there, as it cannot be. */
-export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text);
-
-export async function readObject(
-  store: Store,
-  module: ObjectModule,
-  owner: PartyId,
-  key: string,
-  seen: Seen[] = [],
-): Promise<HubObject | null> {
-  if (!isName(owner) || !isName(key)) return null;
-  const row = await rowSeen(store, { kind: module, owner, id: key }, seen);
-  return row && objectFromRow(row);
-}
-
-/** About how many characters objects of one key have that are large. */
-export async function objectsSize(
-  store: Store,
-  module: ObjectModule,
-  owners: readonly PartyId[],
-  key: string,
-): Promise<number> {
-  if (!isName(key)) return 0;
-  return store.size(owners.filter(isName).map((owner) => ({ kind: module, owner, id: key })));
-}
-
-/** Where to find the owners of a location or session by its id alone. [D27] */
-export function ownerPut(module: ObjectModule, key: string, owner: PartyId): Put {
-  return { kind: `${module}:owners`, owner: key, id: owner, ...listed, data: null };
-}
-
-export async function ownersOf(store: Store, module: ObjectModule, id: string): Promise<PartyId[]> {
-  const owners: PartyId[] = [];
-  for await (const row of store.scan(`${module}:owners`, id.toLowerCase())) owners.push(row.id);
-  return owners;
-}
-
-/** Where to find that a session was billed. */
-export function billedKey(cpo: PartyId, session: string): RowKey {
-  return { kind: 'cdrs:sessions', owner: cpo, id: session.toLowerCase() };
-}
-
-export function billedPut(key: RowKey): Put {
-  return { ...key, ...listed, data: null };
-}
-
-export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
-  if (!isName(key.owner) || !isName(key.id)) return null;
-  const row = await store.get(key);
-  return row && (row.data as T);
-}
-
-/** A stored fact as the machine of its stream hears it. */
-export function heard(event: StoredEvent): { type: string; at: number; data: unknown; seq: number } {
-  return { type: event.type, at: Date.parse(event.at), data: event.data, seq: event.seq };
 }

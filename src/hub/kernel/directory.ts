@@ -39,7 +39,7 @@ type TokenKind = Credential['kind'] | 'former';
 
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
 
-export class State implements Directory {
+export class PartnerDirectory implements Directory {
   readonly hub: PartyId;
   readonly #partners = new Map<PartyId, Partner>();
   /** Sequences of the events that wrote their rows. */

@@ -19,7 +19,7 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
 import { type Log, type Meter, noMeter } from '../ports/ports.ts';
-import { Dispatch } from './commit-feed.ts';
+import { CommitFeed } from './commit-feed.ts';
 import { directoryKey, directoryPut } from './directory-row.ts';
 
 export interface Fact {
@@ -63,7 +63,7 @@ export class Recorder {
   /** Decisions that are made again. [R6] */
   readonly #again = new Set<Promise<unknown>>();
   /** What was committed, in order. [R3] */
-  readonly dispatch: Dispatch;
+  readonly feed: CommitFeed;
 
   constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter, isDoor = false) {
     this.#store = store;
@@ -71,7 +71,7 @@ export class Recorder {
     this.#log = log;
     this.#newId = newId;
     this.#meter = meter;
-    this.dispatch = new Dispatch(store, clock, log, isDoor);
+    this.feed = new CommitFeed(store, clock, log, isDoor);
     store.onHealth(({ state }) => {
       if (state === 'open') for (const askAgain of this.#doubts.values()) askAgain();
     });
@@ -104,7 +104,7 @@ export class Recorder {
     this.#writing.add(writing);
     try {
       const { first, last } = await writing;
-      for (const [index, event] of events.entries()) this.dispatch.committed({ ...event, seq: first + index });
+      for (const [index, event] of events.entries()) this.feed.committed({ ...event, seq: first + index });
       return last;
     } finally {
       this.#writing.delete(writing);
@@ -117,7 +117,7 @@ export class Recorder {
     // One that was decided on something may itself be made again.
     if (!recording.seen) await Promise.allSettled(this.#again);
     const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
-    await this.dispatch.reached(seq);
+    await this.feed.reached(seq);
     return seq;
   }
 
@@ -159,7 +159,7 @@ export class Recorder {
 
   async #decideAgain<T>(work: (seen: Seen[]) => Promise<T>, triesLeft: number): Promise<T> {
     const row = await this.#store.get(directoryKey);
-    await this.dispatch.reached(row?.seq ?? 0);
+    await this.feed.reached(row?.seq ?? 0);
     const again = this.#decide(work, triesLeft);
     this.#again.add(again);
     try {

@@ -21,7 +21,7 @@ async function* refusing<T>(items: AsyncIterable<T>): AsyncIterable<T> {
 }
 
 /** Writes are the recorder's and the outbox's, who know the errors of the store by name: they pass as they are. */
-export function readableStore(store: Store): Store {
+export function withStoreErrors(store: Store): Store {
   return {
     held: () => store.held(),
     head: () => store.head(),

@@ -11,7 +11,7 @@ const gatherMs = 20;
 /** About as many as the store takes into one batch. */
 const gatheredMax = 256;
 
-export class Notes {
+export class WriteCoalescer {
   readonly #recorder: Pick<Recorder, 'note'>;
   readonly #clock: Clock;
   #gathered: Recording[] = [];

@@ -7,7 +7,8 @@
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { type Core, rowData } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { rowData } from '../kernel/row-codecs.ts';
 import type { BackupVerbs, BackupView } from '../ports/backup-view.ts';
 
 interface Run {
@@ -17,17 +18,17 @@ interface Run {
 }
 
 export class Backups implements BackupVerbs {
-  readonly #core: Core;
+  readonly #context: Context;
   #run: Run | null = null;
 
-  constructor(core: Core) {
-    this.#core = core;
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   async startBackup(directory: string, trace: Trace): Promise<BackupView> {
     if (this.#run)
       throw new HubError('conflict', { message: `a backup into ${this.#run.view.directory} is being made` });
-    const { ports, recorder } = this.#core;
+    const { ports, recorder } = this.#context;
     const view: BackupView = {
       ...{ id: ports.secrets.newId(), directory, state: 'RUNNING', step: 'copying', records: 0, bytes: null },
       ...{ sequence: null, started_at: recorder.instant(), ended_at: null, error: null },
@@ -52,7 +53,7 @@ export class Backups implements BackupVerbs {
 
   async backup(id: string): Promise<BackupView> {
     if (this.#run?.view.id === id) return this.#run.view;
-    const view = await rowData<BackupView>(this.#core.store, { kind: 'backups', owner: '', id });
+    const view = await rowData<BackupView>(this.#context.store, { kind: 'backups', owner: '', id });
     if (!view) throw new HubError('notFound');
     return view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED', step: null } : view;
   }
@@ -64,7 +65,7 @@ export class Backups implements BackupVerbs {
 
   /** Rejects only when it was not begun; afterwards its end stands in the view. */
   async #make(run: Run, begun: () => void): Promise<void> {
-    const { store, ports } = this.#core;
+    const { store, ports } = this.#context;
     let isBegun = false;
     const progress = (step: 'copying' | 'verifying', records: number) => {
       isBegun = true;
@@ -83,7 +84,7 @@ export class Backups implements BackupVerbs {
   }
 
   async #end(run: Run, trace: Trace): Promise<void> {
-    const { recorder, ports } = this.#core;
+    const { recorder, ports } = this.#context;
     run.view = { ...run.view, ended_at: recorder.instant() };
     await this.#write(run.view, trace).catch((error: unknown) =>
       ports.log.error({ err: error, backup: run.view.id }, 'could not record the end of a backup'),
@@ -92,7 +93,7 @@ export class Backups implements BackupVerbs {
   }
 
   async #write(view: BackupView, trace: Trace): Promise<void> {
-    const { recorder } = this.#core;
+    const { recorder } = this.#context;
     const type = view.state === 'RUNNING' ? ('backup.started' as const) : ('backup.ended' as const);
     const facts = [{ stream: `backup:${view.id}`, event: { type, data: { ...view } }, party: null }];
     await recorder.record({ facts, puts: [backupRow(view)], trace, at: recorder.instant() });

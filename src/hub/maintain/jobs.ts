@@ -9,7 +9,8 @@ import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
-import { type Core, rowData } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { rowData } from '../kernel/row-codecs.ts';
 import type { JobView } from '../ports/operator.ts';
 
 /** `full`: the receiver has as much waiting as memory holds; the same step is done again after a while. */
@@ -49,15 +50,15 @@ export function jobRow({ receiver: _, ...view }: JobView & { readonly receiver?:
 }
 
 export class Jobs {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #running = new Map<string, Run>();
 
-  constructor(core: Core) {
-    this.#core = core;
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   async start(plan: JobPlan, trace: Trace): Promise<JobView> {
-    const { ports, recorder } = this.#core;
+    const { ports, recorder } = this.#context;
     const view: JobView = {
       ...{ id: ports.secrets.newId(), kind: plan.kind, state: 'RUNNING', matched: 0, queued: 0 },
       ...{
@@ -78,7 +79,7 @@ export class Jobs {
 
   async view(id: string): Promise<JobView> {
     const running = this.#running.get(id)?.view;
-    const view = running ?? (await rowData<JobView>(this.#core.store, { kind: 'jobs', owner: '', id }));
+    const view = running ?? (await rowData<JobView>(this.#context.store, { kind: 'jobs', owner: '', id }));
     if (!view) throw new HubError('notFound');
     return !running && view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED' } : view;
   }
@@ -100,7 +101,7 @@ export class Jobs {
   }
 
   async #run(run: Run, plan: JobPlan, trace: Trace): Promise<void> {
-    const { ports, recorder } = this.#core;
+    const { ports, recorder } = this.#context;
     const count = (field: 'matched' | (typeof counters)[keyof typeof counters]) => {
       run.view = { ...run.view, [field]: run.view[field] + 1 };
     };
@@ -137,13 +138,13 @@ export class Jobs {
   }
 
   #pause(run: Run, ms: number): Promise<void> {
-    return sleep(this.#core.ports.clock, ms, (wake) => {
+    return sleep(this.#context.ports.clock, ms, (wake) => {
       run.wake = wake;
     });
   }
 
   async #write(view: JobView, { receiver }: JobPlan, trace: Trace): Promise<void> {
-    const { recorder } = this.#core;
+    const { recorder } = this.#context;
     const [ongoing, isNew] = [view.state === 'RUNNING', view.matched === 0];
     const type = ongoing ? (isNew ? ('job.started' as const) : ('job.progressed' as const)) : ('job.ended' as const);
     const facts = [

@@ -13,9 +13,10 @@ import { baseOf } from '../../domain/fold.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import { foundAgainBy } from '../exchange/command-rows.ts';
-import { type Core, partnerPut } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import { routeKey } from '../kernel/directory.ts';
-import { foldCommand, foldObject, madeAgain } from './row-rebuild.ts';
+import { partnerPut } from '../kernel/row-codecs.ts';
+import { foldCommand, foldObject, rebuiltRow } from './row-rebuild.ts';
 
 /** What becomes of a stream: the events that stay, and the rows that go unless something newer wrote them. */
 export interface Keeping {
@@ -24,7 +25,7 @@ export interface Keeping {
 }
 
 /** `past`: what the stream has up to the new horizon, oldest first; never empty. */
-type Keeper = (past: readonly StoredEvent[], core: Core) => Promise<Keeping>;
+type Keeper = (past: readonly StoredEvent[], context: Context) => Promise<Keeping>;
 
 const nothing: Keeping = { keeps: [], rows: [] };
 const whole = (past: readonly StoredEvent[]): Keeping => ({ keeps: past.map((event) => asIs(event)), rows: [] });
@@ -51,7 +52,7 @@ const object: Keeper = async (past, { store }) => {
 };
 
 /** Operators and credentials make few facts, and all count; of those that follow the weather the last of a kind says it all. */
-const partner: Keeper = async (past, { state }) => {
+const partner: Keeper = async (past, { directory }) => {
   const kindOf = ({ type, data }: StoredEvent): string | null => {
     if (type.startsWith('circuit.')) return `circuit ${(data as { circuit: string }).circuit}`;
     return type === 'partner.online' || type === 'partner.offline' ? 'connection' : null;
@@ -59,7 +60,7 @@ const partner: Keeper = async (past, { state }) => {
   const last = new Map(past.map((event) => [kindOf(event), event.seq]));
   const kept = past.filter((event) => kindOf(event) === null || last.get(kindOf(event)) === event.seq);
   const written = kept.findLast(({ type }) => type.startsWith('partner.'));
-  const present = state.partner(idIn(lastOf(past)));
+  const present = directory.partner(idIn(lastOf(past)));
   const rows = present ? [keyOf(partnerPut(present))] : [];
   return { keeps: kept.map((event) => asIs(event, event === written ? rows : [])), rows: [] };
 };
@@ -73,7 +74,7 @@ const route: Keeper = async (past) => {
 
 /** Whether something has not ended, or by an event that is not too old yet: then nothing of it goes. */
 async function goesOn<T>(
-  store: Core['store'],
+  store: Context['store'],
   key: RowKey,
   past: readonly StoredEvent[],
   hasEnded: (record: T) => boolean,
@@ -135,11 +136,11 @@ const ending: ReadonlySet<string> = new Set([
 ]);
 
 /** A row that was made again was younger than what it is of, and stayed when that went. */
-const rebuilt: Keeper = async (past, core) => {
+const rebuilt: Keeper = async (past, context) => {
   const rows: RowKey[] = [];
   for (const { data } of past) {
     const key = keyOf(data as RowKey);
-    const put = ending.has(key.kind) ? await madeAgain(key, core) : undefined;
+    const put = ending.has(key.kind) ? await rebuiltRow(key, context) : undefined;
     if (put === null || put?.gone) rows.push(key);
   }
   return { keeps: [], rows };
@@ -161,12 +162,12 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
 ];
 
 /** Decides on one stream. A row that is damaged keeps its whole stream. [Y3] */
-export async function keepingOf(past: readonly StoredEvent[], core: Core): Promise<Keeping> {
+export async function keepingOf(past: readonly StoredEvent[], context: Context): Promise<Keeping> {
   const { type } = lastOf(past);
   const [, keeper] = keepers.find(([prefix]) => type.startsWith(prefix)) ?? [];
   if (!keeper) return nothing;
   try {
-    return await keeper(past, core);
+    return await keeper(past, context);
   } catch (error) {
     if (error instanceof Error && error.name === 'Damaged') return whole(past);
     throw error;
@@ -174,7 +175,7 @@ export async function keepingOf(past: readonly StoredEvent[], core: Core): Promi
 }
 
 /** What a stream kept at or below the present horizon. Few events, whatever the length of the stream. */
-export async function keptBefore({ store }: Core, stream: string, horizon: Seq): Promise<StoredEvent[]> {
+export async function keptBefore({ store }: Context, stream: string, horizon: Seq): Promise<StoredEvent[]> {
   const kept: StoredEvent[] = [];
   for (let after: Seq = 0; after < horizon; ) {
     const page = await store.history(stream, after, keptPage);

@@ -12,11 +12,11 @@ import { formOf, type ObjectEventData } from '../../domain/events.ts';
 import { objectName, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import type { Deliveries } from '../delivery/dispatcher.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { deliveryId, readDeliveryId } from '../delivery/id.ts';
 import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
 import { standingOf } from '../delivery/state.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
@@ -30,27 +30,27 @@ const readBatch = 500;
 const sampleMax = 20;
 
 export class Redrive {
-  readonly #core: Core;
-  readonly #deliveries: Deliveries;
+  readonly #context: Context;
+  readonly #dispatcher: Dispatcher;
   readonly #jobs: Jobs;
   readonly #view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
   constructor(
-    core: Core,
-    deliveries: Deliveries,
+    context: Context,
+    dispatcher: Dispatcher,
     jobs: Jobs,
     view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>,
   ) {
-    this.#core = core;
-    this.#deliveries = deliveries;
+    this.#context = context;
+    this.#dispatcher = dispatcher;
     this.#jobs = jobs;
     this.#view = view;
   }
 
   async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
     const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
-    const event = seq ? await this.#core.store.event(seq) : null;
-    const row = event && (await this.#deliveries.row(receiver, seq));
+    const event = seq ? await this.#context.store.event(seq) : null;
+    const row = event && (await this.#dispatcher.row(receiver, seq));
     if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
     const result = await this.#again({ event, receiver, row }, force, null, trace);
     if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
@@ -89,8 +89,8 @@ export class Redrive {
 
   /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [S2, S3] */
   #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
-    return this.#core.recorder.inTurn(event.stream, async () => {
-      const row = await this.#deliveries.row(receiver, event.seq);
+    return this.#context.recorder.inTurn(event.stream, async () => {
+      const row = await this.#dispatcher.row(receiver, event.seq);
       return this.#putBack({ event, receiver, row }, force, job, trace);
     });
   }
@@ -101,11 +101,11 @@ export class Redrive {
     job: string | null,
     trace: Trace,
   ): Promise<StepResult> {
-    const { recorder } = this.#core;
-    const isOnItsWay = row ? row.state === 'PENDING' : this.#deliveries.isPending(receiver, event.seq);
+    const { recorder } = this.#context;
+    const isOnItsWay = row ? row.state === 'PENDING' : this.#dispatcher.isPending(receiver, event.seq);
     if (isOnItsWay && event.to.includes(receiver)) return 'pending';
-    if (!this.#core.state.isRegistered(receiver)) return 'unregistered';
-    if (job !== null && this.#deliveries.queues.isFull(receiver)) return 'full';
+    if (!this.#context.directory.isRegistered(receiver)) return 'unregistered';
+    if (job !== null && this.#dispatcher.scheduler.isFull(receiver)) return 'full';
     if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
     const delivery = deliveryId(receiver, event);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
@@ -115,16 +115,16 @@ export class Redrive {
     const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
     await recorder.record({ facts, trace: { correlationId }, at: recorder.instant() });
     const attempts = (row?.data as DeliveryMemory | undefined)?.attempts ?? [];
-    await this.#deliveries.again(event, receiver, attempts, row?.state === 'DEAD');
+    await this.#dispatcher.again(event, receiver, attempts, row?.state === 'DEAD');
     return 'queued';
   }
 
   /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [S2] */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
     const own = event.data as ObjectEventData;
-    for (const later of await this.#core.store.history(event.stream, event.seq)) {
+    for (const later of await this.#context.store.history(event.stream, event.seq)) {
       if (!later.to.includes(receiver)) continue;
-      const row = await this.#deliveries.row(receiver, later.seq);
+      const row = await this.#dispatcher.row(receiver, later.seq);
       const data = later.data as ObjectEventData;
       if (
         row?.state !== 'DEAD' &&
@@ -145,11 +145,11 @@ export class Redrive {
 
   /** Dead letters have rows, so the log need not be searched for them. */
   async *#dead(filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
-    const { store, state } = this.#core;
-    await this.#deliveries.flushed();
+    const { store, directory } = this.#context;
+    await this.#dispatcher.flushed();
     const receivers = filter.receiver
       ? [filter.receiver]
-      : [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+      : [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
     for await (const row of openRows(store, new Set(receivers))) {
       if (row.state !== 'DEAD' || row.seq <= after || row.seq > upTo) continue;
       const event = await store.event(row.seq);
@@ -164,7 +164,7 @@ export class Redrive {
     state: 'DELIVERED' | 'ANY',
     routing: RedriveOptions['routing'],
   ): AsyncIterable<Candidate> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     const last = Math.min(upTo, store.head());
     for (let after = before; after < last; ) {
       const events = await store.read({ after, limit: readBatch });
@@ -174,7 +174,7 @@ export class Redrive {
         if (after > last) return;
         for (const receiver of this.#receivers(event, routing)) {
           if (filter.receiver && receiver !== filter.receiver) continue;
-          const { row, state: now } = await standingOf(this.#deliveries, receiver, event.seq);
+          const { row, state: now } = await standingOf(this.#dispatcher, receiver, event.seq);
           if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
         }
       }
@@ -184,9 +184,9 @@ export class Redrive {
   #receivers(event: StoredEvent, routing: RedriveOptions['routing']): readonly PartyId[] {
     if (routing === 'then' || event.to.length === 0) return event.to;
     const { owner, module } = event.data as ObjectEventData;
-    const { state } = this.#core;
+    const { directory } = this.#context;
     return event.to.filter((receiver) =>
-      module === 'tokens' ? state.isRouted(owner, receiver) : state.isRouted(receiver, owner),
+      module === 'tokens' ? directory.isRouted(owner, receiver) : directory.isRouted(receiver, owner),
     );
   }
 }

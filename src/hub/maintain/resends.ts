@@ -17,8 +17,9 @@ import { isOwned, owningEmsp } from '../../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { owedWhole } from '../exchange/ingest.ts';
-import { type Core, newTrace, objectFromRow, objectPut, readObject, unownedShelf } from '../kernel/context.ts';
+import { type Context, newTrace } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
+import { objectFromRow, objectPut, readObject, unownedShelf } from '../kernel/row-codecs.ts';
 import type { JobView } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
@@ -46,19 +47,19 @@ const againMs = 60_000;
 export const releaseDue = 'release:';
 
 export class Resends {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #jobs: Jobs;
   readonly #releasing = new Map<PartyId, Promise<void>>();
   #closed = false;
 
-  constructor(core: Core, jobs: Jobs) {
-    this.#core = core;
+  constructor(context: Context, jobs: Jobs) {
+    this.#context = context;
     this.#jobs = jobs;
   }
 
   /** The present objects of a module that a partner's parties are entitled to, each as an event of its own. */
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
-    const partner = this.#core.state.partner(partnerId.toUpperCase());
+    const partner = this.#context.directory.partner(partnerId.toUpperCase());
     if (!partner) throw new HubError('notFound');
     const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
     const objects = this.#entitled.bind(this);
@@ -73,10 +74,10 @@ export class Resends {
 
   /** One step of a resync. [E1] */
   #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
-    const { recorder, state } = this.#core;
+    const { recorder, directory } = this.#context;
     return recorder.inTurn(streamOf(module, owner, key), async (seen) => {
-      if (!state.isRegistered(receiver)) return 'unregistered';
-      seen.push(state.seen);
+      if (!directory.isRegistered(receiver)) return 'unregistered';
+      seen.push(directory.seen);
       const sending = await this.#sending({ module, owner, key }, receiver, seen);
       if (!sending) return 'stale';
       const { fact, puts } = sending;
@@ -99,7 +100,7 @@ export class Resends {
       // On its own shelf stands what was stored while it was not registered.
       for await (const page of this.#pages(module, [unownedShelf, receiver], releaseBatch)) {
         if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
-        if (!this.#core.state.isRegistered(receiver)) return released;
+        if (!this.#context.directory.isRegistered(receiver)) return released;
         released += await this.#sendKept(page.filter(isWanted), options);
       }
     }
@@ -108,10 +109,10 @@ export class Resends {
 
   /** Before a first exchange: the timer that stands until all that was kept for the partner is owed to it. None when nothing can be. [E3] */
   dueAfter({ id, url, roles }: Partner): Due[] {
-    const { state, recorder } = this.#core;
+    const { directory, recorder } = this.#context;
     const isFirst = url === null;
     const isRouted = roles.some(
-      (party) => party.role === 'EMSP' && state.counterparts(keyOf(party), 'EMSP').length > 0,
+      (party) => party.role === 'EMSP' && directory.counterparts(keyOf(party), 'EMSP').length > 0,
     );
     return isFirst && isRouted ? [{ key: `${releaseDue}${id}`, at: recorder.instant() }] : [];
   }
@@ -119,7 +120,7 @@ export class Resends {
   /** A partner registered for the first time: what was kept for it follows by itself. [E3] */
   registered(partnerId: PartyId, trace: Trace): void {
     if (this.#closed || this.#releasing.has(partnerId)) return;
-    const { ports, timers } = this.#core;
+    const { ports, timers } = this.#context;
     const releasing = this.#releaseAll(partnerId, trace)
       .catch((error: unknown) => {
         if (this.#closed) return;
@@ -132,7 +133,7 @@ export class Resends {
 
   /** Goes on with the releases of first registrations that were cut off. */
   recover(partnerIds: Iterable<PartyId>): void {
-    for (const id of partnerIds) this.registered(id, newTrace(this.#core));
+    for (const id of partnerIds) this.registered(id, newTrace(this.#context));
   }
 
   async close(): Promise<void> {
@@ -141,11 +142,11 @@ export class Resends {
   }
 
   async #releaseAll(partnerId: PartyId, trace: Trace): Promise<void> {
-    const { state, recorder, ports } = this.#core;
+    const { directory, recorder, ports } = this.#context;
     let released = 0;
-    for (const party of state.partner(partnerId)?.roles ?? []) {
+    for (const party of directory.partner(partnerId)?.roles ?? []) {
       const receiver = keyOf(party);
-      const cpos = party.role === 'EMSP' ? state.counterparts(receiver, 'EMSP') : [];
+      const cpos = party.role === 'EMSP' ? directory.counterparts(receiver, 'EMSP') : [];
       if (cpos.length > 0) released += await this.#release({ receiver, cpos, by: 'hub', trace });
     }
     const event = { type: 'release.ended' as const, data: { partner: partnerId, released } };
@@ -157,11 +158,11 @@ export class Resends {
 
   /** In one write, so that the log has them in this order. */
   #sendKept(kept: readonly HubObject[], { receiver, by, trace }: ReleaseOptions): Promise<number> {
-    const { recorder, state } = this.#core;
+    const { recorder, directory } = this.#context;
     const streams = kept.map(({ module, owner, key }) => streamOf(module, owner, key)).sort();
     const send = async (seen: Seen[]) => {
       const options = { onlyKept: true, by };
-      seen.push(state.seen);
+      seen.push(directory.seen);
       const found = await Promise.all(kept.map((object) => this.#sending(object, receiver, seen, options)));
       const sendings = found.filter((one) => one !== null);
       if (sendings.length === 0) return 0;
@@ -184,11 +185,11 @@ export class Resends {
     seen: Seen[],
     { onlyKept = false, by }: { readonly onlyKept?: boolean; readonly by?: Actor | undefined } = {},
   ): Promise<Sending | null> {
-    const { state, store } = this.#core;
+    const { directory, store } = this.#context;
     const object = await readObject(store, module, owner, key, seen);
-    const party = state.party(owner);
+    const party = directory.party(owner);
     if (!object || !party || !this.#isEntitled(receiver, object)) return null;
-    if (!state.isRegistered(receiver) || (onlyKept && object.reason === null)) return null;
+    if (!directory.isRegistered(receiver) || (onlyKept && object.reason === null)) return null;
     const { id, lastUpdated, facts, body } = object;
     const owed = owedWhole(party, object);
     const viewer = isOwned(module) ? receiver : null;
@@ -203,7 +204,7 @@ export class Resends {
 
   async *#entitled(receiver: PartyId, role: 'CPO' | 'EMSP', module: ObjectModule): AsyncIterable<HubObject> {
     if ((role === 'CPO') !== (module === 'tokens')) return;
-    const shelves = isOwned(module) ? [receiver, unownedShelf] : this.#core.state.counterparts(receiver, role);
+    const shelves = isOwned(module) ? [receiver, unownedShelf] : this.#context.directory.counterparts(receiver, role);
     for await (const page of this.#pages(module, shelves, readBatch)) {
       // A session or CDR stands on its eMSP's shelf for good; it flows only as long as a rule lets it.
       for (const object of page) if (!isOwned(module) || this.#isEntitled(receiver, object)) yield object;
@@ -214,7 +215,7 @@ export class Resends {
   async *#pages(module: ObjectModule, shelves: readonly string[], limit: number): AsyncIterable<HubObject[]> {
     for (let after: Position | undefined; ; ) {
       const query = { kind: module, shelves, offset: 0, limit, size: pageSize, ...(after && { after }) };
-      const { rows } = await this.#core.store.list(query);
+      const { rows } = await this.#context.store.list(query);
       if (rows.length === 0) return;
       after = rows.at(-1);
       yield rows.map(objectFromRow);
@@ -222,11 +223,11 @@ export class Resends {
   }
 
   #isEntitled(receiver: PartyId, { module, owner, viewer, facts }: HubObject): boolean {
-    const { state } = this.#core;
-    if (module === 'tokens') return state.isRouted(owner, receiver);
+    const { directory } = this.#context;
+    if (module === 'tokens') return directory.isRouted(owner, receiver);
     const isTheirs = isOwned(module)
-      ? (viewer ?? owningEmsp(state, owner, facts).viewer) === receiver
+      ? (viewer ?? owningEmsp(directory, owner, facts).viewer) === receiver
       : facts.publish !== false;
-    return isTheirs && state.isRouted(receiver, owner);
+    return isTheirs && directory.isRouted(receiver, owner);
   }
 }

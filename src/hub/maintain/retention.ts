@@ -12,9 +12,9 @@
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import { sleep } from '../../kit/clock.ts';
-import type { Deliveries } from '../delivery/dispatcher.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { LogHeld } from '../ports/overview-view.ts';
 import { keepingOf, keptBefore } from './log-compaction.ts';
 
@@ -37,8 +37,8 @@ interface Trimmed {
 }
 
 export class Retention {
-  readonly #core: Core;
-  readonly #deliveries: Deliveries;
+  readonly #context: Context;
+  readonly #dispatcher: Dispatcher;
   #held: LogHeld | null = null;
   /** Dead letters of the trim that was asked for last, until it is known whether it was made. */
   #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
@@ -46,14 +46,14 @@ export class Retention {
   #closed = false;
   #wake: () => void = () => {};
 
-  constructor(core: Core, deliveries: Deliveries) {
-    this.#core = core;
-    this.#deliveries = deliveries;
+  constructor(context: Context, dispatcher: Dispatcher) {
+    this.#context = context;
+    this.#dispatcher = dispatcher;
   }
 
   /** Arms the next sweep; nothing when the log is kept for ever. */
   schedule(): void {
-    const { timers, ports, settings } = this.#core;
+    const { timers, ports, settings } = this.#context;
     if (settings.eventsKeepDays === 0) return;
     const next = (Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs;
     timers.arm('retention', next, () => {
@@ -66,7 +66,7 @@ export class Retention {
   /** Who holds the log back, as the last sweep found it, as long as anything waits for them. */
   held(): LogHeld | null {
     const by = (this.#held?.by ?? []).filter((id) => {
-      const { depth, behind } = this.#deliveries.queues.standing(id);
+      const { depth, behind } = this.#dispatcher.scheduler.standing(id);
       return depth > 0 || behind;
     });
     return this.#held && by.length > 0 ? { ...this.#held, by } : null;
@@ -80,7 +80,7 @@ export class Retention {
   }
 
   async #sweep(): Promise<void> {
-    const { store, settings, ports } = this.#core;
+    const { store, settings, ports } = this.#context;
     // What a session may still go back to is kept at least that long. [D37]
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
     const before = new Date(ports.clock.now() - keepMs).toISOString();
@@ -96,7 +96,7 @@ export class Retention {
 
   /** Resolves with whether there may be more. */
   async #piece(before: string, trimmed: Trimmed): Promise<boolean> {
-    const { store } = this.#core;
+    const { store } = this.#context;
     const fence = store.held();
     const horizon = store.horizon();
     this.#forget(horizon);
@@ -124,19 +124,19 @@ export class Retention {
     const going = this.#going;
     this.#going = null;
     if (!going || horizon < going.upTo) return;
-    for (const [receiver, count] of Object.entries(going.dead)) this.#deliveries.forgotten(receiver, count);
+    for (const [receiver, count] of Object.entries(going.dead)) this.#dispatcher.forgotten(receiver, count);
   }
 
   /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [T1] */
   async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
-    const { store, state } = this.#core;
+    const { store, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
-    const receivers = [...new Set([...state.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
+    const receivers = [...new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
     const brought = new Map(receivers.map((receiver) => [receiver, Math.min(floors.get(receiver) ?? 0, wanted)]));
     const lowest = Math.min(wanted, ...brought.values());
     const open: DeliveryRow[] = [];
     if (lowest > store.horizon()) {
-      await this.#deliveries.flushed();
+      await this.#dispatcher.flushed();
       for await (const row of openRows(store, receivers, lowest)) open.push(row);
     }
     for (const { state: is, seq, dest } of open) {
@@ -146,12 +146,16 @@ export class Retention {
     const dead: Dead = {};
     for (const { dest, seq } of open) if (seq <= upTo) dead[dest] = (dead[dest] ?? 0) + 1;
     const holders = receivers.filter((receiver) => upTo < wanted && brought.get(receiver) === upTo);
-    return { upTo, dead, holders: [...new Set(holders.flatMap((receiver) => state.partnerOf(receiver)?.id ?? []))] };
+    return {
+      upTo,
+      dead,
+      holders: [...new Set(holders.flatMap((receiver) => directory.partnerOf(receiver)?.id ?? []))],
+    };
   }
 
   /** A result that comes late takes its turn after the trim, or before the decision. [T5] */
   #undisturbed(events: readonly StoredEvent[], work: () => Promise<void>): Promise<void> {
-    const { recorder } = this.#core;
+    const { recorder } = this.#context;
     const streams = new Set(events.map(({ stream }) => stream).filter((stream) => stream.startsWith('command:')));
     return [...streams].reduce((inner, stream) => () => recorder.inTurn(stream, inner), work)();
   }
@@ -161,8 +165,8 @@ export class Retention {
     for (const event of events) streams.set(event.stream, [...(streams.get(event.stream) ?? []), event]);
     const found = { keeps: [] as Kept[], drops: [] as Seq[], rows: [] as RowKey[] };
     for (const [stream, recent] of streams) {
-      const before = await keptBefore(this.#core, stream, horizon);
-      const { keeps, rows } = await keepingOf([...before, ...recent], this.#core);
+      const before = await keptBefore(this.#context, stream, horizon);
+      const { keeps, rows } = await keepingOf([...before, ...recent], this.#context);
       const stay = new Set(keeps.map(({ seq }) => seq));
       found.keeps.push(...keeps.filter(({ seq }) => seq > horizon));
       found.drops.push(...before.map(({ seq }) => seq).filter((seq) => !stay.has(seq)));
@@ -173,14 +177,14 @@ export class Retention {
 
   async #pause(): Promise<void> {
     if (this.#closed) return;
-    await sleep(this.#core.ports.clock, pauseMs, (wake) => {
+    await sleep(this.#context.ports.clock, pauseMs, (wake) => {
       this.#wake = wake;
     });
   }
 
   /** [T2] */
   async #tell({ upTo, events, kept }: Trimmed, dead: Dead): Promise<void> {
-    const { recorder, ports } = this.#core;
+    const { recorder, ports } = this.#context;
     const data = { upTo, events, kept, dead };
     if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters end with their events, which are too old');
     ports.log.info(data, 'the log was trimmed');

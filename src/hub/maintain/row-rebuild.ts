@@ -13,8 +13,9 @@ import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } f
 import type { Route } from '../../domain/routing.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-cases.ts';
-import { billedPut, type Core, objectPut, ownerPut, partnerPut, routePut } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory-row.ts';
+import { billedPut, objectPut, ownerPut, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { partnerStream } from '../partners/partner-actors.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
@@ -23,7 +24,7 @@ import { jobRow } from './jobs.ts';
 
 type History = (stream: string) => Promise<StoredEvent[]>;
 /** The row as it should be; gone when the log says that it was removed; null when the log cannot tell. */
-type Rebuild = (key: RowKey, history: History, core: Core) => Promise<Put | null>;
+type Rebuild = (key: RowKey, history: History, context: Context) => Promise<Put | null>;
 
 /** Folds the facts of a stream that concern the row; others (of circuits) are passed over. */
 function fold<State>(
@@ -135,18 +136,18 @@ const rebuilds: Record<string, Rebuild> = {
 };
 
 /** A row as the log has it. */
-export async function madeAgain(key: RowKey, core: Core): Promise<Put | null> {
-  const history = (stream: string) => core.store.history(stream);
-  return (await rebuilds[key.kind]?.(key, history, core)) ?? null;
+export async function rebuiltRow(key: RowKey, context: Context): Promise<Put | null> {
+  const history = (stream: string) => context.store.history(stream);
+  return (await rebuilds[key.kind]?.(key, history, context)) ?? null;
 }
 
-export async function repairRows(core: Core): Promise<void> {
-  const { store, recorder, ports } = core;
+export async function rebuildRows(context: Context): Promise<void> {
+  const { store, recorder, ports } = context;
   const damaged = store.health().damagedRows;
   const isCommand = ({ kind }: RowKey) => kind === 'commands';
   // Others are found by them.
   for (const key of [...damaged.filter(isCommand), ...damaged.filter((one) => !isCommand(one))]) {
-    const put = await madeAgain(key, core);
+    const put = await rebuiltRow(key, context);
     if (!put) {
       ports.log.error({ row: key }, 'a damaged row could not be made again from the log');
       continue;
@@ -163,12 +164,12 @@ export async function repairRows(core: Core): Promise<void> {
 }
 
 /** Rows whose damage shows only when they are looked up are made again when it does. */
-export function repairWhatIsFound(core: Core): void {
+export function rebuildWhenFound(context: Context): void {
   let repairing = Promise.resolve();
-  core.store.onHealth(({ state, damagedRows }) => {
+  context.store.onHealth(({ state, damagedRows }) => {
     if (state !== 'open' || damagedRows.length === 0) return;
     repairing = repairing
-      .then(() => repairRows(core))
-      .catch((error: unknown) => core.ports.log.error({ err: error }, 'damaged rows could not be made again'));
+      .then(() => rebuildRows(context))
+      .catch((error: unknown) => context.ports.log.error({ err: error }, 'damaged rows could not be made again'));
   });
 }

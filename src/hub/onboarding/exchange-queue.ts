@@ -14,7 +14,7 @@ const atOnceMax = 3;
 /** About what the calls of one exchange may take. */
 const waitMs = 20_000;
 
-export class Exchanges {
+export class ExchangeQueue {
   readonly #recorder: Recorder;
   readonly #clock: Clock;
   /** Under way and waiting. */

@@ -11,7 +11,7 @@ import type { HandshakeStep } from '../ports/overview-view.ts';
 
 const stepsMax = 20;
 
-export class Handshakes {
+export class RegistrationLog {
   readonly #clock: Clock;
   readonly #steps = new Map<PartyId, HandshakeStep[]>();
 

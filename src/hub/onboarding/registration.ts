@@ -22,26 +22,27 @@ import {
   type PartyRole,
 } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { type Core, partnerPut } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { Recording } from '../kernel/recorder.ts';
+import { partnerPut } from '../kernel/row-codecs.ts';
 import type { Resends } from '../maintain/resends.ts';
 import { type PartnerActors, partnerStream } from '../partners/partner-actors.ts';
 import type { Credential, CredentialsBody, IssuedCredentials } from '../ports/hub.ts';
 import type { HandshakeView } from '../ports/overview-view.ts';
-import { Exchanges } from './exchange-queue.ts';
-import { Handshakes } from './registration-log.ts';
+import { ExchangeQueue } from './exchange-queue.ts';
+import { RegistrationLog } from './registration-log.ts';
 
 const formerTokenMs = 24 * 3_600_000;
 
 type Refuse = (partner: Partner, kind: Credential['kind']) => void;
 
 export class Registration {
-  readonly #core: Core;
-  readonly #handshakes: Handshakes;
+  readonly #context: Context;
+  readonly #handshakes: RegistrationLog;
   readonly #actors: PartnerActors;
   readonly #suspended: (partner: Partner) => void;
   readonly #resends: Pick<Resends, 'dueAfter' | 'registered'>;
-  readonly #exchanges: Exchanges;
+  readonly #exchanges: ExchangeQueue;
   /** The last hub token of a partner that is known to be used after a rotation, as a digest. */
   readonly #used = new Map<PartyId, string>();
   /** Partners of whom a first use is being recorded. */
@@ -49,26 +50,26 @@ export class Registration {
 
   /** `suspended` is called when a partner's deliveries end. */
   constructor(
-    core: Core,
+    context: Context,
     actors: PartnerActors,
     suspended: (partner: Partner) => void,
     resends: Pick<Resends, 'dueAfter' | 'registered'>,
   ) {
-    this.#core = core;
-    this.#exchanges = new Exchanges(core.recorder, core.ports.clock);
-    this.#handshakes = new Handshakes(core.ports.clock);
+    this.#context = context;
+    this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
+    this.#handshakes = new RegistrationLog(context.ports.clock);
     this.#actors = actors;
     this.#suspended = suspended;
     this.#resends = resends;
   }
 
   authenticate(token: string): Credential | null {
-    const { state, ports } = this.#core;
+    const { directory, ports } = this.#context;
     const digest = ports.secrets.digest(token);
     const owner = this.#ownerOf(digest);
     if (!owner) return null;
     if (owner.kind === 'hub') {
-      state.touched(owner.partner.id, ports.clock.now());
+      directory.touched(owner.partner.id, ports.clock.now());
       this.#use(owner.partner, digest);
     }
     if (owner.kind === 'initial') this.#handshakes.note(owner.partner.id, 'called');
@@ -99,11 +100,11 @@ export class Registration {
   /** How a partner's registration went since the hub started. */
   handshake(partnerId: PartyId): HandshakeView {
     const steps = this.#handshakes.of(partnerId);
-    return { versions_url: versionsUrl(this.#core.settings.publicUrl), steps };
+    return { versions_url: versionsUrl(this.#context.settings.publicUrl), steps };
   }
 
   unregister(credential: Credential, trace: Trace): Promise<void> {
-    return this.#core.recorder.inTurn(partnerStream(credential.partner.id), () =>
+    return this.#context.recorder.inTurn(partnerStream(credential.partner.id), () =>
       this.suspend(this.#inForce(credential, refuseUnregistered), 'unregistered by the partner', trace),
     );
   }
@@ -115,9 +116,9 @@ export class Registration {
 
   /** What its probes found, recorded in turn and only when it is news. */
   async recordReachable(partnerId: PartyId, isReachable: boolean): Promise<void> {
-    const { recorder, state } = this.#core;
+    const { recorder, directory } = this.#context;
     await recorder.inTurn(partnerStream(partnerId), async () => {
-      const partner = state.partner(partnerId);
+      const partner = directory.partner(partnerId);
       if (partner?.status !== (isReachable ? 'OFFLINE' : 'CONNECTED')) return;
       const type = isReachable ? ('partner.online' as const) : ('partner.offline' as const);
       const reason = isReachable ? 'a probe succeeded' : 'probes keep failing';
@@ -130,12 +131,12 @@ export class Registration {
    * that the keys of this start open, and the next start goes on.
    */
   async reseal(partners: Iterable<Partner>): Promise<void> {
-    const { recorder, state, ports } = this.#core;
+    const { recorder, directory, ports } = this.#context;
     const { isStale, open, seal } = ports.secrets;
     let count = 0;
     for (const { id } of partners) {
       await recorder.inTurn(partnerStream(id), async () => {
-        const partner = state.partner(id);
+        const partner = directory.partner(id);
         if (!partner?.partnerToken || !isStale(partner.partnerToken)) return;
         const data = { partnerToken: seal(open(partner.partnerToken)) };
         await this.recordPartner(partner, { type: 'partner.resealed', data }, null);
@@ -153,12 +154,12 @@ export class Registration {
     trace: Trace | null,
     rest: Pick<Recording, 'due' | 'unfenced'> = {},
   ): Promise<Partner> {
-    const { recorder, supervisor, state } = this.#core;
+    const { recorder, supervisor, directory } = this.#context;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
-    const decided = { seen: [state.seenOf(partner.id)], ...rest };
+    const decided = { seen: [directory.seenOf(partner.id)], ...rest };
     const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...decided, trace, at });
     if (event.type === 'partner.added') this.#actors.start(partner);
     else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
@@ -166,32 +167,32 @@ export class Registration {
   }
 
   #ownerOf(digest: string): Pick<Credential, 'partner' | 'kind'> | null {
-    const owner = this.#core.state.tokenOwner(digest);
+    const owner = this.#context.directory.tokenOwner(digest);
     if (!owner) return null;
     const { partner, kind } = owner;
     return { partner, kind: kind === 'former' ? this.#formerKind(partner) : kind };
   }
 
   #formerKind({ id, hubTokenDigest, formerToken }: Partner): 'hub' | 'spent' {
-    const isGood = formerToken && this.#core.ports.clock.now() < Date.parse(formerToken.until);
+    const isGood = formerToken && this.#context.ports.clock.now() < Date.parse(formerToken.until);
     return isGood && this.#used.get(id) !== hubTokenDigest ? 'hub' : 'spent';
   }
 
   /** The token that asks for a rotation, and how long it goes on: one that asks again has no more time than before. [G5] */
   #formerOf({ formerToken }: Partner, formerDigest: string) {
-    const until = new Date(this.#core.ports.clock.now() + formerTokenMs).toISOString();
+    const until = new Date(this.#context.ports.clock.now() + formerTokenMs).toISOString();
     return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
   }
 
   /** The first use of a new token ends the former one. [G5] */
   #use({ id, hubTokenDigest, formerToken }: Partner, digest: string): void {
     if (!formerToken || digest !== hubTokenDigest) return;
-    const { recorder, state, ports } = this.#core;
+    const { recorder, directory, ports } = this.#context;
     this.#used.set(id, digest);
     if (this.#confirming.has(id)) return;
     this.#confirming.add(id);
     const confirmed = recorder.inTurn(partnerStream(id), async () => {
-      const partner = state.partner(id);
+      const partner = directory.partner(id);
       if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
       // A door takes the first use, too.
       await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { unfenced: true });
@@ -208,7 +209,7 @@ export class Registration {
 
   /** The partner as it stands now, unless what happened since the request came in leaves it nothing to do. */
   #inForce(credential: Credential, refuse: Refuse): Partner {
-    const owner = this.#ownerOf(this.#core.ports.secrets.digest(credential.token));
+    const owner = this.#ownerOf(this.#context.ports.secrets.digest(credential.token));
     if (!owner) throw new HubError('invalidToken');
     refuse(owner.partner, owner.kind);
     return owner.partner;
@@ -221,7 +222,7 @@ export class Registration {
     body: CredentialsBody,
     trace: Trace,
   ): Promise<IssuedCredentials> {
-    const { ports, recorder } = this.#core;
+    const { ports, recorder } = this.#context;
     const { secrets } = ports;
     const before = this.#inForce(credential, refuse);
     acceptedRoles(before, body);
@@ -246,7 +247,7 @@ export class Registration {
   }
 
   #issued(token: string): IssuedCredentials {
-    const { publicUrl, countryCode, partyId, name } = this.#core.settings;
+    const { publicUrl, countryCode, partyId, name } = this.#context.settings;
     const role = { role: 'HUB', country_code: countryCode, party_id: partyId, business_details: { name } } as const;
     return { token, url: versionsUrl(publicUrl), roles: [role] };
   }

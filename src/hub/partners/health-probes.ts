@@ -7,7 +7,7 @@
  */
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import { partnerStream } from './partner-actors.ts';
 
 export interface ProbeResult {
@@ -20,18 +20,18 @@ const probeTimeoutMs = 10_000;
 
 const timerOf = (partnerId: PartyId) => `${partnerStream(partnerId)}#probe`;
 
-export class Probes {
-  readonly #core: Core;
+export class HealthProbes {
+  readonly #context: Context;
   readonly #running = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(core: Core) {
-    this.#core = core;
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   /** From now on the partner is looked after, one interval at a time. */
   watch(partnerId: PartyId): void {
-    const { timers, ports, settings } = this.#core;
+    const { timers, ports, settings } = this.#context;
     const intervalMs = settings.probeIntervalS * 1000;
     timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs, () => {
       const done = this.#lookAfter(partnerId, intervalMs)
@@ -46,7 +46,7 @@ export class Probes {
 
   /** Asks now, whoever is silent or not. */
   async probe(partner: Partner): Promise<ProbeResult> {
-    const { ports, supervisor } = this.#core;
+    const { ports, supervisor } = this.#context;
     if (partner.partnerToken === null || partner.url === null) {
       throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });
     }
@@ -72,10 +72,10 @@ export class Probes {
   }
 
   async #lookAfter(partnerId: PartyId, intervalMs: number): Promise<void> {
-    const { state, ports } = this.#core;
-    const partner = state.partner(partnerId);
+    const { directory, ports } = this.#context;
+    const partner = directory.partner(partnerId);
     if (!partner || partner.partnerToken === null) return;
-    const contact = state.lastContact(partnerId);
+    const contact = directory.lastContact(partnerId);
     const isSilent = contact === null || ports.clock.now() - contact >= intervalMs;
     if (isSilent || partner.status === 'OFFLINE') await this.probe(partner);
   }

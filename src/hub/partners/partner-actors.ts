@@ -14,7 +14,8 @@ import type { ActorSpec, HeardEvent } from '../../../machines/supervisor.ts';
 import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Actor, HubEvent } from '../../domain/events.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import { type Core, heard } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { heard } from '../kernel/row-codecs.ts';
 import type { CircuitView } from '../ports/operator.ts';
 
 /** Of all partners and never forgotten, since none ever goes: a name that is the same text is found faster than one made anew. */
@@ -88,15 +89,15 @@ export interface PartnerHands {
 }
 
 export class PartnerActors {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #hands: PartnerHands;
   readonly #partnerMachine: typeof partnerMachine;
   readonly #courierMachine: typeof courierMachine;
   readonly #rules: PartnerRules;
 
-  constructor(core: Core, hands: PartnerHands) {
-    const { settings } = core;
-    this.#core = core;
+  constructor(context: Context, hands: PartnerHands) {
+    const { settings } = context;
+    this.#context = context;
     this.#hands = hands;
     this.#partnerMachine = this.#handedPartner();
     this.#courierMachine = courierMachine.provide({
@@ -112,42 +113,42 @@ export class PartnerActors {
   }
 
   start(partner: Partner): void {
-    this.#core.supervisor.start(this.#partnerSpec(partner.id));
-    this.#core.supervisor.start(this.#courierSpec(partner.id));
-    this.#core.supervisor.send(courierActor(partner.id), { type: 'suspend' });
+    this.#context.supervisor.start(this.#partnerSpec(partner.id));
+    this.#context.supervisor.start(this.#courierSpec(partner.id));
+    this.#context.supervisor.send(courierActor(partner.id), { type: 'suspend' });
   }
 
   /** A door calls partners that wait for an answer, and has circuits of its own for them. */
   startAtDoor(id: PartyId): void {
-    const { supervisor } = this.#core;
+    const { supervisor } = this.#context;
     // A row may be read that is younger than the events which are still to come.
     if (!supervisor.has(partnerStream(id))) supervisor.start(this.#partnerSpec(id));
   }
 
   async revive(partner: Partner): Promise<void> {
-    await this.#core.supervisor.revive(this.#partnerSpec(partner.id));
-    await this.#core.supervisor.revive(this.#courierSpec(partner.id));
+    await this.#context.supervisor.revive(this.#partnerSpec(partner.id));
+    await this.#context.supervisor.revive(this.#courierSpec(partner.id));
   }
 
   /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
   connected(partnerId: PartyId): void {
-    this.#core.supervisor.send(courierActor(partnerId), { type: 'connect' });
+    this.#context.supervisor.send(courierActor(partnerId), { type: 'connect' });
     this.renewed(partnerId);
   }
 
   renewed(partnerId: PartyId): void {
-    const at = this.#core.ports.clock.now();
+    const at = this.#context.ports.clock.now();
     for (const { circuit, state } of this.circuits(partnerId)) {
       if (state !== 'closed') this.tell(partnerId, { type: `${circuit}.renewed`, at });
     }
   }
 
   tell(partnerId: PartyId, event: PartnerMachineEvent & { seq?: number }): void {
-    this.#core.supervisor.send(partnerStream(partnerId), event);
+    this.#context.supervisor.send(partnerStream(partnerId), event);
   }
 
   circuits(partnerId: PartyId): CircuitView[] {
-    const snapshot = this.#core.supervisor.snapshot(partnerMachine, partnerStream(partnerId));
+    const snapshot = this.#context.supervisor.snapshot(partnerMachine, partnerStream(partnerId));
     return (['sync', 'async'] as const).map((circuit) => {
       const memory = snapshot?.context[circuit];
       return {
@@ -160,7 +161,7 @@ export class PartnerActors {
   }
 
   #handedPartner(): typeof partnerMachine {
-    const { supervisor, timers, ports } = this.#core;
+    const { supervisor, timers, ports } = this.#context;
     const note = (actor: string, type: 'circuit.opened' | 'circuit.closed', circuit: CircuitName, why: Why) =>
       this.#hands.circuit(partnerOf(actor), { type, data: { circuit, ...why } }, why.by === 'partner');
     return partnerMachine.provide({
@@ -186,11 +187,11 @@ export class PartnerActors {
 
   /** Deliveries are the asynchronous circuit's alone. */
   #toCourier(actor: string, circuit: CircuitName, type: string): void {
-    if (circuit === 'async') this.#core.supervisor.send(courierActor(partnerOf(actor)), { type });
+    if (circuit === 'async') this.#context.supervisor.send(courierActor(partnerOf(actor)), { type });
   }
 
   #partnerSpec(id: PartyId): ActorSpec<typeof partnerMachine> {
-    const { store, ports } = this.#core;
+    const { store, ports } = this.#context;
     const actor = partnerStream(id);
     return {
       id: actor,
@@ -201,7 +202,7 @@ export class PartnerActors {
       history: async () => (await store.history(actor)).map(asHeard),
       restored: (snapshot) => {
         // A courier that comes after its partner reads the circuit by itself.
-        if (!this.#core.supervisor.has(courierActor(id))) return;
+        if (!this.#context.supervisor.has(courierActor(id))) return;
         if (typeof snapshot.value.async !== 'string') this.#toCourier(actor, 'async', 'circuit.halfOpened');
         else if (snapshot.value.async === 'closed') this.#toCourier(actor, 'async', 'circuit.closed');
       },
@@ -214,10 +215,10 @@ export class PartnerActors {
       id: courierActor(id),
       kind: 'courier',
       machine: this.#courierMachine,
-      input: { slotsMax: this.#core.settings.deliveryConcurrency },
+      input: { slotsMax: this.#context.settings.deliveryConcurrency },
       parties: [id],
       history: async () => {
-        const partner = this.#core.state.partner(id);
+        const partner = this.#context.directory.partner(id);
         const events: HeardEvent[] = [];
         if (partner?.settings.paused) events.push({ type: 'pause' });
         if (partner?.status === 'SUSPENDED' || partner?.status === 'REGISTERED') events.push({ type: 'suspend' });
@@ -232,7 +233,7 @@ export class PartnerActors {
 }
 
 /** A circuit's change, as a fact of the partner. */
-export function noteCircuit({ recorder }: Core): PartnerHands['circuit'] {
+export function noteCircuit({ recorder }: Context): PartnerHands['circuit'] {
   return (id, event, byPartner) =>
     recorder.note({
       facts: [{ stream: partnerStream(id), event, party: byPartner ? id : null }],

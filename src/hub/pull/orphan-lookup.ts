@@ -8,7 +8,8 @@ import type { ObjectModule } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { type Core, readObject } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { readObject } from '../kernel/row-codecs.ts';
 import { type ListOf, nameIn, type SenderLists } from './sender-lists.ts';
 
 /** Around the session's last known change: clocks of CPOs differ, and filters cut sharply. */
@@ -20,12 +21,17 @@ const lookedFor: Record<OrphanRecord['kind'], { module: ObjectModule; what: stri
   complete_without_cdr: { module: 'cdrs', what: 'a CDR of the session', sessionField: 'session_id' },
 };
 
-export async function askForEnd(core: Core, lists: SenderLists, record: OrphanRecord, trace: Trace): Promise<string> {
+export async function askForEnd(
+  context: Context,
+  lists: SenderLists,
+  record: OrphanRecord,
+  trace: Trace,
+): Promise<string> {
   const { module, what } = lookedFor[record.kind];
-  const partner = core.state.partnerOf(record.cpo);
+  const partner = context.directory.partnerOf(record.cpo);
   const refusal = partner ? lists.refusal(partner, module) : `${record.cpo} is not known any more`;
   if (!partner || refusal !== null) return `could not be pulled: ${refusal}`;
-  const list: ListOf = { partner, module, query: await around(core, record), trace };
+  const list: ListOf = { partner, module, query: await around(context, record), trace };
   const pages = lists.read(list);
   for (let page = await pages.next(); page !== null; page = await pages.next()) {
     if (page.kind === 'failed') return `could not be pulled: ${page.reason}`;
@@ -41,7 +47,7 @@ export async function askForEnd(core: Core, lists: SenderLists, record: OrphanRe
 }
 
 /** The time in which the CPO changed the session last. */
-async function around({ store, ports }: Core, record: OrphanRecord): Promise<string> {
+async function around({ store, ports }: Context, record: OrphanRecord): Promise<string> {
   const session = await readObject(store, 'sessions', record.cpo, record.session.toLowerCase());
   const sortable = sortableDate(session?.lastUpdated ?? record.graceEndsAt) ?? '';
   const changedAt = Date.parse(`${sortable.slice(0, 23)}Z`);

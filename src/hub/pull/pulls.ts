@@ -23,7 +23,8 @@ import {
 } from '../../domain/pull.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
-import { type Core, rowData } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { rowData } from '../kernel/row-codecs.ts';
 import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
 import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
 
@@ -45,15 +46,15 @@ interface Run {
 }
 
 export class Pulls {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #lists: SenderLists;
   readonly #accept: AcceptPulled;
   /** `{partner}/{module}` of those that run. */
   readonly #busy = new Set<string>();
   readonly #runs = new Set<Promise<void>>();
 
-  constructor(core: Core, lists: SenderLists, accept: AcceptPulled) {
-    this.#core = core;
+  constructor(context: Context, lists: SenderLists, accept: AcceptPulled) {
+    this.#context = context;
     this.#lists = lists;
     this.#accept = accept;
   }
@@ -65,7 +66,7 @@ export class Pulls {
     asked: { full: boolean; forward: boolean },
     trace: Trace,
   ): Promise<string> {
-    const { store, ports } = this.#core;
+    const { store, ports } = this.#context;
     const refusal = this.#lists.refusal(partner, module);
     if (refusal !== null) throw new HubError('conflict', { message: refusal });
     const name = `${partner.id}/${module}`;
@@ -92,7 +93,7 @@ export class Pulls {
 
   /** Marks what a restart cut off. [L3] */
   async recover(): Promise<void> {
-    for await (const row of this.#core.store.scan('pulls')) {
+    for await (const row of this.#context.store.scan('pulls')) {
       const record = row.data as PullRecord;
       if (record.state !== 'RUNNING') continue;
       await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
@@ -106,10 +107,10 @@ export class Pulls {
 
   /** `over` is called before the end can be read: whoever has read it may start the next one. */
   async #run(record: PullRecord, list: ListOf, over: () => void): Promise<void> {
-    const { ports } = this.#core;
+    const { ports } = this.#context;
     const run: Run = {
       ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null },
-      quarantine: new Quarantine(this.#core, record, list.trace),
+      quarantine: new Quarantine(this.#context, record, list.trace),
     };
     let end: PullEvent;
     try {
@@ -128,11 +129,11 @@ export class Pulls {
   async #readAll(run: Run): Promise<PullEvent> {
     const { partner } = run.list;
     const pages = this.#lists.read(run.list);
-    const { state } = this.#core;
+    const { directory } = this.#context;
     await run.quarantine.load();
     for (let page = await pages.next(); page !== null; page = await pages.next()) {
       if (page.kind === 'failed') return { type: 'pull.failed', data: { ...run.counts, error: page.reason } };
-      if (state.partner(partner.id)?.partnerToken == null) {
+      if (directory.partner(partner.id)?.partnerToken == null) {
         return { type: 'pull.failed', data: { ...run.counts, error: 'the partner was suspended meanwhile' } };
       }
       await this.#takePage(run, page, page.texts);
@@ -180,7 +181,7 @@ export class Pulls {
     }
     for (const owner of partner.roles.filter(({ role }) => role === 'CPO').map(keyOf)) {
       const gone: string[] = [];
-      for await (const { id } of this.#core.store.scan(module, owner)) {
+      for await (const { id } of this.#context.store.scan(module, owner)) {
         if (!run.listed.has(listedName(owner, id))) gone.push(id);
       }
       for (const id of gone) if (await this.#deleteOne(run, owner, id, trace)) run.counts = oneMore(run.counts);
@@ -209,7 +210,7 @@ export class Pulls {
     trace: Trace | null,
     others: readonly Put[] = [],
   ): Promise<PullRecord> {
-    const { recorder } = this.#core;
+    const { recorder } = this.#context;
     const at = recorder.instant();
     const record = applyToPull(before, event, at);
     const { id, party, module, startedAt } = record;

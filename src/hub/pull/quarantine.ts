@@ -9,7 +9,7 @@ import { objectKey } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import type { Trace } from '../../domain/trace.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import type { Named } from './sender-lists.ts';
 
@@ -39,20 +39,20 @@ export function quarantineRow(id: string, data: QuarantineRecord, body: string, 
 
 /** The quarantine of one partner, as one pull works on it. */
 export class Quarantine {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #pull: PullRecord;
   readonly #trace: Trace;
   readonly #ids = new Set<string>();
   #kept = 0;
 
-  constructor(core: Core, pull: PullRecord, trace: Trace) {
-    this.#core = core;
+  constructor(context: Context, pull: PullRecord, trace: Trace) {
+    this.#context = context;
     this.#pull = pull;
     this.#trace = trace;
   }
 
   async load(): Promise<void> {
-    for await (const { id } of this.#core.store.scan('quarantine', this.#pull.party)) this.#ids.add(id);
+    for await (const { id } of this.#context.store.scan('quarantine', this.#pull.party)) this.#ids.add(id);
   }
 
   /** How an object that was found good leaves; null when it is not here. */
@@ -63,7 +63,7 @@ export class Quarantine {
 
   /** Keeps what was refused, where operators see it. */
   async keep(refused: readonly RefusedObject[]): Promise<void> {
-    const { recorder } = this.#core;
+    const { recorder } = this.#context;
     const kept = refused.slice(0, keptMax - this.#kept);
     if (kept.length === 0) return;
     this.#kept += kept.length;

@@ -12,7 +12,7 @@ import { endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../../d
 import type { Trace } from '../../domain/trace.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import { below } from '../exchange/sync-calls.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { Caller } from '../ports/hub.ts';
 import type { PartnerPage } from '../ports/ports.ts';
 
@@ -42,14 +42,14 @@ const pageSize = 100;
 const closing = 'the hub was shut down meanwhile';
 
 export class SenderLists {
-  readonly #core: Core;
+  readonly #context: Context;
   readonly #accept: AcceptPulled;
   /** Ends what is being waited for, by reading. */
   readonly #cuts = new Set<() => void>();
   #closed = false;
 
-  constructor(core: Core, accept: AcceptPulled) {
-    this.#core = core;
+  constructor(context: Context, accept: AcceptPulled) {
+    this.#context = context;
     this.#accept = accept;
   }
 
@@ -63,7 +63,7 @@ export class SenderLists {
 
   /** Asks for nothing yet. */
   read({ partner, module, query, trace }: ListOf): ListReading {
-    const { ports, settings } = this.#core;
+    const { ports, settings } = this.#context;
     const cpos = partner.roles.filter(({ role }) => role === 'CPO');
     const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
     const pages = ports.lists.pages({
@@ -78,7 +78,7 @@ export class SenderLists {
     });
     return {
       next: async () => {
-        const asOf = this.#core.store.head();
+        const asOf = this.#context.store.head();
         const page = this.#closed ? closed : await this.#orClosed(pages.next());
         return page && { ...page, asOf };
       },
@@ -89,7 +89,7 @@ export class SenderLists {
   async take(list: ListOf, text: string, { asOf }: ReadPage, forward: boolean): Promise<Taken | Refused> {
     const { partner, module, trace } = list;
     try {
-      const whole = this.#core.ports.reader.read(module, text);
+      const whole = this.#context.ports.reader.read(module, text);
       const owner = keyOf(whole);
       const caller = cpoCaller(partner, owner, trace);
       if (!caller) return { result: 'refused', reason: `it belongs to ${owner}` };

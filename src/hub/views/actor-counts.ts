@@ -1,7 +1,7 @@
 /** How many actors run, and which were given up. */
 import type { Supervisor } from '../../../machines/supervisor.ts';
 
-export interface Running {
+export interface ActorCounts {
   /** By kind, then by state of its machine; `restarting` and `quarantined` are no states of a machine: the actor threw. */
   readonly counts: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly quarantined: readonly { readonly actor: string; readonly error: string | null }[];
@@ -10,7 +10,7 @@ export interface Running {
 /** Actors that were given up are few, or something is badly wrong: so many are named. */
 const quarantinedMax = 100;
 
-export function running(supervisor: Supervisor): Running {
+export function actorCounts(supervisor: Supervisor): ActorCounts {
   const counts: Record<string, Record<string, number>> = {};
   const quarantined: { actor: string; error: string | null }[] = [];
   for (const { id, kind, status, snapshot, error } of supervisor.views()) {

@@ -7,12 +7,12 @@
 import type { AnyStateMachine, EventObject } from 'xstate';
 import type { ActorView } from '../../../machines/supervisor.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
-import type { Core } from '../kernel/context.ts';
-import type { State } from '../kernel/directory.ts';
+import type { Context } from '../kernel/context.ts';
+import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { WatchedActor, WatchedEvent } from '../ports/actor-view.ts';
 import type { Operations } from '../ports/operator.ts';
 
-export type Watching = Pick<Operations, 'actors' | 'actor' | 'watch'>;
+export type ActorFeed = Pick<Operations, 'actors' | 'actor' | 'watch'>;
 
 /** Of which kind what may be shown. [W2] */
 const shownContext: Readonly<Record<string, readonly string[]>> = {
@@ -31,7 +31,7 @@ const knownResults: ReadonlySet<unknown> = new Set([
 
 const errorLengthMax = 200;
 
-export function watching({ supervisor, state }: Core): Watching {
+export function actorFeed({ supervisor, directory }: Context): ActorFeed {
   const definitions = new Map<string, string>();
 
   function shown(view: ActorView): WatchedActor {
@@ -42,7 +42,7 @@ export function watching({ supervisor, state }: Core): Watching {
       definitions.set(kind, definition);
     }
     const error = view.error === null ? null : withoutQuotes(view.error);
-    const parties = concerned(state, view);
+    const parties = concerned(directory, view);
     return { id, kind, parties, definition, state: view.status, snapshot: snapshotOf(view, error), restarts, error };
   }
 
@@ -93,10 +93,10 @@ function withoutQuotes(text: string): string {
 }
 
 /** The partner first, by whatever of its parties it is asked for. */
-function concerned(state: State, { kind, parties }: ActorView): PartyId[] {
+function concerned(directory: PartnerDirectory, { kind, parties }: ActorView): PartyId[] {
   const ids = new Set<PartyId>();
   for (const id of parties) {
-    const partner = state.partner(id) ?? state.partnerOf(id);
+    const partner = directory.partner(id) ?? directory.partnerOf(id);
     if (partner) ids.add(partner.id);
     ids.add(id);
     if (partner && (kind === 'partner' || kind === 'courier')) for (const role of partner.roles) ids.add(keyOf(role));

@@ -6,9 +6,9 @@ import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/cont
 import type { ObjectEventData } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
-import type { Deliveries } from '../delivery/dispatcher.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
 import type { DeliveryFilter, DeliveryView, Page, PageRequest } from '../ports/operator.ts';
 import { cursorNumber } from './cursor.ts';
 import { LogWalk } from './log-walk.ts';
@@ -24,8 +24,8 @@ interface Cursor {
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
-export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelivery) {
-  const { store, state } = core;
+export function deliveryLists(context: Context, outbound: Dispatcher, view: ViewDelivery) {
+  const { store, directory } = context;
 
   return async function list(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
     const { upTo, shown } = page.cursor === null ? { upTo: store.head(), shown: 0 } : readCursor(page.cursor);
@@ -49,7 +49,7 @@ export function deliveryLists(core: Core, outbound: Deliveries, view: ViewDelive
   /** Rows of the wanted state, those that are not written yet included. */
   async function rowsIn({ upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
     const places = new Map<Seq, Set<PartyId>>();
-    const known = [...state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
     const receivers = new Set(receiver ? [receiver] : known);
     const add = (row: DeliveryRow) => {
       const { seq, dest } = row;

@@ -8,13 +8,13 @@
 import { partnerMachine } from '../../../machines/partner.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { keyOf } from '../../domain/party.ts';
-import type { Deliveries } from '../delivery/dispatcher.ts';
-import type { Core } from '../kernel/context.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
+import type { Context } from '../kernel/context.ts';
 import type { Retention } from '../maintain/retention.ts';
 import { circuitState, partnerStream } from '../partners/partner-actors.ts';
 import type { Operations } from '../ports/operator.ts';
 import type { OverviewRow, OverviewTotals } from '../ports/overview-view.ts';
-import { running } from './actor-counts.ts';
+import { actorCounts } from './actor-counts.ts';
 
 const freshMs = 1_000;
 /** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
@@ -34,11 +34,11 @@ interface Entry {
 }
 
 export function overview(
-  core: Core,
-  deliveries: Deliveries,
+  context: Context,
+  dispatcher: Dispatcher,
   retention: Pick<Retention, 'held'>,
 ): Pick<Operations, 'overview'> {
-  const { state, supervisor, ports, store } = core;
+  const { directory, supervisor, ports, store } = context;
   /** Revisions of another start mean nothing here. */
   const start = ports.clock.now().toString(36);
   const entries = new Map<PartyId, Entry>();
@@ -48,7 +48,7 @@ export function overview(
   function refreshed(now: number): OverviewTotals {
     if (made && Math.abs(now - made.at) < freshMs) return made.totals;
     revision++;
-    for (const partner of state.partners()) refresh(partner, now);
+    for (const partner of directory.partners()) refresh(partner, now);
     made = { at: now, totals: totalsOf() };
     return made.totals;
   }
@@ -65,16 +65,16 @@ export function overview(
 
   /** Plain literals and no spread: it runs once a second for every partner. */
   function movingOf(id: PartyId, now: number): Moving {
-    const { depth, oldestAt, dead, delivered, behind } = deliveries.queues.standing(id);
+    const { depth, oldestAt, dead, delivered, behind } = dispatcher.scheduler.standing(id);
     const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
     const sync = circuitState(circuits?.sync);
     const async = circuitState(circuits?.async);
-    const overdue = depth > 0 || behind ? deliveries.queues.overdue(id, now - overdueAfterMs) : 0;
+    const overdue = depth > 0 || behind ? dispatcher.scheduler.overdue(id, now - overdueAfterMs) : 0;
     return { sync, async, depth, oldestAt, dead, delivered, behind, overdue };
   }
 
   function totalsOf(): OverviewTotals {
-    const { counts, quarantined } = running(supervisor);
+    const { counts, quarantined } = actorCounts(supervisor);
     const watches = [counts['orphan-stop'] ?? {}, counts['orphan-cdr'] ?? {}];
     const { state: storeState, reason } = store.health();
     return {

@@ -8,7 +8,8 @@ import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/events.ts';
 import { type ObjectModule, objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
-import { type Core, isName } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { isName } from '../kernel/row-codecs.ts';
 import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from '../ports/operator.ts';
 
 const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
@@ -29,12 +30,12 @@ const reasons: Readonly<Record<string, string>> = {
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
-export async function traceOf(core: Core, key: string, view: ViewDelivery): Promise<TraceView> {
+export async function traceOf(context: Context, key: string, view: ViewDelivery): Promise<TraceView> {
   const isObject = /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
   const eventsOf = isObject ? objectEvents : requestEvents;
-  const events = isName(key) ? await eventsOf(core, key) : [];
+  const events = isName(key) ? await eventsOf(context, key) : [];
   if (events.length === 0) {
-    const horizon = core.store.horizon();
+    const horizon = context.store.horizon();
     const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
     throw new HubError('notFound', { message: `nothing is known of ${key}${older}` });
   }
@@ -43,7 +44,7 @@ export async function traceOf(core: Core, key: string, view: ViewDelivery): Prom
 }
 
 /** By correlation id, or by the id of a command. */
-async function requestEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
+async function requestEvents({ store }: Context, key: string): Promise<StoredEvent[]> {
   const found = await store.correlated(key, eventsMax);
   if (found.length > 0) return found;
   const command = await store.get({ kind: 'commands', owner: '', id: key });
@@ -52,7 +53,7 @@ async function requestEvents({ store }: Core, key: string): Promise<StoredEvent[
   return store.history(`command:${id}`, 0, eventsMax);
 }
 
-async function objectEvents({ store }: Core, key: string): Promise<StoredEvent[]> {
+async function objectEvents({ store }: Context, key: string): Promise<StoredEvent[]> {
   const slash = key.indexOf('/');
   const owner = key.slice(0, slash).toUpperCase();
   const id = key.slice(slash + 1);
@@ -118,28 +119,28 @@ function commandSummary({ type, data }: CommandEvent): string {
 }
 
 /** Who gets what and why: every condition for a delivery of a module from one party to another. */
-export function explain({ state }: Core, from: PartyId, to: PartyId, module: string): RouteExplanation {
+export function explain({ directory }: Context, from: PartyId, to: PartyId, module: string): RouteExplanation {
   const sender = from.toUpperCase();
   const receiver = to.toUpperCase();
   const isToken = module === 'tokens';
   const [senderRole, receiverRole] = isToken ? (['EMSP', 'CPO'] as const) : (['CPO', 'EMSP'] as const);
   const [emsp, cpo] = isToken ? [sender, receiver] : [receiver, sender];
-  const partner = state.partnerOf(receiver);
+  const partner = directory.partnerOf(receiver);
   const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
   const condition = (holds: boolean, yes: string, no: string) => ({ holds, because: holds ? yes : no });
   const conditions = [
     condition(
-      state.party(sender, senderRole) !== undefined,
+      directory.party(sender, senderRole) !== undefined,
       `${sender} is known as ${senderRole}`,
       `${sender} is not known as ${senderRole}, and only such a party sends ${module}`,
     ),
     condition(
-      state.party(receiver, receiverRole) !== undefined,
+      directory.party(receiver, receiverRole) !== undefined,
       `${receiver} is known as ${receiverRole}`,
       `${receiver} is not known as ${receiverRole}, and only such a party receives ${module}`,
     ),
     condition(
-      state.isRouted(emsp, cpo),
+      directory.isRouted(emsp, cpo),
       `an active routing rule joins ${emsp} and ${cpo}`,
       `no active routing rule joins ${emsp} and ${cpo}`,
     ),

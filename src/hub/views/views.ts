@@ -9,12 +9,13 @@ import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
-import type { Deliveries } from '../delivery/dispatcher.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { deliveryId, readDeliveryId } from '../delivery/id.ts';
 import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
 import { presentRequest } from '../delivery/request.ts';
 import { standingOf } from '../delivery/state.ts';
-import { type Core, objectFromRow, rowData, unownedShelf } from '../kernel/context.ts';
+import type { Context } from '../kernel/context.ts';
+import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
 import type {
   CommandView,
   DeadGroup,
@@ -51,8 +52,8 @@ type Views = Pick<Operations, ViewVerb> & {
   deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 };
 
-export function views(core: Core, outbound: Deliveries): Views {
-  const { store } = core;
+export function views(context: Context, outbound: Dispatcher): Views {
+  const { store } = context;
 
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
     const { row, state } = await standingOf(outbound, receiver, event.seq);
@@ -85,7 +86,12 @@ export function views(core: Core, outbound: Deliveries): Views {
       receiver,
       isDelivered: async (earlier) => (await standingOf(outbound, receiver, earlier)).state === 'DELIVERED',
     });
-    const request = presentRequest(core.state, event, await outbound.wholes.requestOf(event, receiver), receiver);
+    const request = presentRequest(
+      context.directory,
+      event,
+      await outbound.wholes.requestOf(event, receiver),
+      receiver,
+    );
     return { ...(await deliveryView(event, receiver)), request, change };
   }
 
@@ -94,7 +100,7 @@ export function views(core: Core, outbound: Deliveries): Views {
     // What has not been written yet says more than the row that it replaces.
     const unwritten = outbound.unwritten();
     const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
-    const receivers = [...core.state.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    const receivers = [...context.directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
     for await (const row of openRows(store, new Set(receivers))) {
       if (!superseded.has(deliveryId(row.dest, row))) count(groups, row);
     }
@@ -175,11 +181,11 @@ export function views(core: Core, outbound: Deliveries): Views {
     ...{
       deadGroups,
       deliveryView,
-      deliveries: deliveryLists(core, outbound, deliveryView),
+      deliveries: deliveryLists(context, outbound, deliveryView),
       delivery,
       commands,
       command,
-      events: eventViews(store, (partner) => core.state.partner(partner)?.roles.map(keyOf) ?? []),
+      events: eventViews(store, (partner) => context.directory.partner(partner)?.roles.map(keyOf) ?? []),
     },
     ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
   };
