@@ -19,6 +19,9 @@ const codes: Readonly<Record<Colour, readonly [number, number]>> = {
   cyan: [36, 39],
 };
 
+/** Columns of a line besides the two names and the path. */
+const beside = 47;
+
 export class Narrator {
   readonly #out: Out;
   readonly #coloured: boolean;
@@ -28,6 +31,14 @@ export class Narrator {
   constructor(out: Out, env: Readonly<Record<string, string | undefined>>) {
     this.#out = out;
     this.#coloured = out.isTTY === true && !env.NO_COLOR;
+  }
+
+  get #columns(): number {
+    return this.#out.columns ?? 120;
+  }
+
+  get #isNarrow(): boolean {
+    return this.#columns < 100;
   }
 
   line(text = ''): void {
@@ -64,7 +75,8 @@ export class Narrator {
   }
 
   #exchange(partner: Partner, entry: Entry): void {
-    const name = `${partner.role === 'EMSP' ? 'eMSP' : partner.role} ${partner.id}`;
+    const role = partner.role === 'EMSP' ? 'eMSP' : partner.role;
+    const name = this.#isNarrow ? role : `${role} ${partner.id}`;
     const [from, to] = entry.direction === 'sent' ? [name, 'hub'] : ['hub', name];
     const { said, good } = answerOf(entry);
     this.#call({ from, to, method: entry.method, path: entry.path, said, good, durationMs: entry.durationMs });
@@ -80,12 +92,13 @@ export class Narrator {
     durationMs: number;
   }): void {
     const { from, to, method, path, said, good, durationMs } = call;
-    const who = `${from.padEnd(11)} ${this.paint('dim', '→')} ${to.padEnd(11)}`;
-    const room = Math.max((this.#out.columns ?? 120) - 70, 36);
+    const width = this.#isNarrow ? 8 : 11;
+    const who = `${from.padEnd(width)} ${this.paint('dim', '→')} ${to.padEnd(width)}`;
+    const room = Math.max(this.#columns - 2 * width - beside, 12);
     const what = `${method.padEnd(6)} ${shortened(path, room).padEnd(room)}`;
     const took = durationMs < 10 ? durationMs.toFixed(1) : durationMs.toFixed(0);
     this.line(
-      `     ${who}  ${what}  ${this.paint(good ? 'green' : 'red', said.padEnd(22))} ${this.paint('dim', `${took.padStart(5)} ms`)}`,
+      `     ${who}  ${what}  ${this.paint(good ? 'green' : 'red', said.padEnd(19))} ${this.paint('dim', `${took.padStart(5)} ms`)}`,
     );
   }
 }
@@ -110,10 +123,10 @@ function answerOf(entry: Entry): { said: string; good: boolean } {
   return { said: word === '' ? said : `${said} ${word}`, good: status < 300 && code !== undefined && code < 2000 };
 }
 
-/** The end of a path tells more than its beginning. */
+/** The beginning of a path says what it is, its end which one. */
 function shortened(path: string, room: number): string {
   const plain = path.replace(/^\/ocpi\/2\.2\.1(?=\/)/, '');
   if (plain.length <= room) return plain;
-  const half = Math.floor((room - 1) / 2);
-  return `${plain.slice(0, room - 1 - half)}…${plain.slice(plain.length - half)}`;
+  const end = Math.floor((room - 1) / 3);
+  return `${plain.slice(0, room - 1 - end)}…${plain.slice(plain.length - end)}`;
 }
