@@ -1,25 +1,18 @@
 /**
- * `ocpi-hub demo`: a hub on a throw-away data directory, a simulated CPO and a simulated eMSP as real HTTP servers, and the full
- * session path between them, told step by step. Exit 0 when it was walked (or stopped by signal), 1 naming the step that failed.
+ * `ocpi-hub demo`: a hub on a throw-away data directory, or two nodes (`demo-cluster.ts`), a simulated CPO and a simulated eMSP as real
+ * HTTP servers, and the full session path between them, told step by step. Exit 0 when it was walked (or stopped by signal), 1 naming the step that failed.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { ConfigError, loadConfig } from '../config.ts';
 import { withTimeout } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Narrator } from '../sandbox/narrate.ts';
-import { charging, onboarding, openPath, type PathContext, type Step } from '../sandbox/session-path.ts';
+import { charging, openPath, type PathContext, type Step, sessionPath } from '../sandbox/session-path.ts';
+import type { CleanUps, DemoFlags, Stage } from './demo-stage.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
-
-interface DemoFlags {
-  readonly cluster?: boolean;
-  readonly once?: boolean;
-  readonly port: string;
-  readonly dataDir?: string;
-  readonly pause: string;
-}
 
 const notes = `
 Settings of the hub can be given as environment variables (ocpi-hub serve --help lists them), except addresses, TLS and
@@ -34,6 +27,7 @@ export function demoCommand(): Command {
       '--cluster',
       'two nodes on a temporary PostgreSQL server, of which the owner is killed midway; ends after one path',
     )
+    .addOption(new Option('--stay', 'with --cluster: stay up all the same, with both nodes').conflicts('once'))
     .option('--port <port>', 'port of the hub; 0 takes any free one', '0')
     .option('--data-dir <directory>', 'data directory of the hub, kept afterwards; by default a temporary one')
     .option('--pause <seconds>', 'between two sessions', '5')
@@ -46,31 +40,11 @@ export function demoCommand(): Command {
 async function demo(flags: DemoFlags): Promise<number> {
   const narrator = new Narrator(process.stdout, process.env);
   const stop = stopSignal();
-  const temporary = flags.dataDir === undefined ? await mkdtemp(join(tmpdir(), 'ocpi-hub-demo-')) : null;
-  const cleanUps: (() => Promise<unknown>)[] = [];
-  if (temporary !== null) cleanUps.push(() => rm(temporary, { recursive: true, force: true }));
+  const cleanUps: CleanUps = [];
   try {
-    if (flags.cluster) {
-      if (flags.dataDir !== undefined || flags.port !== '0') {
-        throw new ConfigError('--cluster takes neither --port nor --data-dir: all of it is temporary');
-      }
-      const { clusterDemo } = await import('./demo-cluster.ts');
-      const code = await clusterDemo(narrator, cleanUps, (steps, context) => runSteps(steps, context, narrator, stop));
-      return stop.asked ? 0 : code;
-    }
-    const config = configOf(flags, temporary ?? String(flags.dataDir));
-    const { startHub } = await import('../main.ts');
-    const hub = await startHub(config);
-    cleanUps.unshift(() => hub.close());
-    const context = await openPath({
-      hubUrl: hub.url,
-      adminToken: hub.adminToken,
-      ...freshParties(),
-      onAdminCall: (call) => narrator.operatorCall(call),
-    });
-    cleanUps.unshift(() => context.close());
-    narrator.line(`ocpi-hub demo: the hub is at ${narrator.paint('cyan', hub.url)}`);
-    return await walk(flags, context, narrator, stop);
+    if (!/^\d+(\.\d+)?$/.test(flags.pause)) throw new ConfigError(`--pause is "${flags.pause}": expected seconds`);
+    const open = flags.cluster ? (await import('./demo-cluster.ts')).openCluster : openHub;
+    return await walk(flags, await open(flags, narrator, cleanUps), narrator, stop);
   } catch (error) {
     process.stderr.write(`ocpi-hub: ${error instanceof Error ? error.message : String(error)}\n`);
     return error instanceof ConfigError ? 2 : 1;
@@ -79,32 +53,58 @@ async function demo(flags: DemoFlags): Promise<number> {
   }
 }
 
-async function walk(flags: DemoFlags, context: PathContext, narrator: Narrator, stop: StopSignal): Promise<number> {
-  narrator.follow(context.cpo);
-  narrator.follow(context.emsp);
+async function openHub(flags: DemoFlags, narrator: Narrator, cleanUps: CleanUps): Promise<Stage> {
+  const temporary = flags.dataDir === undefined ? await mkdtemp(join(tmpdir(), 'ocpi-hub-demo-')) : null;
+  if (temporary !== null) cleanUps.push(() => rm(temporary, { recursive: true, force: true }));
+  const config = configOf(flags, temporary ?? String(flags.dataDir));
+  const { startHub } = await import('../main.ts');
+  const hub = await startHub(config);
+  cleanUps.unshift(() => hub.close());
+  const context = await openPath({
+    hubUrl: hub.url,
+    adminToken: hub.adminToken,
+    ...freshParties(),
+    onAdminCall: (call) => narrator.operatorCall(call),
+  });
+  cleanUps.unshift(() => context.close());
+  return {
+    ...{ context, path: sessionPath, opening: [`ocpi-hub demo: the hub is at ${narrator.paint('cyan', hub.url)}`] },
+    ...{ moral: '', restore: async () => {}, consoles: () => ({ console: hub.url }), toTry: () => [] },
+  };
+}
+
+async function walk(flags: DemoFlags, stage: Stage, narrator: Narrator, stop: StopSignal): Promise<number> {
+  const { context, opening, path, hubOf, moral, restore } = stage;
+  for (const line of opening) narrator.line(line);
+  for (const partner of [context.cpo, context.emsp]) narrator.follow(partner, hubOf);
   const startedAt = performance.now();
-  if (!(await runSteps([...onboarding, ...charging], context, narrator, stop))) return stop.asked ? 0 : 1;
+  if (!(await runSteps(path, context, narrator, stop))) return stop.asked ? 0 : 1;
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   narrator.line();
-  narrator.line(narrator.paint('green', `The full session path was walked in ${seconds} s.`));
-  if (flags.once) return 0;
+  narrator.line(narrator.paint('green', `The full session path was walked in ${seconds} s.${moral}`));
+  if (flags.cluster ? !flags.stay : flags.once) return 0;
 
-  const { hubUrl, adminToken } = context;
   narrator.line();
+  await restore();
   narrator.line(`The hub stays up, with a session every ${flags.pause} s, until Ctrl-C.`);
-  for (const [what, url] of Object.entries({
-    console: `${hubUrl}/console/`,
-    'admin API': `${hubUrl}/admin/v1/status`,
-    'API pages': `${hubUrl}/admin/docs`,
-  })) {
-    narrator.line(`  ${what.padEnd(11)} ${narrator.paint('cyan', url)}`);
-  }
-  narrator.line(`  ${'admin token'.padEnd(11)} ${adminToken}`);
+  for (const line of whereNext(stage, narrator)) narrator.line(`  ${line}`);
   while (!stop.asked) {
     await withTimeout(systemClock, Number(flags.pause) * 1000, stop.promise);
-    if (!stop.asked && !(await runSteps(charging, context, narrator, stop))) return stop.asked ? 0 : 1;
+    if (stop.asked) break;
+    await restore();
+    // A command that was under way fails when somebody kills the owner, and the next session is another one.
+    if (!(await runSteps(charging, context, narrator, stop)) && !flags.cluster) return stop.asked ? 0 : 1;
   }
   return 0;
+}
+
+function whereNext({ context: { hubUrl, adminToken }, consoles, toTry }: Stage, narrator: Narrator): string[] {
+  const pages = {
+    ...Object.fromEntries(Object.entries(consoles()).map(([title, url]) => [title, `${url}/console/`])),
+    ...{ 'admin API': `${hubUrl}/admin/v1/status`, 'API pages': `${hubUrl}/admin/docs` },
+  };
+  const lines = Object.entries(pages).map(([what, url]) => `${what.padEnd(11)} ${narrator.paint('cyan', url)}`);
+  return [...lines, `${'admin token'.padEnd(11)} ${adminToken}`, ...toTry()];
 }
 
 /** Whether all were walked; a step that fails is named. */
@@ -129,8 +129,7 @@ async function runSteps(
   return !stop.asked;
 }
 
-function configOf({ port, dataDir, pause }: DemoFlags, directory: string) {
-  if (!/^\d+(\.\d+)?$/.test(pause)) throw new ConfigError(`--pause is "${pause}": expected seconds`);
+function configOf({ port, dataDir }: DemoFlags, directory: string) {
   // A temporary hub has keys of its own, and is seen by nobody but this machine.
   const own = dataDir === undefined ? { host: '127.0.0.1' } : {};
   const env: Record<string, string | undefined> = { HUB_LOG_LEVEL: 'error', ...process.env };

@@ -1,6 +1,14 @@
 /** A load balancer in front of hub nodes on this machine, as simple as can be: the demo and the tests have nodes behind it. */
 import { once } from 'node:events';
-import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import {
+  Agent,
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
@@ -12,9 +20,9 @@ export interface Balancer {
 
 /**
  * Passes each request to the next port that is ready, as it looks for itself; one that ends its connections is about to leave. A request
- * that is refused the connection goes to another, since it was not sent.
+ * that is refused the connection goes to another, since it was not sent. `took` is called each time, before a request goes to a port.
  */
-export async function startBalancer(ports: readonly number[]): Promise<Balancer> {
+export async function startBalancer(ports: readonly number[], took: Took = () => {}): Promise<Balancer> {
   const agent = new Agent({ keepAlive: true });
   let turn = 0;
   let ready: readonly number[] = ports;
@@ -33,7 +41,7 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
   const server: Server = createServer((incoming, response) => {
     turn += 1;
     const order = ready.map((_, i) => ready[(turn + i) % ready.length] as number);
-    passOn(incoming, response, order, { agent, left });
+    passOn(incoming, response, order, { agent, left, took });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -57,8 +65,11 @@ async function isReady(port: number): Promise<boolean> {
   }
 }
 
+type Took = (headers: IncomingHttpHeaders, port: number) => void;
+
 interface Ways {
   readonly agent: Agent;
+  readonly took: Took;
   readonly left: (port: number) => void;
 }
 
@@ -76,6 +87,7 @@ function send(
   ways: Ways,
 ): void {
   const { method, url: path, headers } = incoming;
+  ways.took(headers, port);
   const sent = request({ host: '127.0.0.1', port, method, path, headers, agent: ways.agent });
   sent.on('response', (answer) => {
     if (answer.headers.connection === 'close') ways.left(port);

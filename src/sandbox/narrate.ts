@@ -9,6 +9,9 @@ export interface Out {
   readonly columns?: number;
 }
 
+/** Names the hub, or the node of it, that a request with these headers came from or went to. */
+export type HubOf = (headers: Readonly<Record<string, string>>) => string;
+
 type Colour = 'dim' | 'bold' | 'green' | 'red' | 'cyan';
 
 const codes: Readonly<Record<Colour, readonly [number, number]>> = {
@@ -58,14 +61,14 @@ export class Narrator {
   }
 
   /** Follows a partner until the returned function is called. */
-  follow(partner: Partner): () => void {
-    return partner.transcript.follow((entry) => this.#exchange(partner, entry));
+  follow(partner: Partner, hubOf: HubOf = () => 'hub'): () => void {
+    return partner.transcript.follow((entry) => this.#exchange(partner, entry, hubOf(entry.headers)));
   }
 
-  operatorCall({ method, path, status, durationMs }: AdminCall): void {
+  operatorCall({ method, path, status, durationMs }: AdminCall, hub = 'hub'): void {
     this.#call({
       from: 'operator',
-      to: 'hub',
+      to: hub,
       method,
       path,
       said: `${status ?? 'no answer'}`,
@@ -74,10 +77,10 @@ export class Narrator {
     });
   }
 
-  #exchange(partner: Partner, entry: Entry): void {
+  #exchange(partner: Partner, entry: Entry, hub: string): void {
     const role = partner.role === 'EMSP' ? 'eMSP' : partner.role;
     const name = this.#isNarrow ? role : `${role} ${partner.id}`;
-    const [from, to] = entry.direction === 'sent' ? [name, 'hub'] : ['hub', name];
+    const [from, to] = entry.direction === 'sent' ? [name, hub] : [hub, name];
     const { said, good } = answerOf(entry);
     this.#call({ from, to, method: entry.method, path: entry.path, said, good, durationMs: entry.durationMs });
   }

@@ -2,13 +2,14 @@
  * A PostgreSQL server to throw away, from what is installed: made in a directory of its own, on a free port of this machine. It runs as an
  * ordinary user, because the server refuses to be root: root lends it the user that its package made.
  */
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { ended, startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 
 const INSTALLED = '/usr/lib/postgresql';
@@ -46,11 +47,15 @@ export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
   const directory = join(home, 'data');
   const as = { ...postgresUser, cwd: home, stdio: 'ignore' } as const;
   const words = ['-D', directory, '-U', 'hub', '-E', 'UTF8', '--locale=C', '-k', '-A', 'trust', '--no-sync'];
-  execFileSync(join(postgresHere, 'initdb'), words, as);
+  const [made] = await once(startChild(join(postgresHere, 'initdb'), words, as), 'exit');
+  if (made !== 0) {
+    rmSync(home, { recursive: true, force: true });
+    throw new Error('the PostgreSQL server that is installed here makes no database (initdb failed)');
+  }
   const port = await freePort();
   const settings = [`port = ${port}`, `listen_addresses = '127.0.0.1'`, `unix_socket_directories = '${home}'`];
   appendFileSync(join(directory, 'postgresql.conf'), `\n${settings.join('\n')}\n`);
-  const child = spawn(join(postgresHere, 'postgres'), ['-D', directory], as);
+  const child = startChild(join(postgresHere, 'postgres'), ['-D', directory], as);
   const close = async () => {
     await ended(child, 'SIGINT');
     rmSync(home, { recursive: true, force: true, maxRetries: 5 });
@@ -65,12 +70,4 @@ export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
     await sleep(systemClock, 100);
   }
   return { port, close };
-}
-
-/** Resolves when a process has ended; at once when it had. */
-export async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const end = once(child, 'exit');
-  child.kill(signal);
-  await end;
 }

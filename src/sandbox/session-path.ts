@@ -6,6 +6,7 @@
  * P1  A step asks the hub only through its OCPI and admin interfaces.
  * P2  A step that waits is woken by what arrives, and names what it waited for when it gives up.
  */
+import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Location, Session, Tariff } from './bodies.ts';
 import type { Copy } from './copies.ts';
@@ -21,6 +22,8 @@ export interface AdminCall {
   readonly path: string;
   readonly status: number | null;
   readonly durationMs: number;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface PathOptions {
@@ -81,7 +84,7 @@ export interface Step {
   readonly run: (context: PathContext) => Promise<void>;
 }
 
-export const onboarding: readonly Step[] = [
+const onboarding: readonly Step[] = [
   { name: 'The operator adds a CPO and an eMSP, and lets traffic flow between them', run: addParties },
   { name: 'The CPO registers', run: ({ cpo, made }) => cpo.register(made.initialTokens.get(cpo.id)) },
   { name: 'The eMSP registers', run: ({ emsp, made }) => emsp.register(made.initialTokens.get(emsp.id)) },
@@ -296,11 +299,15 @@ function statusesOf(copy: Copy | undefined): string[] {
 async function admin(context: PathContext, method: string, path: string, body: unknown): Promise<unknown> {
   const { hubUrl, adminToken, options } = context;
   const startedAt = performance.now();
-  const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' };
+  const headers = {
+    authorization: `Bearer ${adminToken}`,
+    'content-type': 'application/json',
+    'x-request-id': randomUUID(),
+  };
   const response = await fetch(`${hubUrl}/admin/v1${path}`, { method, headers, body: JSON.stringify(body) });
   const text = await response.text();
   const durationMs = performance.now() - startedAt;
-  options.onAdminCall?.({ method, path: `/admin/v1${path}`, status: response.status, durationMs });
+  options.onAdminCall?.({ method, path: `/admin/v1${path}`, status: response.status, durationMs, headers });
   expect(response.ok, `${method} /admin/v1${path} was answered HTTP ${response.status}: ${text.slice(0, 200)}`);
   return text === '' ? null : JSON.parse(text);
 }

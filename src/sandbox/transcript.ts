@@ -13,7 +13,7 @@ export interface Entry {
   readonly method: string;
   /** With its query. */
   readonly path: string;
-  /** Those that OCPI gives a meaning to, lower-case names. */
+  /** Those that OCPI or a demo gives a meaning to, lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   /** Null while it is open, and for good when the other side got none. */
@@ -28,7 +28,11 @@ export type Opening = Pick<Entry, 'direction' | 'module' | 'method' | 'path' | '
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 };
 
+/** By which a demo tells partners which node of a hub sends a request. */
+export const nodeHeader = 'x-demo-node';
+
 const headersOfInterest = [
+  nodeHeader,
   'authorization',
   'content-type',
   'ocpi-from-country-code',

@@ -34,14 +34,16 @@ t.test('A conversation reads as who called whom, what was answered and how long 
   t.notOk(lines.join('').includes(Buffer.from(token).toString('base64')));
 });
 
-t.test('A line fits the terminal', async (t) => {
+t.test('A line fits the terminal, and names the node of a hub that has several', async (t) => {
   const { cpo, emsp } = await pair(t);
   for (const [columns, line] of [
-    [80, /^ {5}CPO {6}→ hub {7}POST {3}\/tokens\/\S+…\S+ {2}200 · 1000 ALLOWED/],
-    [120, /^ {5}CPO NL-CPO {2}→ hub {10}POST {3}\/tokens\/\S+\/authorize\?type=RFID +200 · 1000 ALLOWED/],
+    [80, /^ {5}CPO {6}→ node B {4}POST {3}\/tokens\/\S+…\S+ {2}200 · 1000 ALLOWED/],
+    [120, /^ {5}CPO NL-CPO {2}→ node B {7}POST {3}\/tokens\/\S+\/authorize\?type=RFID +200 · 1000 ALLOWED/],
   ] as const) {
     const { lines, out } = collect(true, columns);
-    const unfollow = new Narrator(out, { NO_COLOR: '1' }).follow(cpo);
+    const unfollow = new Narrator(out, { NO_COLOR: '1' }).follow(cpo, ({ authorization }) =>
+      authorization?.startsWith('Token ') ? 'node B' : 'hub',
+    );
     await cpo.authorize(emsp.driver.uid, emsp);
     unfollow();
     t.match(lines[0], line);
