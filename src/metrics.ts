@@ -59,6 +59,9 @@ const ownershipReasons = [
   'not routed',
   'receiver not registered',
 ];
+/** What is refused for want of room, and what can be full. [M3] */
+const urgencies = ['list', 'push', 'driver'];
+const signals = ['requests', 'ofPartner', 'bytes', 'heap', 'loopDelayMs', 'forwardingMs'];
 const actorKinds = ['partner', 'courier', 'command', 'orphan-stop', 'orphan-cdr'];
 const circuitStates = ['closed', 'open', 'halfOpen'] as const;
 const partnerStatuses = ['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED'] as const;
@@ -150,6 +153,8 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   ]);
   for (const module of ownedModules) for (const reason of ownershipReasons) notForwarded.inc({ module, reason }, 0);
   for (const kind of actorKinds) for (const one of [restarts, quarantines]) one.inc({ kind }, 0);
+  for (const urgency of urgencies) for (const signal of signals) shed.inc({ urgency, signal }, 0);
+  unrecorded.inc({ type: 'token.authorized' }, 0);
   return {
     answered({ route, method, httpStatus, ocpiStatus, seconds }) {
       const module = moduleOf(route);
