@@ -206,7 +206,7 @@ async function open(options: OpenLoad): Promise<LoadOutcome> {
   await new Promise<void>((resolve) => {
     const send = () => {
       while (taken < due.length) {
-        const line = idle.pop();
+        const line = idle.shift();
         if (!line) return;
         line.send(due[taken++] ?? 0);
       }

@@ -90,11 +90,14 @@ export function undoAtExit(undo: () => void): () => void {
 const ticksPerS = 100;
 
 /** Seconds of CPU that processes have taken, all their threads included. */
-export function cpuS(...pids: readonly number[]): number {
-  return pids.reduce((sum, pid) => {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    return sum + (Number(fields[11]) + Number(fields[12])) / ticksPerS;
-  }, 0);
+export const cpuS = (...pids: readonly number[]): number => pids.reduce((sum, pid) => sum + ticksOf(pid, 11, 12), 0);
+
+/** The same of those that a process has started and that have ended. */
+export const endedS = (pid: number): number => ticksOf(pid, 13, 14);
+
+function ticksOf(pid: number, ...places: readonly number[]): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return places.reduce((sum, place) => sum + Number(fields[place]) / ticksPerS, 0);
 }
 
 /** Whether the system tells how long a thread that could run has waited for a core. */

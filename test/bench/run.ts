@@ -11,6 +11,7 @@ import { hang } from './hang.ts';
 import { inspectors } from './inspectors.ts';
 import { latency } from './latency.ts';
 import { memory } from './memory.ts';
+import { nodes } from './nodes.ts';
 import { pages } from './pages.ts';
 import { partsBench } from './parts.ts';
 import { canPin } from './processes.ts';
@@ -49,6 +50,7 @@ const benches: readonly Bench[] = [
   inspectors,
   hang,
   backlog,
+  nodes,
   scaling,
   partsBench,
 ];
