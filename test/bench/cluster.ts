@@ -151,20 +151,22 @@ export interface Stage {
   end(): Promise<void>;
 }
 
-/** A PostgreSQL server, load and receivers. */
-export async function startStage(settings = ''): Promise<Stage> {
+/** A PostgreSQL server with these lines of configuration. */
+export async function startServer(settings = ''): Promise<Omit<Stage, 'around'>> {
   const undone: (() => unknown)[] = [];
   const server = await startPostgres({ teardown: (undo) => void undone.push(undo) }, settings);
   const settled = undoAtExit(() => process.kill(processesOf(server)[0] ?? 0, 'SIGKILL'));
-  const around = await startAround(pairsOfAll);
-  return {
-    ...{ around, server },
-    async end() {
-      await around.end();
-      settled();
-      for (const undo of undone) await undo();
-    },
+  const end = async () => {
+    settled();
+    for (const undo of undone) await undo();
   };
+  return { server, end };
+}
+
+/** The same, with load and receivers. */
+export async function startStage(settings: string): Promise<Stage> {
+  const [{ server, end }, around] = await Promise.all([startServer(settings), startAround(pairsOfAll)]);
+  return { server, around, end: async () => void (await Promise.all([end(), around.end()])) };
 }
 
 export interface Round {
@@ -246,7 +248,9 @@ async function loadOf({ load }: Around, pair: Pair, place: number, pushed: Pushe
   const { urls, connections = urls.length, objects, seconds, perS, requests } = pushed;
   const { authorization, cpo, emsp } = pair;
   const shape = sessionPush(authorization, cpo, emsp);
-  const options = { url: urls, shape, connections, objects, seconds };
+  // With fewer connections than URLs each pair has others.
+  const url = urls.map((_, i) => urls[(place + i) % urls.length] ?? '');
+  const options = { url, shape, connections, objects, seconds };
   if (perS === undefined) {
     const own = requests !== undefined && { requests: Math.ceil(requests / pairsOfAll) };
     return load.ask('closed', { ...options, ...own } satisfies ClosedLoad);

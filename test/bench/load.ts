@@ -84,39 +84,50 @@ class Tally {
   }
 }
 
-/** One connection with its own copy of the request. */
+/** One connection with its own copy of the request; when it is closed, another one in its place. */
 class Line {
-  readonly #socket: Socket;
+  readonly #to: { readonly port: number; readonly host: string };
   readonly #request: Buffer;
   readonly #marks: { readonly objects: number[]; readonly serial: number; readonly instant: number };
   readonly #tally: Tally;
   readonly #objectOf: (serial: number) => number;
+  #socket: Socket;
   #pending: Buffer | null = null;
   #dueAt = 0;
+  #isClosed = false;
   onAnswer: () => void = () => {};
 
-  private constructor(socket: Socket, text: string, tally: Tally, objectOf: (serial: number) => number) {
-    this.#socket = socket;
+  private constructor({ hostname, port, host }: URL, options: LoadOptions, tally: Tally) {
+    const { shape, objects, from = 0, step = 1 } = options;
+    const text = wireText(shape, host);
+    this.#to = { port: Number(port), host: hostname };
     this.#request = Buffer.from(text);
     this.#tally = tally;
-    this.#objectOf = objectOf;
+    this.#objectOf = (serial) => (from + serial * step) % objects;
     const ends = (mark: string) => [...text.matchAll(new RegExp(mark, 'g'))].map(({ index }) => index + mark.length);
     this.#marks = { objects: ends(objectMark), serial: ends(serialMark)[0] ?? -1, instant: ends(instantMark)[0] ?? -1 };
-    socket.on('data', (chunk) => this.#read(chunk));
-    socket.on('error', (error) => {
-      throw error;
-    });
-    socket.on('close', () => {
-      if (this.#dueAt > 0) throw new Error('the connection was closed before the answer');
-    });
+    this.#socket = this.#connected();
   }
 
   static async open(url: string, options: LoadOptions, tally: Tally): Promise<Line> {
-    const { shape, objects, from = 0, step = 1 } = options;
-    const { hostname, port, host } = new URL(url);
-    const socket = connect({ port: Number(port), host: hostname, noDelay: true });
-    await once(socket, 'connect');
-    return new Line(socket, wireText(shape, host), tally, (serial) => (from + serial * step) % objects);
+    const line = new Line(new URL(url), options, tally);
+    await once(line.#socket, 'connect');
+    return line;
+  }
+
+  #connected(): Socket {
+    const socket = connect({ ...this.#to, noDelay: true });
+    socket.on('data', (chunk) => this.#read(chunk));
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') throw error;
+    });
+    socket.on('close', () => {
+      if (this.#isClosed) return;
+      this.#socket = this.#connected();
+      this.#pending = null;
+      if (this.#dueAt > 0) this.#answered('the connection was closed before the answer', false);
+    });
+    return socket;
   }
 
   /** `dueAt` in microseconds. */
@@ -131,6 +142,7 @@ class Line {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#socket.destroy();
   }
 

@@ -72,8 +72,9 @@ export const nodes: Bench = {
       const system = { name: count === 0 ? 'embedded' : `${count} of them`, nodes: count, cluster };
       systems.push(system);
       const requests = Math.max(warmUp.least, count * warmUp.each);
-      const { cpuMicros } = await clusterRound(stage, cluster, { urls: cluster.urls, objects, seconds: 600, requests });
-      progress(`warmed up: ${system.name}, ${rounded(cpuMicros, 0)} µs of CPU for a push`);
+      const warming = { urls: cluster.urls, connections: 2, objects, seconds: 600, requests };
+      const { cpuMicros, refused } = await clusterRound(stage, cluster, warming);
+      progress(`warmed up: ${system.name}, ${rounded(cpuMicros, 0)} µs of CPU for a push, ${refused} refused`);
       cluster.freeze();
     }
     const measured = await inTurns(systems, turns, async ({ name, cluster }, turn) => {

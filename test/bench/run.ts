@@ -11,7 +11,10 @@ import { hang } from './hang.ts';
 import { inspectors } from './inspectors.ts';
 import { latency } from './latency.ts';
 import { memory } from './memory.ts';
+import { moving } from './moving.ts';
 import { nodes } from './nodes.ts';
+import { openTransaction } from './open-transaction.ts';
+import { ownersBench } from './owners.ts';
 import { pages } from './pages.ts';
 import { partsBench } from './parts.ts';
 import { canPin } from './processes.ts';
@@ -51,6 +54,9 @@ const benches: readonly Bench[] = [
   hang,
   backlog,
   nodes,
+  ownersBench,
+  moving,
+  openTransaction,
   scaling,
   partsBench,
 ];
@@ -75,7 +81,11 @@ for (const bench of benches) {
   if (wanted.length > 0 && !namesOf(bench).some((name) => wanted.includes(name))) continue;
   const { name, goal, says, run } = bench;
   const startedAt = performance.now();
-  const figures = await run((line) => process.stderr.write(`${name}: ${line}\n`), { isShort: isShort === true });
+  const progress = (line: string) => process.stderr.write(`${name}: ${line}\n`);
+  const figures = await run(progress, { isShort: isShort === true }).catch((error: unknown) => {
+    console.error(error);
+    process.exit(1);
+  });
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   if (asJson) {
     const about = { name, goal, at: new Date().toISOString(), node: process.version, cores: availableParallelism() };
