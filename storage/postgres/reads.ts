@@ -88,8 +88,9 @@ const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > 
 const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
 /**
  * $1 kind, $2 shelves, $3 and $4 bounds, $5 to $7 the position behind which it begins, $8 offset, $9 limit, $10 size. Counts are sums
- * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies; each shelf gives no more than may
- * stand on the page, from its own index.
+ * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies, and ends before the one (`beyond`,
+ * else above all texts that may be an `upd`) before which there are enough; each shelf gives no more than may stand on the page, from its
+ * own index.
  */
 const below = (
   upd: string,
@@ -107,13 +108,15 @@ start as materialized (
   select h.hour, h.before from (select hour, sum(n) over (order by hour) - n as before from hours) h, counts c
     where $8 > 0 and h.before <= c.low + $8 and h.hour > left(coalesce($3, ''), ${HOUR}) order by h.hour desc limit 1),
 whence as materialized (
-  select coalesce(s.hour, $3, '') as upd, greatest(0, coalesce(c.low + $8 - s.before, $8))::int8 as skip
+  select coalesce(s.hour, $3, '') as upd, greatest(0, coalesce(c.low + $8 - s.before, $8))::int8 as skip,
+    coalesce((select min(h.hour) from (select hour, sum(n) over (order by hour) - n as before from hours) h
+      where h.before >= greatest(c.low, c.rank) + $8 + $9::int8), repeat(chr(1114111), 1000)) as beyond
     from counts c left join start s on true),
 page as (
   select x.upd, x.owner, x.id, x.chars from whence w, unnest($2::text[]) s(shelf) cross join lateral (
       select r.upd, r.owner, r.id, r.chars from rows r
         where r.kind = $1 and r.shelf = s.shelf and r.upd >= w.upd and ($4::text is null or r.upd < $4)
-          and ($5::text is null or (r.upd, r.owner, r.id) > ($5, $6, $7))
+          and r.upd < w.beyond and ($5::text is null or (r.upd, r.owner, r.id) > ($5, $6, $7))
         order by r.upd, r.owner, r.id limit w.skip + $9::int8) x
     order by x.upd, x.owner, x.id offset (select skip from whence) limit $9),
 cut as (

@@ -4,8 +4,9 @@
  */
 import fc from 'fast-check';
 import type { ListQuery, Put } from '../../storage/contract.ts';
-import { OrderIndex, placeOf } from '../../storage/level/order-index.ts';
+import { OrderIndex, placeOf } from '../../storage/order-index.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -94,5 +95,41 @@ function suite(server: PostgresServer): void {
   });
 }
 
+/** Of the index by which lists are read, since the server was asked last. */
+async function entriesRead(server: PostgresServer, schema: string): Promise<number> {
+  const [found] = await server.query<{ n: string }>(
+    `select idx_tup_read as n from pg_stat_user_indexes where schemaname = $1 and indexrelname = 'rows_listed'`,
+    [schema],
+  );
+  return Number(found?.n);
+}
+
+function readingSuite(server: PostgresServer): void {
+  t.test('a page over many shelves reads the hours on which it stands, not a page of each shelf', async (t) => {
+    const schema = newSchema('lists');
+    const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
+    const many = Array.from({ length: 40 }, (_, i) => `S${i}`);
+    const [hours, limit] = [20, 40];
+    const puts = many.flatMap((shelf) =>
+      Array.from({ length: hours }, (_, hour) =>
+        row(`${shelf}-${hour}`, { shelf, upd: `2024-05-01T${String(hour).padStart(2, '0')}:00:00.000Z` }),
+      ),
+    );
+    await append(store, { puts });
+    const ask = { kind: 'sessions', shelves: many, limit };
+    const first = await store.list({ ...ask, offset: 0 });
+    const last = first.rows.at(-1);
+    if (last === undefined) throw new Error('the page is empty');
+    await store.list({ ...ask, offset: 5 * many.length });
+    await store.list({ ...ask, offset: 0, after: { upd: last.upd, owner: last.owner, id: last.id } });
+    t.equal(first.total, hours * many.length);
+    // What a session has counted it tells at the end of it.
+    await store.close();
+    await eventually('it is counted', async () => (await entriesRead(server, schema)) > 0);
+    const read = await entriesRead(server, schema);
+    t.ok(read <= 3 * 3 * limit, `three pages of ${limit} read ${read} entries`);
+  });
+}
+
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await sharedPostgres());
+else for (const each of [suite, readingSuite]) each(await sharedPostgres());
