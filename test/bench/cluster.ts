@@ -6,11 +6,11 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { adminToken, roleOf, settingsOf, untilJoined } from '../cluster/nodes.ts';
+import { adminToken, settingsOf, untilJoined } from '../cluster/nodes.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
-import { type Around, startAround, watchAround } from './around.ts';
+import { type Around, watchAround } from './around.ts';
 import type { ClosedLoad, LoadOutcome, OpenLoad } from './load.ts';
 import { cpuS, endedS, machineS, undoAtExit } from './processes.ts';
 import type { Arrivals } from './receiver.ts';
@@ -21,8 +21,6 @@ import { arrival, sessionPush } from './systems.ts';
 /** CPOs, and as many eMSPs. */
 export const pairsOfAll = 36;
 
-/** As users have it. */
-const leaseS = '3';
 const registeredAtOnce = 4;
 const forgottenMs = 1200;
 
@@ -34,9 +32,10 @@ export interface Pair {
 }
 
 export interface Cluster {
-  /** Of its tables; null when the store is embedded. */
-  readonly schema: string | null;
-  /** The owner's is the first. */
+  /** Where its tables are; null when the store is embedded. */
+  readonly server: PostgresServer | null;
+  readonly schema: string;
+  /** The first is the owner, as long as no lease runs out. */
   readonly urls: readonly string[];
   readonly pids: readonly number[];
   readonly pairs: readonly Pair[];
@@ -49,29 +48,33 @@ export interface Cluster {
 /** Probes that became due while all stood still would be made in the first seconds of a round. */
 const env = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000', HUB_PROBE_INTERVAL_S: '3600' };
 
-/** `receivers`: where eMSPs listen, and CPOs too, one for each pair. */
+/** `receivers`: where eMSPs listen, and CPOs too, one for each pair. Nodes that are to stand still need a long lease. */
 export async function startCluster(
   server: PostgresServer,
   count: number,
   receivers: readonly string[],
+  leaseS = 3,
 ): Promise<Cluster> {
   const schema = `nodes${count}`;
   const ports = await Promise.all(Array.from({ length: count }, freePort));
   const [first = 0] = ports;
   const hubs: Started[] = [];
   for (const port of ports) {
-    const settings = settingsOf(`http://127.0.0.1:${first}`, port, server.url(schema), { ...env, HUB_LEASE_S: leaseS });
+    const settings = settingsOf(`http://127.0.0.1:${first}`, port, server.url(schema), {
+      ...env,
+      HUB_LEASE_S: `${leaseS}`,
+    });
     hubs.push(await started(port, '/nowhere', settings));
   }
   await untilJoined(hubs.map(({ hub }) => hub));
-  return clusterOf(schema, hubs, receivers);
+  return clusterOf(server, schema, hubs, receivers);
 }
 
 /** A hub with the embedded store, as if it were a node. */
 export async function startEmbedded(receivers: readonly string[]): Promise<Cluster> {
   const { directory, remove } = ownDirectory();
   const hub = await started(0, directory, { ...env, HUB_ADMIN_TOKEN: adminToken });
-  const cluster = await clusterOf(null, [hub], receivers);
+  const cluster = await clusterOf(null, '', [hub], receivers);
   const end = async () => {
     await cluster.end();
     remove();
@@ -90,27 +93,25 @@ async function started(port: number, dataDir: string, settings: Record<string, s
 }
 
 async function clusterOf(
-  schema: string | null,
+  server: PostgresServer | null,
+  schema: string,
   hubs: readonly Started[],
   receivers: readonly string[],
 ): Promise<Cluster> {
-  const nodes = hubs.map(({ hub }) => ({ url: hub.url }));
-  const urls = nodes.map(({ url }) => url);
+  const urls = hubs.map(({ hub }) => hub.url);
   const pids = hubs.map(({ hub }) => hub.pid);
-  const [owner = { url: '' }] = nodes;
   return {
-    ...{ schema, urls, pids },
-    pairs: await pairsOf(owner.url, receivers),
+    ...{ server, schema, urls, pids },
+    pairs: await pairsOf(urls[0] ?? '', receivers),
     freeze: () => signal(pids, 'SIGSTOP'),
     async thaw() {
-      // The leases have run out meanwhile: while the first is alone nobody else becomes the owner.
-      signal(pids.slice(0, 1), 'SIGCONT');
+      signal(pids, 'SIGCONT');
       // Its event loop was late by as long as it stood still: it refuses what comes until that is forgotten.
       await new Promise((resolve) => setTimeout(resolve, forgottenMs));
-      await eventually('the owner is that again', async () => (await roleOf(owner)) === 'owner');
-      signal(pids.slice(1), 'SIGCONT');
-      await new Promise((resolve) => setTimeout(resolve, forgottenMs));
-      if (schema !== null) await untilJoined(nodes);
+      await eventually('every node answers', async () => {
+        const answers = await Promise.all(urls.map((url) => fetch(`${url}/readyz`)));
+        return answers.every(({ status }) => status === 200);
+      });
     },
     async end() {
       for (const { hub, settled } of hubs) {
@@ -145,14 +146,13 @@ function signal(pids: readonly number[], name: NodeJS.Signals): void {
   for (const pid of pids) process.kill(pid, name);
 }
 
-export interface Stage {
-  readonly around: Around;
+export interface RunningServer {
   readonly server: PostgresServer;
   end(): Promise<void>;
 }
 
 /** A PostgreSQL server with these lines of configuration. */
-export async function startServer(settings = ''): Promise<Omit<Stage, 'around'>> {
+export async function startServer(settings = ''): Promise<RunningServer> {
   const undone: (() => unknown)[] = [];
   const server = await startPostgres({ teardown: (undo) => void undone.push(undo) }, settings);
   const settled = undoAtExit(() => process.kill(processesOf(server)[0] ?? 0, 'SIGKILL'));
@@ -161,12 +161,6 @@ export async function startServer(settings = ''): Promise<Omit<Stage, 'around'>>
     for (const undo of undone) await undo();
   };
   return { server, end };
-}
-
-/** The same, with load and receivers. */
-export async function startStage(settings: string): Promise<Stage> {
-  const [{ server, end }, around] = await Promise.all([startServer(settings), startAround(pairsOfAll)]);
-  return { server, around, end: async () => void (await Promise.all([end(), around.end()])) };
 }
 
 export interface Round {
@@ -207,14 +201,15 @@ export interface Pushed {
 /** What is written late belongs to the round. */
 const settleMs = 200;
 
-export async function clusterRound({ around, server }: Stage, cluster: Cluster, pushed: Pushed): Promise<Round> {
+export async function clusterRound(around: Around, cluster: Cluster, pushed: Pushed): Promise<Round> {
   const { receiver } = around;
-  const { pids, schema } = cluster;
+  const { pids, server } = cluster;
+  const owner = await ownerOf(cluster);
   await receiver.ask('reset');
   const taken = () => ({
     at: performance.now() / 1000,
-    ...{ nodes: cpuS(...pids), owner: cpuS(...pids.slice(0, 1)), machine: machineS() },
-    database: schema === null ? 0 : serverS(server),
+    ...{ nodes: cpuS(...pids), owner: cpuS(owner), machine: machineS() },
+    database: server === null ? 0 : serverS(server),
   });
   const before = taken();
   const ofAround = watchAround(around);
@@ -242,6 +237,16 @@ export async function clusterRound({ around, server }: Stage, cluster: Cluster, 
     answeredP95Ms: Math.max(...outcomes.map((outcome) => outcome.p95Ms)),
     arrivedP95Ms: p95Ms,
   };
+}
+
+/** The process that is the owner. */
+async function ownerOf({ server, schema, pids }: Cluster): Promise<number> {
+  const [row] = (await server?.query<{ name: string }>(
+    `select n.name from ${schema}.log l join ${schema}.nodes n on n.id = l.owner`,
+  )) ?? [{ name: `:${pids[0]}` }];
+  const found = pids.find((pid) => row?.name.endsWith(`:${pid}`));
+  if (found === undefined) throw new Error('there is no owner');
+  return found;
 }
 
 async function loadOf({ load }: Around, pair: Pair, place: number, pushed: Pushed): Promise<LoadOutcome> {

@@ -1,19 +1,19 @@
 /**
  * E1: what a push costs when the load is the same and there are more nodes: sessions at a fixed rate, spread over all nodes and each owed to
- * one eMSP, on a hub with the embedded store and on one to ten nodes on a PostgreSQL server. In turns; those whose turn it is not stand still.
- * Then what they cost when nothing comes.
+ * one eMSP, on a hub with the embedded store and on one to ten nodes on a PostgreSQL server of their own. In turns, while the others have
+ * nothing to do. Then what each costs when nothing comes.
  */
 import { postgresHere } from '../support/postgres.ts';
-import { aroundRow } from './around.ts';
+import { type Around, aroundRow, startAround } from './around.ts';
 import {
   type Cluster,
   clusterRound,
+  pairsOfAll,
   type Round,
-  type Stage,
   serverS,
   startCluster,
   startEmbedded,
-  startStage,
+  startServer,
 } from './cluster.ts';
 import { cpuS } from './processes.ts';
 import type { Bench, Figures } from './run.ts';
@@ -54,7 +54,7 @@ const columns: readonly Column<Counted>[] = [
 
 const forms = {
   short: { counts: [1, 3], turns: 1, seconds: 4, warmUp: { least: 2_000, each: 1_000 }, idleS: 2 },
-  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 12, warmUp: { least: 12_000, each: 5_000 }, idleS: 45 },
+  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 12, warmUp: { least: 8_000, each: 2_500 }, idleS: 45 },
 };
 
 export const nodes: Bench = {
@@ -64,72 +64,74 @@ export const nodes: Bench = {
   async run(progress, { isShort }) {
     if (postgresHere === null) return { 'left out': 'no PostgreSQL server is installed here' };
     const { counts, turns, seconds, warmUp, idleS } = forms[isShort ? 'short' : 'full'];
-    const stage = await startStage('max_connections = 400');
-    const { urls } = stage.around.receiver.ready;
+    const around = await startAround(pairsOfAll);
+    const { urls } = around.receiver.ready;
     const systems: System[] = [];
+    const ends: (() => Promise<void>)[] = [around.end];
     for (const count of [0, ...counts]) {
-      const cluster = await (count === 0 ? startEmbedded(urls) : startCluster(stage.server, count, urls));
+      let cluster: Cluster;
+      if (count === 0) cluster = await startEmbedded(urls);
+      else {
+        const { server, end } = await startServer('max_connections = 200');
+        ends.push(end);
+        cluster = await startCluster(server, count, urls);
+      }
       const system = { name: count === 0 ? 'embedded' : `${count} of them`, nodes: count, cluster };
       systems.push(system);
       const requests = Math.max(warmUp.least, count * warmUp.each);
-      const warming = { urls: cluster.urls, connections: 2, objects, seconds: 600, requests };
-      const { cpuMicros, refused } = await clusterRound(stage, cluster, warming);
+      const warming = { urls: cluster.urls, connections: 1, objects, seconds: 600, requests };
+      const { cpuMicros, refused } = await clusterRound(around, cluster, warming);
       progress(`warmed up: ${system.name}, ${rounded(cpuMicros, 0)} µs of CPU for a push, ${refused} refused`);
-      cluster.freeze();
     }
     const measured = await inTurns(systems, turns, async ({ name, cluster }, turn) => {
-      await cluster.thaw();
-      // What stood still has something to catch up with, which is of no push.
-      await clusterRound(stage, cluster, { urls: cluster.urls, objects, perS, seconds: seconds / 4 });
-      const round = await countedRound(stage, cluster, seconds);
-      cluster.freeze();
+      const round = await countedRound(around, cluster, seconds);
       const said = `${rounded(round.cpuMicros, 0)} µs of the nodes, ${rounded(round.databaseMicros, 0)} of PostgreSQL`;
       progress(`round ${turn} of ${turns}, ${name}: ${said}`);
       return round;
     });
-    const idle = await idleRows(stage, systems, idleS);
+    const idle = await idleRows(systems, idleS);
     for (const { cluster } of systems) await cluster.end();
-    await stage.end();
+    for (const end of ends) await end();
     return { ...figures(measured), ...idle };
   },
 };
 
-async function countedRound(stage: Stage, cluster: Cluster, seconds: number): Promise<Counted> {
-  const { schema } = cluster;
+async function countedRound(around: Around, cluster: Cluster, seconds: number): Promise<Counted> {
+  const { server, schema } = cluster;
   const stored = async () => {
-    if (schema === null) return 0;
-    const found = await stage.server.query<{ n: number }>(
+    if (server === null) return 0;
+    const found = await server.query<{ n: number }>(
       `select count(*)::int as n from ${schema}.events where type in ('object.put', 'object.patched')`,
     );
     return found[0]?.n ?? Number.NaN;
   };
   const before = await stored();
-  const round = await clusterRound(stage, cluster, { urls: cluster.urls, objects, perS, seconds });
-  return { ...round, missing: schema === null ? 0 : Math.max(0, round.accepted - ((await stored()) - before)) };
+  const round = await clusterRound(around, cluster, { urls: cluster.urls, objects, perS, seconds });
+  return { ...round, missing: server === null ? 0 : Math.max(0, round.accepted - ((await stored()) - before)) };
 }
 
-/** With nothing to do: the server by itself, the embedded hub, the fewest nodes and the most. */
-async function idleRows(stage: Stage, systems: readonly System[], seconds: number): Promise<Figures> {
-  const rows: Record<string, number> = {};
-  const measured = [undefined, systems[0], systems[1], systems.at(-1)];
-  for (const system of measured) {
-    await system?.cluster.thaw();
-    // What the load has left to clean up is no cost of being idle.
-    await stage.server.query('vacuum');
-    await stage.server.query('checkpoint');
-    await new Promise((resolve) => setTimeout(resolve, seconds * 100));
-    const taken = () => [cpuS(...(system?.cluster.pids ?? [])), serverS(stage.server)] as const;
-    const before = taken();
-    await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
-    const after = taken();
-    const [ofNodes, ofDatabase] = after.map((s, i) => rounded((100 * (s - (before[i] ?? 0))) / seconds));
-    const name = `idle, ${system?.name ?? 'no node'}`;
-    if (system) rows[`${name}: nodes, % of a core`] = ofNodes ?? Number.NaN;
-    if (system?.nodes !== 0)
-      rows[`${name}: PostgreSQL, % of a core${system ? ' (goal: at most 1)' : ''}`] = ofDatabase ?? Number.NaN;
-    system?.cluster.freeze();
-  }
-  return rows;
+/** With nothing to do, all at the same time. */
+async function idleRows(systems: readonly System[], seconds: number): Promise<Figures> {
+  // What the load has left to clean up is no cost of being idle.
+  for (const { cluster } of systems) await cluster.server?.query('vacuum');
+  for (const { cluster } of systems) await cluster.server?.query('checkpoint');
+  await new Promise((resolve) => setTimeout(resolve, seconds * 100));
+  const taken = () =>
+    systems.map(({ cluster }) => [cpuS(...cluster.pids), cluster.server ? serverS(cluster.server) : 0] as const);
+  const before = taken();
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  const after = taken();
+  const rows = systems.map(({ name, nodes }, i) => {
+    const [ofNodes, ofServer] = ([0, 1] as const).map((what) =>
+      rounded((100 * ((after[i]?.[what] ?? 0) - (before[i]?.[what] ?? 0))) / seconds),
+    );
+    const goal = nodes === 10 ? ' (goal: at most 1)' : '';
+    return {
+      [`idle, ${name}: nodes, % of a core`]: ofNodes,
+      ...(nodes > 0 && { [`idle, ${name}: PostgreSQL, % of a core${goal}`]: ofServer }),
+    };
+  });
+  return Object.assign({}, ...rows);
 }
 
 const goals: Readonly<Record<number, string>> = { 3: ' (goal: at most 1.3)', 10: ' (goal: at most 1.8)' };

@@ -2,9 +2,9 @@
  * B2: what a push costs while a transaction that only reads stays open in the database, as that of `pg_dump` does, and what without one.
  * In turns, minutes each, at a fixed rate on two nodes; between them what could not be removed is.
  */
-import { openReader, postgresHere } from '../support/postgres.ts';
-import { aroundRow } from './around.ts';
-import { clusterRound, type Round, type Stage, startCluster, startStage } from './cluster.ts';
+import { openReader, type PostgresServer, postgresHere } from '../support/postgres.ts';
+import { aroundRow, startAround } from './around.ts';
+import { clusterRound, pairsOfAll, type Round, startCluster, startServer } from './cluster.ts';
 import type { Bench, Figures } from './run.ts';
 import { ratios, rounded } from './statistics.ts';
 import { type Column, inTurns, rowsOf } from './turns.ts';
@@ -38,19 +38,20 @@ export const openTransaction: Bench = {
   says: `${perS} pushes a second on two nodes, with and without a transaction that stays open`,
   async run(progress, { isShort }) {
     if (postgresHere === null) return { 'left out': 'no PostgreSQL server is installed here' };
-    const [turns, parts, seconds, requests] = isShort ? [1, 2, 5, 4_000] : [2, 5, 30, 20_000];
-    const stage = await startStage('max_connections = 100\ntrack_functions = pl');
-    const cluster = await startCluster(stage.server, 2, stage.around.receiver.ready.urls);
+    const [turns, parts, seconds, requests] = isShort ? [1, 2, 5, 4_000] : [2, 5, 30, 12_000];
+    const { server, end } = await startServer('track_functions = pl');
+    const around = await startAround(pairsOfAll);
+    const cluster = await startCluster(server, 2, around.receiver.ready.urls);
     const pushed = { urls: cluster.urls, objects };
-    await clusterRound(stage, cluster, { ...pushed, seconds: 600, requests });
+    await clusterRound(around, cluster, { ...pushed, connections: 1, seconds: 600, requests });
     const measured = await inTurns([none, open], turns, async (how, turn) => {
       const undone: (() => unknown)[] = [];
-      await stage.server.query('vacuum');
-      if (how === open) await openReader({ teardown: (undo) => void undone.push(undo) }, stage.server, 'bench');
+      await server.query('vacuum');
+      if (how === open) await openReader({ teardown: (undo) => void undone.push(undo) }, server, 'bench');
       const done: Part[] = [];
       for (let part = 1; part <= parts; part++) {
-        const appended = await watchAppends(stage, cluster.schema);
-        const round = await clusterRound(stage, cluster, { ...pushed, perS, seconds });
+        const appended = await watchAppends(server, cluster.schema);
+        const round = await clusterRound(around, cluster, { ...pushed, perS, seconds });
         done.push({ ...round, appendMs: await appended() });
         const said = `${rounded(together(round), 0)} µs of CPU for a push, append ${rounded(done.at(-1)?.appendMs ?? 0)} ms`;
         progress(`turn ${turn} of ${turns}, ${how}, after ${part * seconds} s: ${said}`);
@@ -59,13 +60,14 @@ export const openTransaction: Bench = {
       return done;
     });
     await cluster.end();
-    await stage.end();
+    await around.end();
+    await end();
     return figures(measured, parts * seconds);
   },
 };
 
 /** Starts a watch; what it gives is how long the database took for a write since, the mean, ms. */
-async function watchAppends({ server }: Stage, schema: string | null): Promise<() => Promise<number>> {
+async function watchAppends(server: PostgresServer, schema: string): Promise<() => Promise<number>> {
   const taken = async () => {
     // What a session has counted it tells once a second at most.
     await new Promise((resolve) => setTimeout(resolve, 1_500));

@@ -5,9 +5,9 @@
  * By turns all pushes come to the owner, and to every node alike.
  */
 import { postgresHere } from '../support/postgres.ts';
-import { aroundRow } from './around.ts';
+import { type Around, aroundRow, startAround } from './around.ts';
 import { capsHere } from './caps.ts';
-import { type Cluster, clusterRound, pairsOfAll, type Round, type Stage, startCluster, startStage } from './cluster.ts';
+import { type Cluster, clusterRound, pairsOfAll, type Round, startCluster, startServer } from './cluster.ts';
 import type { Bench, Figures } from './run.ts';
 import { ratios, rounded } from './statistics.ts';
 import { type Column, inTurns, rowsOf } from './turns.ts';
@@ -16,6 +16,8 @@ const counts = [1, 2, 3] as const;
 /** Of one core, for each node: with three of them the whole machine is to be less than 70 % busy. */
 const share = 0.2;
 const objects = 1000;
+/** The longest there is: what stands still while others are measured stays the owner. */
+const leaseS = 300;
 
 const own = 'the owner';
 const any = 'any';
@@ -54,15 +56,18 @@ export const scaling: Bench = {
     const caps = capsHere();
     if (caps === null) return { 'left out': 'no control group can be made here, so nodes cannot be capped' };
     const [turns, seconds, warmUp] = isShort ? [2, 1.5, 2000] : [5, 4, 12_000];
-    const stage = await startStage('max_connections = 200');
+    const [{ server, end }, around] = await Promise.all([
+      startServer('max_connections = 200'),
+      startAround(pairsOfAll),
+    ]);
     const systems: System[] = [];
     for (const count of counts) {
-      const cluster = await startCluster(stage.server, count, stage.around.receiver.ready.urls);
+      const cluster = await startCluster(server, count, around.receiver.ready.urls, leaseS);
       const ways = count === 1 ? ([own] as const) : ([own, any] as const);
       for (const comesTo of ways) {
         const system = { name: `${count} of them, pushes to ${comesTo}`, cluster, comesTo };
         systems.push(system);
-        await roundOf(system, stage, { seconds: 60, requests: (warmUp * count) / ways.length });
+        await roundOf(system, around, { seconds: 60, requests: (warmUp * count) / ways.length });
       }
       progress(`warmed up: ${count} of them`);
       cluster.freeze();
@@ -71,9 +76,9 @@ export const scaling: Bench = {
     const measured = await inTurns(systems, turns, async (system, turn) => {
       await system.cluster.thaw();
       // What stood still has much to catch up with, which is of no push.
-      await roundOf(system, stage, { seconds: seconds / 2 });
+      await roundOf(system, around, { seconds: seconds / 2 });
       caps.set(share);
-      const round = await roundOf(system, stage, { seconds });
+      const round = await roundOf(system, around, { seconds });
       caps.set(null);
       system.cluster.freeze();
       const said = `${rounded(round.perS, 0)} pushes/s, ${rounded(round.cpuMicros, 0)} µs of CPU each`;
@@ -82,18 +87,18 @@ export const scaling: Bench = {
     });
     for (const cluster of new Set(systems.map((system) => system.cluster))) await cluster.end();
     caps.end();
-    await stage.end();
+    await Promise.all([end(), around.end()]);
     return { 'capped by': caps.how, ...figures(measured) };
   },
 };
 
 async function roundOf(
   { cluster, comesTo }: System,
-  stage: Stage,
+  around: Around,
   how: { readonly seconds: number; readonly requests?: number },
 ): Promise<Capped> {
   const urls = comesTo === own ? cluster.urls.slice(0, 1) : cluster.urls;
-  const round = await clusterRound(stage, cluster, { urls, connections: cluster.urls.length, objects, ...how });
+  const round = await clusterRound(around, cluster, { urls, connections: cluster.urls.length, objects, ...how });
   return { ...round, ofCaps: round.nodesShare / (share * cluster.pids.length) };
 }
 
