@@ -44,8 +44,8 @@ export async function openCluster(flags: DemoFlags, narrator: Narrator, cleanUps
     opening: [
       'ocpi-hub demo: two nodes on a temporary PostgreSQL server, asked by turns',
       ...nodes.lines().map((line) => `  ${line}`),
-      '  * is the owner, which alone sends deliveries and commands. Each answers',
-      '  pushes, reads and authorizations, and passes the rest on to the owner.',
+      '  * is the owner, which alone sends deliveries. Each answers pushes, reads,',
+      '  authorizations and commands, and passes the rest on to the owner.',
     ],
     hubOf: nodes.hubOf,
     moral: ' The kill lost nothing.',

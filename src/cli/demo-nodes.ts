@@ -93,7 +93,7 @@ export class DemoNodes {
 
   /** What a partner said or heard, before it is told. */
   readonly sees = (entry: Entry): void => {
-    const isDelivery = entry.direction === 'received' && !entry.path.includes('/authorize');
+    const isDelivery = entry.direction === 'received' && !/\/authorize|\/commands\//.test(entry.path);
     if (isDelivery) this.#owner = this.#sender(entry.headers) ?? this.#owner;
     const death = this.#death;
     if (death === null || entry.answer === null || entry.answer.status >= 300) return;

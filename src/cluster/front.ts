@@ -32,7 +32,7 @@ export interface FrontParts {
   readonly isHop: (request: IncomingMessage) => boolean;
   /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
-  readonly look: () => void;
+  readonly look: () => Promise<void>;
   readonly leaseMs: number;
 }
 
@@ -155,9 +155,9 @@ export class Front {
       return told();
     }
     if (verb === 'directory') return void node.directoryChanged(seq).then(told, told);
-    look();
+    const looked = look();
     if (verb === 'leaving') node.handsOver(of).then(told, told);
-    else told();
+    else looked.then(told, told);
   }
 
   /** Whether a request that came now could be answered. */

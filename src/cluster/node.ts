@@ -112,6 +112,8 @@ export class HubNode {
 
   /** Partners or routes have changed: resolves when the door here goes by it. */
   async directoryChanged(seq: Seq): Promise<void> {
+    // One that is being opened may have read what was before.
+    await this.#opening;
     await this.#door?.followed(seq);
   }
 
@@ -267,6 +269,8 @@ export class HubNode {
     let door: Served | null = null;
     try {
       door = await makeDoor();
+      // An owner tells the nodes that it knows: from now on it knows this one.
+      await this.#membership.tell('look', toldMs);
       await door.recover();
       if (this.#leaving || !this.#parts.store.isFollowed()) return await this.#closeHub(door);
       this.#door = door;

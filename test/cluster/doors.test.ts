@@ -1,6 +1,6 @@
 /** Every node answers pushes, reads, authorizations and commands by itself: also while nobody is the owner, and by the rules that stand. */
 import { locationBody, sessionBody } from '../support/bodies.ts';
-import { routedPair } from '../support/hub-in-process.ts';
+import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
@@ -52,6 +52,21 @@ t.test('every node is a door', { skip }, async (t) => {
     t.equal(stored.code, 1000);
     const { items } = await admin(owner.hub, 'GET', '/stored-not-forwarded');
     t.match(items, [{ object: 'NL-CPO/S1' }], 'decided on the rule that was just withdrawn');
+  });
+
+  t.test('a node that joins knows every token that was issued, from its first answer on', async (t) => {
+    const schema = newSchema('joins');
+    const first = await startNodes(t, server, schema, { here: true, count: 1 });
+    const owner = await first.owner();
+    // Beats of such a lease come too late for what follows.
+    const second = await startNodes(t, server, schema, { here: true, count: 1 });
+    const [door] = second.all;
+    if (!door) throw new Error('no second node');
+    t.equal(await roleOf(door), 'standby');
+    for (const partyId of ['AAA', 'BBB', 'CCC']) {
+      const cpo = await partnerFor(t, owner.hub, { role: 'CPO', countryCode: 'NL', partyId });
+      t.match(await asked(door, cpo, 'GET', '/hubclientinfo'), { code: 1000 }, partyId);
+    }
   });
 
   t.test(

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import type { ListQuery, Put } from '../../storage/contract.ts';
-import { OrderIndex, placeOf } from '../../storage/order-index.ts';
+import { OrderIndex, placeOf } from '../../storage/level/order-index.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
