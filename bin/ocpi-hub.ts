@@ -3,10 +3,10 @@
  * Begins the command with enough threads. Host names of partners are looked up by threads of a pool, four by default, and a name server
  * that does not answer holds each for many seconds; the store reads and writes by the same pool.
  *
- * T1  The size is read when the pool is first used, and an ES module is read by the pool. So this one is CommonJS (`package.json` beside
+ * OCPI-HUB-1  The size is read when the pool is first used, and an ES module is read by the pool. So this one is CommonJS (`package.json` beside
  *     it) and imports nothing before. Where Node loads modules before it (`--import`), the size
  *     has to be set in the environment.
- * T2  A size that the operator has set counts.
+ * OCPI-HUB-2  A size that the operator has set counts.
  */
 process.env.UV_THREADPOOL_SIZE ||= '64';
 /** The bundle of `src/cli/program.ts`: a few files in place of hundreds, which a start would have to find and link. */

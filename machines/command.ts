@@ -6,9 +6,9 @@
  * forwarded. `relayed`: the eMSP has a result; a further one (a reservation cancelled later) may still come. `silent`: no
  * result came in time; the end, and nothing is invented.
  *
- * M1  A command is forwarded once: `forwardToCpo` is named only when it starts, never when it is restored.
- * M2  A result may come before the forward has returned, late, and more than once; each is relayed. [D29]
- * M3  The hub makes no result of its own; `silent` is told to nobody.
+ * COMMAND-1  A command is forwarded once: `forwardToCpo` is named only when it starts, never when it is restored.
+ * COMMAND-2  A result may come before the forward has returned, late, and more than once; each is relayed. [D29]
+ * COMMAND-3  The hub makes no result of its own; `silent` is told to nobody.
  */
 import { assign, setup } from 'xstate';
 
@@ -76,7 +76,7 @@ export const commandMachine = setup({
     },
     relaying: {
       on: {
-        // The answer to the forward may come after the result: it ends nothing, the result already counts. [M2]
+        // The answer to the forward may come after the result: it ends nothing, the result already counts. [COMMAND-2]
         'command.answered': { actions: assign({ accepted: true }) },
         'command.relayed': { target: 'relayed' },
         'command.relayFailed': { target: 'relayed' },

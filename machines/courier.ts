@@ -6,8 +6,8 @@
  * Circuit. `closed`: as many at a time as `slots`, which double from 1 after an illness. `backingOff`: none until the circuit
  * half-opens. `trying`: one.
  *
- * C1  `allowance` alone says how many deliveries the state of one partner allows at a time. What all partners together have left may be less.
- * C2  Whatever may let more go out names the effect `pump`; the hands do nothing unless it is named.
+ * COURIER-1  `allowance` alone says how many deliveries the state of one partner allows at a time. What all partners together have left may be less.
+ * COURIER-2  Whatever may let more go out names the effect `pump`; the hands do nothing unless it is named.
  */
 import { assign, type SnapshotFrom, setup } from 'xstate';
 
@@ -81,7 +81,7 @@ export const courierMachine = setup({
 export const isGrowing = ({ value, context }: SnapshotFrom<typeof courierMachine>): boolean =>
   value.circuit === 'closed' && context.slots < context.slotsMax;
 
-/** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [C1] */
+/** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [COURIER-1] */
 export function allowance(snapshot: SnapshotFrom<typeof courierMachine>): number {
   const { door, hold, circuit } = snapshot.value;
   if (door === 'suspended') return snapshot.context.slotsMax;

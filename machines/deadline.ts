@@ -2,9 +2,9 @@
  * The only door for time. One actor holds every wait of the hub as an absolute instant and keeps one timer, for the earliest;
  * when an instant has passed it says so to whoever armed it.
  *
- * T1  A wait is an instant, never a delay: what is armed again after a restart fires when it would have fired.
- * T2  One wait per id: arming again moves it.
- * T3  Whatever is due fires in order of instant, also when the process slept past many.
+ * DEADLINE-1  A wait is an instant, never a delay: what is armed again after a restart fires when it would have fired.
+ * DEADLINE-2  One wait per id: arming again moves it.
+ * DEADLINE-3  Whatever is due fires in order of instant, also when the process slept past many.
  */
 import TinyQueue from 'tinyqueue';
 import { fromCallback } from 'xstate';

@@ -2,9 +2,9 @@
  * Runs state machines by their own transitions, without an XState `Actor` for each: mailbox, system, observers and options of one take more
  * than 4 KB, and a hub holds some hundred thousand actors of which nearly all wait.
  *
- * R1  Effects of an event run while it is taken, in order, before the snapshot that follows from it is published; those of a start after.
- * R2  Folding runs no effect.
- * R3  Machines assign and name effects. They spawn, invoke, delay and emit nothing, for which nobody is here.
+ * MACHINE-RUNNER-1  Effects of an event run while it is taken, in order, before the snapshot that follows from it is published; those of a start after.
+ * MACHINE-RUNNER-2  Folding runs no effect.
+ * MACHINE-RUNNER-3  Machines assign and name effects. They spawn, invoke, delay and emit nothing, for which nobody is here.
  */
 import {
   type AnyActorRef,
@@ -19,7 +19,7 @@ import {
 type Snapshot<Logic extends AnyStateMachine> = SnapshotFrom<Logic>;
 type Execute = AnyActorScope['actionExecutor'];
 
-/** Shared by all: it is asked by no machine of ours. [R3] */
+/** Shared by all: it is asked by no machine of ours. [MACHINE-RUNNER-3] */
 const { system } = createEmptyActor();
 
 /** What a transition needs of its actor; hands get `self`, and know the actor by its `id`. */
@@ -51,7 +51,7 @@ export function begin<Logic extends AnyStateMachine>(
   };
 }
 
-/** The snapshot after an event, whose effects have run. Throws what the machine or an effect throws. [R1] */
+/** The snapshot after an event, whose effects have run. Throws what the machine or an effect throws. [MACHINE-RUNNER-1] */
 export function take<Logic extends AnyStateMachine>(
   machine: Logic,
   id: string,
@@ -61,7 +61,7 @@ export function take<Logic extends AnyStateMachine>(
   return machine.transition(snapshot, event, scopeOf(id, execute)) as Snapshot<Logic>;
 }
 
-/** The snapshot that recorded facts make, oldest first. Throws what the machine throws. [R2] */
+/** The snapshot that recorded facts make, oldest first. Throws what the machine throws. [MACHINE-RUNNER-2] */
 export function fold<Logic extends AnyStateMachine>(
   machine: Logic,
   id: string,

@@ -6,8 +6,8 @@
  * flagged for operations, and the CPO is asked once. `resolved`: it came after all, or an operator closed the case.
  * `disarmed`: all was well.
  *
- * N1  Nothing is invented: no COMPLETED, no CDR, no second stop. A case is a flag for people.
- * N2  The grace is an instant in the log: a restart neither shortens nor lengthens it.
+ * ORPHAN-STOP-1  Nothing is invented: no COMPLETED, no CDR, no second stop. A case is a flag for people.
+ * ORPHAN-STOP-2  The grace is an instant in the log: a restart neither shortens nor lengthens it.
  */
 import { assign, setup } from 'xstate';
 

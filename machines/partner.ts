@@ -9,10 +9,10 @@
  * until an instant. `halfOpen`: one call at a time is let through; two successes close the circuit, one failure opens it for
  * twice as long.
  *
- * P1  The connection follows recorded facts alone (a probe only asks for one to be recorded); the circuits follow the ends of
+ * PARTNER-1  The connection follows recorded facts alone (a probe only asks for one to be recorded); the circuits follow the ends of
  *     calls.
- * P2  A circuit opens at `failuresMax` failures in a row, or at half of at least `sampleMin` calls within `sampleMs`.
- * P3  An open circuit always has an instant at which it half-opens; folded from the log it starts half-open.
+ * PARTNER-2  A circuit opens at `failuresMax` failures in a row, or at half of at least `sampleMin` calls within `sampleMs`.
+ * PARTNER-3  An open circuit always has an instant at which it half-opens; folded from the log it starts half-open.
  */
 import { assign, setup } from 'xstate';
 
@@ -65,7 +65,7 @@ export type PartnerMachineEvent =
   | { type: 'probe.succeeded' | 'probe.failed'; at: number }
   | { type: 'sync.wasOpened' | 'sync.wasClosed' | 'async.wasOpened' | 'async.wasClosed'; at: number };
 
-/** Over how long a circuit counts its calls. [P2] */
+/** Over how long a circuit counts its calls. [PARTNER-2] */
 export const sampleMs = 30_000;
 const sampleMin = 10;
 const successesToClose = 2;
@@ -91,7 +91,7 @@ function counted(memory: CircuitMemory, at: number, failed: boolean, calls = 1):
   };
 }
 
-/** Whether one more failure opens the circuit. [P2] */
+/** Whether one more failure opens the circuit. [PARTNER-2] */
 function trips(memory: CircuitMemory, at: number, rules: PartnerRules): boolean {
   const next = counted(memory, at, true);
   return next.failures >= rules.failuresMax || (next.calls >= sampleMin && next.failed * 2 >= next.calls);

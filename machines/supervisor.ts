@@ -1,13 +1,13 @@
 /**
  * Registry of all running actors, and what happens when one throws.
  *
- * V1  Every actor is a root actor of its own: an error takes down that one alone.
- * V2  An actor that throws is rebuilt from the log after a back-off (100 ms, doubling to 5 s); the events sent to it meanwhile
+ * SUPERVISOR-1  Every actor is a root actor of its own: an error takes down that one alone.
+ * SUPERVISOR-2  An actor that throws is rebuilt from the log after a back-off (100 ms, doubling to 5 s); the events sent to it meanwhile
  *     wait, and those that the log already held are not applied twice.
- * V3  After `restartsMax` restarts within a minute it is quarantined: visible, silent, and in nobody's way.
- * V4  A send that reaches nobody is counted, never thrown.
- * V5  Observers can neither slow nor break an actor: what they throw is caught.
- * V6  An actor takes one event at a time: what its own hands send to it meanwhile waits for its turn.
+ * SUPERVISOR-3  After `restartsMax` restarts within a minute it is quarantined: visible, silent, and in nobody's way.
+ * SUPERVISOR-4  A send that reaches nobody is counted, never thrown.
+ * SUPERVISOR-5  Observers can neither slow nor break an actor: what they throw is caught.
+ * SUPERVISOR-6  An actor takes one event at a time: what its own hands send to it meanwhile waits for its turn.
  */
 import type { AnyStateMachine, EventObject, InputFrom, SnapshotFrom } from 'xstate';
 import type { PartyId } from '../src/domain/party.ts';
@@ -196,7 +196,7 @@ export class Supervisor {
     this.#changed(entry, null);
   }
 
-  /** Does this, then takes what was sent meanwhile. [V1, V6] */
+  /** Does this, then takes what was sent meanwhile. [SUPERVISOR-1, SUPERVISOR-6] */
   #work(entry: Entry, first: () => void): void {
     entry.isBusy = true;
     try {
@@ -237,7 +237,7 @@ export class Supervisor {
     });
   }
 
-  /** Null when they cannot be read now: that is no fault of the actor, so it is tried again for as long as it takes. [V3] */
+  /** Null when they cannot be read now: that is no fault of the actor, so it is tried again for as long as it takes. [SUPERVISOR-3] */
   async #factsOf(entry: Entry): Promise<readonly HeardEvent[] | null> {
     try {
       return await entry.spec.history();
@@ -280,7 +280,7 @@ export class Supervisor {
       try {
         tell(watcher);
       } catch {
-        // [V5] An observer's error is the observer's own.
+        // [SUPERVISOR-5] An observer's error is the observer's own.
       }
     }
   }

@@ -1,8 +1,8 @@
 /**
  * A hub on an open store: hub, doors, inspector and the way out, made together and closed in reverse order. Nothing listens yet.
  *
- * B1  Until everything recorded is back, what needs it is answered 503; pages, health and metrics are answered at once.
- * B3  A quarantined store serves operators alone.
+ * ASSEMBLY-1  Until everything recorded is back, what needs it is answered 503; pages, health and metrics are answered at once.
+ * ASSEMBLY-2  A quarantined store serves operators alone.
  */
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';

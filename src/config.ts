@@ -1,9 +1,9 @@
 /**
  * From environment and flags to one checked `Config`. What each setting means stands in `settings.ts`.
  *
- * C3  A flag beats its environment variable; an empty variable counts as unset.
- * C4  A bad value stops the start with one line: which setting, what it was, what is expected. Secrets are never shown.
- * C5  So do variables `HUB_...` that are no settings: a misspelt one would set nothing and say nothing. The line names all of them, each
+ * CONFIG-1  A flag beats its environment variable; an empty variable counts as unset.
+ * CONFIG-2  A bad value stops the start with one line: which setting, what it was, what is expected. Secrets are never shown.
+ * CONFIG-3  So do variables `HUB_...` that are no settings: a misspelt one would set nothing and say nothing. The line names all of them, each
  *     with the setting that it is nearly spelt like.
  */
 import { readFileSync } from 'node:fs';
@@ -96,7 +96,7 @@ export function listenUrl(config: Pick<Config, 'host' | 'tls'>, port: number): s
   return `${config.tls ? 'https' : 'http'}://${host}:${port}`;
 }
 
-/** [C5] */
+/** [CONFIG-3] */
 function refuseUnknown(env: ConfigSource['env']): void {
   const known: readonly string[] = [...settingNames, ...ofCommands];
   const isUnknown = (name: string) => name.startsWith('HUB_') && !known.includes(name) && env[name]?.trim();

@@ -1,9 +1,9 @@
 /**
  * The hub's log: JSON lines on stderr, readable lines when stderr is a terminal. stdout belongs to the commands.
  *
- * J1  No secret is logged on purpose; redaction by field name is the second net, for what slips in with a larger object. A line
+ * LOG-1  No secret is logged on purpose; redaction by field name is the second net, for what slips in with a larger object. A line
  *     of plain values is looked through by a loop over its names, since searching paths costs more than all else in a request's line.
- * J2  Lines are written together, at most `flushMs` later: who reads slowly slows nobody, and beyond `heldMax` lines are lost. What
+ * LOG-2  Lines are written together, at most `flushMs` later: who reads slowly slows nobody, and beyond `heldMax` lines are lost. What
  *     was logged before an ordinary end of the process is written.
  */
 import { type DestinationStream, destination, type Logger, type LoggerOptions, pino } from 'pino';
@@ -48,7 +48,7 @@ export function createLog(level: string, stream: DestinationStream = standardErr
   return Object.fromEntries(lines) as Record<(typeof levels)[number], Log['info']>;
 }
 
-/** [J1] */
+/** [LOG-1] */
 function lineOf(level: (typeof levels)[number], plain: Logger, searched: Logger): Log['info'] {
   if (!plain.isLevelEnabled(level)) return () => {};
   return (fields, message) => (isPlain(fields) ? plain : searched)[level](fields, message);

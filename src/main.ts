@@ -1,8 +1,8 @@
 /**
  * Composition root: the one place that makes things, and closes them in reverse order.
  *
- * B1  The server listens at once and answers 503 until everything recorded is back.
- * B2  What was acknowledged before `close` is on disk when it resolves.
+ * MAIN-1  The server listens at once and answers 503 until everything recorded is back.
+ * MAIN-2  What was acknowledged before `close` is on disk when it resolves.
  */
 import { mkdir } from 'node:fs/promises';
 import type { Server } from 'node:http';

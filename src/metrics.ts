@@ -1,9 +1,9 @@
 /**
  * What the hub measures, as Prometheus reads it. docs/METRICS.md lists it with what each one means.
  *
- * M1  No label value comes from an object or from what a partner made up: partners, modules, classes, reasons, codes.
- * M2  What happens is counted where it happens; what stands is read from the operators' views when it is asked for.
- * M3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
+ * METRICS-1  No label value comes from an object or from what a partner made up: partners, modules, classes, reasons, codes.
+ * METRICS-2  What happens is counted where it happens; what stands is read from the operators' views when it is asked for.
+ * METRICS-3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
@@ -50,7 +50,7 @@ const deliveryBuckets = [
 const commitBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384];
 
-/** Why a session or CDR is nobody's: an alert tells of the first one already. [M3] */
+/** Why a session or CDR is nobody's: an alert tells of the first one already. [METRICS-3] */
 const ownedModules = ['sessions', 'cdrs'];
 const ownershipReasons = [
   'cdr_token missing',
@@ -59,7 +59,7 @@ const ownershipReasons = [
   'not routed',
   'receiver not registered',
 ];
-/** What is refused for want of room, and what can be full. [M3] */
+/** What is refused for want of room, and what can be full. [METRICS-3] */
 const urgencies = ['list', 'push', 'driver'];
 const signals = ['requests', 'ofPartner', 'bytes', 'heap', 'loopDelayMs', 'forwardingMs'];
 const actorKinds = ['partner', 'courier', 'command', 'orphan-stop', 'orphan-cdr'];
@@ -112,7 +112,7 @@ interface Make {
   histogram<L extends string>(name: string, help: string, buckets: number[], labels?: readonly L[]): Histogram<L>;
 }
 
-/** What is counted where it happens. [M2] */
+/** What is counted where it happens. [METRICS-2] */
 function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answered' | 'shed'> {
   const requests = counter('http_requests_total', 'Answers to HTTP requests; module of OCPI, or admin', [
     ...(['module', 'method', 'http_status', 'ocpi_status'] as const),
@@ -241,7 +241,7 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
   };
 }
 
-/** What is read when it is asked for: the function sets all of it anew. [M2] */
+/** What is read when it is asked for: the function sets all of it anew. [METRICS-2] */
 function standing({ counter, gauge }: Make): (operations: Operations | null) => void {
   const ready = gauge('ready', '1 when the hub takes work');
   const store = gauge('store_state', '1 for the state in which the store is', ['state']);

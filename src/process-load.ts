@@ -2,7 +2,7 @@
  * What the process itself feels: how full its heap is and how late its event loop. Taken a few times a second, so that asking for
  * it costs nothing on the way of a request.
  *
- * G1  A heap that is small for its limit is swept after it has grown by `growthMax`, however small it is. V8 alone
+ * PROCESS-LOAD-1  A heap that is small for its limit is swept after it has grown by `growthMax`, however small it is. V8 alone
  *     sweeps a hub's again after as little as a fifth more of it, under load every few seconds, and where its helpers have no core of
  *     their own each sweep keeps requests and deliveries waiting for a tenth of a second and more.
  */
@@ -71,14 +71,14 @@ export const turnOfLoop = (): number => performance.nodeTiming.uvMetricsInfo.loo
 /** Characters of a page of objects: those that are read at the same time leave half of the room to others, and two fit the share of one partner. */
 export const pageSizeMax = Math.min(8 * mebibyte, heldBytesMax / 9);
 
-/** By how much a heap may grow between two sweeps, in bytes. [G1] */
+/** By how much a heap may grow between two sweeps, in bytes. [PROCESS-LOAD-1] */
 const growthMax = Math.min(128 * mebibyte, getHeapStatistics().heap_size_limit / 16);
 /** Where that is less than so much of what is in use, V8 decides by itself. */
 const growthPercentMin = 30;
 /** What is in use may itself have grown when the next sweep applies it. */
 const growthPercentMax = 300;
 
-/** `used`: bytes that the last sweep left; 0: as V8 sees fit. [G1] */
+/** `used`: bytes that the last sweep left; 0: as V8 sees fit. [PROCESS-LOAD-1] */
 export function growthPercent(used: number): number {
   const percent = Math.floor((100 * growthMax) / used);
   return percent < growthPercentMin ? 0 : Math.min(percent, growthPercentMax);

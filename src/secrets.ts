@@ -1,10 +1,10 @@
 /**
  * Everything secret is made, digested, sealed and kept here.
  *
- * K1  A token that the hub gave out is stored as a digest; a token that the hub must send is stored sealed. [D8, D10]
- * K2  The key stands outside the database: in `HUB_SECRET_KEY`, else in a file that only its owner may read.
- * K3  An error about a secret never holds it.
- * K4  A hub starts only with keys that open everything that is sealed, and makes a key only where none is missed.
+ * SECRETS-1  A token that the hub gave out is stored as a digest; a token that the hub must send is stored sealed. [D8, D10]
+ * SECRETS-2  The key stands outside the database: in `HUB_SECRET_KEY`, else in a file that only its owner may read.
+ * SECRETS-3  An error about a secret never holds it.
+ * SECRETS-4  A hub starts only with keys that open everything that is sealed, and makes a key only where none is missed.
  */
 import { createCipheriv, createDecipheriv, hash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';

@@ -3,8 +3,8 @@
  * comes from and what a change of it brings. `config.ts` reads settings through it and `ocpi-hub serve --help` prints it, so
  * what is documented is what is parsed.
  *
- * C1  A setting has one name: the environment variable. `--data-dir` and `dataDir` are derived from `HUB_DATA_DIR`.
- * C2  Every `_S`, `_H`, `_DAYS` and schedule setting takes decimals.
+ * SETTINGS-1  A setting has one name: the environment variable. `--data-dir` and `dataDir` are derived from `HUB_DATA_DIR`.
+ * SETTINGS-2  Every `_S`, `_H`, `_DAYS` and schedule setting takes decimals.
  */
 import {
   bearer,

@@ -5,23 +5,23 @@
  * holds the fence; nothing outside `storage/` changes when the engine does. `test/storage/contract-suite.ts` is the exam that every store
  * must pass.
  *
- * S1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
- * S2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
- * S3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
- * S4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing. One without a fence may come from any node
- *     that the store takes writes of, and is judged by what it was decided on alone (S11): a TypeError refuses it where it writes rows or sets
+ * CONTRACT-1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
+ * CONTRACT-2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
+ * CONTRACT-3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
+ * CONTRACT-4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing. One without a fence may come from any node
+ *     that the store takes writes of, and is judged by what it was decided on alone (CONTRACT-11): a TypeError refuses it where it writes rows or sets
  *     timers and has seen none.
- * S5  After any failed write the store acknowledges nothing until it has been reopened and verified.
- * S6  `settle` is lazily durable: ordered with appends, safe against a killed process once it resolves, and at most
+ * CONTRACT-5  After any failed write the store acknowledges nothing until it has been reopened and verified.
+ * CONTRACT-6  `settle` is lazily durable: ordered with appends, safe against a killed process once it resolves, and at most
  *     about a second of it is lost when the machine loses power. What is lost is sent again, never forgotten.
- * S7  Every read sees every append and every settle that resolved before it began.
- * S8  What was damaged at rest is never returned as data: a read of it throws `Damaged`, and `health()` names it.
- * S9  `trim` moves the horizon, all of it or nothing: the events at or below it are gone, but for those kept so that rows can
+ * CONTRACT-7  Every read sees every append and every settle that resolved before it began.
+ * CONTRACT-8  What was damaged at rest is never returned as data: a read of it throws `Damaged`, and `health()` names it.
+ * CONTRACT-9  `trim` moves the horizon, all of it or nothing: the events at or below it are gone, but for those kept so that rows can
  *     be made again. `read` begins behind the horizon, `event` gives null up to it, `history` and `correlated` give what is
  *     kept. The sequence goes on as before.
- * S10 A backup is one moment of the store, whole and verified under its final name, or there is none of that name.
- * S11 A commit that was decided on a row which is not what it was, because it was written or removed since, is refused with `Conflict`
- *     and changes nothing; those that wait with it are not touched. A commit whose key is in the log already is not judged again (S3).
+ * CONTRACT-10 A backup is one moment of the store, whole and verified under its final name, or there is none of that name.
+ * CONTRACT-11 A commit that was decided on a row which is not what it was, because it was written or removed since, is refused with `Conflict`
+ *     and changes nothing; those that wait with it are not touched. A commit whose key is in the log already is not judged again (CONTRACT-3).
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) hold neither U+0000 nor an unpaired
  * surrogate, bodies no unpaired surrogate: a TypeError refuses them. Order is by code point (the order of UTF-8 bytes)
@@ -102,7 +102,7 @@ export interface Due {
 }
 
 export interface Commit {
-  /** Null: it is judged by `seen` alone (S4). */
+  /** Null: it is judged by `seen` alone (CONTRACT-4). */
   readonly fence: Fence | null;
   /**
    * Idempotency key, unique per commit. Remembered for the commits of at least the last 65,536 events behind the horizon,
@@ -114,7 +114,7 @@ export interface Commit {
   /** Rows written with them; their `seq` becomes that of the commit's last event. */
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
-  /** What it was decided on (S11). Not asked of a store when absent. */
+  /** What it was decided on (CONTRACT-11). Not asked of a store when absent. */
   readonly seen?: readonly Seen[];
 }
 
@@ -130,7 +130,7 @@ export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
 
-/** What the commit was decided on has changed (S11): decide again on what is stored now. */
+/** What the commit was decided on has changed (CONTRACT-11): decide again on what is stored now. */
 export class Conflict extends Error {
   override readonly name = 'Conflict';
   /** Where the log ended when this was found: what changed stands at or below it. */
@@ -249,7 +249,7 @@ export interface DeliveryQuery {
 export interface Outbox {
   /** Floors of every receiver that has one. */
   floors(): Promise<Floor[]>;
-  /** Remember ends and retries of attempts (S6). A row replaces the one of the same delivery, whatever its state. */
+  /** Remember ends and retries of attempts (CONTRACT-6). A row replaces the one of the same delivery, whatever its state. */
   settle(fence: Fence, rows: readonly DeliveryRow[], floors: readonly Floor[]): Promise<void>;
   /** Rows of one receiver in order of sequence. */
   deliveries(query: DeliveryQuery): Promise<DeliveryRow[]>;

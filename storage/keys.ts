@@ -1,10 +1,10 @@
 /**
  * Sortable keys: the one place that knows how the database is laid out.
  *
- * K1  Every name in a key is followed by U+0000 or by the end of the key, and no name may hold U+0000: so two different
+ * KEYS-1  Every name in a key is followed by U+0000 or by the end of the key, and no name may hold U+0000: so two different
  *     names never make the same key, none escapes its space, and (a, b) sorts as the pair does.
- * K2  Numbers are hexadecimal of fixed width, so that the order of bytes is the order of numbers.
- * K3  Keys sort by the bytes of UTF-8, which is by code point. An unpaired surrogate has no UTF-8 form (two of them would
+ * KEYS-2  Numbers are hexadecimal of fixed width, so that the order of bytes is the order of numbers.
+ * KEYS-3  Keys sort by the bytes of UTF-8, which is by code point. An unpaired surrogate has no UTF-8 form (two of them would
  *     become the same U+FFFD) and is refused.
  *
  *     e/ 00 seq                         event            o/ kind 0 owner 0 id              row
@@ -51,7 +51,7 @@ export const deliveredKey = (dest: string, seq: Seq): string => `d/${dest}${NUL}
 export const floorKey = (dest: string): string => `f/${dest}${NUL}${LOG}`;
 export const dueKey = (key: string): string => `t/${LOG}${key}`;
 
-/** What a commit without a fence may hold (S4). Throws a TypeError. */
+/** What a commit without a fence may hold (CONTRACT-4). Throws a TypeError. */
 export function checkUnfenced({ fence, puts = [], due = [], seen = [] }: Commit): void {
   if (fence === null && puts.length + due.length > 0 && seen.length === 0)
     throw new TypeError('a commit without a fence says what its rows and timers were decided on');
@@ -69,7 +69,7 @@ export const named = (seen: readonly Seen[]): NamedSeen[] =>
     return { ...each, name: rowKey(each) };
   });
 
-/** Every key that begins with `prefix` (K1: it ends in a separator or in a field of fixed width). */
+/** Every key that begins with `prefix` (KEYS-1: it ends in a separator or in a field of fixed width). */
 export function under(prefix: string): Range {
   const last = prefix.length - 1;
   return { gte: prefix, lt: prefix.slice(0, last) + String.fromCharCode(prefix.charCodeAt(last) + 1) };
@@ -108,7 +108,7 @@ export function rowKeyOf(key: string): RowKey {
 const REFUSED_IN_NAMES = /[\0\p{Surrogate}]/u;
 const REFUSED_IN_TEXT = /\p{Surrogate}/u;
 
-/** K1, K3: throws a TypeError for a name that could collide with another. */
+/** KEYS-1, KEYS-3: throws a TypeError for a name that could collide with another. */
 export function checkName(what: string, name: string): void {
   if (REFUSED_IN_NAMES.test(name)) throw new TypeError(`${what} holds U+0000 or an unpaired surrogate`);
 }

@@ -1,11 +1,11 @@
 /**
  * An embedded store copied into an empty PostgreSQL schema.
  *
- * X1  The log lands as it is. A sequence is part of what partners and operators were told (the id of a delivery is
+ * MIGRATE-1  The log lands as it is. A sequence is part of what partners and operators were told (the id of a delivery is
  *     `{sequence}-{receiver}`), so none is changed; and all that refers to them stays right.
- * X2  The copy is one transaction. It is read back and compared, by counts and by a digest over the very records, before it is
+ * MIGRATE-2  The copy is one transaction. It is read back and compared, by counts and by a digest over the very records, before it is
  *     committed: what cannot be shown to be whole is not there.
- * X3  The embedded store is not changed. Its token goes on from where it was.
+ * MIGRATE-3  The embedded store is not changed. Its token goes on from where it was.
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';

@@ -3,11 +3,11 @@
  *
  *     version '1' | CRC-32 of the key, 8 hex | CRC-32 of key and content, 8 hex | head JSON \n data JSON [\n body]
  *
- * R1  The second checksum covers key AND content: a flipped bit and a value that moved under another key are both seen.
- * R2  The first tells which of the two it was: when the key is the one that was written, the content is known to be lost
+ * STORAGE-RECORDS-1  The second checksum covers key AND content: a flipped bit and a value that moved under another key are both seen.
+ * STORAGE-RECORDS-2  The first tells which of the two it was: when the key is the one that was written, the content is known to be lost
  *     and can be made anew; when it is not, nothing is known.
- * R3  The body follows raw to the end of the value. `JSON.stringify` writes no line feed, so the first two end the lines.
- * R4  What a scan needs stands in the head: scanning parses neither data nor bodies.
+ * STORAGE-RECORDS-3  The body follows raw to the end of the value. `JSON.stringify` writes no line feed, so the first two end the lines.
+ * STORAGE-RECORDS-4  What a scan needs stands in the head: scanning parses neither data nor bodies.
  */
 import { crc32 } from 'node:zlib';
 import { Damaged } from './contract.ts';

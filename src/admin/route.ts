@@ -2,7 +2,7 @@
  * The form of an admin route. One table per noun says method, path, role and schemas; the server registers it, checks
  * requests by it and describes it as OpenAPI.
  *
- * A1  What is not in a schema is refused: an operator's typo must not pass as "no filter" or "no change".
+ * ROUTE-1  What is not in a schema is refused: an operator's typo must not pass as "no filter" or "no change".
  */
 import { z } from 'zod';
 import type { Trace } from '../domain/trace.ts';

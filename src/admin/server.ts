@@ -1,8 +1,8 @@
 /**
  * The operators' door, `/admin/v1`: JSON, bearer tokens, problem details. What it serves stands in one route table per noun.
  *
- * A2  A token is looked at before anything else: without one not even the existence of a path shows.
- * A3  A viewer reads; nothing that a viewer may call changes anything.
+ * ADMIN-SERVER-1  A token is looked at before anything else: without one not even the existence of a path shows.
+ * ADMIN-SERVER-2  A viewer reads; nothing that a viewer may call changes anything.
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';

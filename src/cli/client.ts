@@ -1,7 +1,7 @@
 /**
  * A running hub, reached through its admin API. Whatever goes wrong on the way becomes one line that says what to do about it.
  *
- * K1  The token is in a header and nowhere else: no message and no output shows it.
+ * CLI-CLIENT-1  The token is in a header and nowhere else: no message and no output shows it.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

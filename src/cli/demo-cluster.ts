@@ -2,8 +2,8 @@
  * `ocpi-hub demo --cluster`: two nodes on a PostgreSQL server to throw away, one the owner and one standing by, the session path
  * through both, and the death of the owner in the middle of it.
  *
- * K1  Who did it is seen and not concluded: the balancer tells which node takes a request, and a node puts its name on what it sends.
- * K2  The owner is the node that sent the last request other than an authorization, which any node sends.
+ * DEMO-CLUSTER-1  Who did it is seen and not concluded: the balancer tells which node takes a request, and a node puts its name on what it sends.
+ * DEMO-CLUSTER-2  The owner is the node that sent the last request other than an authorization, which any node sends.
  */
 import { randomBytes } from 'node:crypto';
 import { ConfigError } from '../config.ts';

@@ -1,7 +1,7 @@
 /**
  * Putting deliveries back by filter, for `redrive` and `replay`: always counted first, then confirmed, then watched.
  *
- * P1  Nothing is put back before its counts were shown and somebody said yes, on the terminal or by --yes.
+ * PUT-BACK-1  Nothing is put back before its counts were shown and somebody said yes, on the terminal or by --yes.
  */
 import type { Delivery, Job, Plan } from './answers.ts';
 import { Failure } from './client.ts';

@@ -1,7 +1,7 @@
 /**
  * Where verbs write: answers to stdout, everything said beside them to stderr, so that output can be piped on.
  *
- * W1  Colour and cutting are for terminals alone, and colour not under NO_COLOR.
+ * SCREEN-1  Colour and cutting are for terminals alone, and colour not under NO_COLOR.
  */
 import { createInterface } from 'node:readline/promises';
 import { type Column, type Page, type Paint, table } from './table.ts';

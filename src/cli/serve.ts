@@ -1,9 +1,9 @@
 /**
  * `ocpi-hub serve`: the hub itself. Exit 0 after a stop by signal, 1 when it cannot run, 2 when it is configured wrongly.
  *
- * V1  One line on stdout, once requests are accepted, and for people at a terminal where to go next; everything else goes to stderr.
- * V2  SIGTERM or SIGINT stops in good order, also during the start; one that comes more than 2 s later stops at once (`stop-signal.ts`).
- * V3  SIGHUP reads the certificate and its key anew, for a hub that speaks TLS itself.
+ * SERVE-1  One line on stdout, once requests are accepted, and for people at a terminal where to go next; everything else goes to stderr.
+ * SERVE-2  SIGTERM or SIGINT stops in good order, also during the start; one that comes more than 2 s later stops at once (`stop-signal.ts`).
+ * SERVE-3  SIGHUP reads the certificate and its key anew, for a hub that speaks TLS itself.
  */
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
@@ -64,7 +64,7 @@ function browsable(url: string): string {
   return url.replace('://0.0.0.0:', '://127.0.0.1:').replace('://[::]:', '://[::1]:');
 }
 
-/** Reads the certificate anew. With a bad one the hub goes on as it was. [V3] */
+/** Reads the certificate anew. With a bad one the hub goes on as it was. [SERVE-3] */
 function renew(hub: ServingHub, flags: Record<string, string | undefined>): void {
   try {
     const { tls } = loadConfig({ env: process.env, flags });

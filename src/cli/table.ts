@@ -1,7 +1,7 @@
 /**
  * Tables and blocks of fields for people: aligned, as wide as the terminal, with ages beside instants. Pure: text out of items.
  *
- * T1  What is not written to a terminal is never cut, so that ids and URLs can be found in it.
+ * TABLE-1  What is not written to a terminal is never cut, so that ids and URLs can be found in it.
  */
 
 export type Colour = 'dim' | 'bold' | 'green' | 'red' | 'yellow' | 'cyan';

@@ -2,11 +2,11 @@
  * What stands in front of a hub that may be here or on another node: takes every request, and has it answered here where any node may, else
  * where the owner is.
  *
- * F1  It answers by itself what is asked of the node and not of the hub: whether it lives, whether it can serve, what it measures while no
+ * FRONT-1  It answers by itself what is asked of the node and not of the hub: whether it lives, whether it can serve, what it measures while no
  *     hub runs here, and what other nodes tell it.
- * F2  A request that is held has not been read, and is refused when it was held for `holdMs`.
- * F3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
- * F4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease: registrations would fail here,
+ * FRONT-2  A request that is held has not been read, and is refused when it was held for `holdMs`.
+ * FRONT-3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
+ * FRONT-4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease: registrations would fail here,
  *     and elsewhere they do not.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -22,7 +22,7 @@ const holdMs = 8000;
 const heldMax = 2000;
 const readyMs = 2000;
 const idleMs = 10_000;
-/** What every node answers by itself. [node.ts N6] */
+/** What every node answers by itself. [NODE-6] */
 const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo|commands)(?:[/?]|$)/;
 
 export interface FrontParts {
@@ -44,7 +44,7 @@ export class Front {
   readonly #answered = new UnderWay();
   readonly #passed = new UnderWay();
   #isLast = false;
-  /** The owner that has not said whether it is ready, and since when; monotonic milliseconds. [F4] */
+  /** The owner that has not said whether it is ready, and since when; monotonic milliseconds. [FRONT-4] */
   #silent: { readonly id: string; readonly since: number } | null = null;
 
   constructor(parts: FrontParts) {
@@ -135,7 +135,7 @@ export class Front {
     return true;
   }
 
-  /** [F3] */
+  /** [FRONT-3] */
   #answerAmongNodes(isHop: boolean, path: string, request: IncomingMessage, response: ServerResponse): void {
     const { serving } = this.#parts.node;
     if (isHop) this.#answerPeer(path.slice(peersPath.length), response);
@@ -173,7 +173,7 @@ export class Front {
       const { role, warning } = node;
       say(response, 200, { status: 'ready', role, ...(warning !== null && { warning }) });
     };
-    // What it can answer is better than nothing, and worse than what another owner does. [N5]
+    // What it can answer is better than nothing, and worse than what another owner does. [NODE-5]
     if (node.role === 'isolated') {
       return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
     }
@@ -185,7 +185,7 @@ export class Front {
       .then((status) => (this.#isDoor(target.id, status ?? null) || status === 200 ? ready() : notReady()), notReady);
   }
 
-  /** [F4] */
+  /** [FRONT-4] */
   #isDoor(owner: string, answered: number | null): boolean {
     const now = systemClock.monotonic();
     if (answered !== null) this.#silent = null;

@@ -1,7 +1,7 @@
 /**
  * The other nodes, as this one knows them: how they are reached, and which of them hands over.
  *
- * G1  Nothing is passed to a node that hands over, from its word on until another one is the owner.
+ * MEMBERSHIP-1  Nothing is passed to a node that hands over, from its word on until another one is the owner.
  */
 import { systemClock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './node-auth.ts';
@@ -28,7 +28,7 @@ export class Membership {
     return this.#leavers.size > 0;
   }
 
-  /** [G1] */
+  /** [MEMBERSHIP-1] */
   isLeaving(nodeId: string): boolean {
     return this.#leavers.has(nodeId);
   }

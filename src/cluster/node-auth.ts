@@ -1,8 +1,8 @@
 /**
  * How a node is reached by others, and the header by which it shows that a request comes from a node.
  *
- * O1  It counts with the shared secret alone, and is taken off whatever it says: no door sees it.
- * O2  A request has one hop at most: with a hop behind it, it is answered where it arrives.
+ * NODE-AUTH-1  It counts with the shared secret alone, and is taken off whatever it says: no door sees it.
+ * NODE-AUTH-2  A request has one hop at most: with a hop behind it, it is answered where it arrives.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

@@ -4,17 +4,17 @@
  *
  *     standby → gaining → owner → (isolated →) standby …        any → leaving
  *
- * N1  Only who holds the lease delivers, and answers what is not anybody's to answer. It is asked by the clock before each call, and looked
+ * NODE-1  Only who holds the lease delivers, and answers what is not anybody's to answer. It is asked by the clock before each call, and looked
  *     at every `lookMs`; what a former owner still writes under its fence is refused.
- * N2  Who becomes the owner serves when everything recorded is back. Until then, and while an owner hands over, requests are held for a
+ * NODE-2  Who becomes the owner serves when everything recorded is back. Until then, and while an owner hands over, requests are held for a
  *     while and not refused.
- * N3  A node that leaves tells its peers first. They hold what comes, and answer when nothing of theirs is under way to it; so nothing is
+ * NODE-3  A node that leaves tells its peers first. They hold what comes, and answer when nothing of theirs is under way to it; so nothing is
  *     cut, and nothing is sent to a node that has just ceased to be the owner.
- * N4  Whoever ceased to be the owner against its will becomes it again only under a new token. (Q7)
- * N5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
+ * NODE-4  Whoever ceased to be the owner against its will becomes it again only under a new token. (LEASES-6)
+ * NODE-5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
  *     answers from memory and asks partners for authorization. It writes nothing and sends nothing else, and ends as soon as the database
  *     answers, whoever is the owner then.
- * N6  Every node that reaches the database is a door: pushes, reads, lists, authorizations and commands are answered where they arrive, with or
+ * NODE-6  Every node that reaches the database is a door: pushes, reads, lists, authorizations and commands are answered where they arrive, with or
  *     without an owner. It tells the owner what it has written, and hears of partners and routes before their change is
  *     acknowledged; both come by the database as well, two seconds later at most.
  */
@@ -50,7 +50,7 @@ export class HubNode {
   #tenure: Tenure | null = null;
   /** The hub of this tenure, once everything recorded is back. */
   #served: Served | null = null;
-  /** N5. */
+  /** NODE-5. */
   #isolated: { readonly hub: Served; readonly tenure: Tenure; readonly until: number } | null = null;
   #beginning: Promise<void> = Promise.resolve();
   #ending: Promise<void> | null = null;
@@ -62,7 +62,7 @@ export class HubNode {
   #leaving = false;
   /** Another node is about to become the owner. */
   #handsOver = false;
-  /** N6. */
+  /** NODE-6. */
   #door: Served | null = null;
   #opening: Promise<void> | null = null;
   #doorNotBefore = 0;
@@ -91,7 +91,7 @@ export class HubNode {
     return this.#served;
   }
 
-  /** What every node answers by itself; null while this one cannot. [N6] */
+  /** What every node answers by itself; null while this one cannot. [NODE-6] */
   get door(): Served | null {
     const { store } = this.#parts;
     const isUsable = store.health().state === 'open' && store.isFresh() && store.isFollowed();
@@ -143,7 +143,7 @@ export class HubNode {
     return { kind: 'peer', target: { id: owner.id, url: owner.url } };
   }
 
-  /** Whether a hub that served under a tenure goes on without it. [N5] */
+  /** Whether a hub that served under a tenure goes on without it. [NODE-5] */
   isIsolated(tenure: Tenure): boolean {
     return this.#isolated?.tenure === tenure;
   }
@@ -177,13 +177,13 @@ export class HubNode {
     }
   }
 
-  /** An owner hands over: resolves when nothing is under way to it from here. [N3] */
+  /** An owner hands over: resolves when nothing is under way to it from here. [NODE-3] */
   async handsOver(nodeId: string): Promise<void> {
     this.#membership.handsOver(nodeId);
     await this.#parts.landed();
   }
 
-  /** Hands over. [N3] */
+  /** Hands over. [NODE-3] */
   async leave(): Promise<void> {
     const { store, passing, log, idle } = this.#parts;
     const begun = clock.monotonic();
@@ -282,7 +282,7 @@ export class HubNode {
     }
   }
 
-  /** A change of partners and routes is acknowledged when all doors go by it, or after a second. [N6] */
+  /** A change of partners and routes is acknowledged when all doors go by it, or after a second. [NODE-6] */
   readonly #written: Having['appended'] = async (commit, { last }) => {
     if (!this.#parts.isForDoors(commit)) return;
     const here = withTimeout(clock, toldMs, this.#door?.followed(last) ?? Promise.resolve());
@@ -326,7 +326,7 @@ export class HubNode {
     this.#beginning = this.#takeOver(this.#tenure);
   }
 
-  /** [N2] Never rejects. */
+  /** [NODE-2] Never rejects. */
   async #takeOver(tenure: Tenure): Promise<void> {
     const { serve, meter, log } = this.#parts;
     const begun = clock.monotonic();
@@ -349,7 +349,7 @@ export class HubNode {
     void this.#membership.tell('look');
   }
 
-  /** At once nothing more is sent or written here; what runs is then stopped, or isolated. [N1, N5] */
+  /** At once nothing more is sent or written here; what runs is then stopped, or isolated. [NODE-1, NODE-5] */
   #lose(): void {
     const { store, log } = this.#parts;
     const [hub, tenure] = [this.#served, this.#tenure];

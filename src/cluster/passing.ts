@@ -1,8 +1,8 @@
 /**
  * Passes requests on to another node as they are: method, path, fields and bytes, both ways, over connections that are kept.
  *
- * P1  A request is sent once. When no answer comes it is refused with 503, and whether it was done is not known.
- * P2  A node that answers nothing for a while is asked, on a new connection, whether it is there. When no answer comes, everything under
+ * PASSING-1  A request is sent once. When no answer comes it is refused with 503, and whether it was done is not known.
+ * PASSING-2  A node that answers nothing for a while is asked, on a new connection, whether it is there. When no answer comes, everything under
  *     way to it is refused: a link that swallows packets ends no connection.
  */
 import * as http from 'node:http';
@@ -208,7 +208,7 @@ export class Passing {
     return found;
   }
 
-  /** P2. */
+  /** PASSING-2. */
   #doubt(): void {
     const now = systemClock.monotonic();
     for (const [id, underWay] of this.#underWay) {

@@ -1,7 +1,7 @@
 /**
  * Tells the owner how far the log goes, when this node has written there.
  *
- * P1  One message at a time: what is written meanwhile goes with the next. What is lost there the owner sees at its next look at the database.
+ * PINGS-1  One message at a time: what is written meanwhile goes with the next. What is lost there the owner sees at its next look at the database.
  */
 import type { Seq } from '../../storage/contract.ts';
 

@@ -1,9 +1,9 @@
 /**
  * The store as one hub has it, for as long as its node is the owner.
  *
- * T1  Its fence is the one that it began under: what a hub that has ended still wants to write is refused, also when the same process has
+ * TENURE-1  Its fence is the one that it began under: what a hub that has ended still wants to write is refused, also when the same process has
  *     become the owner again.
- * T2  It is over for good once it has ended, or once the store does not hold that fence any more.
+ * TENURE-2  It is over for good once it has ended, or once the store does not hold that fence any more.
  */
 import type { Fence, Store, StoreHealth } from '../../storage/contract.ts';
 import { type Having, sharedBy } from './shared.ts';

@@ -1,8 +1,8 @@
 /**
  * `/console/`: the operators' page. It carries no data and needs no token; what it shows it asks the admin API for.
  *
- * C1  Nothing from another host, nothing inline: a page that holds an admin token runs no script but its own.
- * C2  Every path below is the page itself, so that an address that was shared opens where it was copied.
+ * ASSETS-1  Nothing from another host, nothing inline: a page that holds an admin token runs no script but its own.
+ * ASSETS-2  Every path below is the page itself, so that an address that was shared opens where it was copied.
  */
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';

@@ -1,9 +1,9 @@
 /**
  * What all readers of the inspector share: the changes since the last tick, and the messages made of them.
  *
- * F1  A message about a change is made once for all readers, when the first of them can take it. [delivery, Actors 5]
- * F2  What is kept is bounded by what happened within one tick: of each actor its last few events and a count.
- * F3  Nothing is watched, and no timer runs, while there is no reader.
+ * INSPECTOR-FEED-1  A message about a change is made once for all readers, when the first of them can take it. [delivery, Actors 5]
+ * INSPECTOR-FEED-2  What is kept is bounded by what happened within one tick: of each actor its last few events and a count.
+ * INSPECTOR-FEED-3  Nothing is watched, and no timer runs, while there is no reader.
  */
 
 import type { WatchedActor, WatchedEvent, Watcher } from '../hub/ports/actor-view.ts';

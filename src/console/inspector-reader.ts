@@ -1,9 +1,9 @@
 /**
  * One reader of the inspector, at its own pace.
  *
- * E1  A reader holds ids and counts, at most one of each actor; a message is made for it when its socket has taken the last ones.
- * E2  It is told the newest of each actor that changed, and how many events it missed.
- * E3  What it asks for costs little: frames are small, and only so many are taken.
+ * INSPECTOR-READER-1  A reader holds ids and counts, at most one of each actor; a message is made for it when its socket has taken the last ones.
+ * INSPECTOR-READER-2  It is told the newest of each actor that changed, and how many events it missed.
+ * INSPECTOR-READER-3  What it asks for costs little: frames are small, and only so many are taken.
  */
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
@@ -71,7 +71,7 @@ export class Reader implements FeedReader {
       if (actor.state !== 'ended') this.#ended.delete(id);
       else if (isKnown || this.#dirty.size < unseenMax) this.#ended.set(id, actor);
       else {
-        // It came and went unseen; kept, such ends would pile up while a reader does not read. [E1]
+        // It came and went unseen; kept, such ends would pile up while a reader does not read. [INSPECTOR-READER-1]
         this.#missed += count + (this.#dirty.get(id) ?? 0);
         this.#dirty.delete(id);
         continue;
@@ -196,7 +196,7 @@ export class Reader implements FeedReader {
     }
   }
 
-  /** [E3] */
+  /** [INSPECTOR-READER-3] */
   #mayAsk(): boolean {
     const at = this.#parts.clock.monotonic();
     this.#allowance = Math.min(burst, this.#allowance + ((at - this.#allowedAt) / 1000) * perSecond);

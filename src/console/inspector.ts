@@ -1,9 +1,9 @@
 /**
  * `GET /admin/v1/inspector`: the running actors, live, over a WebSocket in the wire protocol of `@statelyai/inspect`. [contract, 4]
  *
- * I1  Who may not watch is refused before the upgrade, in HTTP. The token is never sent back.
- * I2  No reader slows the hub or fills its memory, whatever it does; one that shows no life is cut.
- * I3  A page of another origin opens nothing, even with a token.
+ * INSPECTOR-1  Who may not watch is refused before the upgrade, in HTTP. The token is never sent back.
+ * INSPECTOR-2  No reader slows the hub or fills its memory, whatever it does; one that shows no life is cut.
+ * INSPECTOR-3  A page of another origin opens nothing, even with a token.
  */
 import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
@@ -159,7 +159,7 @@ function decodedOf(token: string): string {
   }
 }
 
-/** Whoever sends no origin is no browser. [I3] */
+/** Whoever sends no origin is no browser. [INSPECTOR-3] */
 function isOwnOrigin({ headers: { origin, host } }: IncomingMessage, publicUrl: string): boolean {
   if (origin === undefined) return true;
   const given = parsedUrl(origin);

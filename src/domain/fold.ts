@@ -1,6 +1,6 @@
 /**
  * What a recorded push makes of an object. Accepting and rebuilding use this one function, so a projection that was lost or
- * damaged can be made again from the log, to the byte. [object.ts O4]
+ * damaged can be made again from the log, to the byte. [OBJECT-4]
  */
 import type { ObjectEventData } from './events.ts';
 import { changedBody, type HubObject, objectKey } from './object.ts';

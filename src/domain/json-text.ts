@@ -2,8 +2,8 @@
  * Reads and splices JSON text without re-writing what it does not touch: numbers, escapes, white space and the order of
  * fields of a partner's body survive every merge byte for byte. [D17]
  *
- * J1  The text was accepted by `JSON.parse` before: this scanner finds borders, it does not validate.
- * J2  Of duplicate keys the last one counts, as in `JSON.parse`.
+ * JSON-TEXT-1  The text was accepted by `JSON.parse` before: this scanner finds borders, it does not validate.
+ * JSON-TEXT-2  Of duplicate keys the last one counts, as in `JSON.parse`.
  */
 
 export interface Span {

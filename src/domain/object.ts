@@ -2,11 +2,11 @@
  * A stored OCPI object and how a push changes it. The core knows a module, an owner, an id and a body; what the hub relies on
  * inside a body is read once by the door and travels beside it as `facts`.
  *
- * O1  A PUT or POST stores exactly the text that came. [D17]
- * O2  A PATCH replaces the fields it carries, whole; `charging_periods` of a session are appended. One that is there already is
+ * OBJECT-1  A PUT or POST stores exactly the text that came. [D17]
+ * OBJECT-2  A PATCH replaces the fields it carries, whole; `charging_periods` of a session are appended. One that is there already is
  *     not appended again: a PATCH may come twice when its answer was lost. [D19; interface, Delivery rules 8]
- * O3  An EVSE or connector update moves `last_updated` of its parents. [D18]
- * O4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the log.
+ * OBJECT-3  An EVSE or connector update moves `last_updated` of its parents. [D18]
+ * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the log.
  */
 import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import type { PartyId } from './party.ts';

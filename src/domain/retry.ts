@@ -1,9 +1,9 @@
 /**
  * When a failed delivery is tried again, and when it is given up. [interface, Delivery rules 3 and 4; D39]
  *
- * R1  Only `timeout`, `unavailable`, `throttled` (and a call that the circuit held back) are tried again.
- * R2  The end is by age, not by count: 24 h, CDRs 72 h from acceptance or from the last re-drive.
- * R3  `Retry-After` moves the next attempt later, never earlier than the schedule says.
+ * RETRY-1  Only `timeout`, `unavailable`, `throttled` (and a call that the circuit held back) are tried again.
+ * RETRY-2  The end is by age, not by count: 24 h, CDRs 72 h from acceptance or from the last re-drive.
+ * RETRY-3  `Retry-After` moves the next attempt later, never earlier than the schedule says.
  */
 import type { OutcomeClass } from './errors.ts';
 
@@ -49,7 +49,7 @@ export function verdict(rules: RetryRules, tried: Tried): Verdict {
     : { kind: 'retry', dueAt: Math.round(dueAt) };
 }
 
-/** Whether the retry window, by age, is over. [R2] */
+/** Whether the retry window, by age, is over. [RETRY-2] */
 export function isExpired(rules: RetryRules, { module, since, at }: Pick<Tried, 'module' | 'since' | 'at'>): boolean {
   return at > since + (module === 'cdrs' ? rules.windowCdrMs : rules.windowMs);
 }

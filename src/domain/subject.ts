@@ -1,9 +1,9 @@
 /**
  * Whom and what an event is about, and who acted: one table over all types, so that no filter and no list misses an event.
  *
- * J1  What is said follows from the event alone and from which parties a partner has, so events of older stores are found as far as
+ * SUBJECT-1  What is said follows from the event alone and from which parties a partner has, so events of older stores are found as far as
  *     their stream and data tell.
- * J2  Every type has a line of its own: one that is missing does not compile.
+ * SUBJECT-2  Every type has a line of its own: one that is missing does not compile.
  */
 import type { Actor, CommandNamed, DeliveryNamed, HubEvent, ObjectEventData, OrphanNamed } from './events.ts';
 import { type ObjectModule, objectName } from './object.ts';
@@ -142,7 +142,7 @@ const ofActor: Teller<DataOf<'actor.quarantined'>> = ({ data: { actor, parties }
   return { about: actor, parties: parties ?? [name.slice(0, name.indexOf('/'))], object: name, by: 'hub' };
 };
 
-/** [J2] */
+/** [SUBJECT-2] */
 export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type>> } = {
   'object.put': ofObject(),
   'object.patched': ofObject(),

@@ -1,9 +1,9 @@
 /**
  * Makes a hub on an open store: loads what is recorded, brings every actor, timer and owed delivery back, and gives out the verbs.
  *
- * H1  Nothing is accepted of a party before everything recorded of it is back.
- * H2  A row that is damaged or missing is made again from the log before it is used.
- * H3  On a damaged log the hub comes up all the same: reads and operators are served, writes refused, nothing delivered.
+ * CREATE-HUB-1  Nothing is accepted of a party before everything recorded of it is back.
+ * CREATE-HUB-2  A row that is damaged or missing is made again from the log before it is used.
+ * CREATE-HUB-3  On a damaged log the hub comes up all the same: reads and operators are served, writes refused, nothing delivered.
  */
 import { Supervisor } from '../../machines/supervisor.ts';
 import type { Seq, Store } from '../../storage/contract.ts';

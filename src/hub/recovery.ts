@@ -1,8 +1,8 @@
 /**
  * Brings back what is recorded into a hub that begins.
  *
- * V1  No verb is called before everything recorded is back.
- * V2  A log that is damaged is read and served; nothing is written or sent until it was restored.
+ * RECOVERY-1  No verb is called before everything recorded is back.
+ * RECOVERY-2  A log that is damaged is read and served; nothing is written or sent until it was restored.
  */
 import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { Partner } from '../domain/party.ts';
@@ -40,7 +40,7 @@ export interface Recovered {
 
 /** Partners and routes as they stand in rows. What was written behind the sequence at which dispatching begins may be among it. */
 async function readDirectory({ store, directory }: Context): Promise<void> {
-  // A row that is damaged was not made again: nothing is written then. [V2]
+  // A row that is damaged was not made again: nothing is written then. [RECOVERY-2]
   const last = store.health().state === 'quarantined' ? null : await store.get(directoryKey);
   directory.isAsOf(last?.seq ?? null);
   for await (const row of store.scan('partners')) directory.applyPartner(row.data as Partner, row.seq);

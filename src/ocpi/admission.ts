@@ -2,11 +2,11 @@
  * Counts what the hub has taken on and refuses what would be too much, with 503 and `Retry-After`. [D2] What decides stands in
  * `overload.ts`; health and the operators' door are never asked.
  *
- * A1  What was taken is counted until its work and its answer have both ended, also when the caller goes away meanwhile.
- * A2  Bytes count as they arrive, not as they are announced: to announce much costs the hub nothing and the others no room.
- * A3  Lists and large objects are read a few at a time, however many are asked for at once, and partners take turns: what is read is
+ * ADMISSION-1  What was taken is counted until its work and its answer have both ended, also when the caller goes away meanwhile.
+ * ADMISSION-2  Bytes count as they arrive, not as they are announced: to announce much costs the hub nothing and the others no room.
+ * ADMISSION-3  Lists and large objects are read a few at a time, however many are asked for at once, and partners take turns: what is read is
  *     held in memory as a whole.
- * A4  Nobody holds more than a quarter of the room: bodies, answers, and what is about to be read, whose room is taken before. One
+ * ADMISSION-4  Nobody holds more than a quarter of the room: bodies, answers, and what is about to be read, whose room is taken before. One
  *     request of a partner is always taken, however small the room. A tenth is kept for what a driver waits for, but for answers of up to
  *     64 KiB, which are counted only once they are read.
  */
@@ -53,7 +53,7 @@ export interface Admission {
 const listsMax = 4;
 /** The rest of the room for bodies is kept for what a driver waits for. */
 const bodiesShare = 0.9;
-/** Of the room, for one partner. [A4] */
+/** Of the room, for one partner. [ADMISSION-4] */
 const partnerShare = 0.25;
 const noRoomRetryS = 5;
 
@@ -99,7 +99,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
       add(bytesOf, partner, bytes);
     };
     const share = urgency === 'driver' ? 1 : bodiesShare;
-    /** [A4] */
+    /** [ADMISSION-4] */
     const isTooMuchOfPartner = (bytes: number) => {
       const ofPartner = bytesOf.get(partner) ?? 0;
       return ofPartner > own && ofPartner + bytes > bytesMax * partnerShare * share;
@@ -143,7 +143,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
         await takeTurn();
       },
       answer(bytes) {
-        // Nobody waits for it any more, and nothing would tell of its end. [A1]
+        // Nobody waits for it any more, and nothing would tell of its end. [ADMISSION-1]
         if (isClosed) return;
         // A part of what was read keeps the whole in memory.
         keep(Math.max(0, bytes - reserved));

@@ -2,9 +2,9 @@
  * From a header to the party that calls: whose token it is, whether this token may do this at all, and as which of its
  * partner's parties. [interface, Authentication; D5, D7, D9, D10, D16]
  *
- * C1  Nothing is said about a path to someone whose token is not good for it: 401 comes before 404 and 405.
- * C2  A wrong role is 403, a path party that is not the caller's 404: existence is not revealed. [D7]
- * C3  Of a partner with several parties the path decides which one calls, then `OCPI-from-*`, then the first with the role.
+ * CALLER-1  Nothing is said about a path to someone whose token is not good for it: 401 comes before 404 and 405.
+ * CALLER-2  A wrong role is 403, a path party that is not the caller's 404: existence is not revealed. [D7]
+ * CALLER-3  Of a partner with several parties the path decides which one calls, then `OCPI-from-*`, then the first with the role.
  */
 import { HubError } from '../domain/errors.ts';
 import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';

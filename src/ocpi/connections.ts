@@ -1,10 +1,10 @@
 /**
  * Room for connections, so that the process always has descriptors left for its store and its own calls.
  *
- * N1  There are never more than a server was given room for: what comes beyond is closed.
- * N2  From `crowdedShare` of it on, each that comes ends one on which nothing is under way: of strangers (no door took a token on them)
+ * CONNECTIONS-1  There are never more than a server was given room for: what comes beyond is closed.
+ * CONNECTIONS-2  From `crowdedShare` of it on, each that comes ends one on which nothing is under way: of strangers (no door took a token on them)
  *     the oldest, else the one that has been idle for longest. So idle connections can take nobody's room.
- * N3  Where the last place is taken and none is idle, the oldest of the strangers ends, whatever is under way on it: much can be asked
+ * CONNECTIONS-3  Where the last place is taken and none is idle, the oldest of the strangers ends, whatever is under way on it: much can be asked
  *     for without a token, and be read slowly.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -73,7 +73,7 @@ export function limitConnections(server: Server, most: number): RequestSeen {
     socket?.destroy();
   }
 
-  /** [N3] */
+  /** [CONNECTIONS-3] */
   function strangerInUse(): string | undefined {
     for (const [name, { http }] of open) if (!isTrusted(http)) return name;
     return undefined;

@@ -1,13 +1,13 @@
 /**
  * The HTTP server that all doors share, with the limits that must hold before any door is asked. [D38]
  *
- * H1  A request that has not arrived in whole within its time is answered 408 and cut.
- * H2  What Node or the router refuse by themselves is an envelope as well. [D2]
- * H3  Whatever protocol a client offers to change to, its request is answered; a WebSocket alone leaves HTTP.
- * H4  What the router cannot read leads nowhere below its door, so that the door says so in its own form. [D2]
- * H5  The first two segments of a path lead to a door only as they are, never percent-encoded: what compares paths, here or in a
+ * HTTP-SERVER-1  A request that has not arrived in whole within its time is answered 408 and cut.
+ * HTTP-SERVER-2  What Node or the router refuse by themselves is an envelope as well. [D2]
+ * HTTP-SERVER-3  Whatever protocol a client offers to change to, its request is answered; a WebSocket alone leaves HTTP.
+ * HTTP-SERVER-4  What the router cannot read leads nowhere below its door, so that the door says so in its own form. [D2]
+ * HTTP-SERVER-5  The first two segments of a path lead to a door only as they are, never percent-encoded: what compares paths, here or in a
  *     proxy in front, sees what the router sees.
- * H6  Every response emits `close`, also one that still waits behind another when its connection ends.
+ * HTTP-SERVER-6  Every response emits `close`, also one that still waits behind another when its connection ends.
  */
 import {
   createServer,
@@ -101,7 +101,7 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     // Node looks for late requests only so often; its default of 30 s would triple the limit.
     connectionsCheckingInterval: Math.min(1000, limit),
     keepAliveTimeout: keepAliveMs,
-    // We refuse it ourselves: Node's own answer has no body. [H2]
+    // We refuse it ourselves: Node's own answer has no body. [HTTP-SERVER-2]
     requireHostHeader: false,
     IncomingMessage: Incoming,
   };
@@ -118,7 +118,7 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     : createServer(serverOptions, listener);
   if (options.connectionsMax !== undefined) seen = limitConnections(server as Server, options.connectionsMax);
   server.setTimeout(silenceMaxMs);
-  // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [H2]
+  // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [HTTP-SERVER-2]
   server.on('checkExpectation', listener);
   closeIdleWhileClosing(server as Server);
   return server as Server;
@@ -152,7 +152,7 @@ function closeIdleWhileClosing(server: Server): void {
 /** Responses that have not closed, by connection. */
 const openOn = new WeakMap<Socket, Set<ServerResponse>>();
 
-/** Node closes with a connection only the response that is being sent on it, and none that a pipelined request still has to get. [H6] */
+/** Node closes with a connection only the response that is being sent on it, and none that a pipelined request still has to get. [HTTP-SERVER-6] */
 function endWithConnection(socket: Socket, response: ServerResponse): void {
   const open = openOn.get(socket) ?? watchEnd(socket);
   // A front may already have it.
@@ -199,7 +199,7 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
 
 /**
  * Once a server listens for upgrades, Node takes every request that offers one out of HTTP, also the `Upgrade: h2c` that some HTTP
- * clients send with each first request. Those offers are passed over, as RFC 9110 (7.8) has it. [H3]
+ * clients send with each first request. Those offers are passed over, as RFC 9110 (7.8) has it. [HTTP-SERVER-3]
  */
 class Incoming extends IncomingMessage {
   /** What the parser found; it is set before the fields of this class could be. */
@@ -235,7 +235,7 @@ const doorOf = (path: string) => /^\/(?:ocpi|admin\/v1)(?=\/|$)/.exec(path)?.[0]
 /** As far as it is ASCII: it says in which door's form a refusal is. */
 const decoded = (path: string) => path.replaceAll(/%[2-7][0-9a-f]/gi, decodeURIComponent);
 
-/** Whether the router can take it apart: otherwise it would answer by itself, in a form of its own. [H4, H5] */
+/** Whether the router can take it apart: otherwise it would answer by itself, in a form of its own. [HTTP-SERVER-4, HTTP-SERVER-5] */
 function isRoutable(path: string): boolean {
   if (path.length > segmentLengthMax && path.split('/').some(({ length }) => length > segmentLengthMax)) return false;
   if (!path.includes('%')) return true;

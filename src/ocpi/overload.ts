@@ -1,13 +1,13 @@
 /**
  * Whether a request is taken, made to wait a moment, or refused, by how full the hub is. Pure: figures go in, a verdict comes out.
  *
- * O1  Who can best try again later is refused first: lists, then pushes (they are made to wait before), and last what a driver
+ * OVERLOAD-1  Who can best try again later is refused first: lists, then pushes (they are made to wait before), and last what a driver
  *     waits for.
- * O2  Only the hub's own straits count. That a receiver is slow or down shows in none of these figures: what it is owed waits on
+ * OVERLOAD-2  Only the hub's own straits count. That a receiver is slow or down shows in none of these figures: what it is owed waits on
  *     the disk.
- * O4  Accepting gives way to forwarding: a push waits a part of the time by which forwarding is behind, so that both settle at the
+ * OVERLOAD-3  Accepting gives way to forwarding: a push waits a part of the time by which forwarding is behind, so that both settle at the
  *     pace that the hub can keep.
- * O3  One partner gets at most a part of the room, so that it cannot take the others' with it.
+ * OVERLOAD-4  One partner gets at most a part of the room, so that it cannot take the others' with it.
  */
 
 /** `driver`: a person waits for it (authorize, commands and their results). `list`: it can be had later as well. */
@@ -46,7 +46,7 @@ interface Rule {
   readonly retryAfterS: number;
 }
 
-/** [O1] */
+/** [OVERLOAD-1] */
 const rules: Readonly<Record<Urgency, Rule>> = {
   list: { shedFrom: 0.5, retryAfterS: 5 },
   push: { pausedFrom: 0.5, shedFrom: 0.8, retryAfterS: 2 },
@@ -61,7 +61,7 @@ const giveWayMsMin = 5;
 const giveWayMsMax = 1_000;
 
 export const requestsMax = 2048;
-/** Of them for one partner. [O3] */
+/** Of them for one partner. [OVERLOAD-4] */
 const ofPartnerMax = requestsMax / 2;
 
 /** `bytesMax` follows the memory that the process was given. */
@@ -102,7 +102,7 @@ export function shareOf(load: Load, scales: Scales, signal: Signal): number {
   return Math.max(0, (load[signal] - from) / (to - from));
 }
 
-/** [O4] */
+/** [OVERLOAD-3] */
 function giveWayMs({ forwardingMs }: Load): number {
   const waitMs = Math.min(forwardingMs / giveWayShare, giveWayMsMax);
   return waitMs < giveWayMsMin ? 0 : waitMs;

@@ -1,9 +1,9 @@
 /**
  * Ends answers that nobody takes: what is held for them is kept from others.
  *
- * P1  Of an answer that is being sent a piece must be taken within `looksMax` looks. While the process itself stands still nobody looks,
+ * PACE-1  Of an answer that is being sent a piece must be taken within `looksMax` looks. While the process itself stands still nobody looks,
  *     so that its own delay counts against no reader.
- * P2  What was under way for a partner when it was suspended ends at the second look: the answer to the one who ended the partnership
+ * PACE-2  What was under way for a partner when it was suspended ends at the second look: the answer to the one who ended the partnership
  *     is out by then. What a suspended partner begins, to register again, goes on.
  */
 import type { ServerResponse } from 'node:http';

@@ -2,12 +2,12 @@
  * The OCPI side of the hub's HTTP server. One table of modules registers the routes, fills the version details and says
  * which methods a path has.
  *
- * S1  Every answer below `/ocpi` is an envelope and echoes both ids, refusals included. [D2, D14]
- * S2  Token, path, caller, room and rate limit are settled, in this order, before a byte of the body is read.
- * S3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
- * S4  One wide line per request goes to the log; it never holds a token or a body.
- * S5  Answers of functional modules bear the routing headers as soon as it is known who calls, refusals included.
- * S6  A request that nobody waits for any more is refused before its work begins. [stale.ts]
+ * OCPI-SERVER-1  Every answer below `/ocpi` is an envelope and echoes both ids, refusals included. [D2, D14]
+ * OCPI-SERVER-2  Token, path, caller, room and rate limit are settled, in this order, before a byte of the body is read.
+ * OCPI-SERVER-3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
+ * OCPI-SERVER-4  One wide line per request goes to the log; it never holds a token or a body.
+ * OCPI-SERVER-5  Answers of functional modules bear the routing headers as soon as it is known who calls, refusals included.
+ * OCPI-SERVER-6  A request that nobody waits for any more is refused before its work begins. [stale.ts]
  */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -121,7 +121,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
   };
 }
 
-/** What every request passes before its body is read, and the line it leaves behind. [S2, S4] */
+/** What every request passes before its body is read, and the line it leaves behind. [OCPI-SERVER-2, OCPI-SERVER-4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
   const { log, rates, clock, admission, shutForS = () => null } = options;
   const limiter = rateLimiter(rates, () => clock.now());

@@ -2,10 +2,10 @@
  * Finds stale requests after a process pause: a signal stopped the process, its machine was suspended, a garbage collection took long.
  * A request that was unread meanwhile may be older than what its caller has sent since, on another connection or to another node.
  *
- * T1  The process paused when it did not look at the time for `pauseMs`. It does every `lookEveryMs`, and with each request.
- * T2  What arrived before a pause, or within `afterMs` behind its end, is stale when its connection has ended. The end of a connection is
+ * STALE-1  The process paused when it did not look at the time for `pauseMs`. It does every `lookEveryMs`, and with each request.
+ * STALE-2  What arrived before a pause, or within `afterMs` behind its end, is stale when its connection has ended. The end of a connection is
  *     read in a later turn of the event loop than the last bytes before it, so the answer takes a few turns then, and none otherwise.
- * T3  What is not decided within `decisionMs` since its head arrived is stale, too: a proxy in front may keep the connection of a caller
+ * STALE-3  What is not decided within `decisionMs` since its head arrived is stale, too: a proxy in front may keep the connection of a caller
  *     that has gone.
  */
 import type { Socket } from 'node:net';

@@ -1,11 +1,11 @@
 /**
  * The hub's way out: one OCPI request to a partner, and whatever comes back as an Outcome. [delivery]
  *
- * C1  A call never throws, and ends within its `timeoutMs`.
- * C2  Sockets are kept alive between calls, and opened only to addresses that the egress guard allows. Deliveries have sockets of their
+ * PARTNERS-CLIENT-1  A call never throws, and ends within its `timeoutMs`.
+ * PARTNERS-CLIENT-2  Sockets are kept alive between calls, and opened only to addresses that the egress guard allows. Deliveries have sockets of their
  *     own, as many as are in flight, which their sender bounds; for all other calls they are bounded per partner address.
- * C3  TLS is always verified; no redirect is followed but one to the same URL with or without a slash at its end (`slash.ts`).
- * C4  A token appears in the request's own header and nowhere else: neither in a message nor in an excerpt.
+ * PARTNERS-CLIENT-3  TLS is always verified; no redirect is followed but one to the same URL with or without a slash at its end (`slash.ts`).
+ * PARTNERS-CLIENT-4  A token appears in the request's own header and nowhere else: neither in a message nor in an excerpt.
  */
 import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import type { Outcome } from '../domain/errors.ts';

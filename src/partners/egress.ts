@@ -2,10 +2,10 @@
  * Which addresses the hub may call. A partner chooses the URLs that the hub calls, so without this guard it could make the
  * hub knock on machines inside the operator's own network.
  *
- * G1  Public addresses are allowed; every other one only when it lies in the operator's allow list (CIDR).
- * G2  The address that is connected to is the address that was checked: names are checked after they were resolved, in
+ * EGRESS-1  Public addresses are allowed; every other one only when it lies in the operator's allow list (CIDR).
+ * EGRESS-2  The address that is connected to is the address that was checked: names are checked after they were resolved, in
  *     the same look-up that the socket uses, and literals before the socket is made (a look-up never sees them).
- * G3  An IPv6 address that carries an IPv4 one (mapped, NAT64) is judged by the address it carries.
+ * EGRESS-3  An IPv6 address that carries an IPv4 one (mapped, NAT64) is judged by the address it carries.
  */
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
@@ -47,7 +47,7 @@ function within(address: Address, [network, bits]: Range): boolean {
   return address.kind() === network.kind() && address.match(network as ipaddr.IPv4 & ipaddr.IPv6, bits);
 }
 
-/** The IPv4 address inside an IPv6 one (G3). */
+/** The IPv4 address inside an IPv6 one (EGRESS-3). */
 function carried(address: Address): Address {
   if (!(address instanceof ipaddr.IPv6)) return address;
   if (address.isIPv4MappedAddress()) return address.toIPv4Address();

@@ -3,10 +3,10 @@
  * AbortSignal and one plain timer per call, because every forward of the hub goes through here. Of the two forms of a handler it has
  * the older one, which undici itself is made of: the newer one stands on it, and reads every header of every answer.
  *
- * X1  It ends exactly once, and nothing is thrown.
- * X2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
- * X3  It holds at most `answerMax` bytes, counted before and after decoding; what is larger loses its socket.
- * X4  It is sent a second time only when the first went over a re-used connection that was closed before any byte of the
+ * EXCHANGE-1  It ends exactly once, and nothing is thrown.
+ * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
+ * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; what is larger loses its socket.
+ * EXCHANGE-4  It is sent a second time only when the first went over a re-used connection that was closed before any byte of the
  *     answer, and then over a fresh one.
  */
 import type { Socket } from 'node:net';
@@ -125,7 +125,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onConnect(abort: (reason?: Error) => void): void {
-    // It waited for a connection longer than it may take: nothing is sent (X2). Thrown, because to abort would cost the
+    // It waited for a connection longer than it may take: nothing is sent (EXCHANGE-2). Thrown, because to abort would cost the
     // connection, which is a good one.
     if (this.#settle === null) throw cut;
     this.#abort = abort;

@@ -1,9 +1,9 @@
 /**
  * Reads a partner's list page by page, following `Link` with `rel="next"`. [interface, Pagination and Admin pulls]
  *
- * P1  Nothing is thrown: a list that cannot be read to its end ends with a `failed` page that says why.
- * P2  It ends: the number of pages is bounded, and a page that was read is never asked for again.
- * P3  Wherever a link leads, the egress guard of the client decides; it never leads from https down to http.
+ * PULL-1  Nothing is thrown: a list that cannot be read to its end ends with a `failed` page that says why.
+ * PULL-2  It ends: the number of pages is bounded, and a page that was read is never asked for again.
+ * PULL-3  Wherever a link leads, the egress guard of the client decides; it never leads from https down to http.
  */
 import { randomUUID } from 'node:crypto';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
@@ -72,7 +72,7 @@ export function nextLink(header: string): string | null {
 
 /**
  * A link may be relative. Partners behind a proxy that speaks TLS for them often link to themselves with http: that is taken
- * for the https that it means. Null for what is no URL, and for a way down to http elsewhere. [P3]
+ * for the https that it means. Null for what is no URL, and for a way down to http elsewhere. [PULL-3]
  */
 function resolved(link: string, from: string): string | null {
   const [next, before] = [parsedUrl(link, from), new URL(from)];

@@ -1,13 +1,13 @@
 /**
  * Partners whose server knows a path only with a slash at its end, or only without, and redirects from the other form. [D55]
  *
- * T1  A call is sent as it was given, unless its endpoint is known to want the other form.
- * T2  Followed is a 307 or 308 to the same origin, query and path but for the slash at its end: once, with the same method, body and
+ * SLASH-1  A call is sent as it was given, unless its endpoint is known to want the other form.
+ * SLASH-2  Followed is a 307 or 308 to the same origin, query and path but for the slash at its end: once, with the same method, body and
  *     token, within the call's time. Servers write escapes anew, so decoded paths are compared, in which an encoded slash stays different.
  *     What is sent is the path of the call with the slash or without it, never the redirect's.
- * T3  The form that met a 2xx is remembered per endpoint and depth below it, because servers route by depth. Memory is all it takes: after
+ * SLASH-3  The form that met a 2xx is remembered per endpoint and depth below it, because servers route by depth. Memory is all it takes: after
  *     a restart each costs one round trip more, once.
- * T4  A remembered form that nobody serves any more costs no delivery: after a 404 that is not OCPI's, a call that may be sent again is
+ * SLASH-4  A remembered form that nobody serves any more costs no delivery: after a 404 that is not OCPI's, a call that may be sent again is
  *     sent as it was given. One that may not ends with the 404, and the form is forgotten, so the next one learns it anew.
  */
 import type { OutboundCall } from '../hub/ports/ports.ts';

@@ -3,8 +3,8 @@
  * authorization, start, meter readings, stop, CDR, and everything pulled back and compared. The demo walks it for people;
  * tests walk it one step at a time and do to the hub between two steps what they like.
  *
- * P1  A step asks the hub only through its OCPI and admin interfaces.
- * P2  A step that waits is woken by what arrives, and names what it waited for when it gives up.
+ * SESSION-PATH-1  A step asks the hub only through its OCPI and admin interfaces.
+ * SESSION-PATH-2  A step that waits is woken by what arrives, and names what it waited for when it gives up.
  */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';

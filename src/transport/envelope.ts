@@ -1,8 +1,8 @@
 /**
  * The response envelope, written and read. [interface, Response envelope; D2]
  *
- * V1  Every envelope has `status_code` and `timestamp`.
- * V2  Stored objects enter an envelope as the text they are: nothing is parsed or written anew. [D17]
+ * ENVELOPE-1  Every envelope has `status_code` and `timestamp`.
+ * ENVELOPE-2  Stored objects enter an envelope as the text they are: nothing is parsed or written anew. [D17]
  */
 import { instantText } from '../domain/instant.ts';
 import { items, members, slice } from '../domain/json-text.ts';
@@ -109,7 +109,7 @@ export function soleObject(data: unknown): unknown {
   return typeof only === 'object' && only !== null && !Array.isArray(only) ? only : data;
 }
 
-/** The text of `soleObject(data)` in an envelope that `readEnvelope` took; undefined when it has no `data`. [V2, D72] */
+/** The text of `soleObject(data)` in an envelope that `readEnvelope` took; undefined when it has no `data`. [ENVELOPE-2, D72] */
 export function soleObjectText(text: string, data: unknown): string | undefined {
   const span = members(text).get('data');
   if (!span) return undefined;
@@ -117,7 +117,7 @@ export function soleObjectText(text: string, data: unknown): string | undefined 
   return only && slice(text, only);
 }
 
-/** Texts of the items in `data` of an envelope that `readEnvelope` took; empty when `data` is not an array. [V2] */
+/** Texts of the items in `data` of an envelope that `readEnvelope` took; empty when `data` is not an array. [ENVELOPE-2] */
 export function envelopeItems(text: string): string[] {
   const data = members(text).get('data');
   if (!data || text[data.start] !== '[') return [];

@@ -1,9 +1,9 @@
 /**
  * From bytes to a JSON value, with the limits that must hold before `JSON.parse` sees the text. [D38, D49]
  *
- * B1  Bytes that are not UTF-8, and text that is not JSON, are refused: 400/2001.
- * B2  Nesting is measured by a scan of the text: `JSON.parse` takes a million levels and what comes after it does not.
- * B3  The text is kept beside the value, since it is what will be stored and forwarded. [D17]
+ * JSON-BODY-1  Bytes that are not UTF-8, and text that is not JSON, are refused: 400/2001.
+ * JSON-BODY-2  Nesting is measured by a scan of the text: `JSON.parse` takes a million levels and what comes after it does not.
+ * JSON-BODY-3  The text is kept beside the value, since it is what will be stored and forwarded. [D17]
  */
 import { isUtf8 } from 'node:buffer';
 import { HubError } from '../domain/errors.ts';

@@ -1,9 +1,9 @@
 /**
  * Pages of lists: the query that asks for one, the headers that describe it, the cursor that continues it. [D31–D33]
  *
- * G1  A next link holds cursor, offset and limit: who follows it misses nothing, who counts offsets still gets on. [D32]
- * G2  `rel="next"` stands before `rel="prev"`, for readers that take the first link. [D32]
- * G3  Links keep `date_from` and `date_to` as the caller wrote them and begin with the public URL. [D33]
+ * PAGINATION-1  A next link holds cursor, offset and limit: who follows it misses nothing, who counts offsets still gets on. [D32]
+ * PAGINATION-2  `rel="next"` stands before `rel="prev"`, for readers that take the first link. [D32]
+ * PAGINATION-3  Links keep `date_from` and `date_to` as the caller wrote them and begin with the public URL. [D33]
  */
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';

@@ -1,11 +1,11 @@
 /**
  * OCPI's types as building blocks: what zod refuses, and what is only noted. [D3, D17]
  *
- * T1  A known field is checked for its type when it is present; null counts as absent for fields that may be absent.
- * T2  Unknown fields are nobody's business: the text of a body is what is kept, the checked view is only read.
- * T3  A field that the specification requires and the hub does not (`should`), an unknown value of an enum, a string that is too
+ * TYPES-1  A known field is checked for its type when it is present; null counts as absent for fields that may be absent.
+ * TYPES-2  Unknown fields are nobody's business: the text of a body is what is kept, the checked view is only read.
+ * TYPES-3  A field that the specification requires and the hub does not (`should`), an unknown value of an enum, a string that is too
  *     long: noted for the trace, never refused.
- * T4  Every building block says what it expected, so that a refusal reads `evses[0].connectors[1].id: expected string`.
+ * TYPES-4  Every building block says what it expected, so that a refusal reads `evses[0].connectors[1].id: expected string`.
  */
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
@@ -151,7 +151,7 @@ export const should = <T>(type: Checked<T>): Field<T, 'should'> => ({ need: 'sho
 /** Optional. */
 export const may = <T>(type: Checked<T>): Field<T, 'may'> => ({ need: 'may', type });
 
-/** An object with these fields, and any others. [T2] */
+/** An object with these fields, and any others. [TYPES-2] */
 export function object<S extends Shape>(shape: S): ObjectType<S> {
   const schema = zodObject(shape, (field) => (field.need === 'must' ? field.type.schema : field.type.schema.nullish()));
   return { shape, schema: schema as unknown as z.ZodType<BodyOf<S>>, note: noteFields(shape, true) };
@@ -168,7 +168,7 @@ export function fragment<S extends Shape>(type: ObjectType<S>): Checked<Fragment
 
 function zodObject(shape: Shape, schemaOf: (field: AnyField, name: string) => z.ZodType): z.ZodType {
   const fields = Object.entries(shape).map(([name, field]) => [name, schemaOf(field, name)]);
-  // Not a loose object: that costs half as much again to copy unknown fields into a view where nobody looks for them. [T2]
+  // Not a loose object: that costs half as much again to copy unknown fields into a view where nobody looks for them. [TYPES-2]
   return z.object(Object.fromEntries(fields), { error: 'expected object' });
 }
 

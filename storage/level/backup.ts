@@ -4,11 +4,11 @@
  *     {backup}/manifest.json    what it holds, and a digest over all of it
  *     {backup}/store/           a store as it stands in a data directory
  *
- * P1  Never a copy or a link of files that the engine has open: it goes on writing them.
- * P2  A backup gets its name last, after every byte of it was synced, read back and found to be what the snapshot held. What a
+ * BACKUP-1  Never a copy or a link of files that the engine has open: it goes on writing them.
+ * BACKUP-2  A backup gets its name last, after every byte of it was synced, read back and found to be what the snapshot held. What a
  *     crash leaves is named `….partial` and passes for nothing.
- * P3  What is not sound is not copied: a backup of a damaged store fails and says where.
- * P4  A backup of a running store rests as long as it works, piece by piece: neither requests nor commits wait for it.
+ * BACKUP-3  What is not sound is not copied: a backup of a damaged store fails and says where.
+ * BACKUP-4  A backup of a running store rests as long as it works, piece by piece: neither requests nor commits wait for it.
  */
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
@@ -42,9 +42,9 @@ export interface Source {
   /** The store's own directory: a backup does not lie in it. */
   readonly within: string;
   readonly point: OnPoint;
-  /** The store is used meanwhile. [P4] */
+  /** The store is used meanwhile. [BACKUP-4] */
   readonly isRunning: boolean;
-  /** Its last end was clean, or what an unclean one took was made good when it was opened. [F8] */
+  /** Its last end was clean, or what an unclean one took was made good when it was opened. [SIDE-FILES-8] */
   readonly clean: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'is
 
 const restless = async (): Promise<void> => {};
 
-/** Rests as long as the piece before took. [P4] */
+/** Rests as long as the piece before took. [BACKUP-4] */
 function restful(): () => Promise<void> {
   let begun = systemClock.monotonic();
   return async () => {
@@ -239,7 +239,7 @@ async function mustFit(directory: string, bytes: number): Promise<void> {
     throw new Error(`${dirname(directory)} has less than the ${bytes} bytes that the store takes`);
 }
 
-/** What a crash left under the name of a partial copy is removed, when it is one. [P2] */
+/** What a crash left under the name of a partial copy is removed, when it is one. [BACKUP-2] */
 export async function removeLeftover(partial: string): Promise<void> {
   const names = await readdir(partial).catch(absent);
   if (names === null) return;

@@ -1,11 +1,11 @@
 /**
  * `opening` beside the database: a use of it has begun, and was not seen to last.
  *
- * O1  It is on the disk before the engine touches the database, so that a process that the engine ended leaves word of it: while it
+ * DIRTY-FLAG-1  It is on the disk before the engine touches the database, so that a process that the engine ended leaves word of it: while it
  *     reads, or soon after, when it compacts. It goes when the store is closed or has been open for a while, but not while
  *     there is damage, which the engine may meet whenever it likes. An error that we see is no such end.
- * O2  A kill leaves it, too. It proves nothing: whoever finds it looks more closely, where a look can find something.
- * O3  It stays where the log was opened and what it had lost was not yet made good, because a second opening does not see the loss.
+ * DIRTY-FLAG-2  A kill leaves it, too. It proves nothing: whoever finds it looks more closely, where a look can find something.
+ * DIRTY-FLAG-3  It stays where the log was opened and what it had lost was not yet made good, because a second opening does not see the loss.
  */
 import { open, readFile, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -30,7 +30,7 @@ const ATTEMPTS_MAX = 2;
 /** Compacting may be what the engine did not survive. */
 export const mustCompact = ({ damaged, attempts }: Begun): boolean => damaged || attempts >= ATTEMPTS_MAX;
 
-/** The next process that opens it may be ended by it. [O2] */
+/** The next process that opens it may be ended by it. [DIRTY-FLAG-2] */
 export const isSuspect = (begun: Begun): boolean => begun.isReading || mustCompact(begun);
 
 export class DirtyFlag {

@@ -1,10 +1,10 @@
 /**
  * The log: events in a dense sequence, and the two indexes over them (by stream, by correlation id).
  *
- * E1  Sequences are 1, 2, 3 … without a hole behind the horizon; whoever reads and finds one reports damage, never a shorter log.
- * E2  The last event of a commit carries the commit's idempotency key, its length and the names of the rows that it wrote:
+ * EVENT-LOG-1  Sequences are 1, 2, 3 … without a hole behind the horizon; whoever reads and finds one reports damage, never a shorter log.
+ * EVENT-LOG-2  The last event of a commit carries the commit's idempotency key, its length and the names of the rows that it wrote:
  *     so the log alone tells what was committed, and which rows must exist.
- * E3  Everything that can be refused is refused in `prepare`, before the commit waits with others: nothing in a group
+ * EVENT-LOG-3  Everything that can be refused is refused in `prepare`, before the commit waits with others: nothing in a group
  *     fails because of its neighbour.
  */
 import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from '../contract.ts';
@@ -23,7 +23,7 @@ type Fields = [
   correlationId: string | null,
   to: readonly string[],
 ];
-/** E2: the last three stand in the last event of a commit, and in an event that was kept by a trim. */
+/** EVENT-LOG-2: the last three stand in the last event of a commit, and in an event that was kept by a trim. */
 export type EventHead = [...Fields, idem?: string, events?: number, touched?: Touched[]];
 export type RowHead = [seq: Seq, shelf: string | null, upd: string];
 
@@ -51,7 +51,7 @@ export interface Prepared {
 
 const json = (value: unknown): string => JSON.stringify(value) ?? 'null';
 
-/** E3. */
+/** EVENT-LOG-3. */
 export function prepare(commit: Commit): Prepared {
   if (commit.events.length === 0) throw new TypeError('a commit holds at least one event');
   keys.checkUnfenced(commit);
@@ -191,7 +191,7 @@ export class EventReader {
     return found;
   }
 
-  /** E1. */
+  /** EVENT-LOG-1. */
   #dense(expected: Seq, seq: Seq): void {
     if (seq !== expected && this.#tolerate === null) throw new Damaged(keys.eventKey(expected));
   }

@@ -1,11 +1,11 @@
 /**
  * The one committer: everything that waits goes into the next batch.
  *
- * C1  One batch at a time, in order of arrival: concurrent synced batches land in any order.
- * C2  A batch holds whole jobs, at most `GROUP_JOBS` of them and about `GROUP_CHARACTERS`: longer ones stop paying.
- * C3  What waits is bounded; beyond it a job is refused at once, which tells the caller to slow down. A job
+ * GROUP-COMMIT-1  One batch at a time, in order of arrival: concurrent synced batches land in any order.
+ * GROUP-COMMIT-2  A batch holds whole jobs, at most `GROUP_JOBS` of them and about `GROUP_CHARACTERS`: longer ones stop paying.
+ * GROUP-COMMIT-3  What waits is bounded; beyond it a job is refused at once, which tells the caller to slow down. A job
  *     without a size is the store's own and always taken.
- * C4  Callers are answered only by `write`, after its batch has ended well.
+ * GROUP-COMMIT-4  Callers are answered only by `write`, after its batch has ended well.
  */
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { StoreUnavailable } from '../contract.ts';

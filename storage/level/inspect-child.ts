@@ -7,7 +7,7 @@ const [store = ''] = process.argv.slice(2);
 const tell = (told: Told): void => void process.send?.(told);
 const die = (): void => void process.kill(process.pid, 'SIGKILL');
 
-// A1: at once, also while the engine works.
+// INSPECT-ISOLATED-1: at once, also while the engine works.
 process.on('disconnect', die);
 if (!process.connected) die();
 

@@ -2,7 +2,7 @@
  * A look at a store in a process of its own: a damaged table can break an assertion of LevelDB, which ends the process that
  * reads it, and no error can be caught.
  *
- * A1  The child goes when its parent does: a store that a dead parent's child still holds would be in use.
+ * INSPECT-ISOLATED-1  The child goes when its parent does: a store that a dead parent's child still holds would be in use.
  */
 import { fork } from 'node:child_process';
 import { join } from 'node:path';

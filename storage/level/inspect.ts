@@ -1,9 +1,9 @@
 /**
  * One look at a store that nobody uses: every record is read, nothing is repaired.
  *
- * N1  Opening a database makes tables of its log, and with that takes away the only trace of what the log had lost. So a look
- *     that met such a loss notes it in the `opening` file: the hub's next opening looks after the floors. [O3]
- * N2  Compacting a damaged table can end the process as reading it can, and the engine compacts when it likes. So a look at a store
+ * INSPECT-1  Opening a database makes tables of its log, and with that takes away the only trace of what the log had lost. So a look
+ *     that met such a loss notes it in the `opening` file: the hub's next opening looks after the floors. [DIRTY-FLAG-3]
+ * INSPECT-2  Compacting a damaged table can end the process as reading it can, and the engine compacts when it likes. So a look at a store
  *     whose last use did not last compacts it where that may be the reason: whoever outlives that may open it.
  */
 import { createHash } from 'node:crypto';

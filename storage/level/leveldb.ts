@@ -1,9 +1,9 @@
 /**
  * The engine as the rest of the room uses it: opening, batches, and reading a range in chunks.
  *
- * G1  A block that the engine cannot read is skipped by it, and reported only with the last chunk of the range, which it
+ * LEVELDB-1  A block that the engine cannot read is skipped by it, and reported only with the last chunk of the range, which it
  *     then withholds. Here that is an error, or, for whoever says so, a remark: then what can be read is read.
- * G2  A look-up asks the filter of a table first, and a bit that rots there hides what the table holds. Whatever a look-up does
+ * LEVELDB-2  A look-up asks the filter of a table first, and a bit that rots there hides what the table holds. Whatever a look-up does
  *     not find is therefore sought.
  */
 import { Level } from 'level';
@@ -118,7 +118,7 @@ export async function fetch(
   }
 }
 
-/** The value of a key that a look-up did not find. [G2] As bytes: the engine's own way with text can cut a key. */
+/** The value of a key that a look-up did not find. [LEVELDB-2] As bytes: the engine's own way with text can cut a key. */
 export async function sought(db: Database, key: string, snapshot?: Snapshot): Promise<string | undefined> {
   const at = Buffer.from(key);
   const range = { gte: at, lte: at, limit: 1, keyEncoding: 'buffer' } as const;

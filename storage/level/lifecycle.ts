@@ -1,15 +1,15 @@
 /**
  * Keeps the database open, and says whether it may be written: opening, failing, mending, closing.
  *
- * M1  After one failed write the handle is not believed again: it would go on acknowledging writes that are gone when it is
- *     reopened. The database is closed, reopened, verified as at the start, and only then written (S5).
- * M2  Opening and reopening are one road: `#mount`, then `#resume`.
- * M3  Reopening writes too, so the ballast is given back before it; writes resume only when it stands again. Reads are
+ * LIFECYCLE-1  After one failed write the handle is not believed again: it would go on acknowledging writes that are gone when it is
+ *     reopened. The database is closed, reopened, verified as at the start, and only then written (CONTRACT-5).
+ * LIFECYCLE-2  Opening and reopening are one road: `#mount`, then `#resume`.
+ * LIFECYCLE-3  Reopening writes too, so the ballast is given back before it; writes resume only when it stands again. Reads are
  *     served as soon as the database is open.
- * M4  A quarantined store writes nothing, not even its own records.
- * M5  The fence token grows at each start of a process and is durable before it is used.
- * M6  Damage can make the engine end this process, and no error tells of it. So a use that did not last is followed by a look in a
- *     process of its own, where one can find something, and by this one's opening only when that one survived it. [O1, O2]
+ * LIFECYCLE-4  A quarantined store writes nothing, not even its own records.
+ * LIFECYCLE-5  The fence token grows at each start of a process and is durable before it is used.
+ * LIFECYCLE-6  Damage can make the engine end this process, and no error tells of it. So a use that did not last is followed by a look in a
+ *     process of its own, where one can find something, and by this one's opening only when that one survived it. [DIRTY-FLAG-1, DIRTY-FLAG-2]
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -41,7 +41,7 @@ import { lowerFloors } from './watermark-repair.ts';
 
 /** How far the mark may lag behind the log: what the loss of the log's end can hide. */
 const MARK_MS = 1000;
-/** The engine compacts what it opened within moments; whoever survived this long was not ended by it. [O1] */
+/** The engine compacts what it opened within moments; whoever survived this long was not ended by it. [DIRTY-FLAG-1] */
 const LASTED_MS = 10_000;
 const REOPEN_MS_MIN = 100;
 const REOPEN_MS_MAX = 5000;
@@ -70,7 +70,7 @@ export class Lifecycle {
   readonly point: OnPoint;
   readonly #markFile: MarkFile;
   readonly #opening: DirtyFlag;
-  /** F6: of the database. */
+  /** SIDE-FILES-6: of the database. */
   readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
   #wake: () => void = () => {};
@@ -138,7 +138,7 @@ export class Lifecycle {
     return this.mounted();
   }
 
-  /** M1. `decide` is called once: with what the reopened database holds, or with null when it did not reopen at once. */
+  /** LIFECYCLE-1. `decide` is called once: with what the reopened database holds, or with null when it did not reopen at once. */
   fail(error: unknown, decide: (found: Found | null) => void): void {
     this.#set('failed', `a write failed: ${sentence(error)}`);
     this.#mending = this.#dismount().then(() => this.#mend(decide));
@@ -212,7 +212,7 @@ export class Lifecycle {
     undecided?.(null);
   }
 
-  /** M6: throws when the database would end this process, too. */
+  /** LIFECYCLE-6: throws when the database would end this process, too. */
   async #outlive(): Promise<void> {
     const unended = await this.#opening.read();
     if (unended === null || !isSuspect(unended)) return;

@@ -2,26 +2,26 @@
  * The counted order of listed rows, in memory: which rows stand at places n to n + k of a list, and how many there are,
  * without walking to n. Rebuilt from the rows when the store opens.
  *
- * O1  One sorted list per kind and shelf; a row stands on one shelf, at one place.
- * O2  Order is (upd, owner, id) by code point, the order of the rows' own keys, whatever shelves are merged.
- * O3  Finding a place costs the logarithm of the list; a merge costs that for each shelf, wherever the page lies.
- * O4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
+ * ORDER-INDEX-1  One sorted list per kind and shelf; a row stands on one shelf, at one place.
+ * ORDER-INDEX-2  Order is (upd, owner, id) by code point, the order of the rows' own keys, whatever shelves are merged.
+ * ORDER-INDEX-3  Finding a place costs the logarithm of the list; a merge costs that for each shelf, wherever the page lies.
+ * ORDER-INDEX-4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
  *     so that the entry alone says where it is.
- * O5  Of a kind whose rows are all listed it also knows which rows there are not.
- * O6  Of large rows, listed or not, it knows how large they are.
+ * ORDER-INDEX-5  Of a kind whose rows are all listed it also knows which rows there are not.
+ * ORDER-INDEX-6  Of large rows, listed or not, it knows how large they are.
  */
 import TinyQueue from 'tinyqueue';
 import { type ListQuery, type RowKey, smallBody } from '../contract.ts';
 import { SortedList } from './sorted-list.ts';
 
 const NUL = '\0';
-/** Above every entry of the same place, below every entry of the next (O4). */
+/** Above every entry of the same place, below every entry of the next (ORDER-INDEX-4). */
 const BEHIND = '\x01';
 const HIGH_UNIT = /[\ud800-\uffff]/;
 const HIGH_UNITS = /[\ud800-\uffff]/g;
 const turned = (text: string, turn: (unit: number) => number): string =>
   HIGH_UNIT.test(text) ? text.replace(HIGH_UNITS, (unit) => String.fromCharCode(turn(unit.charCodeAt(0)))) : text;
-/** O2: strings compare by UTF-16 unit, where surrogates stand below U+E000; moving them above makes it code points. */
+/** ORDER-INDEX-2: strings compare by UTF-16 unit, where surrogates stand below U+E000; moving them above makes it code points. */
 const sortable = (text: string): string => turned(text, (unit) => (unit >= 0xe000 ? unit - 0x800 : unit + 0x2000));
 const restored = (text: string): string => turned(text, (unit) => (unit >= 0xf800 ? unit - 0x2000 : unit + 0x800));
 
@@ -29,9 +29,9 @@ interface Kind {
   /** `owner 0 id` → entry. */
   readonly entries: Map<string, string>;
   readonly shelves: Map<string, SortedList<string>>;
-  /** Whether a row that stands on no shelf was ever among them (O5). */
+  /** Whether a row that stands on no shelf was ever among them (ORDER-INDEX-5). */
   hasUnlisted: boolean;
-  /** `owner 0 id` → characters, of rows that are larger than `smallBody` (O6). */
+  /** `owner 0 id` → characters, of rows that are larger than `smallBody` (ORDER-INDEX-6). */
   readonly sizes: Map<string, number>;
 }
 
@@ -95,7 +95,7 @@ export class OrderIndex {
     if (old !== undefined) this.#takeOut(kind, name, old);
   }
 
-  /** Characters of a large row; 0 of any other, and where there is none (O6). */
+  /** Characters of a large row; 0 of any other, and where there is none (ORDER-INDEX-6). */
   sizeOf(key: RowKey): number {
     return this.#kinds.get(key.kind)?.sizes.get(nameOf(key)) ?? 0;
   }
@@ -110,7 +110,7 @@ export class OrderIndex {
     return entry === undefined ? undefined : restored(entry.slice(0, entry.indexOf(NUL)));
   }
 
-  /** Whether there is certainly no such row (O5). */
+  /** Whether there is certainly no such row (ORDER-INDEX-5). */
   isAbsent(key: RowKey): boolean {
     const kind = this.#kinds.get(key.kind);
     return kind === undefined || !(kind.hasUnlisted || kind.entries.has(nameOf(key)));
@@ -160,7 +160,7 @@ export class OrderIndex {
 /** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
 const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
 
-/** What an entry says. [O4] */
+/** What an entry says. [ORDER-INDEX-4] */
 export function placeOf(kind: string, entry: string): Place {
   const [upd = '', owner = '', id = ''] = restored(entry).split(NUL);
   return { kind, owner, id, upd };

@@ -53,7 +53,7 @@ export class OpenDeliveries {
   }
 }
 
-/** A settle, encoded before it waits with others (E3). */
+/** A settle, encoded before it waits with others (EVENT-LOG-3). */
 export interface Settle {
   readonly rows: readonly { readonly row: DeliveryRow; readonly head: string; readonly data: string }[];
   readonly floors: readonly Floor[];

@@ -1,13 +1,13 @@
 /**
  * Everything of the embedded store that only reads.
  *
- * R1  A read works on the database as it stands when the read begins, which holds all that resolved before (S7).
- * R2  What is damaged is never returned (S8). A quarantined store, whose damage is known and named, leaves it out of scans and
+ * LEVEL-READS-1  A read works on the database as it stands when the read begins, which holds all that resolved before (CONTRACT-7).
+ * LEVEL-READS-2  What is damaged is never returned (CONTRACT-8). A quarantined store, whose damage is known and named, leaves it out of scans and
  *     of the log, so that the rest can be read; a read of one damaged thing by its name throws there too.
- * R4  What verification found and a look-up does not is damaged, too: an index of the engine may rot. The store then says so.
- * R5  An index that has rotted may hide the newest version of a row and show an older one. So a row that is not of the instant by
+ * LEVEL-READS-3  What verification found and a look-up does not is damaged, too: an index of the engine may rot. The store then says so.
+ * LEVEL-READS-4  An index that has rotted may hide the newest version of a row and show an older one. So a row that is not of the instant by
  *     which it stands in the order is sought.
- * R3  While the database is being reopened there is nothing to read from, and reads are refused.
+ * LEVEL-READS-5  While the database is being reopened there is nothing to read from, and reads are refused.
  */
 import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -220,7 +220,7 @@ export class Reads {
     return rows;
   }
 
-  /** [R5] A row that is being written just now differs, too: sought, it is the same. */
+  /** [LEVEL-READS-4] A row that is being written just now differs, too: sought, it is the same. */
   async #newest(name: string, row: Row, upd: string | undefined): Promise<Row> {
     if (upd === undefined || row.upd === upd) return row;
     const value = await sought(this.lifecycle.mounted().db, name);

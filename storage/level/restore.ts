@@ -1,9 +1,9 @@
 /**
  * A store directory made from a backup, and a look at one that nobody uses.
  *
- * W1  Restoring opens a copy, never the backup: opening changes files, and a backup may lie where nothing can be written.
- * W2  What stood in its place is moved aside under a name of its own; nothing is deleted.
- * W3  A look repairs nothing: it says what is wrong, and what the hub would do about it when it starts.
+ * RESTORE-1  Restoring opens a copy, never the backup: opening changes files, and a backup may lie where nothing can be written.
+ * RESTORE-2  What stood in its place is moved aside under a name of its own; nothing is deleted.
+ * RESTORE-3  A look repairs nothing: it says what is wrong, and what the hub would do about it when it starts.
  */
 import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -99,7 +99,7 @@ export interface VerifiedStore extends StoreReport {
   readonly manifest: BackupManifest | null;
 }
 
-/** Looks at everything in a data directory or a backup. Rejects when there is no store, or when it is in use. [W3] */
+/** Looks at everything in a data directory or a backup. Rejects when there is no store, or when it is in use. [RESTORE-3] */
 export async function verifyStore(
   directory: string,
   progress: (records: number) => void = () => {},

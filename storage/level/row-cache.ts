@@ -2,9 +2,9 @@
  * Rows that were written of late, kept as they were written: what is pushed is mostly what was pushed a moment ago, and is read before
  * each change of it.
  *
- * W1  Never another answer than the database's: a row stands here from when its batch is on the disk until it is written again,
+ * ROW-CACHE-1  Never another answer than the database's: a row stands here from when its batch is on the disk until it is written again,
  *     removed, or pushed out by others. Whoever reopens the database begins without.
- * W2  Bounded in number and in characters.
+ * ROW-CACHE-2  Bounded in number and in characters.
  */
 
 import type { Row, Seq } from '../contract.ts';

@@ -1,21 +1,21 @@
 /**
  * Two small files beside the database, because a database that lost its beginning or its end cannot say so itself.
  *
- * F1  `mark` exists: a database was made here. It is never made again in its place (an engine told to create what is
+ * SIDE-FILES-1  `mark` exists: a database was made here. It is never made again in its place (an engine told to create what is
  *     missing "opens" a directory without its CURRENT file and shows a part of the keys).
- * F2  `mark` names a sequence that was durable when it was written. It is written now and then, not with each commit, and
+ * SIDE-FILES-2  `mark` names a sequence that was durable when it was written. It is written now and then, not with each commit, and
  *     promises only this: a log whose head is below it is damaged.
- * F3  `mark` names the engine's MANIFEST and a size that it had: a shorter one opens as an empty or older database, and
+ * SIDE-FILES-3  `mark` names the engine's MANIFEST and a size that it had: a shorter one opens as an empty or older database, and
  *     opening deletes the tables that it does not name. So it is checked before, and not opened.
- * F4  `mark` is two slots written in turn, each with a checksum, each synced before the other is written: a torn write leaves
+ * SIDE-FILES-4  `mark` is two slots written in turn, each with a checksum, each synced before the other is written: a torn write leaves
  *     the other.
- * F5  `ballast` is room on the disk that is given back when a write failed, because reopening writes too. Writes resume
+ * SIDE-FILES-5  `ballast` is room on the disk that is given back when a write failed, because reopening writes too. Writes resume
  *     only when it stands again: the proof that there is room.
- * F6  The engine syncs what it writes, but not the name of a log that it begins. Until its directory is synced too, a power cut
+ * SIDE-FILES-6  The engine syncs what it writes, but not the name of a log that it begins. Until its directory is synced too, a power cut
  *     may take the name, and with it every commit in that log. The same holds for the names of the directories that hold all this.
- * F7  The engine closes a full log without a sync: what was written to it since its last synced batch is on no disk, while batches in
+ * SIDE-FILES-7  The engine closes a full log without a sync: what was written to it since its last synced batch is on no disk, while batches in
  *     the next log are. A commit in the next log is acknowledged only after a sync of the closed one.
- * F8  `mark` says of a store that it was closed with everything on the disk. The mark that an opening writes says so no more, and
+ * SIDE-FILES-8  `mark` says of a store that it was closed with everything on the disk. The mark that an opening writes says so no more, and
  *     writes begin only behind that one: without those words the last end was unclean, a power cut perhaps.
  */
 import { randomFillSync } from 'node:crypto';
@@ -35,7 +35,7 @@ export interface Mark {
   readonly token: number;
   /** Name and size of the MANIFEST. */
   readonly manifest: readonly [name: string, bytes: number] | null;
-  /** F8. Marks of earlier versions never say so. */
+  /** SIDE-FILES-8. Marks of earlier versions never say so. */
   readonly clean?: boolean;
 }
 
@@ -88,7 +88,7 @@ export class MarkFile {
   }
 }
 
-/** F8: nothing says that its last end was clean. */
+/** SIDE-FILES-8: nothing says that its last end was clean. */
 export const endedUncleanly = (mark: Mark | 'damaged' | null): boolean =>
   mark === null || mark === 'damaged' || mark.clean !== true;
 
@@ -101,7 +101,7 @@ export async function manifestOf(database: string): Promise<Mark['manifest']> {
   return [name, (await stat(join(database, name)).catch(absent))?.size ?? 0];
 }
 
-/** F1, F3: throws when opening would hide or destroy something. Returns whether the database must be made. */
+/** SIDE-FILES-1, SIDE-FILES-3: throws when opening would hide or destroy something. Returns whether the database must be made. */
 export async function mustCreate(database: string, mark: Mark | 'damaged' | null): Promise<boolean> {
   const manifest = await manifestOf(database);
   if (manifest === null) {
@@ -126,7 +126,7 @@ export async function droppedAtOpen(database: string): Promise<string | null> {
   return drops.length === 0 ? null : `the engine dropped ${bytes} bytes of its log when it opened (${drops[0]?.[2]})`;
 }
 
-/** F5: stands afterwards, or throws. Needs its own size again as free room. */
+/** SIDE-FILES-5: stands afterwards, or throws. Needs its own size again as free room. */
 export async function raiseBallast(path: string, bytes: number): Promise<void> {
   if (bytes === 0 || (await stat(path).catch(absent))?.size === bytes) return;
   await releaseBallast(path);
@@ -149,7 +149,7 @@ export async function releaseBallast(path: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-/** F6, F7: what of the engine's directory has to be on the disk besides what the engine syncs. */
+/** SIDE-FILES-6, SIDE-FILES-7: what of the engine's directory has to be on the disk besides what the engine syncs. */
 export class Names {
   readonly #directory: string;
   /** Number of the last log that the engine has closed and that is on the disk. */
@@ -184,7 +184,7 @@ export class Names {
     this.#handle = null;
   }
 
-  /** F7: all but the newest. The engine removes a log only when a synced table holds what was in it. */
+  /** SIDE-FILES-7: all but the newest. The engine removes a log only when a synced table holds what was in it. */
   async #keepClosedLogs(): Promise<void> {
     const logs = (await readdir(this.#directory)).filter((name) => /^\d+\.log$/.test(name));
     const numbers = logs.map((name) => Number.parseInt(name, 10));

@@ -1,8 +1,8 @@
 /**
  * A sorted set in memory that counts: which entry stands at place n, and at which place a value stands.
  *
- * B1  Entries stand in blocks of at most `BLOCK_MAX`, so that a change moves little, whatever the length of the list.
- * B2  Finding a place is two binary searches. The counts before each block are summed anew after a change, when next asked
+ * SORTED-LIST-1  Entries stand in blocks of at most `BLOCK_MAX`, so that a change moves little, whatever the length of the list.
+ * SORTED-LIST-2  Finding a place is two binary searches. The counts before each block are summed anew after a change, when next asked
  *     for: a few microseconds for a million entries.
  */
 

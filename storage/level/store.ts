@@ -1,15 +1,15 @@
 /**
  * The embedded store: one LevelDB, one process. Meets every promise of `contract.ts`.
  *
- * L1  A commit is answered after its batch is on the disk, with the name of the file that holds it and all that was written to the
- *     file before (F6, F7), never before (S1).
+ * LEVEL-STORE-1  A commit is answered after its batch is on the disk, with the name of the file that holds it and all that was written to the
+ *     file before (SIDE-FILES-6, SIDE-FILES-7), never before (CONTRACT-1).
  *     Memory changes after the batch, in its order.
- * L2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
+ * LEVEL-STORE-2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
  *     database does not reopen at once, its caller is told `OutcomeUnknown` and asks again with the same key.
- * L3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
- *     learns it from the log at open (S3).
- * L4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (S6).
- * L5  A commit is rejected with `Conflict` once its batch is durable, so that the commit it conflicts with is durable as well (S11).
+ * LEVEL-STORE-3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
+ *     learns it from the log at open (CONTRACT-3).
+ * LEVEL-STORE-4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (CONTRACT-6).
+ * LEVEL-STORE-5  A commit is rejected with `Conflict` once its batch is durable, so that the commit it conflicts with is durable as well (CONTRACT-11).
  */
 import { background } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -28,7 +28,7 @@ import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 import { Versions } from './versions.ts';
 
-/** How long a settle may stand unsynced: S6 allows about a second. */
+/** How long a settle may stand unsynced: CONTRACT-6 allows about a second. */
 const FLUSH_MS = 500;
 
 export interface LevelStoreOptions {
@@ -51,7 +51,7 @@ export async function openLevelStore(options: LevelStoreOptions): Promise<contra
 class LevelStore extends Reads implements contract.Store {
   readonly #fence: contract.Fence;
   readonly #groupCommit = new GroupCommit((jobs) => this.#write(jobs));
-  /** L3: commits that wait. */
+  /** LEVEL-STORE-3: commits that wait. */
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();
   #trimming: Promise<void> = Promise.resolve();
@@ -100,7 +100,7 @@ class LevelStore extends Reads implements contract.Store {
           outbox.applySettle(settle, found);
           resolve();
         },
-        // Whether it was written does not matter: settling again is harmless, and not settling sends again (S6).
+        // Whether it was written does not matter: settling again is harmless, and not settling sends again (CONTRACT-6).
         recall: (_found, error) => reject(error),
         fail: reject,
       });
@@ -122,7 +122,7 @@ class LevelStore extends Reads implements contract.Store {
     await new Promise<void>((resolve, reject) => {
       this.#groupCommit.push({
         size: 0,
-        // The next trim counts on what this one left. [Z5]
+        // The next trim counts on what this one left. [TRIM-5]
         synced: true,
         alone: true,
         stage: (batch) => {
@@ -157,7 +157,7 @@ class LevelStore extends Reads implements contract.Store {
 
   async close(): Promise<void> {
     this.#closed = true;
-    // Settles that still wait are written first: the mark is about to say that everything is on the disk. [F8]
+    // Settles that still wait are written first: the mark is about to say that everything is on the disk. [SIDE-FILES-8]
     await this.#groupCommit.idle();
     this.#flushNow();
     await this.#groupCommit.idle();
@@ -240,7 +240,7 @@ class LevelStore extends Reads implements contract.Store {
     this.#schedule(synced);
   }
 
-  /** L4. */
+  /** LEVEL-STORE-4. */
   #schedule(synced: boolean): void {
     if (synced && this.#flush !== null) {
       systemClock.clearTimeout(this.#flush);
@@ -260,7 +260,7 @@ class LevelStore extends Reads implements contract.Store {
   }
 }
 
-/** L1: what a written commit changes in memory. */
+/** LEVEL-STORE-1: what a written commit changes in memory. */
 function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
   found.head = last;
   found.commits.add(idem, first, last);

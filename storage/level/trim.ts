@@ -1,13 +1,13 @@
 /**
  * Trimming: moves the horizon, up to which the log is gone but for what was kept.
  *
- * Z1  A trim is one batch: events go, kept ones and the horizon come, all or none. Whatever a crash leaves is a whole horizon.
- * Z2  In memory the horizon moves before the batch is written: a read that begins then does not ask for what is going, and
+ * TRIM-1  A trim is one batch: events go, kept ones and the horizon come, all or none. Whatever a crash leaves is a whole horizon.
+ * TRIM-2  In memory the horizon moves before the batch is written: a read that begins then does not ask for what is going, and
  *     one that began before has its own snapshot.
- * Z3  A trim has a batch of its own, so what it reads while staging is what stands on the disk: a row that a later event
+ * TRIM-3  A trim has a batch of its own, so what it reads while staging is what stands on the disk: a row that a later event
  *     wrote is seen, and stays.
- * Z4  Space is given back range by range, once enough was trimmed to be worth it.
- * Z5  A trim is synced before the next one is made. Each horizon counts what the trim before it left: were that one taken by a power
+ * TRIM-4  Space is given back range by range, once enough was trimmed to be worth it.
+ * TRIM-5  A trim is synced before the next one is made. Each horizon counts what the trim before it left: were that one taken by a power
  *     cut, and the later one not, events would stand that no horizon counts.
  */
 import type { Kept, RowKey, Seq, StoredEvent, Trim } from '../contract.ts';
@@ -18,7 +18,7 @@ import { type Batch, compact, type Database, fetch } from './leveldb.ts';
 import { encodeHorizon } from './trim-point.ts';
 import type { Found } from './verify.ts';
 
-/** Z4: a few tens of megabytes of events. */
+/** TRIM-4: a few tens of megabytes of events. */
 const COMPACT_EVENTS = 20_000;
 
 /** A trim, with all that can be read and encoded before it has its turn. */
@@ -66,7 +66,7 @@ function encodeKept(kept: Kept): string {
 
 /**
  * Adds a trim to its batch, and moves the horizon in memory. Returns the rows that go; null, with nothing added, when the
- * database was reopened meanwhile and has another horizon. [Z2, Z3]
+ * database was reopened meanwhile and has another horizon. [TRIM-2, TRIM-3]
  */
 export function stageTrim(batch: Batch, db: Database, found: Found, trim: PreparedTrim): RowKey[] | null {
   if (found.horizon.seq !== trim.from) return null;
@@ -117,7 +117,7 @@ function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {
   return value !== undefined && inspect(key, value) === 'sound' && (headOf(value) as RowHead)[0] <= upTo;
 }
 
-/** Gives space back behind the horizon. [Z4] */
+/** Gives space back behind the horizon. [TRIM-4] */
 export class Compaction {
   #from: Seq = 0;
 

@@ -2,15 +2,15 @@
  * Verification: one pass over everything that is stored, each time the database opens. It finds damage, builds what is kept
  * in memory, and never repairs what only a person may decide on.
  *
- * V1  A damaged or missing event, open delivery, floor or timer quarantines the store (`faults`, with exact ranges):
+ * VERIFY-1  A damaged or missing event, open delivery, floor or timer quarantines the store (`faults`, with exact ranges):
  *     it cannot be derived from anything else.
- * V2  A head below what was promised (by the mark, by a row or a delivery that names a later event) is a lost tail.
- * V3  Rows follow from the log: a row with damaged content, and a row that a recent commit wrote but that is missing or
+ * VERIFY-2  A head below what was promised (by the mark, by a row or a delivery that names a later event) is a lost tail.
+ * VERIFY-3  Rows follow from the log: a row with damaged content, and a row that a recent commit wrote but that is missing or
  *     older, is listed for the hub. A commit is atomic in the engine, so this tells of lost tables and partial restores.
- * V4  Indexes follow from the log and are rebuilt at once; a damaged remembered success is dropped, because the floor's rule
+ * VERIFY-4  Indexes follow from the log and are rebuilt at once; a damaged remembered success is dropped, because the floor's rule
  *     gives the right answer without it.
- * V6  Up to the horizon only kept events stand, each at its own sequence: its record says how many, and their sum.
- * V5  A block that cannot be read at all, or a record under a key that is not its own, quarantines: the engine can neither
+ * VERIFY-5  Up to the horizon only kept events stand, each at its own sequence: its record says how many, and their sum.
+ * VERIFY-6  A block that cannot be read at all, or a record under a key that is not its own, quarantines: the engine can neither
  *     name what it held nor compact it.
  */
 import type { RowKey, Seq } from '../contract.ts';
@@ -40,7 +40,7 @@ export interface Found {
   readonly listed: ListCache;
   /** Key of the row → its name. */
   readonly damagedRows: Map<string, RowKey>;
-  /** V1, V2, V5: sentences; not empty = quarantined. */
+  /** VERIFY-1, VERIFY-2, VERIFY-6: sentences; not empty = quarantined. */
   readonly faults: string[];
   /** Every record could be read and is as it was written. */
   isSound: boolean;
@@ -147,7 +147,7 @@ interface Examination {
   readonly between?: () => Promise<unknown>;
 }
 
-/** Examines, and makes again what follows from the log. [V4] */
+/** Examines, and makes again what follows from the log. [VERIFY-4] */
 export async function verify(db: Database, mark: Mark | 'damaged' | null, point: OnPoint): Promise<Found> {
   point('verify.before');
   const examined = await examine(db, mark);
@@ -221,7 +221,7 @@ function learnEvent(pass: Pass, key: string, value: string): void {
   for (const put of touched ?? []) expectRow(pass, put, seq);
 }
 
-/** V6. Its commit is of the past: only its rows are looked for. */
+/** VERIFY-5. Its commit is of the past: only its rows are looked for. */
 function learnKept(pass: Pass, seq: Seq, value: string): void {
   pass.kept += 1;
   pass.keptSum += seq;
@@ -282,7 +282,7 @@ function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): 
   }
 }
 
-/** V4. Stale index entries that no damage explains are left: they name events that exist. */
+/** VERIFY-4. Stale index entries that no damage explains are left: they name events that exist. */
 async function mend(db: Database, { drop, reindex }: Examined, point: OnPoint): Promise<void> {
   if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
   if (!reindex) return;

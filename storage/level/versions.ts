@@ -1,9 +1,9 @@
 /**
- * Whether the rows that a commit was decided on are still what they were (S11), of the commits of one batch.
+ * Whether the rows that a commit was decided on are still what they were (CONTRACT-11), of the commits of one batch.
  *
- * V1  The engine is asked while no other batch is under way, and members of the batch are compared in their order: so nothing comes between
+ * VERSIONS-1  The engine is asked while no other batch is under way, and members of the batch are compared in their order: so nothing comes between
  *     the comparison and the write.
- * V2  An index that has rotted may hide a row, or show an older one, as it may to reads (reads.ts R5): the row is sought then.
+ * VERSIONS-2  An index that has rotted may hide a row, or show an older one, as it may to reads (LEVEL-READS-4): the row is sought then.
  */
 import { Conflict, type RowKey, type Seq, StoreUnavailable } from '../contract.ts';
 import type { NamedSeen } from '../keys.ts';
@@ -58,7 +58,7 @@ export class Versions {
   }
 }
 
-/** Null also where the engine shows an older one. [V2] */
+/** Null also where the engine shows an older one. [VERSIONS-2] */
 function versionOf(db: Database, { recent, order }: Found, key: RowKey, name: string): Seq | null {
   const written = recent.seqOf(name);
   if (written !== undefined) return written;

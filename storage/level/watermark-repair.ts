@@ -4,10 +4,10 @@
  * A commit that is lost leaves a hole in the sequence. A batch of settles leaves none: where the engine dropped one from the middle of
  * its log, or a power cut took the end of a closed log and left the next one, a later batch has a floor that passes deliveries whose
  * rows are gone, and they would count as delivered. Every delivery that was tried has a row until the horizon passes it, so what was
- * lost can be told from the log: it is owed, at or below the floor, and has no row. Floors go back below it, and it is sent again. [S6]
+ * lost can be told from the log: it is owed, at or below the floor, and has no row. Floors go back below it, and it is sent again. [CONTRACT-6]
  *
  * Only after an unclean end or a loss that was seen: a remembered success that was damaged is left out for good reason, and after a
- * clean end its floor stands for it. [V4] After an unclean one it is sent again: that is better than forgetting what was lost.
+ * clean end its floor stands for it. [VERIFY-4] After an unclean one it is sent again: that is better than forgetting what was lost.
  */
 import type { Seq } from '../contract.ts';
 import * as keys from '../keys.ts';

@@ -1,11 +1,11 @@
 /**
  * Connections to the primary of a cluster of PostgreSQL servers.
  *
- * N1  Every connection is asked whether its server is the primary before it is used. When several say so, the one of the highest
+ * CONNECT-1  Every connection is asked whether its server is the primary before it is used. When several say so, the one of the highest
  *     timeline is it: the others were left behind by a failover.
- * N2  No session has a time-out of the server's: a cancelled wait for a standby answers with success. Who waits too long lets
+ * CONNECT-2  No session has a time-out of the server's: a cancelled wait for a standby answers with success. Who waits too long lets
  *     the connection go, and asks on another what became of it.
- * N3  A connection that failed is never used again.
+ * CONNECT-3  A connection that failed is never used again.
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
 import { every } from '../../src/kit/clock.ts';
@@ -31,7 +31,7 @@ const types: NonNullable<ClientConfig['types']> = {
 const isTrue = (text: string): boolean => text === 't';
 const asText = (text: string): string => text;
 
-/** Said with the connection, so that what a role or a database sets holds for no statement, not for the first either. [N2] */
+/** Said with the connection, so that what a role or a database sets holds for no statement, not for the first either. [CONNECT-2] */
 const OPTIONS = Object.entries({
   ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
   ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
@@ -55,7 +55,7 @@ export class Primary {
     this.#name = name;
   }
 
-  /** Looks at all servers and remembers the primary. Rejects with StoreUnavailable and what each of them said. [N1] */
+  /** Looks at all servers and remembers the primary. Rejects with StoreUnavailable and what each of them said. [CONNECT-1] */
   async find(): Promise<void> {
     const found = await Promise.allSettled(this.#address.hosts.map((host) => this.#timelineOf(host)));
     let best = 0;
@@ -167,7 +167,7 @@ export class Sessions {
       this.#idle.push(client);
       return result;
     } catch (error) {
-      // It may stand within a transaction that failed. [N3]
+      // It may stand within a transaction that failed. [CONNECT-3]
       if (client !== null) destroy(client);
       throw translated(error);
     } finally {

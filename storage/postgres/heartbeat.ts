@@ -1,12 +1,12 @@
 /**
  * The pulse of a node: its lease is renewed, other nodes are seen, and with that it is known whether the database is there.
  *
- * U1  One beat at a time, three in a lease, on a connection of its own that waits for no standby; and one as soon as another node
+ * HEARTBEAT-1  One beat at a time, three in a lease, on a connection of its own that waits for no standby; and one as soon as another node
  *     is dead if it does not renew.
- * U2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
+ * HEARTBEAT-2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
  *     found are checked like at the start. When that fails too, the database is away and every connection is let go.
- * U3  After the server refused a write, nothing is written until a write of our own has ended well (S5).
- * U4  What is watched besides (`watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed. What it
+ * HEARTBEAT-3  After the server refused a write, nothing is written until a write of our own has ended well (CONTRACT-5).
+ * HEARTBEAT-4  What is watched besides (`watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed. What it
  *     finds when a beat has failed meanwhile does not make the database one that is there.
  */
 import type { Client } from 'pg';
@@ -64,14 +64,14 @@ export class Heartbeat {
     return this.#beating;
   }
 
-  /** U3. */
+  /** HEARTBEAT-3. */
   refused(error: Error): void {
     this.#refusal = `the database refused a write: ${wordsOf(error)}`;
     this.#tell();
     void this.#confirm();
   }
 
-  /** What was found damaged stays so until somebody has looked: writes end, reads go on. (S8) */
+  /** What was found damaged stays so until somebody has looked: writes end, reads go on. (CONTRACT-8) */
   damaged(error: Error): void {
     this.#damage = `the database is damaged: ${wordsOf(error)}`;
     this.#tell();
@@ -123,7 +123,7 @@ export class Heartbeat {
     void this.#watched();
   }
 
-  /** After a beat that failed there is no client. [U4] */
+  /** After a beat that failed there is no client. [HEARTBEAT-4] */
   async #watched(): Promise<void> {
     if ((await this.#options.watch.look()) && this.#client !== null) this.#tell();
   }

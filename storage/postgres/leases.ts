@@ -1,14 +1,14 @@
 /**
  * Who has the log: nodes renew a lease each in the database, and the log goes to one that lives.
  *
- * Q1  The token of the log, not the lease, keeps a former owner from writing (W2). Leases say only who should try.
- * Q2  The log counts as held until 0.8 of the lease after the start of the last renewal that ended well, by the monotonic clock: a
+ * LEASES-1  The token of the log, not the lease, keeps a former owner from writing (WRITE-PARAMETERS-2). Leases say only who should try.
+ * LEASES-2  The log counts as held until 0.8 of the lease after the start of the last renewal that ended well, by the monotonic clock: a
  *     node that stood still stops acting before another one begins.
- * Q3  A live owner keeps the lease when nodes join. A free lease goes to the node whose claim commits first.
- * Q4  A node judges others dead only after it has itself reached the database for a whole lease: when the database was away, all
+ * LEASES-3  A live owner keeps the lease when nodes join. A free lease goes to the node whose claim commits first.
+ * LEASES-4  A node judges others dead only after it has itself reached the database for a whole lease: when the database was away, all
  *     leases have run out, and the first to come back would take the log.
- * Q5  An owner that leaves hands the log over when all that waits to be written is written.
- * Q7  A log that was given up is held again under a greater token alone: what was sent under the old one is written or refused by then.
+ * LEASES-5  An owner that leaves hands the log over when all that waits to be written is written.
+ * LEASES-6  A log that was given up is held again under a greater token alone: what was sent under the old one is written or refused by then.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -76,14 +76,14 @@ export class Leases {
   #held: Fence | null = null;
   #owner: string | null = null;
   #nodes: readonly ClusterNode[] = [];
-  /** Start of the last renewal that ended well; monotonic, ms. [Q2] */
+  /** Start of the last renewal that ended well; monotonic, ms. [LEASES-2] */
   #renewedAt = Number.NEGATIVE_INFINITY;
-  /** Since when renewals have gone well without a break. [Q4] */
+  /** Since when renewals have gone well without a break. [LEASES-4] */
   #steadySince: number | null = null;
   #changing: Promise<void> = Promise.resolve();
   #isChanging = false;
   #leaving = false;
-  /** The last token that was given up. [Q7] */
+  /** The last token that was given up. [LEASES-6] */
   #given = 0;
 
   constructor(options: LeaseOptions) {
@@ -124,12 +124,12 @@ export class Leases {
     return nodes.find(({ id, alive }) => alive && id !== this.#options.id) ?? null;
   }
 
-  /** The connection was lost: leases of others cannot be judged for a while. [Q4] */
+  /** The connection was lost: leases of others cannot be judged for a while. [LEASES-4] */
   interrupted(): void {
     this.#steadySince = null;
   }
 
-  /** Lets the log go at the next beat, and holds it again only under a new token. [Q7] */
+  /** Lets the log go at the next beat, and holds it again only under a new token. [LEASES-6] */
   giveUp(): void {
     if (this.#held === null) return;
     this.#given = this.#held.token;
@@ -147,7 +147,7 @@ export class Leases {
     seen(log.head, log.horizon);
     if (this.#leaving) return;
     const now = this.#options.clock.monotonic();
-    // Whoever did not reach the database for a whole lease begins to judge anew. [Q4]
+    // Whoever did not reach the database for a whole lease begins to judge anew. [LEASES-4]
     if (now - this.#renewedAt >= ttlMs) this.interrupted();
     this.#steadySince ??= now;
     const isSteady = now - this.#steadySince >= ttlMs;
@@ -202,7 +202,7 @@ export class Leases {
     this.#options.gained(fence, head, horizon);
   }
 
-  /** Q5. */
+  /** LEASES-5. */
   async #hand(fence: Fence): Promise<void> {
     this.#lose();
     await this.#options.drained(fence);

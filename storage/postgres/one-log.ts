@@ -1,15 +1,15 @@
 /**
  * Version 1 of the schema had 256 logs, called shards, each with an owner and sequences of its own. They become one log.
  *
- * H1  Kept events come first, then all others; both in order of time, where the clock of a shard never goes back. So within a shard
+ * ONE-LOG-1  Kept events come first, then all others; both in order of time, where the clock of a shard never goes back. So within a shard
  *     the old order holds. A schema that was made for one shard keeps its sequences.
- * H2  A row stands at the last event of its shard that is there and not behind it: comparisons with events end as before.
- * H3  What was owed stays owed, and what had ended stays so. A receiver had come as far in a shard as its floor, as the place that was
+ * ONE-LOG-2  A row stands at the last event of its shard that is there and not behind it: comparisons with events end as before.
+ * ONE-LOG-3  What was owed stays owed, and what had ended stays so. A receiver had come as far in a shard as its floor, as the place that was
  *     remembered for the shard of its partner, or as the horizon. Its floor lies below the first event behind that which has no
  *     row; what had ended without a row, and is above the floor now, gets one.
- * H4  Ids of deliveries in the log (`{shard}.{seq}-{receiver}`, of shard 0 without it) follow the sequences. Where their event is gone they
+ * ONE-LOG-4  Ids of deliveries in the log (`{shard}.{seq}-{receiver}`, of shard 0 without it) follow the sequences. Where their event is gone they
  *     keep theirs, with the shard: no delivery is called so any more.
- * H5  A node of that version that still runs writes nothing any more: it begins at the table `shards`, which is locked first, and then gone.
+ * ONE-LOG-5  A node of that version that still runs writes nothing any more: it begins at the table `shards`, which is locked first, and then gone.
  */
 const MOVED = 'events rows listed timers deliveries floors'.split(' ');
 const GONE = ['events_stream', 'events_correlation', 'events_idem', 'rows_listed', 'deliveries_open'];

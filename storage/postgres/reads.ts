@@ -1,9 +1,9 @@
 /**
  * Everything of the PostgreSQL store that only reads.
  *
- * R1  Every read goes to the primary, so it sees all that any node was told is written (S7).
- * R2  A read is one statement, so it is of one moment: page and total of a list, log and horizon.
- * R3  A hole in the log behind the horizon is damage, never a shorter log (S8).
+ * POSTGRES-READS-1  Every read goes to the primary, so it sees all that any node was told is written (CONTRACT-7).
+ * POSTGRES-READS-2  A read is one statement, so it is of one moment: page and total of a list, log and horizon.
+ * POSTGRES-READS-3  A hole in the log behind the horizon is damage, never a shorter log (CONTRACT-8).
  */
 import type { Client } from 'pg';
 import type {

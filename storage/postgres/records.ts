@@ -2,8 +2,8 @@
  * The records of the embedded store, made from the tables of PostgreSQL and the other way round: the form of backups, and of copies
  * from one store to the other.
  *
- * F1  Both ways are exact: what is copied there and read back has the same bytes, so one digest tells whether all of it is there.
- * F2  A record that is not sound is not copied.
+ * POSTGRES-RECORDS-1  Both ways are exact: what is copied there and read back has the same bytes, so one digest tells whether all of it is there.
+ * POSTGRES-RECORDS-2  A record that is not sound is not copied.
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Client } from 'pg';
@@ -163,7 +163,7 @@ export async function* recordsOf(db: Database): AsyncGenerator<Entry[]> {
   for (const space of SPACES) for await (const chunk of chunks(db, keys.under(`${space}/`), PIECE)) yield chunk;
 }
 
-/** Writes a piece of one space into empty tables. Throws `Damaged` for a record that is not sound. [F2] */
+/** Writes a piece of one space into empty tables. Throws `Damaged` for a record that is not sound. [POSTGRES-RECORDS-2] */
 export async function insert(client: Client, entries: readonly Entry[]): Promise<void> {
   const space = entries[0]?.[0].charAt(0) as Space;
   const form = FORMS[space];

@@ -1,11 +1,11 @@
 /**
  * The tables of a PostgreSQL store, and how older ones become these.
  *
- * M1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
- * M2  A schema that a newer hub made is not touched, nor is one of version 1 whose nodes still live: what they are about to send would go
+ * SCHEMA-1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
+ * SCHEMA-2  A schema that a newer hub made is not touched, nor is one of version 1 whose nodes still live: what they are about to send would go
  *     beside what the new ones send. Those of version 2 and 3 go on beside the new ones, for one at a time has the log.
- * M3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
- * M4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
+ * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
+ * SCHEMA-4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
  *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
  */
 import type { Client } from 'pg';
@@ -74,7 +74,7 @@ const MIGRATIONS: readonly string[] = [
   APPEND + FOLLOWS,
 ];
 
-/** Nodes of an older version renew their leases. [M2] */
+/** Nodes of an older version renew their leases. [SCHEMA-2] */
 class OlderNodes extends StoreUnavailable {}
 
 export interface Waiting {
@@ -83,7 +83,7 @@ export interface Waiting {
   readonly limitMs: number;
 }
 
-/** Makes or migrates the schema of a database that is safe to write on. [M1, M2] */
+/** Makes or migrates the schema of a database that is safe to write on. [SCHEMA-1, SCHEMA-2] */
 export async function migrate(
   primary: Primary,
   { schema, single }: PostgresAddress,
@@ -153,7 +153,7 @@ export async function isEmpty(client: Client): Promise<boolean> {
 const NUL = '\0';
 const ESCAPE = '\x01';
 
-/** M4. */
+/** SCHEMA-4. */
 export function toText(body: string): string {
   if (!body.includes(NUL) && !body.includes(ESCAPE)) return body;
   return body.replaceAll(ESCAPE, `${ESCAPE}1`).replaceAll(NUL, `${ESCAPE}0`);

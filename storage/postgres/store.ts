@@ -7,10 +7,10 @@
  *     postgres-leases, -pulse, -watch              whether the log is ours, whether the database is there and in good order
  *     postgres-reads, -trim, -records, -backup     the rest of the contract
  *
- * T1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (S1).
- * T2  A caller who waits longer than `ANSWER_MS` is told so: `OutcomeUnknown` when the statement was sent, `StoreUnavailable` when it was
+ * POSTGRES-STORE-1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (CONTRACT-1).
+ * POSTGRES-STORE-2  A caller who waits longer than `ANSWER_MS` is told so: `OutcomeUnknown` when the statement was sent, `StoreUnavailable` when it was
  *     not and will not be. A later call with the same key shares the outcome that is still awaited.
- * T3  While the database is away writes are refused at once; when it is back they go on, without a restart.
+ * POSTGRES-STORE-3  While the database is away writes are refused at once; when it is back they go on, without a restart.
  */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
@@ -92,7 +92,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #watch: Watch;
   #head: contract.Seq = 0;
   #horizon: contract.Seq = 0;
-  /** T2: commits that wait, by key. */
+  /** POSTGRES-STORE-2: commits that wait, by key. */
   readonly #flying = new Map<string, { readonly job: Job; readonly answer: Promise<contract.Appended> }>();
   readonly #listeners: ((health: contract.StoreHealth) => void)[] = [];
   #state: contract.StoreHealth['state'] = 'failed';
@@ -318,7 +318,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return { job: job as unknown as Job, answer };
   }
 
-  /** T2. */
+  /** POSTGRES-STORE-2. */
   async #patient({ job, answer }: { job: Job; answer: Promise<contract.Appended> }): Promise<contract.Appended> {
     if (await withTimeout(this.#clock, this.#options.answerMs ?? ANSWER_MS, answer)) return answer;
     if (job.sent) throw new OutcomeUnknown('the database does not answer');

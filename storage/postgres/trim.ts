@@ -1,6 +1,6 @@
 /**
  * Trimming: one transaction, under the lock of the log's row. Its members see what earlier writes left, so a row that
- * a later event wrote is seen and stays. A crash leaves the horizon where it was or where it was to be (S9).
+ * a later event wrote is seen and stays. A crash leaves the horizon where it was or where it was to be (CONTRACT-9).
  */
 import type { Client } from 'pg';
 import type { Kept, Seq, Trim } from '../contract.ts';

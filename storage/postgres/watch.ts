@@ -2,9 +2,9 @@
  * What a node looks at in the database besides its lease: how far its clock is from ours, and what keeps it from cleaning up. A
  * transaction that stays open, be it one that only reads (`pg_dump`), makes every poll and write dearer for as long as it lasts.
  *
- * K1  Looked at every ten seconds, one look at a time, on one of the sessions of the store's reads: a beat neither waits for it nor fails.
- * K2  What the way to the database and back may account for is no difference of the clocks.
- * K3  The server shows when a transaction began only of the same user's sessions, unless the user has the role `pg_read_all_stats`. A
+ * WATCH-1  Looked at every ten seconds, one look at a time, on one of the sessions of the store's reads: a beat neither waits for it nor fails.
+ * WATCH-2  What the way to the database and back may account for is no difference of the clocks.
+ * WATCH-3  The server shows when a transaction began only of the same user's sessions, unless the user has the role `pg_read_all_stats`. A
  *     VACUUM holds nothing back. What a standby (`hot_standby_feedback`) or a replication slot holds back is not looked at.
  */
 import type { Client } from 'pg';
@@ -55,7 +55,7 @@ export class Watch {
     return this.#sight;
   }
 
-  /** Looks when it is time to; resolves to whether it did. Never rejects: what is wrong stands among the warnings. [K1] */
+  /** Looks when it is time to; resolves to whether it did. Never rejects: what is wrong stands among the warnings. [WATCH-1] */
   async look(): Promise<boolean> {
     const now = this.#clock.monotonic();
     if (this.#isLooking || now < this.#lookedAt + everyMs) return false;
@@ -102,7 +102,7 @@ function oldestOf({ since, who }: Row, at: number): OpenTransaction | null {
   return { since: new Date(begun).toISOString(), ms: Math.max(0, at - begun), who };
 }
 
-/** How far an instant is ahead of those between which it was taken, ms. [K2] */
+/** How far an instant is ahead of those between which it was taken, ms. [WATCH-2] */
 const aheadOf = (at: number, sent: number, received: number): number => at - Math.min(Math.max(at, sent), received);
 
 /** `/readyz` shows them to callers without a token, so they name no session. */

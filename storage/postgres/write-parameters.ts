@@ -1,18 +1,18 @@
 /**
  * What waits to be written, and the one call of the database that writes it.
  *
- * W1  Fence, sequence, events, rows, timers, deliveries and floors are one call, so one commit: all or none.
- * W2  A write locks the row of the log first, until its commit: commit order is sequence order. A change of the token waits for that lock;
- *     a write behind it finds the new token and writes nothing (S4). What else it reads is read behind that lock, in a snapshot that has
+ * WRITE-PARAMETERS-1  Fence, sequence, events, rows, timers, deliveries and floors are one call, so one commit: all or none.
+ * WRITE-PARAMETERS-2  A write locks the row of the log first, until its commit: commit order is sequence order. A change of the token waits for that lock;
+ *     a write behind it finds the new token and writes nothing (CONTRACT-4). What else it reads is read behind that lock, in a snapshot that has
  *     all that was committed before (`write-sql.ts`).
- * W3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
- *     finds its turn passed and writes nothing. One that was refused by W7 leaves the turn as it was: late, it is refused by the same.
- *     One without a fence has no turn. Late, it is refused by its key (W4), or by W7 unless all that it was decided on is as it was.
- * W4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (S3).
- * W5  The counts of lists change with the rows, and under the same lock.
- * W6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the
+ * WRITE-PARAMETERS-3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
+ *     finds its turn passed and writes nothing. One that was refused by WRITE-PARAMETERS-7 leaves the turn as it was: late, it is refused by the same.
+ *     One without a fence has no turn. Late, it is refused by its key (WRITE-PARAMETERS-4), or by WRITE-PARAMETERS-7 unless all that it was decided on is as it was.
+ * WRITE-PARAMETERS-4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (CONTRACT-3).
+ * WRITE-PARAMETERS-5  The counts of lists change with the rows, and under the same lock.
+ * WRITE-PARAMETERS-6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the
  *     members of a group one by one.
- * W7  What the members of a group were decided on is compared before anything of the group is written (S11). None was decided on a row
+ * WRITE-PARAMETERS-7  What the members of a group were decided on is compared before anything of the group is written (CONTRACT-11). None was decided on a row
  *     that another one of the same group writes.
  */
 import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Seen, Seq } from '../contract.ts';
@@ -69,7 +69,7 @@ export interface Work {
 
 const json = (value: unknown): string => JSON.stringify(value) ?? 'null';
 
-/** W6: throws a TypeError. */
+/** WRITE-PARAMETERS-6: throws a TypeError. */
 export function prepareCommit(commit: Commit): PreparedCommit {
   if (commit.events.length === 0) throw new TypeError('a commit holds at least one event');
   keys.checkUnfenced(commit);

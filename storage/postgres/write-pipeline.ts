@@ -1,13 +1,13 @@
 /**
  * The lane: writes in order, whatever waits together in one statement.
  *
- * L1  One statement at a time: two could swap.
- * L2  No statement is cancelled. Who waits too long is told that the outcome is unknown, and the statement goes on. One that was
+ * WRITE-PIPELINE-1  One statement at a time: two could swap.
+ * WRITE-PIPELINE-2  No statement is cancelled. Who waits too long is told that the outcome is unknown, and the statement goes on. One that was
  *     not sent yet is withdrawn, and never sent.
- * L3  When a connection ends under a statement, its commits are looked for in the log; what is found is made as durable as a commit
+ * WRITE-PIPELINE-3  When a connection ends under a statement, its commits are looked for in the log; what is found is made as durable as a commit
  *     is before it is acknowledged, what is absent is sent again. So the same commit ends up in the log at most once.
- * L4  Once a commit may have been written, it is refused only when it cannot be in the log any more.
- * L5  What waits is bounded; beyond it a job is refused at once.
+ * WRITE-PIPELINE-4  Once a commit may have been written, it is refused only when it cannot be in the log any more.
+ * WRITE-PIPELINE-5  What waits is bounded; beyond it a job is refused at once.
  */
 import type { Client } from 'pg';
 import { type Clock, every, sleep } from '../../src/kit/clock.ts';
@@ -28,9 +28,9 @@ const RETRY_MS = 50;
 
 export interface Job extends Work {
   readonly size: number;
-  /** It may be in the log. [L4] */
+  /** It may be in the log. [WRITE-PIPELINE-4] */
   sent: boolean;
-  /** Its caller was told that it was not written. [L2] */
+  /** Its caller was told that it was not written. [WRITE-PIPELINE-2] */
   withdrawn: boolean;
   /** Null for what is no commit. */
   done(appended: Appended | null): void;
@@ -95,7 +95,7 @@ export class WritePipeline {
     const fence = this.#waiting[0]?.fence;
     const written = new Set<string>();
     for (const job of this.#waiting) {
-      // Jobs of one statement have one fence, and none was decided on what another one of them writes. [W7]
+      // Jobs of one statement have one fence, and none was decided on what another one of them writes. [WRITE-PARAMETERS-7]
       if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence?.token !== fence?.token) break;
       if (job.commit?.seen.some(({ name }) => written.has(name))) break;
       for (const name of job.commit?.puts.keys() ?? []) written.add(name);
@@ -178,12 +178,12 @@ export class WritePipeline {
     this.#options.written(head);
   }
 
-  /** Nothing was written. Those that were decided on what has changed are told so, the others are written without them. [W7] */
+  /** Nothing was written. Those that were decided on what has changed are told so, the others are written without them. [WRITE-PARAMETERS-7] */
   async #conflicting(client: Client, jobs: readonly Job[], { head, stale }: Moved, doubted: boolean): Promise<void> {
     const placed = (seen: Seen) => `${rowKey(seen)} ${seen.seq}`;
     const changed = new Set((JSON.parse(stale ?? '[]') as Seen[]).map(placed));
     const met = ({ commit }: Job) => commit?.seen.find((seen) => changed.has(placed(seen)));
-    // One that is in the log already has itself written what it was decided on. (S3)
+    // One that is in the log already has itself written what it was decided on. (CONTRACT-3)
     for (const job of await this.#recall(client, jobs.filter(met), !doubted)) {
       job.fail(new Conflict(met(job) as Seen, head));
     }
@@ -194,14 +194,14 @@ export class WritePipeline {
 
   async #fenced(client: Client, jobs: readonly Job[], doubted: boolean): Promise<void> {
     this.#options.gone();
-    // One that was sent before may have been written before the log was taken. [L4]
+    // One that was sent before may have been written before the log was taken. [WRITE-PIPELINE-4]
     const absent = doubted ? await this.#recall(client, jobs, false) : jobs;
     for (const { fence, fail } of absent) {
       fail(new Fenced(`the log is not held by ${fence?.node} with token ${fence?.token} any more`));
     }
   }
 
-  /** Acknowledges those that are in the log, and gives the others. [L3] */
+  /** Acknowledges those that are in the log, and gives the others. [WRITE-PIPELINE-3] */
   async #recall(client: Client, jobs: readonly Job[], replayed: boolean): Promise<Job[]> {
     const asked = jobs.flatMap(({ commit }) => commit?.idem ?? []);
     if (asked.length === 0) return [...jobs];
@@ -255,7 +255,7 @@ export class WritePipeline {
     else this.#options.refused(cause);
   }
 
-  /** Settles alone need not wait for the disk. (S6) */
+  /** Settles alone need not wait for the disk. (CONTRACT-6) */
   #client(jobs: readonly Job[]): Promise<Client> {
     return this.#session(jobs.some(({ commit }) => commit !== null) ? 'flushed' : 'lazy');
   }

@@ -1,8 +1,8 @@
 /**
  * The load: one request again and again over plain sockets, serialised once and stamped in place, so that the load is never what is measured.
  *
- * L1  Closed loop: a connection sends its next request when the last one is answered.
- * L2  Open loop: requests fall due at fixed instants, whatever the answers do; what finds every connection busy waits, and its stamp is
+ * TEST-BENCH-LOAD-1  Closed loop: a connection sends its next request when the last one is answered.
+ * TEST-BENCH-LOAD-2  Open loop: requests fall due at fixed instants, whatever the answers do; what finds every connection busy waits, and its stamp is
  *     the instant at which it was due, so that waiting counts as latency.
  */
 import { once } from 'node:events';
@@ -180,7 +180,7 @@ async function linesOf(options: LoadOptions, tally: Tally): Promise<Line[]> {
   return Promise.all(Array.from({ length: options.connections }, (_, line) => Line.open(urlOf(line), options, tally)));
 }
 
-/** [L1] */
+/** [TEST-BENCH-LOAD-1] */
 async function closed(options: ClosedLoad): Promise<LoadOutcome> {
   const { requests = Number.POSITIVE_INFINITY, seconds } = options;
   const tally = new Tally();
@@ -204,7 +204,7 @@ async function closed(options: ClosedLoad): Promise<LoadOutcome> {
   return tally.outcome();
 }
 
-/** [L2] */
+/** [TEST-BENCH-LOAD-2] */
 async function open(options: OpenLoad): Promise<LoadOutcome> {
   const { perS, seconds } = options;
   const tally = new Tally();

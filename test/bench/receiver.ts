@@ -2,8 +2,8 @@
  * Partners on the receiving side: one process that listens on as many ports as there are partners, answers every request with success and
  * counts. Plain sockets, so that receiving is never what is measured.
  *
- * R1  What arrives twice counts once, and is told apart.
- * R2  Only what carries a stamp waits for its answer, when answers are to take time.
+ * TEST-RECEIVER-1  What arrives twice counts once, and is told apart.
+ * TEST-RECEIVER-2  Only what carries a stamp waits for its answer, when answers are to take time.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -107,7 +107,7 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
     inFlightSum += inFlight;
   }
 
-  /** [R2] */
+  /** [TEST-RECEIVER-2] */
   function later(write: () => void): void {
     setTimeout(() => {
       inFlight--;

@@ -2,11 +2,11 @@
  * A disk that can lose power: fed with the system calls of a traced process, it knows what a directory must hold after a power
  * cut and what it may hold.
  *
- * K1  What a file held when a sync of it began is there once that sync has ended. Of what was written later anything may be
+ * TEST-DISK-1  What a file held when a sync of it began is there once that sync has ended. Of what was written later anything may be
  *     there: all, nothing, the beginning, nothings in its place, rubbish, some sectors and not others.
- * K2  Names (made, renamed, removed) are there once their directory was synced. Of the later ones the first so many are
+ * TEST-DISK-2  Names (made, renamed, removed) are there once their directory was synced. Of the later ones the first so many are
  *     there: file systems keep their order. A file whose name is not there is lost, however well it was synced.
- * K3  A sync of a file says nothing about its name. Some file systems are kinder; the store may not rely on it.
+ * TEST-DISK-3  A sync of a file says nothing about its name. Some file systems are kinder; the store may not rely on it.
  */
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
@@ -188,7 +188,7 @@ function apply(changes: readonly Change[]): Buffer {
   return content.subarray(0, size);
 }
 
-/** K1. */
+/** TEST-DISK-1. */
 function contentOf({ changes, synced }: File, loss: Loss, random: Random): Buffer {
   const later = changes.slice(synced);
   const sure = changes.slice(0, synced);

@@ -2,9 +2,9 @@
  * What the oracle knows: every write that was sent and what the sender was told, every call that a receiver got, and every kill.
  * It is filled from outside the hub alone, so it holds no opinion of the hub's.
  *
- * G1  Every body is sent once only: it carries a number of its own, so a stored or delivered text names the write it came from.
- * G2  A receiver `took` a call when it dealt with it. A call that it turned away or cut off it did not take, and must get again.
- * G3  A life is the time of one hub process; a call belongs to the life in which it arrived.
+ * TEST-LEDGER-1  Every body is sent once only: it carries a number of its own, so a stored or delivered text names the write it came from.
+ * TEST-LEDGER-2  A receiver `took` a call when it dealt with it. A call that it turned away or cut off it did not take, and must get again.
+ * TEST-LEDGER-3  A life is the time of one hub process; a call belongs to the life in which it arrived.
  */
 
 /** `unknown`: the connection ended before the answer. */

@@ -2,10 +2,10 @@
  * Power cuts behind a change of the engine's log. It closes a full log without a sync, so for a while the end of that log is on no
  * disk, and what was written later is. Every cut is made in that window.
  *
- * W1  A window begins when a next log is there while a closed one holds what is not synced. It ends with the sync of the closed
+ * TEST-LOG-CHANGES-1  A window begins when a next log is there while a closed one holds what is not synced. It ends with the sync of the closed
  *     log, or with the first sync of a MANIFEST behind its beginning: that one may name the table that holds the same.
- * W3  No cut comes while a MANIFEST holds what is not synced: LevelDB refuses one whose end is garbled, whatever its logs hold.
- * W2  Every other cut comes when something in the next log is on the disk for certain, as long as there is such a moment.
+ * TEST-LOG-CHANGES-2  No cut comes while a MANIFEST holds what is not synced: LevelDB refuses one whose end is garbled, whatever its logs hold.
+ * TEST-LOG-CHANGES-3  Every other cut comes when something in the next log is on the disk for certain, as long as there is such a moment.
  */
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -82,7 +82,7 @@ async function oneRun(random: Random, trims: boolean, wanted: number, name: stri
   }
 }
 
-/** W1: every moment in a window, and how many windows there are. */
+/** TEST-LOG-CHANGES-1: every moment in a window, and how many windows there are. */
 function windowsOf(steps: readonly Step[], disk: Disk): { moments: Moment[]; changes: number } {
   const moments: Moment[] = [];
   const windows = new Set<string>();
@@ -108,7 +108,7 @@ function windowsOf(steps: readonly Step[], disk: Disk): { moments: Moment[]; cha
 
 const numberOf = (path: string): number => Number.parseInt(basename(path), 10);
 
-/** W2. The same moment may be chosen again: the cut leaves something else. */
+/** TEST-LOG-CHANGES-3. The same moment may be chosen again: the cut leaves something else. */
 function choose(random: Random, moments: readonly Moment[], wanted: number): Moment[] {
   const late = moments.filter(({ isLate }) => isLate);
   return Array.from({ length: wanted }, (_, i) => random.pick(i % 2 === 0 && late.length > 0 ? late : moments));

@@ -2,11 +2,11 @@
  * The oracle: it knows what was sent, told and received (the ledger) and reads the log as the disk has it after each kill, on a
  * copy. From the two it says what was lost, what came twice, what came in another order, and what nothing explains.
  *
- * O1  A call that comes twice is explained when its end stood nowhere on the disk at the kill before: it was in flight, or
+ * TEST-FAULTS-ORACLE-1  A call that comes twice is explained when its end stood nowhere on the disk at the kill before: it was in flight, or
  *     answered and not yet noted. Any other repeat is unexplained.
- * O2  An acknowledged write is looked for after every kill, not only at the end.
- * O3  Order is that of the log: first arrivals over all lives, and every arrival within one life.
- * O4  It has read every event before that is old enough to be trimmed; one that is gone unread was lost.
+ * TEST-FAULTS-ORACLE-2  An acknowledged write is looked for after every kill, not only at the end.
+ * TEST-FAULTS-ORACLE-3  Order is that of the log: first arrivals over all lives, and every arrival within one life.
+ * TEST-FAULTS-ORACLE-4  It has read every event before that is old enough to be trimmed; one that is gone unread was lost.
  */
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

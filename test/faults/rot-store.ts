@@ -62,7 +62,7 @@ function judge(reading: Reading | string, truth: Reading): { ending: string; sai
   if (refused !== null) return { ending: 'refused', said: refused, wrong: [] };
   const differs = Object.keys(truth.found).filter((name) => found[name] !== null && found[name] !== truth.found[name]);
   const isLost = (name: string) => name.startsWith('event ') && found[name] === 'null';
-  // What was noted last of deliveries may be gone, as after a power cut: then they are sent again. [S6]
+  // What was noted last of deliveries may be gone, as after a power cut: then they are sent again. [CONTRACT-6]
   const isBack = (name: string) =>
     name === 'floors' ? wentBack(found[name], truth.found[name]) : name.startsWith('deliveries ') && waits(found[name]);
   const vouched = differs

@@ -2,9 +2,9 @@
  * Kills while the store is looked after: while its log is trimmed, at the first pieces, and while a backup of it is made, before
  * and after that has its name.
  *
- * V1  A sweep trims what lives before this one have logged, and nothing that this one logs: all of it was seen by the oracle.
- * V2  The sweep begins when nothing is owed any more: what is owed holds the log back, and the point would not be met.
- * V3  How long a life lasts is counted in requests. Where its point is not met by then it is a kill at random, and counted.
+ * TEST-UPKEEP-1  A sweep trims what lives before this one have logged, and nothing that this one logs: all of it was seen by the oracle.
+ * TEST-UPKEEP-2  The sweep begins when nothing is owed any more: what is owed holds the log back, and the point would not be met.
+ * TEST-UPKEEP-3  How long a life lasts is counted in requests. Where its point is not met by then it is a kill at random, and counted.
  */
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { pointedHub, shiftOf } from './points.ts';
 import type { World } from './world.ts';
 
 const hourMs = 3_600_000;
-/** So long before the full hour, at which the log is trimmed, a life begins; less than what events are kept. [V1] */
+/** So long before the full hour, at which the log is trimmed, a life begins; less than what events are kept. [TEST-UPKEEP-1] */
 const beforeHourMs = 120_000;
 const kept = { HUB_EVENTS_KEEP_DAYS: '0.01', HUB_COMPATIBILITY_WINDOW_H: '0.1', HUB_PROBE_INTERVAL_S: '0.2' };
 const piecesMax = 2;
@@ -34,7 +34,7 @@ export const upkeepMoments: Moments = [
 /** Short worlds: a log that is trimmed by a few pieces a life grows all the same, and each backup copies all of it. */
 export const upkeepKills = killsAt('kills at upkeep', upkeepMoments, 10);
 
-/** The clock is hours ahead, so that what was logged before is old; when all was delivered it goes on to the full hour. [V2] */
+/** The clock is hours ahead, so that what was logged before is old; when all was delivered it goes on to the full hour. [TEST-UPKEEP-2] */
 async function whileTrimming(world: World, point: string): Promise<void> {
   const jumpTo = (Math.floor((Date.now() + shiftOf(world)) / hourMs) + 2) * hourMs + 1;
   const shiftMs = jumpTo - beforeHourMs - Date.now();
@@ -51,7 +51,7 @@ async function whileTrimming(world: World, point: string): Promise<void> {
   world.run = pointedHub({ point: '', nth: 0, shiftMs: shiftMs + beforeHourMs });
 }
 
-/** [V3] */
+/** [TEST-UPKEEP-3] */
 async function goneAfter(world: World, { gone, kill }: Starting, requests: number): Promise<void> {
   let isGone = false;
   const ended = gone.then(() => {

@@ -2,9 +2,9 @@
  * A hub in a process of its own between two CPOs and two eMSPs that outlive it: real HTTP on every side. The partners write down
  * what they get; now and then they answer late, turn a call away or cut it off, as partners do.
  *
- * W1  A kill ends a life only when the process is gone and what it had sent has been read. [ledger.ts G3]
- * W2  A call that the hub leaves without an answer is strange, and ends the wait for more of them.
- * W3  Commands are answered at once and always: the hub sends none of them twice, so there is nothing to send again.
+ * TEST-FAULTS-WORLD-1  A kill ends a life only when the process is gone and what it had sent has been read. [TEST-LEDGER-3]
+ * TEST-FAULTS-WORLD-2  A call that the hub leaves without an answer is strange, and ends the wait for more of them.
+ * TEST-FAULTS-WORLD-3  Commands are answered at once and always: the hub sends none of them twice, so there is nothing to send again.
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

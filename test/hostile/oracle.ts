@@ -1,11 +1,11 @@
 /**
  * What must hold of the hub whatever it was sent.
  *
- * H1  It answers, in the form of the door that was knocked at: an envelope below `/ocpi`, problem details below `/admin`. [D2]
- * H2  No 5xx but those of the error table, and 503 with `Retry-After`. [interface, Errors]
- * H3  A refused request leaves nothing in the log: every event goes back to a request that was answered with success, or to one
+ * TEST-HOSTILE-ORACLE-1  It answers, in the form of the door that was knocked at: an envelope below `/ocpi`, problem details below `/admin`. [D2]
+ * TEST-HOSTILE-ORACLE-2  No 5xx but those of the error table, and 503 with `Retry-After`. [interface, Errors]
+ * TEST-HOSTILE-ORACLE-3  A refused request leaves nothing in the log: every event goes back to a request that was answered with success, or to one
  *     whose forward the partner failed, or to one whose sender did not wait for the answer.
- * H4  Nothing of the hub's inside is in an answer: no stack, no path.
+ * TEST-HOSTILE-ORACLE-4  Nothing of the hub's inside is in an answer: no stack, no path.
  */
 import type { Input } from './generator.ts';
 import type { Met, WireAnswer } from './wire.ts';
@@ -21,7 +21,7 @@ const forwards = /^(POST|PUT) .*(\/authorize|\/commands\/:command|\/commands\/ca
 /** Operators' doors that call a partner, and say so when it fails. */
 const calls = /^POST \/parties\/\{id\}\/(probe|pull\/\w+)$/;
 
-/** What is wrong with the answers to one input; empty when nothing is. [H1, H2, H4] */
+/** What is wrong with the answers to one input; empty when nothing is. [TEST-HOSTILE-ORACLE-1, TEST-HOSTILE-ORACLE-2, TEST-HOSTILE-ORACLE-4] */
 export function offences({ input, met }: Trial): string[] {
   const found = met.answers.flatMap((answer) => answerOffences(input, answer));
   if (met.hung) found.push('no answer');
@@ -54,7 +54,7 @@ const isBodiless = ({ wire }: Input, { status, text }: WireAnswer) =>
 
 type Form = (answer: WireAnswer) => boolean;
 
-/** What never became a request has no path; its answer is an envelope that closes the connection. [http-server, H2] */
+/** What never became a request has no path; its answer is an envelope that closes the connection. [http-server, TEST-HOSTILE-ORACLE-2] */
 function formOf({ target }: Input, answer: WireAnswer): Form | null {
   const path = target.replace(/^https?:\/\/[^/?#]*/, '').split(/[?#]/)[0] ?? '';
   if (/^\/ocpi(\/|$)/.test(path)) return isEnvelope;
@@ -116,7 +116,7 @@ export interface RecordedEvent {
 }
 
 /**
- * Events that go back to a refused request, or to none. [H3] Whoever sends another id and does not wait for the answer cannot be
+ * Events that go back to a refused request, or to none. [TEST-HOSTILE-ORACLE-3] Whoever sends another id and does not wait for the answer cannot be
  * told from its event: for each such trial one id is let pass. `known` are ids of what was taken, to which these are added: a job
  * that was begun earlier may end among these events.
  */

@@ -1,7 +1,7 @@
 /**
  * Bytes to the hub and whatever comes back, without an HTTP library in between that would refuse to send what is tried here.
  *
- * W1  A connection ends: by the hub, by the answer that was waited for, or as `hung` after a limit that no answer should need.
+ * TEST-WIRE-1  A connection ends: by the hub, by the answer that was waited for, or as `hung` after a limit that no answer should need.
  */
 import { connect } from 'node:net';
 

@@ -48,6 +48,41 @@ t.test('every source begins by saying why it exists', async (t) => {
   t.strictSame(without, []);
 });
 
+t.test(
+  'invariants are numbered from 1 under the name of their file, and every one that is cited is there',
+  async (t) => {
+    const files = allFiles.filter((path) => /^(bin|src|machines|storage|test)\/.*\.tsx?$/.test(path));
+    const defined = new Map<string, string>();
+    for (const path of files) {
+      const tags = [...textOf(path).matchAll(/^ \* ([A-Z][A-Z0-9-]*)-(\d+) {1,2}\S/gm)];
+      for (const [index, [, prefix = '', number]] of tags.entries()) {
+        const tag = `${prefix}-${number}`;
+        const name = path
+          .replace(/(\.test)?\.tsx?$/, '')
+          .replaceAll('/', '-')
+          .toUpperCase();
+        t.ok(name.endsWith(prefix.replace(/^TEST-/, '')), `${tag} bears the name of ${path}`);
+        t.equal(Number(number), index + 1, `${tag} is number ${index + 1} of ${path}`);
+        t.notOk(defined.has(tag), `${tag} is defined once`);
+        defined.set(tag, path);
+      }
+    }
+    t.ok(defined.size > 300, `${defined.size} invariants`);
+    const prefixes = new Set([...defined.keys()].map((tag) => tag.replace(/-\d+$/, '')));
+    const docs = allFiles.filter((path) => path.endsWith('.md'));
+    const isOurs = (tag: string) => prefixes.has(tag.replace(/-\d+$/, ''));
+    const cited = [...files, ...docs].flatMap((path) =>
+      [...textOf(path).matchAll(/\b[A-Z][A-Z0-9-]*-\d+\b/g)].map(([tag]) => ({ path, tag })),
+    );
+    t.strictSame(
+      cited.filter(({ tag }) => isOurs(tag) && !defined.has(tag)),
+      [],
+    );
+    // Decisions on the interface are cited by their number alone.
+    t.strictSame(linesWith(/^\s*(\/\*\*|\*|\/\/).*\[[A-CE-Z]\d+[\],]/, files), []);
+  },
+);
+
 t.test('no source is longer than 400 lines', async (t) => {
   const long = sources.map((path) => ({ path, lines: textOf(path).split('\n').length - 1 }));
   t.strictSame(

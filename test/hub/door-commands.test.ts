@@ -1,4 +1,4 @@
-/** Commands through a door beside the owner, in one process: the door forwards and relays, and the owner keeps every wait. [commands.ts K5] */
+/** Commands through a door beside the owner, in one process: the door forwards and relays, and the owner keeps every wait. [COMMANDS-5] */
 import { sharedBy } from '../../src/cluster/shared.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';

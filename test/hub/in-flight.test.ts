@@ -1,5 +1,5 @@
 /**
- * How much of what all partners together may have in flight one of them gets. [I1, I2]
+ * How much of what all partners together may have in flight one of them gets. [IN-FLIGHT-1, IN-FLIGHT-2]
  */
 import { type Flight, InFlight } from '../../src/hub/delivery/in-flight.ts';
 import { emptyQueue, type Queue } from '../../src/hub/delivery/outbox-reader.ts';

@@ -270,7 +270,7 @@ t.test('an actor that cannot be rebuilt while the store is away is not given up'
   t.equal(world.failure, null);
 });
 
-t.test('[S8] the row of a job that was damaged at rest is made again as it was', async (t) => {
+t.test('[CONTRACT-8] the row of a job that was damaged at rest is made again as it was', async (t) => {
   const world = await scene(t);
   await pushSession(world);
   const options = { ratePerS: 50, force: false, routing: 'then' } as const;
@@ -289,7 +289,7 @@ t.test('[S8] the row of a job that was damaged at rest is made again as it was',
   t.equal(world.failure, null);
 });
 
-t.test('[S6] what a crash takes the memory of goes out again, in the order of the log', async (t) => {
+t.test('[CONTRACT-6] what a crash takes the memory of goes out again, in the order of the log', async (t) => {
   const world = await scene(t);
   const receiver = receiverOf(world);
   const owed = () => [...world.judge.deliveries.owed.values()];
@@ -322,7 +322,7 @@ t.test('[S6] what a crash takes the memory of goes out again, in the order of th
   t.equal(world.failure, null);
 });
 
-t.test('[S9] dead letters that went with a trim of unknown end are not counted for ever', async (t) => {
+t.test('[CONTRACT-9] dead letters that went with a trim of unknown end are not counted for ever', async (t) => {
   const world = await scene(t, 2, { eventsKeepDays: 0.004, compatibilityWindowH: 0.01 });
   const receiver = receiverOf(world);
   const dead = () => world.hub?.operations.party(emspOf(world)).queue.dead;

@@ -1,9 +1,9 @@
 /**
  * The one queue of everything that will happen in a simulated world, and the turns between: nothing runs but what stands here.
  *
- * A1  What stands at the same instant runs in the order in which it was entered.
- * A2  Between two entries everything that can run does, to the last microtask and immediate, before time moves.
- * A3  What a dead hub had asked for never happens.
+ * TEST-AGENDA-1  What stands at the same instant runs in the order in which it was entered.
+ * TEST-AGENDA-2  Between two entries everything that can run does, to the last microtask and immediate, before time moves.
+ * TEST-AGENDA-3  What a dead hub had asked for never happens.
  */
 import TinyQueue from 'tinyqueue';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -65,7 +65,7 @@ export class Agenda {
   }
 }
 
-/** The clock of one life. [A3] */
+/** The clock of one life. [TEST-AGENDA-3] */
 export function clockOf(agenda: Agenda, life: Life): Clock {
   return {
     now: () => agenda.now,
@@ -94,7 +94,7 @@ export function holdImmediates(): () => void {
 /** A tick of Node runs when no microtask is left. */
 const microtasksDone = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
-/** Resolves when nothing can run any more before time moves. [A2] */
+/** Resolves when nothing can run any more before time moves. [TEST-AGENDA-2] */
 export async function quiet(): Promise<void> {
   await microtasksDone();
   for (let turns = 0; immediates.length > 0; turns++) {

@@ -1,10 +1,10 @@
 /**
  * Rules of commands and their results, checked at every call and commit.
  *
- * K1  A command is recorded before it is forwarded, and forwarded once at most, ever.
- * K2  What the eMSP is told is what the CPO said, or that it could not be asked.
- * K3  A result that reaches the eMSP came from the CPO by a callback, and once per callback at most.
- * K4  A command falls silent after its window only. No command stays open.
+ * TEST-COMMAND-RULES-1  A command is recorded before it is forwarded, and forwarded once at most, ever.
+ * TEST-COMMAND-RULES-2  What the eMSP is told is what the CPO said, or that it could not be asked.
+ * TEST-COMMAND-RULES-3  A result that reaches the eMSP came from the CPO by a callback, and once per callback at most.
+ * TEST-COMMAND-RULES-4  A command falls silent after its window only. No command stays open.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
 import { demand, type Fact, type Facts } from './facts.ts';

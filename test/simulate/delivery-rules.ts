@@ -1,15 +1,15 @@
 /**
  * Rules of deliveries, checked at every call, settle and crash.
  *
- * Q1  Per receiver and object, what is owed leaves in the order of the log, one at a time.
- * Q2  What the hub knows to be delivered is not sent again, unless put back, or unless a crash took the memory of it.
- * Q3  A dead letter has a reason that was really met.
- * Q4  A floor never passes what is neither delivered nor remembered by a row.
- * Q6  A CDR waits for the undelivered updates of its session, ten seconds at most.
- * Q7  What is owed is in the log until it has ended; nothing goes from the log before its time.
- * Q8  Nothing is sent to where the receiver has no endpoint, and only what could not be sent for that ends for it.
- * Q9  The first that a receiver gets of an object is a whole.
- * Q5  No attempt while the circuit is open, one while it is half-open; never more than the partner may have in flight.
+ * TEST-DELIVERY-RULES-1  Per receiver and object, what is owed leaves in the order of the log, one at a time.
+ * TEST-DELIVERY-RULES-2  What the hub knows to be delivered is not sent again, unless put back, or unless a crash took the memory of it.
+ * TEST-DELIVERY-RULES-3  A dead letter has a reason that was really met.
+ * TEST-DELIVERY-RULES-4  A floor never passes what is neither delivered nor remembered by a row.
+ * TEST-DELIVERY-RULES-5  A CDR waits for the undelivered updates of its session, ten seconds at most.
+ * TEST-DELIVERY-RULES-6  What is owed is in the log until it has ended; nothing goes from the log before its time.
+ * TEST-DELIVERY-RULES-7  Nothing is sent to where the receiver has no endpoint, and only what could not be sent for that ends for it.
+ * TEST-DELIVERY-RULES-8  The first that a receiver gets of an object is a whole.
+ * TEST-DELIVERY-RULES-9  No attempt while the circuit is open, one while it is half-open; never more than the partner may have in flight.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
@@ -173,7 +173,7 @@ export class DeliveryRules {
     );
   }
 
-  /** The first of an object is a whole, but after one that is dead, of which the next life of the hub may know nothing. [Q9] */
+  /** The first of an object is a whole, but after one that is dead, of which the next life of the hub may know nothing. [TEST-DELIVERY-RULES-8] */
   #judgeFirst({ lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
     const hasMissed = lane.owed.some(
       (owed) => owed.row === 'DEAD' || owed.redriven > 0 || owed.isGone || isFinal(owed.last),
@@ -212,7 +212,7 @@ export class DeliveryRules {
     }
   }
 
-  /** [Q7] */
+  /** [TEST-DELIVERY-RULES-6] */
   trimmed(upTo: number): void {
     const { log, around } = this.#facts;
     const young = log.find(({ seq, at }) => seq <= upTo && at + this.#limits.keepMs > around.now());
@@ -226,7 +226,7 @@ export class DeliveryRules {
     }
   }
 
-  /** What the disk still knows is what the next life may rely on. [Q2] */
+  /** What the disk still knows is what the next life may rely on. [TEST-DELIVERY-RULES-2] */
   crashed(disk: MemoryDisk): void {
     this.#life++;
     this.#inFlight.clear();
@@ -251,7 +251,7 @@ export class DeliveryRules {
     }
   }
 
-  /** Whatever the crash took the memory of comes again, in the order of the log, also what its receiver had refused. [Q1, Q2] */
+  /** Whatever the crash took the memory of comes again, in the order of the log, also what its receiver had refused. [TEST-DELIVERY-RULES-1, TEST-DELIVERY-RULES-2] */
   #forget(owed: Owed): void {
     const { lane, redriven, fact } = owed;
     owed.isSeen = owed.isTaken && (owed.isDelivered || owed.row === 'DEAD');
@@ -334,7 +334,7 @@ export class DeliveryRules {
     return fact.data.module === 'cdrs' ? this.#limits.windowCdrMs : this.#limits.windowMs;
   }
 
-  /** Whatever stands before it in its lane has ended. [Q1] */
+  /** Whatever stands before it in its lane has ended. [TEST-DELIVERY-RULES-1] */
   #judgeTurn(owed: Owed): void {
     if (owed.redriven > 0) return;
     for (const ahead of owed.lane.owed) {
@@ -371,7 +371,7 @@ export class DeliveryRules {
     return (lane?.owed ?? []).filter(({ isDelivered, row }) => !isDelivered && row !== 'DEAD');
   }
 
-  /** Q6. */
+  /** TEST-DELIVERY-RULES-5. */
   #judgeSession({ ahead, life, redriven, fact, receiver }: Owed): void {
     if (ahead.length === 0 || life !== this.#life || redriven > 0) return;
     this.#facts.around.hit('a CDR waited for its session');
@@ -392,7 +392,7 @@ export class DeliveryRules {
     return (this.#suspendedAt.get(receiver) ?? -1) >= since || !this.#facts.directory.registered.has(receiver);
   }
 
-  /** Its receiver had no endpoint for it at some time since it was owed. [Q8] */
+  /** Its receiver had no endpoint for it at some time since it was owed. [TEST-DELIVERY-RULES-7] */
   #lacked(owed: Owed): boolean {
     return this.#facts.endpoints.lackedSince(owed.receiver, moduleOf(owed), owed.since);
   }

@@ -2,9 +2,9 @@
  * What a simulated store leaves behind when its process dies: the records, and how much of the last moment a power cut takes.
  *
  * D1  A commit is on the disk whole or not at all.
- * D2  Settles since the last commit are lost from the newest back, none older than a second. [contract.ts S6]
- * D3  Up to the horizon there are the events that were kept, and no other. [contract.ts S9]
- * D4  Rows rot while no process runs; one that did is unreadable until it is written again. [contract.ts S8]
+ * D2  Settles since the last commit are lost from the newest back, none older than a second. [CONTRACT-6]
+ * D3  Up to the horizon there are the events that were kept, and no other. [CONTRACT-9]
+ * D4  Rows rot while no process runs; one that did is unreadable until it is written again. [CONTRACT-8]
  */
 import type {
   DeliveryRow,
@@ -83,7 +83,7 @@ export class MemoryDisk {
   token = 0;
   readonly #losses: Loss[] = [];
 
-  /** A row that is not any more what the commit was decided on; undefined when there is none. [contract.ts S11] */
+  /** A row that is not any more what the commit was decided on; undefined when there is none. [CONTRACT-11] */
   stale({ seen }: DiskCommit): Seen | undefined {
     return seen.find(({ kind, owner, id, seq }) => (this.rows.get(kind)?.get(keyOf(owner, id))?.seq ?? null) !== seq);
   }

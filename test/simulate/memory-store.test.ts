@@ -18,24 +18,27 @@ const open = async (place: string): Promise<Store> => {
 storeSuite(t, open);
 trimSuite(t, open);
 
-t.test('[S3, S5] whatever a failed write leaves open is known when the same commit is asked for again', async (t) => {
-  for (const isWritten of [false, true]) {
-    const fates: WriteFate[] = [{ kind: 'open', isWritten, mendMs: 5 }];
-    const mends: (() => void)[] = [];
-    const store = new MemoryStore(new MemoryDisk(), {
-      ...noTroubles,
-      fate: () => fates.shift() ?? { kind: 'done' },
-      after: (_ms, run) => mends.push(run),
-    });
-    await t.rejects(append(store, { idem: 'one' }), { name: 'OutcomeUnknown' });
-    t.equal(store.health().state, 'failed');
-    if (!isWritten) await t.rejects(append(store, { idem: 'one' }), { name: 'StoreUnavailable' });
-    for (const mend of mends) mend();
-    t.strictSame(await append(store, { idem: 'one' }), { first: 1, last: 1, replayed: isWritten });
-  }
-});
+t.test(
+  '[CONTRACT-3, CONTRACT-5] whatever a failed write leaves open is known when the same commit is asked for again',
+  async (t) => {
+    for (const isWritten of [false, true]) {
+      const fates: WriteFate[] = [{ kind: 'open', isWritten, mendMs: 5 }];
+      const mends: (() => void)[] = [];
+      const store = new MemoryStore(new MemoryDisk(), {
+        ...noTroubles,
+        fate: () => fates.shift() ?? { kind: 'done' },
+        after: (_ms, run) => mends.push(run),
+      });
+      await t.rejects(append(store, { idem: 'one' }), { name: 'OutcomeUnknown' });
+      t.equal(store.health().state, 'failed');
+      if (!isWritten) await t.rejects(append(store, { idem: 'one' }), { name: 'StoreUnavailable' });
+      for (const mend of mends) mend();
+      t.strictSame(await append(store, { idem: 'one' }), { first: 1, last: 1, replayed: isWritten });
+    }
+  },
+);
 
-t.test('[S6] a power cut takes the newest settles, none older than a second, and never a commit', async (t) => {
+t.test('[CONTRACT-6] a power cut takes the newest settles, none older than a second, and never a commit', async (t) => {
   const disk = new MemoryDisk();
   let now = 0;
   const store = new MemoryStore(disk, { ...noTroubles, now: () => now });
@@ -53,7 +56,7 @@ t.test('[S6] a power cut takes the newest settles, none older than a second, and
   t.equal(store.head(), 1);
 });
 
-t.test('[S8] a row that rotted is named and unreadable, and whole again when it is written', async (t) => {
+t.test('[CONTRACT-8] a row that rotted is named and unreadable, and whole again when it is written', async (t) => {
   const disk = new MemoryDisk();
   await append(new MemoryStore(disk), { puts: [row('1'), row('2')] });
   const rotten = disk.rows.get('sessions')?.values().next().value;

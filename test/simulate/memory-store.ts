@@ -2,9 +2,9 @@
  * A store in memory for simulated worlds. It answers `storage/contract.ts` and passes the exam of every store; what a disk may do
  * to it (refuse, be slow, leave the outcome open, be away for a while) is decided by its `troubles`.
  *
- * M1  One batch at a time, in order of arrival; a batch holds what waits.
- * M2  After a failed write it is `failed` until it was mended; meanwhile it writes nothing and, when dismounted, reads nothing.
- * M3  A dead store answers nobody: its promises never end.
+ * TEST-MEMORY-STORE-1  One batch at a time, in order of arrival; a batch holds what waits.
+ * TEST-MEMORY-STORE-2  After a failed write it is `failed` until it was mended; meanwhile it writes nothing and, when dismounted, reads nothing.
+ * TEST-MEMORY-STORE-3  A dead store answers nobody: its promises never end.
  */
 import {
   type Appended,
@@ -316,7 +316,7 @@ export class MemoryStore implements Store {
     this.#writing ??= new Promise((resolve) => this.#troubles.later(() => this.#writeAll(resolve)));
   }
 
-  /** M1. */
+  /** TEST-MEMORY-STORE-1. */
   #writeAll(resolve: () => void): void {
     if (!this.#troubles.isAlive()) return;
     const jobs = this.#waiting.splice(0);
@@ -341,7 +341,7 @@ export class MemoryStore implements Store {
     else this.#fail(jobs, fate.kind, fate.isWritten, fate.mendMs);
   }
 
-  /** M2. */
+  /** TEST-MEMORY-STORE-2. */
   #fail(jobs: readonly Job[], kind: 'refused' | 'late' | 'open', isWritten: boolean, mendMs: number): void {
     this.#set('failed');
     const error = kind === 'open' ? new OutcomeUnknown('a write failed') : new StoreUnavailable('a write failed');

@@ -2,7 +2,7 @@
  * The simulated network between the hub and its partners. A request arrives at once or not at all; what is slow, lost or broken
  * is the answer. What comes back is read by the hub's own table of outcomes.
  *
- * N1  A dead hub's calls change nothing any more, and nobody hears their ends.
+ * TEST-NETWORK-1  A dead hub's calls change nothing any more, and nobody hears their ends.
  */
 import { HubError, type Outcome } from '../../src/domain/errors.ts';
 import type { CommandName } from '../../src/domain/events.ts';
@@ -187,7 +187,7 @@ export class Network {
     return outcome;
   }
 
-  /** Resolves after so long, unless the hub is dead by then. [N1] */
+  /** Resolves after so long, unless the hub is dead by then. [TEST-NETWORK-1] */
   #pass(life: Life, ms: number): Promise<void> {
     const { agenda } = this.#parts;
     return new Promise((resolve) => {

@@ -1,10 +1,10 @@
 /**
  * Rules of watched sessions. [D36, D52]
  *
- * U1  A watch follows from an accepted STOP_SESSION alone, and never ends its grace early. While the store cannot write, the CPO's
+ * TEST-ORPHAN-RULES-1  A watch follows from an accepted STOP_SESSION alone, and never ends its grace early. While the store cannot write, the CPO's
  *     answer may come into the log after the watch.
- * U2  A case opens when the grace is over, by a sweep, and only of a session that has not ended; once per watch.
- * U3  In the end every stopped session that did not end has a case, and no other has one that is open.
+ * TEST-ORPHAN-RULES-2  A case opens when the grace is over, by a sweep, and only of a session that has not ended; once per watch.
+ * TEST-ORPHAN-RULES-3  In the end every stopped session that did not end has a case, and no other has one that is open.
  */
 import type { OrphanRecord } from '../../src/domain/orphan.ts';
 import { demand, type Fact, type Facts } from './facts.ts';

@@ -1,4 +1,4 @@
-/** Rows that rot while no process runs, and the rule that the next start makes them again from the log, as they were. [contract.ts S8] */
+/** Rows that rot while no process runs, and the rule that the next start makes them again from the log, as they were. [CONTRACT-8] */
 import { demand } from './facts.ts';
 import { type DiskEvent, type DiskRow, keyOf } from './memory-disk.ts';
 import type { World } from './world.ts';

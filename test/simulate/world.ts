@@ -2,8 +2,8 @@
  * One simulated world: a whole hub with its real machines, recorder and rules, on a simulated disk, clock and network, among
  * simulated partners. Everything that happens comes from the seed.
  *
- * W1  The same seed gives the same trace, to the last line.
- * W2  A crash takes the hub's process and nothing else: partners, disk and what is under way on the network stay.
+ * TEST-SIMULATE-WORLD-1  The same seed gives the same trace, to the last line.
+ * TEST-SIMULATE-WORLD-2  A crash takes the hub's process and nothing else: partners, disk and what is under way on the network stay.
  */
 import { createHash } from 'node:crypto';
 import type { ObjectChange } from '../../src/domain/object.ts';
@@ -125,7 +125,7 @@ export class World {
 
   readonly hit = (name: Sometimes): void => this.counters.hit(name);
 
-  /** Everything that can be told of a world goes here; two runs of a seed tell the same. [W1] */
+  /** Everything that can be told of a world goes here; two runs of a seed tell the same. [TEST-SIMULATE-WORLD-1] */
   trace(line: string): void {
     if (this.#instant.at !== this.agenda.now)
       this.#instant = { at: this.agenda.now, text: new Date(this.agenda.now).toISOString() };
@@ -268,7 +268,7 @@ export class World {
     );
   }
 
-  /** The process dies, and with it all that it did not write. [W2] */
+  /** The process dies, and with it all that it did not write. [TEST-SIMULATE-WORLD-2] */
   crash(name: Sometimes | null): void {
     if (!this.life.isAlive) return;
     this.life.isAlive = false;

@@ -4,13 +4,13 @@
  *
  * Where the hub's interface differs from the specification on purpose, this client bears exactly that:
  *
- * B1  A success may be HTTP 200 where the specification would rather have 201. [interface, Errors; D40]
- * B2  `X-Limit` is the size of the page, not the most that the hub could return. [interface, Pagination]
- * B3  `Link` may hold `rel="prev"` besides `rel="next"`. [interface, Pagination]
- * B4  The url in the hub's credentials may be that of its version details. [interface, Credentials 7]
- * B5  A refusal may carry HTTP 403, 404, 429, 502 or 504 with its OCPI code, and 429 a code of its own. [interface, Errors]
- * B6  The hub's answers carry no routing headers: in the hub's interface these are headers of requests. [interface, Endpoints]
- * B7  After DELETE the token's second use is 405 for DELETE and PUT, not 401. [interface, Credentials 5 and 6]
+ * TEST-CLIENT-1  A success may be HTTP 200 where the specification would rather have 201. [interface, Errors; D40]
+ * TEST-CLIENT-2  `X-Limit` is the size of the page, not the most that the hub could return. [interface, Pagination]
+ * TEST-CLIENT-3  `Link` may hold `rel="prev"` besides `rel="next"`. [interface, Pagination]
+ * TEST-CLIENT-4  The url in the hub's credentials may be that of its version details. [interface, Credentials 7]
+ * TEST-CLIENT-5  A refusal may carry HTTP 403, 404, 429, 502 or 504 with its OCPI code, and 429 a code of its own. [interface, Errors]
+ * TEST-CLIENT-6  The hub's answers carry no routing headers: in the hub's interface these are headers of requests. [interface, Endpoints]
+ * TEST-CLIENT-7  After DELETE the token's second use is 405 for DELETE and PUT, not 401. [interface, Credentials 5 and 6]
  */
 import { randomUUID } from 'node:crypto';
 import { isDateTime, problemsOf } from './model.ts';
@@ -114,7 +114,7 @@ export async function specPartner(party: Party & { name: string }, business: Bus
 
   async function succeeded(answering: Promise<Answer>, what: string): Promise<unknown> {
     const { http, code, data } = await answering;
-    // 201 is as good as 200. [B1]
+    // 201 is as good as 200. [TEST-CLIENT-1]
     if (code !== 1000 || (http !== 200 && http !== 201)) throw new Error(`${what}: HTTP ${http}, OCPI ${code}`);
     return data;
   }
@@ -126,7 +126,7 @@ export async function specPartner(party: Party & { name: string }, business: Bus
     const entry = Array.isArray(list) ? list.find(({ version }) => version === '2.2.1') : { url };
     for (const one of Array.isArray(list) ? list : []) problemsOf('Version', one).map(broken);
     if (!entry) throw new Error('the hub does not offer 2.2.1');
-    // The address may already have been that of the details. [B4]
+    // The address may already have been that of the details. [TEST-CLIENT-4]
     const details = Array.isArray(list) ? await succeeded(call('GET', String(entry.url), {}), 'version details') : list;
     problemsOf('VersionDetails', details).map(broken);
     endpoints = new Map();
@@ -229,7 +229,7 @@ function checkAnswer(
   if (message !== undefined && typeof message !== 'string') broken('status_message is no string');
   if (data === null || !['undefined', 'string', 'object'].includes(typeof data))
     broken('data is no array, object or string');
-  // Success is 2xx with 1xxx; the rest is the statuses that the interface names for refusals. [B1, B5]
+  // Success is 2xx with 1xxx; the rest is the statuses that the interface names for refusals. [TEST-CLIENT-1, TEST-CLIENT-5]
   const allowed = String(code).startsWith('1') ? [200, 201] : [200, 400, 401, 403, 404, 405, 429, 502, 504];
   if (!allowed.includes(http)) broken(`HTTP ${http} with OCPI ${code}`);
   return { http, code: Number(code), data, headers };
@@ -239,12 +239,12 @@ function checkAnswer(
 function checkPage({ headers }: Answer, count: number, broken: Broken): number {
   const [total, limit] = [headers.get('x-total-count') ?? '', headers.get('x-limit') ?? ''];
   if (!/^\d+$/.test(total)) broken(`X-Total-Count is ${total}`);
-  // Page size or most that could be returned: never less than what came. [B2]
+  // Page size or most that could be returned: never less than what came. [TEST-CLIENT-2]
   if (!/^\d+$/.test(limit) || Number(limit) < count) broken(`X-Limit is ${limit} for ${count} objects`);
   return Number(total);
 }
 
-/** The link to the next page, wherever it stands in the header. [B3] */
+/** The link to the next page, wherever it stands in the header. [TEST-CLIENT-3] */
 function nextLink(headers: Headers): string | null {
   const links = (headers.get('link') ?? '').matchAll(/<([^>]+)>\s*;\s*rel="?(\w+)"?/g);
   return [...links].find(([, , rel]) => rel === 'next')?.[1] ?? null;

@@ -3,11 +3,11 @@
  * What a partner has to offer to a hub: versions, and the interfaces of its role, as a real HTTP server. Written from the OCPI 2.2.1
  * specification alone. It answers properly and writes down every rule that a request of the hub breaks.
  *
- * W1  A request carries `Token ` and the base64 of the token that is valid now, else it is 401. [transport, Authorization header]
- * W2  A request has an X-Request-ID that no other had, and an X-Correlation-ID. [transport, Unique message IDs]
- * W3  Functional modules get routing headers: TO is this party, FROM its counterpart. Configuration modules get none.
- * W4  A body is `application/json` and a correct object; the path names the object's owner and ids.
- * W5  PATCH goes to objects that are held: a hub that sends one for another has not sent the whole before.
+ * TEST-SERVER-1  A request carries `Token ` and the base64 of the token that is valid now, else it is 401. [transport, Authorization header]
+ * TEST-SERVER-2  A request has an X-Request-ID that no other had, and an X-Correlation-ID. [transport, Unique message IDs]
+ * TEST-SERVER-3  Functional modules get routing headers: TO is this party, FROM its counterpart. Configuration modules get none.
+ * TEST-SERVER-4  A body is `application/json` and a correct object; the path names the object's owner and ids.
+ * TEST-SERVER-5  PATCH goes to objects that are held: a hub that sends one for another has not sent the whole before.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -135,7 +135,7 @@ export async function partnerServer(party: Party, business: Business): Promise<P
     };
     const broken = (rule: string) => self.violations.push(`${arrival.method} ${path}: ${rule}`);
     if (request.headers.authorization !== `Token ${Buffer.from(self.token, 'utf8').toString('base64')}`) {
-      broken('[W1] not authorized with the token of this partner');
+      broken('[TEST-SERVER-1] not authorized with the token of this partner');
       return { http: 401, code: 2000 };
     }
     checkIds(request.headers, requestIds, broken);
@@ -166,20 +166,21 @@ type Broken = (rule: string) => void;
 
 function checkIds(headers: IncomingHttpHeaders, seen: Set<string>, broken: Broken): void {
   const requestId = String(headers['x-request-id'] ?? '');
-  if (requestId === '' || seen.has(requestId)) broken('[W2] X-Request-ID is missing or was used before');
+  if (requestId === '' || seen.has(requestId)) broken('[TEST-SERVER-2] X-Request-ID is missing or was used before');
   seen.add(requestId);
-  if (!headers['x-correlation-id']) broken('[W2] X-Correlation-ID is missing');
+  if (!headers['x-correlation-id']) broken('[TEST-SERVER-2] X-Correlation-ID is missing');
 }
 
 function checkRouting(headers: IncomingHttpHeaders, party: Party | null, broken: Broken): void {
   const named = (side: string) => [headers[`ocpi-${side}-country-code`], headers[`ocpi-${side}-party-id`]];
   const [to, from] = [named('to'), named('from')];
   if (party === null) {
-    if ([...to, ...from].some((value) => value !== undefined)) broken('[W3] routing headers on a configuration module');
+    if ([...to, ...from].some((value) => value !== undefined))
+      broken('[TEST-SERVER-3] routing headers on a configuration module');
     return;
   }
-  if (!same(to[0], party.country_code) || !same(to[1], party.party_id)) broken(`[W3] TO is ${to.join('-')}`);
-  if (from.some((value) => value === undefined)) broken('[W3] FROM is missing');
+  if (!same(to[0], party.country_code) || !same(to[1], party.party_id)) broken(`[TEST-SERVER-3] TO is ${to.join('-')}`);
+  if (from.some((value) => value === undefined)) broken('[TEST-SERVER-3] FROM is missing');
 }
 
 interface Ground {
@@ -192,11 +193,12 @@ interface Ground {
 function functional(arrival: Arrival, ground: Ground, broken: Broken): Reply {
   const { method, headers } = arrival;
   const hasBody = arrival.body !== '';
-  if (hasBody && !String(headers['content-type']).startsWith('application/json')) broken('[W4] Content-Type');
+  if (hasBody && !String(headers['content-type']).startsWith('application/json'))
+    broken('[TEST-SERVER-4] Content-Type');
   const body = hasBody ? (JSON.parse(arrival.body) as Json) : {};
   const address = new URL(arrival.path, 'http://partner');
   const [side = '', module = '', ...rest] = address.pathname.split('/').slice(1).map(decodeURIComponent);
-  const check = (name: ClassName) => problemsOf(name, body).map((problem) => broken(`[W4] ${problem}`));
+  const check = (name: ClassName) => problemsOf(name, body).map((problem) => broken(`[TEST-SERVER-4] ${problem}`));
   if (side === 'results' && method === 'POST') {
     check('CommandResult');
     return ok();
@@ -222,7 +224,7 @@ function functional(arrival: Arrival, ground: Ground, broken: Broken): Reply {
 }
 
 function takeCdr(body: Json, { held, url }: Ground, broken: Broken): Reply {
-  for (const problem of problemsOf('CDR', body)) broken(`[W4] ${problem}`);
+  for (const problem of problemsOf('CDR', body)) broken(`[TEST-SERVER-4] ${problem}`);
   const path = `/${body.country_code}/${body.party_id}/${body.id}`;
   const isNew = !held.has(`cdrs ${path}`);
   held.set(`cdrs ${path}`, body);
@@ -244,7 +246,7 @@ function takeObject({ method, module, names, body, classes }: Push, held: Map<st
   const before = held.get(key);
   const className = classes[within.length];
   if (!id || !className) {
-    broken('[W4] the path is not that of an object');
+    broken('[TEST-SERVER-4] the path is not that of an object');
     return { http: 404, code: 2000 };
   }
   if (method === 'DELETE') {
@@ -252,16 +254,17 @@ function takeObject({ method, module, names, body, classes }: Push, held: Map<st
     return before ? ok() : { http: 404, code: 2000 };
   }
   const problems = method === 'PATCH' ? fragmentProblems(className, body) : problemsOf(className, body);
-  for (const problem of problems) broken(`[W4] ${problem}`);
+  for (const problem of problems) broken(`[TEST-SERVER-4] ${problem}`);
   const isWhole = method === 'PUT' && within.length === 0;
   const named = isWhole ? [body.country_code, body.party_id, body.id ?? body.uid] : [countryCode, partyId, id];
-  if (named.some((value, at) => !same(value, names[at]))) broken('[W4] the path names another object than the body');
+  if (named.some((value, at) => !same(value, names[at])))
+    broken('[TEST-SERVER-4] the path names another object than the body');
   if (isWhole) {
     held.set(key, body);
     return { http: before ? 200 : 201, code: 1000 };
   }
   if (!before) {
-    broken('[W5] a part of an object that was never sent');
+    broken('[TEST-SERVER-5] a part of an object that was never sent');
     return { http: 404, code: module === 'locations' ? 2003 : 2000 };
   }
   held.set(key, within.length === 0 ? merged(before, body, module) : withPart(before, method, within, body));

@@ -302,6 +302,6 @@ async function left(t: Test, partner: SpecPartner): Promise<void> {
   t.ok(succeeded(await partner.unregister()), 'DELETE credentials');
   const after = await partner.callWith(partner.hubToken(), 'GET', ['hubclientinfo', 'SENDER']);
   t.equal(after.http, 401, 'its token is void');
-  // Not 401: the hub's interface says so. [client.ts B7]
+  // Not 401: the hub's interface says so. [TEST-CLIENT-7]
   t.equal((await partner.unregister()).http, 405, 'who is not registered cannot unregister');
 }

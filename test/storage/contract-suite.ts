@@ -78,7 +78,7 @@ export function storeSuite(t: Test, open: Opener): void {
     t.strictSame([await second.size([row('1')]), await second.size([row('2')])], [0, 0], 'as they are now');
   });
 
-  promise('[S1] events, rows and due times of a commit are there after reopening', async (t, store, again) => {
+  promise('[CONTRACT-1] events, rows and due times of a commit are there after reopening', async (t, store, again) => {
     const stored = event({
       correlationId: 'c-1',
       to: ['NL-EMS', 'BE-EMS'],
@@ -94,7 +94,7 @@ export function storeSuite(t: Test, open: Opener): void {
   });
 
   promise(
-    '[S1] a commit that is refused leaves nothing behind, and its neighbours are not touched',
+    '[CONTRACT-1] a commit that is refused leaves nothing behind, and its neighbours are not touched',
     async (t, store) => {
       const circle: Record<string, unknown> = {};
       circle.self = circle;
@@ -123,7 +123,7 @@ export function storeSuite(t: Test, open: Opener): void {
   );
 
   promise(
-    '[S11] a commit that was decided on what has changed since is refused, and changes nothing',
+    '[CONTRACT-11] a commit that was decided on what has changed since is refused, and changes nothing',
     async (t, store, again) => {
       await append(store, { puts: [row('1', { data: 'old' }), row('2'), row('hidden', { shelf: null })] });
       await append(store, { puts: [row('1', { data: 'new' }), gone('2')] });
@@ -159,7 +159,7 @@ export function storeSuite(t: Test, open: Opener): void {
   );
 
   promise(
-    '[S11] of commits that wait together each is judged behind those before it, and none for another',
+    '[CONTRACT-11] of commits that wait together each is judged behind those before it, and none for another',
     async (t, store) => {
       await append(store, { puts: [row('1'), row('2')] });
       const together = await Promise.allSettled([
@@ -179,56 +179,68 @@ export function storeSuite(t: Test, open: Opener): void {
     },
   );
 
-  promise('[S4, S11] a commit without a fence is judged by what it was decided on alone', async (t, store) => {
-    const commit = { fence: null, events: [event()], puts: [row('101')] };
-    const first = await store.append({ ...commit, idem: 'first', seen: [seen('101', null)] });
-    t.strictSame([first.first, (await store.get(row('101')))?.seq], [1, 1]);
-    await t.rejects(store.append({ ...commit, idem: 'late', seen: [seen('101', null)] }), Conflict);
-    await store.append({ ...commit, idem: 'second', seen: [seen('101', 1)] });
-    t.match(await store.append({ ...commit, idem: 'first', seen: [seen('101', null)] }), { first: 1, replayed: true });
-    await store.append({ fence: null, idem: 'a fact', events: [event()] });
-    t.equal(store.head(), 3);
-    await t.rejects(store.append({ ...commit, idem: 'blind' }), TypeError);
-    const timer = { fence: null, events: [event()], due: [{ key: 'k', at: AT }] };
-    await t.rejects(store.append({ ...timer, idem: 'blind timer' }), TypeError);
-    await t.rejects(store.append({ ...timer, idem: 'late timer', seen: [seen('101', 1)] }), Conflict);
-    t.same(await store.due(), []);
-    await store.append({ ...timer, idem: 'timer', seen: [seen('101', 2)] });
-    t.same(await store.due(), timer.due);
-    t.equal((await append(store)).first, 5, 'one under the fence goes on behind them');
-  });
-
-  promise('[S3, S11] a commit that is in the log already is not judged again', async (t, store, again) => {
-    const commit = { idem: 'once', puts: [row('1')], seen: [seen('1', null)] };
-    const [first, second] = await Promise.all([append(store, commit), append(store, commit)]);
-    t.strictSame(
-      [first, second].map(({ last }) => last),
-      [1, 1],
-    );
-    t.strictSame(await append(store, commit), { first: 1, last: 1, replayed: true });
-    t.strictSame(await append(await again(), commit), { first: 1, last: 1, replayed: true });
-  });
-
-  promise('[S2] sequences are dense from 1, and the order of commits is the order of calls', async (t, store) => {
-    const commits = Array.from({ length: 300 }, (_, i) =>
-      append(store, { events: Array.from({ length: (i % 3) + 1 }, () => event({ data: i })) }),
-    );
-    let next = 1;
-    for (const [i, { first, last }] of (await Promise.all(commits)).entries()) {
-      t.equal(first, next);
-      t.equal(last, first + (i % 3));
-      next = last + 1;
-    }
-    const events = await store.read({ after: 0, limit: 1000 });
-    t.strictSame(
-      events.map(({ seq }) => seq),
-      Array.from({ length: next - 1 }, (_, i) => i + 1),
-    );
-    t.equal(store.head(), next - 1);
-  });
+  promise(
+    '[CONTRACT-4, CONTRACT-11] a commit without a fence is judged by what it was decided on alone',
+    async (t, store) => {
+      const commit = { fence: null, events: [event()], puts: [row('101')] };
+      const first = await store.append({ ...commit, idem: 'first', seen: [seen('101', null)] });
+      t.strictSame([first.first, (await store.get(row('101')))?.seq], [1, 1]);
+      await t.rejects(store.append({ ...commit, idem: 'late', seen: [seen('101', null)] }), Conflict);
+      await store.append({ ...commit, idem: 'second', seen: [seen('101', 1)] });
+      t.match(await store.append({ ...commit, idem: 'first', seen: [seen('101', null)] }), {
+        first: 1,
+        replayed: true,
+      });
+      await store.append({ fence: null, idem: 'a fact', events: [event()] });
+      t.equal(store.head(), 3);
+      await t.rejects(store.append({ ...commit, idem: 'blind' }), TypeError);
+      const timer = { fence: null, events: [event()], due: [{ key: 'k', at: AT }] };
+      await t.rejects(store.append({ ...timer, idem: 'blind timer' }), TypeError);
+      await t.rejects(store.append({ ...timer, idem: 'late timer', seen: [seen('101', 1)] }), Conflict);
+      t.same(await store.due(), []);
+      await store.append({ ...timer, idem: 'timer', seen: [seen('101', 2)] });
+      t.same(await store.due(), timer.due);
+      t.equal((await append(store)).first, 5, 'one under the fence goes on behind them');
+    },
+  );
 
   promise(
-    '[S3] the same idempotency key appends once: at once, later, and after reopening',
+    '[CONTRACT-3, CONTRACT-11] a commit that is in the log already is not judged again',
+    async (t, store, again) => {
+      const commit = { idem: 'once', puts: [row('1')], seen: [seen('1', null)] };
+      const [first, second] = await Promise.all([append(store, commit), append(store, commit)]);
+      t.strictSame(
+        [first, second].map(({ last }) => last),
+        [1, 1],
+      );
+      t.strictSame(await append(store, commit), { first: 1, last: 1, replayed: true });
+      t.strictSame(await append(await again(), commit), { first: 1, last: 1, replayed: true });
+    },
+  );
+
+  promise(
+    '[CONTRACT-2] sequences are dense from 1, and the order of commits is the order of calls',
+    async (t, store) => {
+      const commits = Array.from({ length: 300 }, (_, i) =>
+        append(store, { events: Array.from({ length: (i % 3) + 1 }, () => event({ data: i })) }),
+      );
+      let next = 1;
+      for (const [i, { first, last }] of (await Promise.all(commits)).entries()) {
+        t.equal(first, next);
+        t.equal(last, first + (i % 3));
+        next = last + 1;
+      }
+      const events = await store.read({ after: 0, limit: 1000 });
+      t.strictSame(
+        events.map(({ seq }) => seq),
+        Array.from({ length: next - 1 }, (_, i) => i + 1),
+      );
+      t.equal(store.head(), next - 1);
+    },
+  );
+
+  promise(
+    '[CONTRACT-3] the same idempotency key appends once: at once, later, and after reopening',
     async (t, store, again) => {
       const twice = { idem: 'once', events: [event(), event()], puts: [row('1')] };
       const both = await Promise.all([append(store, twice), append(store, twice)]);
@@ -244,21 +256,24 @@ export function storeSuite(t: Test, open: Opener): void {
     },
   );
 
-  promise('[S4] a commit under a fence that is not held is Fenced and changes nothing', async (t, store, again) => {
-    const fence = store.held();
-    if (fence === null) throw new Error('no fence');
-    const commit = { idem: 'x', events: [event()], puts: [row('1')] };
-    await t.rejects(store.append({ ...commit, fence: { ...fence, token: fence.token - 1 } }), Fenced);
-    await t.rejects(store.append({ ...commit, fence: { ...fence, node: 'another' } }), Fenced);
-    await t.rejects(store.settle({ ...fence, token: fence.token + 1 }, [delivery(1, 'DEAD')], []), Fenced);
-    t.equal(store.head(), 0);
-    const second = await again();
-    t.ok((second.held()?.token ?? 0) > fence.token, 'the token grows with each owner');
-    await t.rejects(second.append({ ...commit, fence }), Fenced);
-    t.equal(await second.get(row('1')), null);
-  });
+  promise(
+    '[CONTRACT-4] a commit under a fence that is not held is Fenced and changes nothing',
+    async (t, store, again) => {
+      const fence = store.held();
+      if (fence === null) throw new Error('no fence');
+      const commit = { idem: 'x', events: [event()], puts: [row('1')] };
+      await t.rejects(store.append({ ...commit, fence: { ...fence, token: fence.token - 1 } }), Fenced);
+      await t.rejects(store.append({ ...commit, fence: { ...fence, node: 'another' } }), Fenced);
+      await t.rejects(store.settle({ ...fence, token: fence.token + 1 }, [delivery(1, 'DEAD')], []), Fenced);
+      t.equal(store.head(), 0);
+      const second = await again();
+      t.ok((second.held()?.token ?? 0) > fence.token, 'the token grows with each owner');
+      await t.rejects(second.append({ ...commit, fence }), Fenced);
+      t.equal(await second.get(row('1')), null);
+    },
+  );
 
-  promise('[S6] what was settled is there after reopening', async (t, store, again) => {
+  promise('[CONTRACT-6] what was settled is there after reopening', async (t, store, again) => {
     const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 9; i += 1) await append(store, { events: [event({ to: ['NL-EMS'] })] });
@@ -279,7 +294,7 @@ export function storeSuite(t: Test, open: Opener): void {
     t.strictSame(done, [delivery(5, 'DELIVERED', { n: 1 })]);
   });
 
-  promise('[S6] a delivery has one row: the last that was settled', async (t, store) => {
+  promise('[CONTRACT-6] a delivery has one row: the last that was settled', async (t, store) => {
     const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 4; i += 1) await append(store);
@@ -329,7 +344,7 @@ export function storeSuite(t: Test, open: Opener): void {
     }
   });
 
-  promise('[S7] a read that begins after a commit resolved sees it', async (t, store) => {
+  promise('[CONTRACT-7] a read that begins after a commit resolved sees it', async (t, store) => {
     for (let i = 1; i <= 50; i += 1) {
       await append(store, { puts: [row('same', { upd: minute(i), data: i })] });
       t.equal((await store.get(row('same')))?.data, i);
@@ -521,7 +536,7 @@ export function storeSuite(t: Test, open: Opener): void {
   });
 
   promise(
-    '[S7] a list that is read over and over while its rows change in place is never older than what was acknowledged',
+    '[CONTRACT-7] a list that is read over and over while its rows change in place is never older than what was acknowledged',
     async (t, first, again) => {
       let store = first;
       const names = Array.from({ length: 40 }, (_, n) => `r${n}`);

@@ -40,31 +40,37 @@ async function killAfter(role: string, directory: string, count: number): Promis
   return said;
 }
 
-t.test('[S1] [S2] killed at random moments under load: nothing acknowledged is lost, the log is dense', async (t) => {
-  const directory = directoryFor(t);
-  const acknowledged = new Map<number, string>();
-  const random = seeded(1);
-  for (let left = Math.max(2, partOf(10)); left > 0; left -= 1) {
-    const said = await killAfter('load', directory, 1 + random.below(600));
-    // The last line may have been cut by the kill.
-    for (const line of said.slice(0, -1)) {
-      const [seq, id = ''] = line.split(' ');
-      acknowledged.set(Number(seq), id);
+t.test(
+  '[CONTRACT-1] [CONTRACT-2] killed at random moments under load: nothing acknowledged is lost, the log is dense',
+  async (t) => {
+    const directory = directoryFor(t);
+    const acknowledged = new Map<number, string>();
+    const random = seeded(1);
+    for (let left = Math.max(2, partOf(10)); left > 0; left -= 1) {
+      const said = await killAfter('load', directory, 1 + random.below(600));
+      // The last line may have been cut by the kill.
+      for (const line of said.slice(0, -1)) {
+        const [seq, id = ''] = line.split(' ');
+        acknowledged.set(Number(seq), id);
+      }
     }
-  }
-  const store = await open(directory);
-  t.teardown(() => store.close());
-  t.equal(store.health().state, 'open', store.health().reason ?? '');
-  const events = await store.read({ after: 0, limit: 1_000_000 });
-  t.ok(events.every(({ seq }, i) => seq === i + 1));
-  const lost = [...acknowledged].filter(([seq, id]) => events[seq - 1]?.stream !== id);
-  t.strictSame(lost, [], `${acknowledged.size} were acknowledged, ${events.length} are there`);
-  const last = new Map(events.map(({ stream, seq }) => [`${Number(stream) % 50}`, seq]));
-  const rows = await collect(store.scan('sessions'));
-  t.strictSame(new Map(rows.map(({ id, seq }) => [id, seq])), new Map([...last].sort(([a], [b]) => (a < b ? -1 : 1))));
-});
+    const store = await open(directory);
+    t.teardown(() => store.close());
+    t.equal(store.health().state, 'open', store.health().reason ?? '');
+    const events = await store.read({ after: 0, limit: 1_000_000 });
+    t.ok(events.every(({ seq }, i) => seq === i + 1));
+    const lost = [...acknowledged].filter(([seq, id]) => events[seq - 1]?.stream !== id);
+    t.strictSame(lost, [], `${acknowledged.size} were acknowledged, ${events.length} are there`);
+    const last = new Map(events.map(({ stream, seq }) => [`${Number(stream) % 50}`, seq]));
+    const rows = await collect(store.scan('sessions'));
+    t.strictSame(
+      new Map(rows.map(({ id, seq }) => [id, seq])),
+      new Map([...last].sort(([a], [b]) => (a < b ? -1 : 1))),
+    );
+  },
+);
 
-t.test('[S6] a settle that resolved survives a killed process', async (t) => {
+t.test('[CONTRACT-6] a settle that resolved survives a killed process', async (t) => {
   const directory = directoryFor(t);
   const said = await killAfter('settle', directory, 150);
   const store = await open(directory);
@@ -131,7 +137,7 @@ t.test(
   },
 );
 
-t.test('[S1] an acknowledgement comes after a completed sync of the log', async (t) => {
+t.test('[CONTRACT-1] an acknowledgement comes after a completed sync of the log', async (t) => {
   const directory = directoryFor(t);
   const trace = join(directory, 'trace');
   const watched = ['-f', '-q', '-e', 'trace=write,fdatasync,fsync', '-s', '20', '-o', trace];
@@ -152,7 +158,7 @@ t.test('[S1] an acknowledgement comes after a completed sync of the log', async 
   t.equal(acknowledged, 20);
 });
 
-t.test('[S6] a store that says that its end was clean has every settle on the disk', async (t) => {
+t.test('[CONTRACT-6] a store that says that its end was clean has every settle on the disk', async (t) => {
   const reason = whyNotTraced();
   if (reason !== null) return void t.plan(0, reason);
   const root = directoryFor(t);

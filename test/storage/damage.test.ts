@@ -407,7 +407,11 @@ t.test('[R5] a filter that has rotted hides the newest version of a row from a l
   t.match(await store.deliveries({ ...fence, rows: 'open', limit: 10 }), [{ seq: 1, state: 'DEAD' }]);
   t.match(await store.delivery('A', 1), { state: 'DEAD' });
   for (const seq of [1, null]) {
-    await t.rejects(append(store, { seen: [seen('101', seq)] }), { name: 'Conflict' }, 'the newest one counts [S11]');
+    await t.rejects(
+      append(store, { seen: [seen('101', seq)] }),
+      { name: 'Conflict' },
+      'the newest one counts [CONTRACT-11]',
+    );
   }
   t.match(await append(store, { puts: [row('101')], seen: [seen('101', 2)] }), { last: 3 });
 });

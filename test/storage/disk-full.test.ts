@@ -57,7 +57,7 @@ t.test('TRAP fact 1: after one failed write a handle goes on acknowledging synce
 });
 
 t.test(
-  'ANSWER fact 1: [S5] nothing is acknowledged that is not there; the store mends itself when there is room',
+  'ANSWER fact 1: [CONTRACT-5] nothing is acknowledged that is not there; the store mends itself when there is room',
   async (t) => {
     const disk = smallDisk(t, 24 * MIB);
     if (disk === null) return void t.plan(0, NO_MOUNT);
@@ -128,24 +128,27 @@ t.test('a store that finds the disk full when it opens serves reads, and writes 
   t.ok((await append(store)).last > 1);
 });
 
-t.test('[S5] writes that fail again and again (a limit on the size of files): each commit is there once', async (t) => {
-  if (spawnSync('bash', ['-c', 'ulimit -f 5120']).status !== 0) {
-    return void t.plan(0, 'no shell that limits the size of files');
-  }
-  const directory = directoryFor(t);
-  const args = [CHILD, 'limited', join(directory, 'store'), '700'];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
-  const told = JSON.parse(stdout || 'null') as {
-    failures: number;
-    seen: string[];
-    head: number;
-    streams: string[];
-  } | null;
-  t.ok(told !== null, stderr);
-  t.ok((told?.failures ?? 0) > 1, `${told?.failures} writes failed`);
-  t.strictSame(told?.seen.sort(), ['failed', 'open']);
-  t.strictSame(
-    told?.streams,
-    Array.from({ length: 700 }, (_, i) => `s ${i + 1}`),
-  );
-});
+t.test(
+  '[CONTRACT-5] writes that fail again and again (a limit on the size of files): each commit is there once',
+  async (t) => {
+    if (spawnSync('bash', ['-c', 'ulimit -f 5120']).status !== 0) {
+      return void t.plan(0, 'no shell that limits the size of files');
+    }
+    const directory = directoryFor(t);
+    const args = [CHILD, 'limited', join(directory, 'store'), '700'];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    const told = JSON.parse(stdout || 'null') as {
+      failures: number;
+      seen: string[];
+      head: number;
+      streams: string[];
+    } | null;
+    t.ok(told !== null, stderr);
+    t.ok((told?.failures ?? 0) > 1, `${told?.failures} writes failed`);
+    t.strictSame(told?.seen.sort(), ['failed', 'open']);
+    t.strictSame(
+      told?.streams,
+      Array.from({ length: 700 }, (_, i) => `s ${i + 1}`),
+    );
+  },
+);

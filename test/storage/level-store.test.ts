@@ -69,7 +69,7 @@ t.test('what waits is bounded: beyond it commits are refused at once, and the ot
   t.equal((await append(store)).last, store.head());
 });
 
-t.test('[S3] idempotency keys of 65,536 commits are remembered across a restart', async (t) => {
+t.test('[CONTRACT-3] idempotency keys of 65,536 commits are remembered across a restart', async (t) => {
   const place = directoryFor(t);
   const store = await open(place);
   const count = 66_000;

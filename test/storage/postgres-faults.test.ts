@@ -92,7 +92,7 @@ function load(t: Test, store: PostgresStore, callers: number) {
 
 function suite(server: PostgresServer): void {
   t.test(
-    '[S3] a commit whose answer was lost with its connection is found in the log, and acknowledged once',
+    '[CONTRACT-3] a commit whose answer was lost with its connection is found in the log, and acknowledged once',
     async (t) => {
       const link = await Link.to(t, server.port);
       const store = await opened(t, server, { through: link });
@@ -113,44 +113,47 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test('[S3] a statement that the network delivers late, after it was sent again, writes nothing', async (t) => {
-    const link = await Link.to(t, server.port);
-    const store = await opened(t, server, { through: link });
-    const fence = store.held();
-    if (fence === null) throw new Error('no fence');
-    const delivery = (state: DeliveryRow['state'], seq = 1): DeliveryRow => ({
-      dest: 'A',
-      seq,
-      state,
-      data: null,
-    });
-    await append(store, { events: [event({ stream: 'before' })] });
-    await store.settle(fence, [delivery('PENDING')], []);
-    for (const late of ['append', 'settle'] as const) {
-      link.hold('to server');
-      const answer =
-        late === 'append'
-          ? append(store, { events: [event({ stream: late })] })
-          : store.settle(fence, [delivery('DEAD')], []);
-      await until(() => link.waiting() > 0);
-      link.lose();
-      await answer;
-      await isOpen(store);
+  t.test(
+    '[CONTRACT-3] a statement that the network delivers late, after it was sent again, writes nothing',
+    async (t) => {
+      const link = await Link.to(t, server.port);
+      const store = await opened(t, server, { through: link });
+      const fence = store.held();
+      if (fence === null) throw new Error('no fence');
+      const delivery = (state: DeliveryRow['state'], seq = 1): DeliveryRow => ({
+        dest: 'A',
+        seq,
+        state,
+        data: null,
+      });
+      await append(store, { events: [event({ stream: 'before' })] });
       await store.settle(fence, [delivery('PENDING')], []);
-      await append(store, { events: [event({ stream: `after ${late}` })] });
-      const backends = async () =>
-        (
-          await server.query(
-            "select 1 from pg_stat_activity where application_name like 'ocpi-hub%' and state = 'active'",
-          )
-        ).length;
-      link.deliver();
-      await until(async () => (await backends()) === 0 && link.waiting() === 0);
-      await append(store, { events: [event({ stream: `and ${late}` })] });
-      t.match(await store.delivery('A', 1), { state: 'PENDING' }, `a late ${late} changes nothing`);
-    }
-    await mustBeWhole(t, store, new Map([[2, 'append']]));
-  });
+      for (const late of ['append', 'settle'] as const) {
+        link.hold('to server');
+        const answer =
+          late === 'append'
+            ? append(store, { events: [event({ stream: late })] })
+            : store.settle(fence, [delivery('DEAD')], []);
+        await until(() => link.waiting() > 0);
+        link.lose();
+        await answer;
+        await isOpen(store);
+        await store.settle(fence, [delivery('PENDING')], []);
+        await append(store, { events: [event({ stream: `after ${late}` })] });
+        const backends = async () =>
+          (
+            await server.query(
+              "select 1 from pg_stat_activity where application_name like 'ocpi-hub%' and state = 'active'",
+            )
+          ).length;
+        link.deliver();
+        await until(async () => (await backends()) === 0 && link.waiting() === 0);
+        await append(store, { events: [event({ stream: `and ${late}` })] });
+        t.match(await store.delivery('A', 1), { state: 'PENDING' }, `a late ${late} changes nothing`);
+      }
+      await mustBeWhole(t, store, new Map([[2, 'append']]));
+    },
+  );
 
   t.test('connections that are killed under load: nothing acknowledged is lost, nothing stands twice', async (t) => {
     const store = await opened(t, server);
@@ -291,7 +294,7 @@ function suite(server: PostgresServer): void {
     await mustBeWhole(t, store, acknowledged);
   });
 
-  t.test('[S8] a page that rotted on the disk is reported and not served; the rest can be read', async (t) => {
+  t.test('[CONTRACT-8] a page that rotted on the disk is reported and not served; the rest can be read', async (t) => {
     const store = await opened(t, server);
     const seqs = Array.from({ length: 12 }, (_, i) => i + 1);
     const body = randomBytes(700).toString('hex');

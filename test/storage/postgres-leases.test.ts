@@ -165,7 +165,7 @@ function suite(server: PostgresServer): void {
     t.equal((await store.append({ fence: fenceOf(store), idem: 'next', events: [event()] })).first, 2);
   });
 
-  t.test('[S4] a late append of a node whose log was taken is Fenced and writes nothing', async (t) => {
+  t.test('[CONTRACT-4] a late append of a node whose log was taken is Fenced and writes nothing', async (t) => {
     const schema = newSchema('late');
     const url = server.url(schema);
     const a = await openPostgresStore({ url, node: 'a', sole: false, ...patient, ttlMs: 600_000 });

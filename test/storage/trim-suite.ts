@@ -39,42 +39,45 @@ const promises = (t: Test, open: Opener) => (name: string, exam: Exam) =>
 export function trimSuite(t: Test, open: Opener): void {
   const promise = promises(t, open);
 
-  promise('[S9] behind the horizon nothing changes; up to it there is what was kept', async (t, store, again) => {
-    for (const stream of ['a', 'b', 'a', 'c', 'a', 'b'])
-      await append(store, { events: [event({ stream, correlationId: `of ${stream}`, body: stream })] });
-    await trim(store, 4, {
-      keeps: [kept(3, { stream: 'a', type: 'object.base', data: { sum: 2 }, body: 'both', correlationId: null })],
-    });
-    const look = async (store: Store): Promise<void> => {
-      t.equal(store.horizon(), 4);
-      t.equal(store.head(), 6);
-      t.strictSame(await everything(store), [5, 6]);
-      t.strictSame(seqs(await store.read({ after: 2, limit: 1 })), [5], 'a page begins behind the horizon');
-      t.strictSame(seqs(await store.ranges([{ after: 0, upTo: 6 }])), [5, 6], 'and so does a stretch');
-      t.strictSame(await store.ranges([{ after: 0, upTo: 4 }]), []);
-      for (const seq of [1, 3, 4]) t.equal(await store.event(seq), null);
-      t.match(await store.event(5), { stream: 'a' });
-      const [base, later] = await store.history('a');
-      t.match([base?.seq, base?.type, base?.data, base?.body], [3, 'object.base', { sum: 2 }, 'both']);
-      t.equal(later?.seq, 5);
-      t.strictSame(seqs(await store.history('b')), [6]);
-      t.strictSame(await store.history('c'), []);
-      t.strictSame(seqs(await store.correlated('of a')), [5], 'the kept one says that it has no correlation id');
-      t.strictSame(await store.correlated('of c'), []);
-    };
-    await look(store);
-    const second = await again();
-    t.match(second.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
-    await look(second);
-    t.equal((await append(second)).first, 7, 'the sequence goes on');
-    await trim(second, 7);
-    const third = await again();
-    t.equal(third.health().state, 'open', 'also when nothing is left behind the horizon');
-    t.equal((await append(third)).first, 8);
-    t.strictSame(seqs(await third.history('a')), [3]);
-  });
+  promise(
+    '[CONTRACT-9] behind the horizon nothing changes; up to it there is what was kept',
+    async (t, store, again) => {
+      for (const stream of ['a', 'b', 'a', 'c', 'a', 'b'])
+        await append(store, { events: [event({ stream, correlationId: `of ${stream}`, body: stream })] });
+      await trim(store, 4, {
+        keeps: [kept(3, { stream: 'a', type: 'object.base', data: { sum: 2 }, body: 'both', correlationId: null })],
+      });
+      const look = async (store: Store): Promise<void> => {
+        t.equal(store.horizon(), 4);
+        t.equal(store.head(), 6);
+        t.strictSame(await everything(store), [5, 6]);
+        t.strictSame(seqs(await store.read({ after: 2, limit: 1 })), [5], 'a page begins behind the horizon');
+        t.strictSame(seqs(await store.ranges([{ after: 0, upTo: 6 }])), [5, 6], 'and so does a stretch');
+        t.strictSame(await store.ranges([{ after: 0, upTo: 4 }]), []);
+        for (const seq of [1, 3, 4]) t.equal(await store.event(seq), null);
+        t.match(await store.event(5), { stream: 'a' });
+        const [base, later] = await store.history('a');
+        t.match([base?.seq, base?.type, base?.data, base?.body], [3, 'object.base', { sum: 2 }, 'both']);
+        t.equal(later?.seq, 5);
+        t.strictSame(seqs(await store.history('b')), [6]);
+        t.strictSame(await store.history('c'), []);
+        t.strictSame(seqs(await store.correlated('of a')), [5], 'the kept one says that it has no correlation id');
+        t.strictSame(await store.correlated('of c'), []);
+      };
+      await look(store);
+      const second = await again();
+      t.match(second.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
+      await look(second);
+      t.equal((await append(second)).first, 7, 'the sequence goes on');
+      await trim(second, 7);
+      const third = await again();
+      t.equal(third.health().state, 'open', 'also when nothing is left behind the horizon');
+      t.equal((await append(third)).first, 8);
+      t.strictSame(seqs(await third.history('a')), [3]);
+    },
+  );
 
-  promise('[S9] what an earlier trim kept is dropped when it is said so', async (t, store, again) => {
+  promise('[CONTRACT-9] what an earlier trim kept is dropped when it is said so', async (t, store, again) => {
     for (let i = 0; i < 4; i += 1) await append(store, { events: [event({ stream: 'a', correlationId: 'c' })] });
     await trim(store, 1, { keeps: [kept(1, { stream: 'a', correlationId: 'c' })] });
     t.strictSame(seqs(await store.correlated('c')), [1, 2, 3, 4]);
@@ -88,7 +91,7 @@ export function trimSuite(t: Test, open: Opener): void {
     t.equal((await again()).health().state, 'open');
   });
 
-  promise('[S9] of deliveries up to the horizon nothing is remembered any more', async (t, store, again) => {
+  promise('[CONTRACT-9] of deliveries up to the horizon nothing is remembered any more', async (t, store, again) => {
     const fence = store.held();
     if (fence === null) throw new Error('no fence');
     for (let i = 0; i < 4; i += 1) await append(store, { events: [event({ to: ['A', 'B'] })] });
@@ -113,7 +116,7 @@ export function trimSuite(t: Test, open: Opener): void {
     await look(await again());
   });
 
-  promise('[S9] a row goes with its event, unless a later event wrote it', async (t, store, again) => {
+  promise('[CONTRACT-9] a row goes with its event, unless a later event wrote it', async (t, store, again) => {
     await append(store, { puts: [row('old'), row('new')] });
     await append(store, { puts: [row('other')] });
     const late = append(store, { puts: [row('new', { data: 'later' })] });
@@ -130,7 +133,7 @@ export function trimSuite(t: Test, open: Opener): void {
     await look(await again());
   });
 
-  promise('[S9] a trim that is refused changes nothing', async (t, store) => {
+  promise('[CONTRACT-9] a trim that is refused changes nothing', async (t, store) => {
     for (const stream of ['a', 'b', 'a']) await append(store, { events: [event({ stream })] });
     const fence = store.held();
     if (fence === null) throw new Error('no fence');
@@ -153,7 +156,7 @@ export function trimSuite(t: Test, open: Opener): void {
     t.strictSame(await everything(store), [3]);
   });
 
-  promise('[S9] who reads while the log is trimmed sees no hole', async (t, store) => {
+  promise('[CONTRACT-9] who reads while the log is trimmed sees no hole', async (t, store) => {
     const total = 6 * partOf(400);
     await Promise.all(
       Array.from({ length: total }, (_, i) => append(store, { events: [event({ stream: `${i % 3}` })] })),
@@ -193,64 +196,70 @@ export function trimSuite(t: Test, open: Opener): void {
 export function backupSuite(t: Test, open: Opener, { ownDirectory = true } = {}): void {
   const promise = promises(t, open);
 
-  promise('[S10] a backup is one moment of the store, taken while it is written', async (t, store, _again, origin) => {
-    const names = Array.from({ length: 300 }, (_, i) => `${i}`);
-    const each = (name: string) =>
-      append(store, { events: [event({ to: ['A'] })], puts: [row(name)], due: [{ key: name, at: event().at }] });
-    await Promise.all(names.map(each));
-    const fence = store.held();
-    if (fence === null) throw new Error('no fence');
-    await store.settle(fence, [{ dest: 'A', seq: 9, state: 'DEAD', data: 1 }], [{ dest: 'A', seq: 9 }]);
-    await trim(store, 5);
-    let done = false;
-    const writing = (async (): Promise<void> => {
-      while (!done) await append(store, { puts: [row('busy')] });
-    })();
-    const steps = new Set<string>();
-    const before = store.head();
-    const manifest = await store.backup(`${origin}/one`, { progress: (step) => steps.add(step) });
-    done = true;
-    await writing;
-    const { head } = manifest;
-    t.ok(head >= before && store.head() > head, `the store went on from ${head} to ${store.head()}`);
-    t.match(manifest, { format: 2, horizon: 5, events: head - 5, deliveries: 1, timers: 300 });
-    t.ok(steps.has('copying'));
-    const copy = await open(`${origin}/one`);
-    t.teardown(() => copy.close());
-    t.match(copy.health(), { state: 'open', damagedRows: { length: 0 } });
-    t.equal(copy.head(), head);
-    t.strictSame(
-      await copy.read({ after: 0, limit: 1000 }),
-      (await store.read({ after: 0, limit: 1000 })).filter(({ seq }) => seq <= head),
-    );
-    t.match(await copy.get(row('299')), { seq: 300 });
-    t.equal((await copy.due()).length, 300);
-    t.strictSame(await copy.floors(), [{ dest: 'A', seq: 9 }]);
-    t.match(await copy.delivery('A', 9), { state: 'DEAD' });
-  });
+  promise(
+    '[CONTRACT-10] a backup is one moment of the store, taken while it is written',
+    async (t, store, _again, origin) => {
+      const names = Array.from({ length: 300 }, (_, i) => `${i}`);
+      const each = (name: string) =>
+        append(store, { events: [event({ to: ['A'] })], puts: [row(name)], due: [{ key: name, at: event().at }] });
+      await Promise.all(names.map(each));
+      const fence = store.held();
+      if (fence === null) throw new Error('no fence');
+      await store.settle(fence, [{ dest: 'A', seq: 9, state: 'DEAD', data: 1 }], [{ dest: 'A', seq: 9 }]);
+      await trim(store, 5);
+      let done = false;
+      const writing = (async (): Promise<void> => {
+        while (!done) await append(store, { puts: [row('busy')] });
+      })();
+      const steps = new Set<string>();
+      const before = store.head();
+      const manifest = await store.backup(`${origin}/one`, { progress: (step) => steps.add(step) });
+      done = true;
+      await writing;
+      const { head } = manifest;
+      t.ok(head >= before && store.head() > head, `the store went on from ${head} to ${store.head()}`);
+      t.match(manifest, { format: 2, horizon: 5, events: head - 5, deliveries: 1, timers: 300 });
+      t.ok(steps.has('copying'));
+      const copy = await open(`${origin}/one`);
+      t.teardown(() => copy.close());
+      t.match(copy.health(), { state: 'open', damagedRows: { length: 0 } });
+      t.equal(copy.head(), head);
+      t.strictSame(
+        await copy.read({ after: 0, limit: 1000 }),
+        (await store.read({ after: 0, limit: 1000 })).filter(({ seq }) => seq <= head),
+      );
+      t.match(await copy.get(row('299')), { seq: 300 });
+      t.equal((await copy.due()).length, 300);
+      t.strictSame(await copy.floors(), [{ dest: 'A', seq: 9 }]);
+      t.match(await copy.delivery('A', 9), { state: 'DEAD' });
+    },
+  );
 
-  promise('[S10] a backup that cannot be made says why, and leaves nothing', async (t, store, _again, origin) => {
-    for (const name of ['full', 'empty']) mkdirSync(`${origin}/${name}`);
-    for (const name of ['full/file', 'file']) writeFileSync(`${origin}/${name}`, '');
-    await append(store);
-    const refused = [
-      ['backup', /not an absolute path/],
-      [`${origin}/full`, /is not empty/],
-      [`${origin}/file`, /is no directory/],
-      ...(ownDirectory
-        ? ([
-            [`${origin}/data/store/one`, /inside the data directory/],
-            [`${origin}/data`, /inside the data directory/],
-          ] as const)
-        : []),
-      [`${origin}/missing/one`, /missing is no directory/],
-    ] as const;
-    for (const [directory, why] of refused) await t.rejects(store.backup(directory), { message: why });
-    const stop = new AbortController();
-    const stopped = store.backup(`${origin}/stopped`, { signal: stop.signal, progress: () => stop.abort() });
-    await t.rejects(stopped, { name: 'AbortError' });
-    t.strictSame(readdirSync(origin).sort(), ['data', 'empty', 'file', 'full']);
-    t.match(await store.backup(`${origin}/empty`), { events: 1 }, 'an empty directory is taken');
-    t.equal((await append(store)).first, 2);
-  });
+  promise(
+    '[CONTRACT-10] a backup that cannot be made says why, and leaves nothing',
+    async (t, store, _again, origin) => {
+      for (const name of ['full', 'empty']) mkdirSync(`${origin}/${name}`);
+      for (const name of ['full/file', 'file']) writeFileSync(`${origin}/${name}`, '');
+      await append(store);
+      const refused = [
+        ['backup', /not an absolute path/],
+        [`${origin}/full`, /is not empty/],
+        [`${origin}/file`, /is no directory/],
+        ...(ownDirectory
+          ? ([
+              [`${origin}/data/store/one`, /inside the data directory/],
+              [`${origin}/data`, /inside the data directory/],
+            ] as const)
+          : []),
+        [`${origin}/missing/one`, /missing is no directory/],
+      ] as const;
+      for (const [directory, why] of refused) await t.rejects(store.backup(directory), { message: why });
+      const stop = new AbortController();
+      const stopped = store.backup(`${origin}/stopped`, { signal: stop.signal, progress: () => stop.abort() });
+      await t.rejects(stopped, { name: 'AbortError' });
+      t.strictSame(readdirSync(origin).sort(), ['data', 'empty', 'file', 'full']);
+      t.match(await store.backup(`${origin}/empty`), { events: 1 }, 'an empty directory is taken');
+      t.equal((await append(store)).first, 2);
+    },
+  );
 }

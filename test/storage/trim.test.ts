@@ -30,7 +30,7 @@ async function killedAt(role: string, directory: string, point: string): Promise
 
 for (const point of ['before:1', 'before:9', 'after:9', 'compact:4']) {
   t.test(
-    `[S9] killed at trim.${point}: the horizon is whole, nothing is reported damaged, and trimming goes on`,
+    `[CONTRACT-9] killed at trim.${point}: the horizon is whole, nothing is reported damaged, and trimming goes on`,
     // A later piece than the first is met after it.
     point === 'before:9' ? atLength : {},
     async (t) => {
@@ -64,7 +64,7 @@ for (const point of ['before:1', 'before:9', 'after:9', 'compact:4']) {
 }
 
 for (const point of ['copied:1', 'synced:2', 'named:1']) {
-  t.test(`[S10] killed at backup.${point}: what has the name of a backup is one`, async (t) => {
+  t.test(`[CONTRACT-10] killed at backup.${point}: what has the name of a backup is one`, async (t) => {
     const place = directoryFor(t);
     const directory = join(place, 'data', 'store');
     const head = Number((await killedAt('backup', directory, point))[0]);
@@ -122,7 +122,7 @@ const harms: Record<string, readonly [harm: (db: Level<string, string>) => Promi
 };
 
 for (const [name, [harm, reason]] of Object.entries(harms)) {
-  t.test(`[S8] of a trimmed log: ${name}, and the store says so`, async (t) => {
+  t.test(`[CONTRACT-8] of a trimmed log: ${name}, and the store says so`, async (t) => {
     const directory = await trimmedStore(t);
     await bare(directory, harm);
     const store = await open(directory);
@@ -131,7 +131,7 @@ for (const [name, [harm, reason]] of Object.entries(harms)) {
   });
 }
 
-t.test('[S8] a row that a kept event names is missed; indexes of a trimmed log are made again', async (t) => {
+t.test('[CONTRACT-8] a row that a kept event names is missed; indexes of a trimmed log are made again', async (t) => {
   const directory = join(directoryFor(t), 'store');
   let store = await open(directory);
   t.teardown(() => store.close());
@@ -210,7 +210,7 @@ t.test('trimmed space is given back', async (t) => {
 });
 
 t.test(
-  '[S10] a backup onto a disk that is too small is refused or fails, and leaves nothing; the store goes on',
+  '[CONTRACT-10] a backup onto a disk that is too small is refused or fails, and leaves nothing; the store goes on',
   async (t) => {
     const disk = smallDisk(t, 3 << 20);
     if (disk === null) return void t.comment('no file system can be mounted here');

@@ -1,7 +1,7 @@
 /**
  * The one simulated clock: a test lets minutes pass by `advance`, while sockets and disks stay real.
  *
- * S1  Time leaps, as on a machine that slept: whatever fell due meanwhile fires in order of due time, and sees the later time. What it arms
+ * TEST-SIMULATED-CLOCK-1  Time leaps, as on a machine that slept: whatever fell due meanwhile fires in order of due time, and sees the later time. What it arms
  *     waits for the next advance.
  */
 import type { Clock } from '../../src/kit/clock.ts';
@@ -44,7 +44,7 @@ export class SimulatedClock implements Clock {
     return this.#timers.size;
   }
 
-  /** [S1] */
+  /** [TEST-SIMULATED-CLOCK-1] */
   advance(ms: number): void {
     this.#passed += ms;
     // Stable: of those due at the same instant the one that was armed first fires first.

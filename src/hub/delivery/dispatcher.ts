@@ -1,10 +1,10 @@
 /**
  * Delivers what is owed: sends it in lanes, and decides by the outcome what comes next.
  *
- * F1  The log is the outbox: what is owed is found there again after any crash; memory holds a bounded window of it.
- * F2  A transient failure holds its lane alone; a final one frees it. Nothing is dropped without a row that says so.
- * F3  No attempt is made while the partner's courier allows none (circuit open, paused).
- * F4  Partners take turns, so one partner's backlog raises nobody else's latency.
+ * DISPATCHER-1  The log is the outbox: what is owed is found there again after any crash; memory holds a bounded window of it.
+ * DISPATCHER-2  A transient failure holds its lane alone; a final one frees it. Nothing is dropped without a row that says so.
+ * DISPATCHER-3  No attempt is made while the partner's courier allows none (circuit open, paused).
+ * DISPATCHER-4  Partners take turns, so one partner's backlog raises nobody else's latency.
  */
 import { allowance, isGrowing } from '../../../machines/courier.ts';
 import type { DeliveryRow, DeliveryState, Seq, StoredEvent } from '../../../storage/contract.ts';

@@ -1,7 +1,7 @@
 /**
  * The queues of the partners, and whose turn it is.
  *
- * T1  Partners take turns, so one partner's backlog raises nobody else's latency. (F4 of `dispatcher.ts`)
+ * FAIR-SCHEDULER-1  Partners take turns, so one partner's backlog raises nobody else's latency. (DISPATCHER-4)
  */
 import { courierMachine } from '../../../machines/courier.ts';
 import type { PartyId } from '../../domain/party.ts';

@@ -1,10 +1,10 @@
 /**
  * What is in flight to all partners together, and how much more one of them may have.
  *
- * I1  The sum is bounded by calls, which are sockets and memory, and by characters of bodies. Where it is used up everybody waits for an end.
- * I2  Half of that is kept for the first call of each partner, so that many that hang leave one to each that does not. Of the other half one
+ * IN-FLIGHT-1  The sum is bounded by calls, which are sockets and memory, and by characters of bodies. Where it is used up everybody waits for an end.
+ * IN-FLIGHT-2  Half of that is kept for the first call of each partner, so that many that hang leave one to each that does not. Of the other half one
  *     partner has at most as much as it leaves to the others.
- * I3  A queue that only the common room keeps back has its turn again when any call ends, not when one of its own does.
+ * IN-FLIGHT-3  A queue that only the common room keeps back has its turn again when any call ends, not when one of its own does.
  */
 
 import type { HubPorts } from '../ports/ports.ts';
@@ -42,12 +42,12 @@ export class InFlight {
     this.#room = room;
   }
 
-  /** [I1] */
+  /** [IN-FLIGHT-1] */
   get isFull(): boolean {
     return this.#flights.size >= this.#room.inFlightMax || this.#size >= this.#room.bodiesMax;
   }
 
-  /** How many of a queue may be in flight now, of so many that its courier allows. [I2] */
+  /** How many of a queue may be in flight now, of so many that its courier allows. [IN-FLIGHT-2] */
   slots({ lanes }: Queue, allowed: number): number {
     const { inFlightMax, bodiesMax } = this.#room;
     const more = lanes.busySize > bodiesMax / 2 - this.#moreSize ? 0 : Math.floor(inFlightMax / 2) - this.#more;
@@ -72,12 +72,12 @@ export class InFlight {
     this.#count(flight, 1);
   }
 
-  /** Its courier allows more than the common room has left. [I3] */
+  /** Its courier allows more than the common room has left. [IN-FLIGHT-3] */
   keepBack(queue: Queue): void {
     this.#keptBack.add(queue);
   }
 
-  /** The queue that was kept back first, if any: it has its turn now. [I3] */
+  /** The queue that was kept back first, if any: it has its turn now. [IN-FLIGHT-3] */
   end(flight: Flight): Queue | undefined {
     const { queue } = flight;
     this.#flights.delete(flight);

@@ -1,10 +1,10 @@
 /**
  * The queue of one receiving partner, in memory: a lane per receiver and object, served in turn.
  *
- * L1  Inside a lane strictly first in, first out, and one in flight.
- * L2  A held lane holds nobody else; lanes that are ready take turns.
- * L3  Lanes with a re-driven head take no more than their share of the slots, and are not kept from it either.
- * L4  Memory is bounded by whoever adds: a lane that is empty is forgotten.
+ * LANES-1  Inside a lane strictly first in, first out, and one in flight.
+ * LANES-2  A held lane holds nobody else; lanes that are ready take turns.
+ * LANES-3  Lanes with a re-driven head take no more than their share of the slots, and are not kept from it either.
+ * LANES-4  Memory is bounded by whoever adds: a lane that is empty is forgotten.
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Attempt, Form } from '../../domain/events.ts';
@@ -112,7 +112,7 @@ export class Lanes {
     return lane;
   }
 
-  /** The lane whose turn it is, now busy; undefined when none may go. `slots`: how many may be in flight. [L3] */
+  /** The lane whose turn it is, now busy; undefined when none may go. `slots`: how many may be in flight. [LANES-3] */
   take(slots: number): Lane | undefined {
     const shareMax = Math.max(1, Math.floor(slots / redriveShare));
     const again = this.#busyAgain < shareMax ? this.#readyAgain.first : undefined;

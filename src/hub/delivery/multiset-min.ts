@@ -1,7 +1,7 @@
 /**
  * The earliest of the instants that are held, kept while they come and go: it is asked for often, and walking a backlog costs.
  *
- * O1  What is kept is never more than twice what is held (and a few).
+ * MULTISET-MIN-1  What is kept is never more than twice what is held (and a few).
  */
 import TinyQueue from 'tinyqueue';
 

@@ -1,9 +1,9 @@
 /**
  * Takes what is owed from the log into memory, in order, as far as there is room; the rest stays in the log until there is.
  *
- * I1  Live events, a restart and catching up enter by the same door (`#offer`).
- * I2  What was taken is outstanding until it has ended or has a row; a receiver's floor stays below it.
- * I3  A receiver that is behind gets nothing live: it reads the log itself, so its order is the log's.
+ * OUTBOX-READER-1  Live events, a restart and catching up enter by the same door (`#offer`).
+ * OUTBOX-READER-2  What was taken is outstanding until it has ended or has a row; a receiver's floor stays below it.
+ * OUTBOX-READER-3  A receiver that is behind gets nothing live: it reads the log itself, so its order is the log's.
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';

@@ -2,8 +2,8 @@
  * Remembers how deliveries went: rows of what is being retried, dead or done, and each receiver's floor. Written lazily and
  * together, never a synced write per attempt.
  *
- * X1  A floor never passes a delivery that has neither ended nor a row of its own.
- * X2  Rows and the floors that rely on them go in one write.
+ * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
+ * OUTBOX-WRITER-2  Rows and the floors that rely on them go in one write.
  */
 import type { DeliveryQuery, DeliveryRow, Floor, Seq, Store } from '../../../storage/contract.ts';
 import type { OutcomeClass } from '../../domain/errors.ts';
@@ -200,7 +200,7 @@ export class OutboxWriter {
     const fence = this.#store.held();
     // Another node owns the log: the write fails, so that no caller takes its rows for durable.
     if (!fence) throw new Error('the log is not written here now');
-    // All floors before the first wait: what ends meanwhile has its row in the next write. [X2]
+    // All floors before the first wait: what ends meanwhile has its row in the next write. [OUTBOX-WRITER-2]
     const raised = touched
       .map((progress) => ({ progress, seq: this.floorOf(progress) }))
       .filter(({ progress, seq }) => seq > progress.flushed);

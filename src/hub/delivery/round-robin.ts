@@ -2,7 +2,7 @@
  * A queue in order of turn from whose middle may be taken: each step costs the same, however many wait. A `Set` does not: to find
  * its first member it passes over those that were deleted before.
  *
- * T1  A member stands in it once; added again it keeps its place.
+ * ROUND-ROBIN-1  A member stands in it once; added again it keeps its place.
  */
 
 interface Place<T> {
@@ -20,7 +20,7 @@ export class RoundRobin<T> {
     return this.#first?.member;
   }
 
-  /** At the end, unless it has a place. [T1] */
+  /** At the end, unless it has a place. [ROUND-ROBIN-1] */
   add(member: T): void {
     if (this.#places.has(member)) return;
     const place: Place<T> = { member, before: this.#last, after: null };

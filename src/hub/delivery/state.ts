@@ -1,7 +1,7 @@
 /**
  * How one delivery stands.
  *
- * V1  A delivery is shown as delivered only when its receiver has taken it. One that ends during the look-up has its row before it is
+ * STATE-1  A delivery is shown as delivered only when its receiver has taken it. One that ends during the look-up has its row before it is
  *     not pending any more, so the row is read again after that was asked.
  */
 import type { DeliveryRow, DeliveryState, Seq } from '../../../storage/contract.ts';
@@ -14,7 +14,7 @@ export interface DeliveryStanding {
   readonly state: DeliveryState;
 }
 
-/** [V1] */
+/** [STATE-1] */
 export async function standingOf(
   outbound: Pick<Dispatcher, 'isPending' | 'row'>,
   receiver: PartyId,

@@ -1,12 +1,12 @@
 /**
  * Whether a receiver has an object, and the whole of it for one that has not. [D59, D82]
  *
- * W1  The row of an object names those to whom it was owed whole. Lanes are first in, first out, so the whole arrives before the next part
+ * WHOLES-1  The row of an object names those to whom it was owed whole. Lanes are first in, first out, so the whole arrives before the next part
  *     or has ended as dead.
- * W2  A receiver whom the whole never reached gets the next part in its lane as a whole, or leaves that list, in the log, when its lane is
+ * WHOLES-2  A receiver whom the whole never reached gets the next part in its lane as a whole, or leaves that list, in the log, when its lane is
  *     empty. They are noted in the log one at a time, in order; a close notes a few more and leaves the rest. What a restart forgets of both
  *     is healed when a part is refused.
- * W3  Of a session the whole is the object as of the change that it goes in place of: charging periods that are behind it in the lane are
+ * WHOLES-3  Of a session the whole is the object as of the change that it goes in place of: charging periods that are behind it in the lane are
  *     appended, and stay right. Of all else parts replace what they carry, so the object goes as it stands now, and a location that is not
  *     public any more does not go at all. [D21]
  */
@@ -64,11 +64,11 @@ export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
 export class Wholes {
   readonly #context: Context;
   readonly #deliveries: Remembered;
-  /** By lane, the last whole of it that died and is not noted yet: many may die at once. [W2] */
+  /** By lane, the last whole of it that died and is not noted yet: many may die at once. [WHOLES-2] */
   readonly #unnoted = new Map<string, Place>();
   #noting: Promise<void> | null = null;
   #closed = false;
-  /** Lanes whose last whole did not arrive, and before which sequence what they hold was decided on without knowing. [W2] */
+  /** Lanes whose last whole did not arrive, and before which sequence what they hold was decided on without knowing. [WHOLES-2] */
   readonly #missing = new Map<string, Seq>();
 
   constructor(context: Context, deliveries: Remembered) {
@@ -85,7 +85,7 @@ export class Wholes {
     return owed && { owed, head: { ...item, asWhole, size: owed.body?.length ?? 0 } };
   }
 
-  /** The request with the whole object in place of a change. Null when there is none to be sent. [W3] */
+  /** The request with the whole object in place of a change. Null when there is none to be sent. [WHOLES-3] */
   async asOf(event: StoredEvent): Promise<Owed | null> {
     const { owner, module } = event.data as ObjectEventData;
     const party = this.#context.directory.party(owner);
@@ -111,7 +111,7 @@ export class Wholes {
     this.#unnoted.delete(lane);
   }
 
-  /** A delivery ended as dead. [W2] */
+  /** A delivery ended as dead. [WHOLES-2] */
   missed(item: Item): void {
     if (!isWhole(item) || item.module === 'cdrs') return;
     const lane = laneOf(item);
@@ -179,7 +179,7 @@ export class Wholes {
     if (at !== null && this.#missing.has(lane)) this.#missing.set(lane, at);
   }
 
-  /** Whether anything of the object arrived at the receiver before: the first that did was a whole. [W1] */
+  /** Whether anything of the object arrived at the receiver before: the first that did was a whole. [WHOLES-1] */
   async #hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
     for await (const { seq: earlier, to, data, type } of changesOf(this.#context.store, stream)) {
       if (earlier >= seq) return false;

@@ -2,8 +2,8 @@
  * Whose START_SESSION a session goes back to, for CPOs in their COMPATIBILITY period, whose `cdr_token` names somebody else.
  * [interface, Sessions 3; D37]
  *
- * J1  Only commands that this CPO itself accepted, at most 24 hours ago, and only while its period lasts.
- * J2  `authorization_reference` first, else the token's uid; a CDR inherits from its session before that.
+ * ATTRIBUTION-1  Only commands that this CPO itself accepted, at most 24 hours ago, and only while its period lasts.
+ * ATTRIBUTION-2  `authorization_reference` first, else the token's uid; a CDR inherits from its session before that.
  */
 import type { Put, Seen } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
@@ -31,7 +31,7 @@ export function startRows(record: CommandRecord, at: string): Put[] {
   return [...row(kinds.reference, record.authorizationReference), ...row(kinds.uid, record.tokenUid)];
 }
 
-/** The eMSP that a session or CDR goes back to; null outside a COMPATIBILITY period or when no command fits. [recorder.ts R6] */
+/** The eMSP that a session or CDR goes back to; null outside a COMPATIBILITY period or when no command fits. [RECORDER-6] */
 export async function initiatorOf(
   context: Context,
   change: ObjectChange,

@@ -2,12 +2,12 @@
  * Commands of eMSPs: find the CPO, forward once, answer at once; relay the asynchronous result when it comes.
  * [interface, Commands 1–6; D26–D29, D44, D45, D54]
  *
- * K1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
- * K2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
- * K3  The hub makes no result of its own.
- * K4  A command that nobody waits for any more is not forwarded: it would reach the charger long after its driver has left.
- * K5  A door forwards and relays by itself, and has an actor only while it forwards. The owner follows what doors record and keeps every
- *     wait; a forward or relay whose end is not recorded within its limit was cut off. [K2]
+ * COMMANDS-1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
+ * COMMANDS-2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
+ * COMMANDS-3  The hub makes no result of its own.
+ * COMMANDS-4  A command that nobody waits for any more is not forwarded: it would reach the charger long after its driver has left.
+ * COMMANDS-5  A door forwards and relays by itself, and has an actor only while it forwards. The owner follows what doors record and keeps every
+ *     wait; a forward or relay whose end is not recorded within its limit was cut off. [COMMANDS-2]
  */
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -52,7 +52,7 @@ const timeoutMaxS = 86_400;
 
 const againMs = 1_000;
 
-/** Beyond the limit of its call to a partner a door has so long to record how that ended. [K5] */
+/** Beyond the limit of its call to a partner a door has so long to record how that ended. [COMMANDS-5] */
 const recordedMs = 5_000;
 
 /** Commands whose facts are read at the same time when the hub starts. */
@@ -183,7 +183,7 @@ export class Commands {
     timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
   }
 
-  /** Brings back every command that still waits for something. [K2] */
+  /** Brings back every command that still waits for something. [COMMANDS-2] */
   async recover(keys: readonly string[], mayRecord: boolean): Promise<void> {
     await mapLimit(keys, revivedAtOnce, async (key) => {
       const record = await this.#read(key);
@@ -196,7 +196,7 @@ export class Commands {
     });
   }
 
-  /** Another node has recorded a fact. [K5] */
+  /** Another node has recorded a fact. [COMMANDS-5] */
   followUp(event: StoredEvent): void {
     const { recorder, supervisor } = this.#context;
     if (!event.stream.startsWith(prefix)) return;
@@ -227,7 +227,7 @@ export class Commands {
     });
   }
 
-  /** [K2] */
+  /** [COMMANDS-2] */
   async #cutOff({ id, state: only, result }: CommandRecord): Promise<void> {
     const how = { trace: null, only };
     if (only === 'forwarding') await this.#record(id, { type: 'command.failed', data: { reason: cutOff } }, how);
@@ -237,7 +237,7 @@ export class Commands {
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
     const { directory, settings } = this.#context;
-    // [K4]
+    // [COMMANDS-4]
     if (await caller.isStale?.())
       return this.#failed(record, 'unavailable', 'its caller waits no longer', caller.trace);
     const cpo = directory.partnerOf(record.cpo);
@@ -274,7 +274,7 @@ export class Commands {
 
   /**
    * Records how a call ended. The caller gets the partner's answer at once, also while the store cannot write; then the fact is
-   * recorded as soon as it can be. A restart before that finds the call cut off. [K2]
+   * recorded as soon as it can be. A restart before that finds the call cut off. [COMMANDS-2]
    */
   async #recordEnd(id: string, event: CommandEvent, how: With): Promise<void> {
     try {

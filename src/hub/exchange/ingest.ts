@@ -1,11 +1,11 @@
 /**
  * Accept: what a partner pushes is stored, and what is owed to whom is decided, in one durable write.
  *
- * A1  An answer of success means the event, the object and every owed delivery are durable.
- * A2  A refused push changes nothing.
- * A3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
- * A4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
- * A5  A push that nobody waits for any more changes nothing: its caller may have pushed a newer state since.
+ * INGEST-1  An answer of success means the event, the object and every owed delivery are durable.
+ * INGEST-2  A refused push changes nothing.
+ * INGEST-3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
+ * INGEST-4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
+ * INGEST-5  A push that nobody waits for any more changes nothing: its caller may have pushed a newer state since.
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -79,7 +79,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async (seen) => {
-      // It may have waited for its turn. [A5]
+      // It may have waited for its turn. [INGEST-5]
       if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
       const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before, seen);
@@ -90,7 +90,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
     });
   }
 
-  /** Stores what a list of its owner has, unless that is stored already. [A4, D51, D52] */
+  /** Stores what a list of its owner has, unless that is stored already. [INGEST-4, D51, D52] */
   async function acceptPulled(caller: Caller, change: ObjectChange, pulled: Pulled): Promise<Taken> {
     refuseDotSegments(change);
     const key = objectKey(change.module, change.id, change.facts);

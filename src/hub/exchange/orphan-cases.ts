@@ -2,9 +2,9 @@
  * Watches sessions, one actor each, and keeps the cases that came of it: after an accepted STOP_SESSION until the session has
  * ended, and where that is set up, after COMPLETED until its CDR has come. [D36, D52]
  *
- * U1  A case is opened once, by a sweep, and the CPO is asked once by itself; a restart in between asks it then.
- * U2  What ends a watch or a case is what the CPO said, or an operator. The hub invents neither state nor CDR.
- * U3  One CPO is asked for one case at a time.
+ * ORPHAN-CASES-1  A case is opened once, by a sweep, and the CPO is asked once by itself; a restart in between asks it then.
+ * ORPHAN-CASES-2  What ends a watch or a case is what the CPO said, or an operator. The hub invents neither state nor CDR.
+ * ORPHAN-CASES-3  One CPO is asked for one case at a time.
  */
 import { orphanStopMachine } from '../../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -313,7 +313,7 @@ export class OrphanCases {
     const record = this.#records.get(actor);
     if (this.#closed || record?.state !== 'OPEN') return;
     const note = await this.#ask(record, trace);
-    // Cut off by the end of the hub, it has not been asked: the next start does it. [U1]
+    // Cut off by the end of the hub, it has not been asked: the next start does it. [ORPHAN-CASES-1]
     if (this.#closed) return;
     await this.#context.recorder.inTurn(actor, async () => {
       // What was pulled may have resolved it.

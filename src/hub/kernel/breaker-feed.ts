@@ -1,9 +1,9 @@
 /**
  * What the ends of calls say of a partner, told to its circuits.
  *
- * G1  Successes of a circuit that is well are told together: one by one they would change nothing but a count.
+ * BREAKER-FEED-1  Successes of a circuit that is well are told together: one by one they would change nothing but a count.
  *     Those from before the time over which a circuit counts are not told any more.
- * G2  They are told before anything that may open the circuit, and of a circuit that is not well each end is told at once.
+ * BREAKER-FEED-2  They are told before anything that may open the circuit, and of a circuit that is not well each end is told at once.
  */
 import { type CircuitName, partnerMachine, sampleMs } from '../../../machines/partner.ts';
 import type { Supervisor } from '../../../machines/supervisor.ts';

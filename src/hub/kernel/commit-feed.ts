@@ -1,10 +1,10 @@
 /**
- * Hands committed events of all nodes on in order of sequence, without a gap. [recorder.ts R3]
+ * Hands committed events of all nodes on in order of sequence, without a gap. [RECORDER-3]
  *
- * P1  An event of this node comes with the end of its commit. Events of other nodes are read from the log: to fill a gap, and up to a sequence
+ * COMMIT-FEED-1  An event of this node comes with the end of its commit. Events of other nodes are read from the log: to fill a gap, and up to a sequence
  *     that `follow` announces.
- * P2  Nothing is handed on before `begin`. Recovery calls it when it has read what is owed up to the sequence of `startAt`.
- * P3  A door needs the changes of partners and routes alone, and reads nothing while there are none.
+ * COMMIT-FEED-2  Nothing is handed on before `begin`. Recovery calls it when it has read what is owed up to the sequence of `startAt`.
+ * COMMIT-FEED-3  A door needs the changes of partners and routes alone, and reads nothing while there are none.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -63,7 +63,7 @@ export class CommitFeed {
     this.#upTo = seq;
   }
 
-  /** What was written since is read from the log. [P2] */
+  /** What was written since is read from the log. [COMMIT-FEED-2] */
   begin(): void {
     this.#hasBegun = true;
     this.follow(0);
@@ -79,7 +79,7 @@ export class CommitFeed {
     this.#read = listener;
   }
 
-  /** An event of ours is in the log. [P1, P3] */
+  /** An event of ours is in the log. [COMMIT-FEED-1, COMMIT-FEED-3] */
   committed(event: StoredEvent): void {
     if (this.#isDoor) return;
     const { seq } = event;
@@ -90,7 +90,7 @@ export class CommitFeed {
     this.follow(seq);
   }
 
-  /** The log goes up to this sequence. [P1] */
+  /** The log goes up to this sequence. [COMMIT-FEED-1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
     if (!this.#hasBegun || this.#head <= this.#upTo || this.#store.health().state === 'closed') return;
@@ -141,7 +141,7 @@ export class CommitFeed {
     return { events, upTo: events.at(-1)?.seq ?? 0 };
   }
 
-  /** [P3] */
+  /** [COMMIT-FEED-3] */
   async #changes(): Promise<Page> {
     const [after, head] = [this.#upTo, this.#head];
     const last = (await this.#store.get(directoryKey))?.seq ?? 0;

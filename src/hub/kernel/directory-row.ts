@@ -1,4 +1,4 @@
-/** The row that every change of partners and routes writes, so that what was decided on them can say as of which. [recorder.ts R5] */
+/** The row that every change of partners and routes writes, so that what was decided on them can say as of which. [RECORDER-5] */
 import type { Put, RowKey } from '../../../storage/contract.ts';
 
 export const directoryKey: RowKey = { kind: 'directory', owner: '', id: 'last' };

@@ -58,7 +58,7 @@ export class PartnerDirectory implements Directory {
     this.hub = partyKey(hub.countryCode, hub.partyId);
   }
 
-  /** For a decision that rests on what stands here. [recorder.ts R5] */
+  /** For a decision that rests on what stands here. [RECORDER-5] */
   get seen(): Seen {
     return { ...directoryKey, seq: this.#last };
   }

@@ -1,14 +1,14 @@
 /**
  * The only writer: decide → append → apply → dispatch, in that order.
  *
- * R1  Nothing is applied or dispatched before it is durable.
- * R2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
- * R3  Committed events are dispatched in order of sequence, without a gap: what others wrote in between is read from the log.
- * R4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
- * R5  A decision reads partners and routes in memory, as of their last change that was dispatched, and says so: every change of them writes
+ * RECORDER-1  Nothing is applied or dispatched before it is durable.
+ * RECORDER-2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
+ * RECORDER-3  Committed events are dispatched in order of sequence, without a gap: what others wrote in between is read from the log.
+ * RECORDER-4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
+ * RECORDER-5  A decision reads partners and routes in memory, as of their last change that was dispatched, and says so: every change of them writes
  *     the row `directoryKey` (`directory-row.ts`). So nothing is decided on an old rule, and lists read after a change are complete.
- * R6  A commit that changes an object says which rows it was decided on. When one of them was written since, it is decided again on what is
- *     stored now (S11), when changes of partners and routes up to now were dispatched here. While that is under way no such change is begun.
+ * RECORDER-6  A commit that changes an object says which rows it was decided on. When one of them was written since, it is decided again on what is
+ *     stored now (CONTRACT-11), when changes of partners and routes up to now were dispatched here. While that is under way no such change is begun.
  *     What is read of the log is kept by turns alone.
  */
 import type { Conflict, Due, Put, Seen, Seq, Store } from '../../../storage/contract.ts';
@@ -35,9 +35,9 @@ export interface Recording {
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
-  /** What it was decided on. [R6] */
+  /** What it was decided on. [RECORDER-6] */
   readonly seen?: readonly Seen[];
-  /** It is judged by what it was decided on alone, so a door may record it: no fence is needed (S4). */
+  /** It is judged by what it was decided on alone, so a door may record it: no fence is needed (CONTRACT-4). */
   readonly unfenced?: true;
   readonly trace: Pick<Trace, 'correlationId'> | null;
   /** RFC 3339, from `instant()`; the time of the facts. */
@@ -55,14 +55,14 @@ export class Recorder {
   readonly #log: Log;
   readonly #newId: () => string;
   readonly #meter: Meter;
-  /** How to ask again at once, of each commit that is in doubt. [R4] */
+  /** How to ask again at once, of each commit that is in doubt. [RECORDER-4] */
   readonly #doubts = new Map<object, () => void>();
   /** Writes under way. */
   readonly #writing = new Set<Promise<unknown>>();
   readonly #turns = new Map<string, Promise<unknown>>();
-  /** Decisions that are made again. [R6] */
+  /** Decisions that are made again. [RECORDER-6] */
   readonly #again = new Set<Promise<unknown>>();
-  /** What was committed, in order. [R3] */
+  /** What was committed, in order. [RECORDER-3] */
   readonly feed: CommitFeed;
 
   constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter, isDoor = false) {
@@ -112,7 +112,7 @@ export class Recorder {
     }
   }
 
-  /** Like `record`, of a change of partners or routes; resolves when it was dispatched, too. [R5] */
+  /** Like `record`, of a change of partners or routes; resolves when it was dispatched, too. [RECORDER-5] */
   async recordDirectory({ puts = [], ...recording }: Recording): Promise<Seq> {
     // One that was decided on something may itself be made again.
     if (!recording.seen) await Promise.allSettled(this.#again);
@@ -131,8 +131,8 @@ export class Recorder {
   }
 
   /**
-   * Runs work on one thing after the work on it that came before. [R2] The rows that it rests on go into `seen` and into its record, before
-   * which it does nothing that must not be done twice: it is run again when one of them was written meanwhile. [R6]
+   * Runs work on one thing after the work on it that came before. [RECORDER-2] The rows that it rests on go into `seen` and into its record, before
+   * which it does nothing that must not be done twice: it is run again when one of them was written meanwhile. [RECORDER-6]
    */
   async inTurn<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
     const before = this.#turns.get(key);

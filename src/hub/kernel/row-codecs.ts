@@ -45,7 +45,7 @@ export function objectFromRow(row: Row): HubObject {
   return sent ? { ...plain, sent } : plain;
 }
 
-/** The row, for a decision that rests on it. [recorder.ts R6] */
+/** The row, for a decision that rests on it. [RECORDER-6] */
 export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<Row | null> {
   const row = await store.get(key);
   seen.push({ ...key, seq: row?.seq ?? null });

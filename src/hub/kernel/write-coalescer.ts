@@ -1,8 +1,8 @@
 /**
  * Facts that nobody waits for, gathered: what came within a moment is written in one batch of the store instead of many.
  *
- * T1  A fact keeps the instant at which it came, and is handed to the store `gatherMs` later at most.
- * T2  `close` hands over what was gathered; whatever comes after it goes on at once.
+ * WRITE-COALESCER-1  A fact keeps the instant at which it came, and is handed to the store `gatherMs` later at most.
+ * WRITE-COALESCER-2  `close` hands over what was gathered; whatever comes after it goes on at once.
  */
 import type { Clock } from '../../kit/clock.ts';
 import type { Recorder, Recording } from './recorder.ts';

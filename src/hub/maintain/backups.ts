@@ -1,8 +1,8 @@
 /**
  * Backups that operators ask for, one at a time. [interface, Admin backup]
  *
- * Q1  What cannot be begun is refused at once, in a sentence; what was begun is a job with progress, and leaves a fact.
- * Q2  The end of the hub ends it: then nothing stands under its name, and it is shown as INTERRUPTED.
+ * BACKUPS-1  What cannot be begun is refused at once, in a sentence; what was begun is a job with progress, and leaves a fact.
+ * BACKUPS-2  The end of the hub ends it: then nothing stands under its name, and it is shown as INTERRUPTED.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';

@@ -1,8 +1,8 @@
 /**
  * Long work of operators, with progress that outlives it: each job is a row, written when it starts, now and then, and when it ends.
  *
- * O1  One step at a time, at the rate that was asked for; a cancel takes effect before the next step.
- * O2  A job that a restart cut off is shown as INTERRUPTED; its steps are safe one by one, so nothing is half done.
+ * JOBS-1  One step at a time, at the rate that was asked for; a cancel takes effect before the next step.
+ * JOBS-2  A job that a restart cut off is shown as INTERRUPTED; its steps are safe one by one, so nothing is half done.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';

@@ -1,9 +1,9 @@
 /**
  * What stays of the events that are too old to be kept, stream by stream, and which rows end with them.
  *
- * Y1  What can be made again from the log today can be made again afterwards: the events that stay fold to the same state.
- * Y2  What has ended (commands, cases, pulls, jobs, refusals) goes whole, its row with it; what has not stays whole.
- * Y3  When in doubt everything of a stream stays.
+ * LOG-COMPACTION-1  What can be made again from the log today can be made again afterwards: the events that stay fold to the same state.
+ * LOG-COMPACTION-2  What has ended (commands, cases, pulls, jobs, refusals) goes whole, its row with it; what has not stays whole.
+ * LOG-COMPACTION-3  When in doubt everything of a stream stays.
  */
 import { commandEnds } from '../../../machines/command.ts';
 import type { Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -122,7 +122,7 @@ const ended =
   (kind: string): Keeper =>
   async (past) => ({ keeps: [], rows: [{ kind, owner: '', id: idIn(lastOf(past)) }] });
 
-/** Kinds whose rows go with what they are of. [Y2] */
+/** Kinds whose rows go with what they are of. [LOG-COMPACTION-2] */
 const ending: ReadonlySet<string> = new Set([
   'commands',
   'reservations',
@@ -161,7 +161,7 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['row.rebuilt', rebuilt],
 ];
 
-/** Decides on one stream. A row that is damaged keeps its whole stream. [Y3] */
+/** Decides on one stream. A row that is damaged keeps its whole stream. [LOG-COMPACTION-3] */
 export async function keepingOf(past: readonly StoredEvent[], context: Context): Promise<Keeping> {
   const { type } = lastOf(past);
   const [, keeper] = keepers.find(([prefix]) => type.startsWith(prefix)) ?? [];

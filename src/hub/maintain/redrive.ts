@@ -1,10 +1,10 @@
 /**
  * Puts deliveries back into their lanes: one, or all that a filter finds. [interface, Delivery rules 6; D53]
  *
- * S1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
- * S2  What the receiver has, or is about to get, in a newer version is not sent over it, unless forced. Parts of a location that
+ * REDRIVE-1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
+ * REDRIVE-2  What the receiver has, or is about to get, in a newer version is not sent over it, unless forced. Parts of a location that
  *     do not touch each other are no versions of each other.
- * S3  What is on its way is left alone.
+ * REDRIVE-3  What is on its way is left alone.
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -87,7 +87,7 @@ export class Redrive {
     return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps: steps() }, trace);
   }
 
-  /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [S2, S3] */
+  /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [REDRIVE-2, REDRIVE-3] */
   #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
     return this.#context.recorder.inTurn(event.stream, async () => {
       const row = await this.#dispatcher.row(receiver, event.seq);
@@ -119,7 +119,7 @@ export class Redrive {
     return 'queued';
   }
 
-  /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [S2] */
+  /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [REDRIVE-2] */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
     const own = event.data as ObjectEventData;
     for (const later of await this.#context.store.history(event.stream, event.seq)) {

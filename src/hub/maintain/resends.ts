@@ -2,11 +2,11 @@
  * Sends a receiver stored objects as a whole: those of a module that it asks for anew, and the sessions and CDRs that were kept for it
  * until they were owed. [D51, D63]
  *
- * E1  An object goes in turn with pushes of it, so what is sent is never older than what was sent before, and two who send it see each other.
- * E2  The row says from then on that it was forwarded: lists, `stored-not-forwarded` and the next PATCH follow it.
- * E3  A release writes page after page, oldest first, sessions before CDRs. One that a kill cuts off finds the rest when it runs again:
+ * RESENDS-1  An object goes in turn with pushes of it, so what is sent is never older than what was sent before, and two who send it see each other.
+ * RESENDS-2  The row says from then on that it was forwarded: lists, `stored-not-forwarded` and the next PATCH follow it.
+ * RESENDS-3  A release writes page after page, oldest first, sessions before CDRs. One that a kill cuts off finds the rest when it runs again:
  *     after a first registration the next start does that by itself, after a `PUT /routes` the operator repeats it.
- * E4  Nothing is sent to a receiver that registered again until its rule is set again, and nothing more once it is suspended.
+ * RESENDS-4  Nothing is sent to a receiver that registered again until its rule is set again, and nothing more once it is suspended.
  */
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -72,7 +72,7 @@ export class Resends {
     return this.#jobs.start({ kind: 'resync', receiver: partner.id, ratePerS: resyncPerS, steps: steps() }, trace);
   }
 
-  /** One step of a resync. [E1] */
+  /** One step of a resync. [RESENDS-1] */
   #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
     const { recorder, directory } = this.#context;
     return recorder.inTurn(streamOf(module, owner, key), async (seen) => {
@@ -107,7 +107,7 @@ export class Resends {
     return released;
   }
 
-  /** Before a first exchange: the timer that stands until all that was kept for the partner is owed to it. None when nothing can be. [E3] */
+  /** Before a first exchange: the timer that stands until all that was kept for the partner is owed to it. None when nothing can be. [RESENDS-3] */
   dueAfter({ id, url, roles }: Partner): Due[] {
     const { directory, recorder } = this.#context;
     const isFirst = url === null;
@@ -117,7 +117,7 @@ export class Resends {
     return isFirst && isRouted ? [{ key: `${releaseDue}${id}`, at: recorder.instant() }] : [];
   }
 
-  /** A partner registered for the first time: what was kept for it follows by itself. [E3] */
+  /** A partner registered for the first time: what was kept for it follows by itself. [RESENDS-3] */
   registered(partnerId: PartyId, trace: Trace): void {
     if (this.#closed || this.#releasing.has(partnerId)) return;
     const { ports, timers } = this.#context;
@@ -177,7 +177,7 @@ export class Resends {
 
   /**
    * In turn with pushes of the object. Null: it was deleted, hidden, or became another's since the list was read, or the receiver is
-   * registered no more. [E1, E2]
+   * registered no more. [RESENDS-1, RESENDS-2]
    */
   async #sending(
     { module, owner, key }: Pick<HubObject, 'module' | 'owner' | 'key'>,

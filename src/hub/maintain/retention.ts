@@ -1,13 +1,13 @@
 /**
  * Trims the log: events older than HUB_EVENTS_KEEP_DAYS go, little by little, and what is still needed stays.
  *
- * T1  The log stays from the first event on that is younger, that a receiver has not been brought past, or whose delivery waits
+ * RETENTION-1  The log stays from the first event on that is younger, that a receiver has not been brought past, or whose delivery waits
  *     for another attempt: nothing that is owed is trimmed. Whoever holds back what is too old is named.
- * T2  Dead letters end with their event, and the log says how many of whom before they go: until then they can be put back. After
+ * RETENTION-2  Dead letters end with their event, and the log says how many of whom before they go: until then they can be put back. After
  *     a crash in between it says so once more.
- * T3  One small piece at a time, with a pause after it, so that pushes and deliveries keep their pace.
- * T4  A piece is trimmed whole or not at all; wherever a crash or an error stops it, the next sweep goes on from there.
- * T5  Nothing is recorded of a command between the decision that all of it goes and the trim.
+ * RETENTION-3  One small piece at a time, with a pause after it, so that pushes and deliveries keep their pace.
+ * RETENTION-4  A piece is trimmed whole or not at all; wherever a crash or an error stops it, the next sweep goes on from there.
+ * RETENTION-5  Nothing is recorded of a command between the decision that all of it goes and the trim.
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
@@ -119,7 +119,7 @@ export class Retention {
     return true;
   }
 
-  /** A trim of unknown end was made if the horizon says so: then its dead letters do not count any more. [T4] */
+  /** A trim of unknown end was made if the horizon says so: then its dead letters do not count any more. [RETENTION-4] */
   #forget(horizon: Seq): void {
     const going = this.#going;
     this.#going = null;
@@ -127,7 +127,7 @@ export class Retention {
     for (const [receiver, count] of Object.entries(going.dead)) this.#dispatcher.forgotten(receiver, count);
   }
 
-  /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [T1] */
+  /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [RETENTION-1] */
   async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
     const { store, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
@@ -153,7 +153,7 @@ export class Retention {
     };
   }
 
-  /** A result that comes late takes its turn after the trim, or before the decision. [T5] */
+  /** A result that comes late takes its turn after the trim, or before the decision. [RETENTION-5] */
   #undisturbed(events: readonly StoredEvent[], work: () => Promise<void>): Promise<void> {
     const { recorder } = this.#context;
     const streams = new Set(events.map(({ stream }) => stream).filter((stream) => stream.startsWith('command:')));
@@ -182,7 +182,7 @@ export class Retention {
     });
   }
 
-  /** [T2] */
+  /** [RETENTION-2] */
   async #tell({ upTo, events, kept }: Trimmed, dead: Dead): Promise<void> {
     const { recorder, ports } = this.#context;
     const data = { upTo, events, kept, dead };

@@ -1,8 +1,8 @@
 /**
  * How many exchanges of credentials a partner has at once. Each calls the partner, so one that does not answer must not gather them.
  *
- * X1  One is under way; the next begins when it has ended.
- * X2  Two wait, each for as long as the calls of one may take. Others are refused as rate limited.
+ * EXCHANGE-QUEUE-1  One is under way; the next begins when it has ended.
+ * EXCHANGE-QUEUE-2  Two wait, each for as long as the calls of one may take. Others are refused as rate limited.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';

@@ -2,7 +2,7 @@
  * How each partner's registration went of late, for operators who watch it. In memory alone: what came of it is in the log, and an
  * attempt that failed changed nothing.
  *
- * N1  Bounded: the last steps of a partner, and of those alone whose initial token was used.
+ * REGISTRATION-LOG-1  Bounded: the last steps of a partner, and of those alone whose initial token was used.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';

@@ -1,12 +1,12 @@
 /**
  * The credentials exchange. [interface, Credentials 1–8; D8–D13]
  *
- * G1  Nothing changes unless the partner's versions could be read and hold what is needed.
- * G2  A token is stored as a digest alone; it leaves the hub once, in the answer that issues it.
- * G3  A partner has one exchange at a time (`exchange-queue.ts`): of two at once, the second meets the result of the first.
- * G4  An exchange calls the partner outside the turn in which facts of it are recorded, so no other fact waits for those calls. What was
+ * REGISTRATION-1  Nothing changes unless the partner's versions could be read and hold what is needed.
+ * REGISTRATION-2  A token is stored as a digest alone; it leaves the hub once, in the answer that issues it.
+ * REGISTRATION-3  A partner has one exchange at a time (`exchange-queue.ts`): of two at once, the second meets the result of the first.
+ * REGISTRATION-4  An exchange calls the partner outside the turn in which facts of it are recorded, so no other fact waits for those calls. What was
  *     decided before them is decided again in that turn: one that was overtaken, by a suspension for example, changes nothing.
- * G5  The token that asked for a rotation stays good until the new one was used once, at most a day after the first rotation that it
+ * REGISTRATION-5  The token that asked for a rotation stays good until the new one was used once, at most a day after the first rotation that it
  *     asked for: a partner that did not get the answer asks again with it. The use ends it at once in memory; the fact follows, and each
  *     later use tries again to record it. A POST with an initial token ends all earlier tokens at once. [D73]
  */
@@ -178,13 +178,13 @@ export class Registration {
     return isGood && this.#used.get(id) !== hubTokenDigest ? 'hub' : 'spent';
   }
 
-  /** The token that asks for a rotation, and how long it goes on: one that asks again has no more time than before. [G5] */
+  /** The token that asks for a rotation, and how long it goes on: one that asks again has no more time than before. [REGISTRATION-5] */
   #formerOf({ formerToken }: Partner, formerDigest: string) {
     const until = new Date(this.#context.ports.clock.now() + formerTokenMs).toISOString();
     return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
   }
 
-  /** The first use of a new token ends the former one. [G5] */
+  /** The first use of a new token ends the former one. [REGISTRATION-5] */
   #use({ id, hubTokenDigest, formerToken }: Partner, digest: string): void {
     if (!formerToken || digest !== hubTokenDigest) return;
     const { recorder, directory, ports } = this.#context;

@@ -1,9 +1,9 @@
 /**
  * Asks silent partners for their versions, to know whether they can be reached. [interface, What the service does 5; D34, D42]
  *
- * E1  A partner that called the hub within the interval is not asked: it is alive. That proves nothing about reaching it, so an
+ * HEALTH-PROBES-1  A partner that called the hub within the interval is not asked: it is alive. That proves nothing about reaching it, so an
  *     offline partner is asked all the same.
- * E2  What a probe finds goes to the partner's actor alone; only the actor decides that it is offline or back.
+ * HEALTH-PROBES-2  What a probe finds goes to the partner's actor alone; only the actor decides that it is offline or back.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';

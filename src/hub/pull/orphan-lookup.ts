@@ -1,8 +1,8 @@
 /**
  * Asks a CPO what became of the session of a case, and stores its answer as a push of it would be. [D36, D52]
  *
- * B1  What is stored and forwarded is the CPO's own text; where it says nothing, nothing is stored.
- * B2  What came of it is one sentence for the case, whatever the CPO did.
+ * ORPHAN-LOOKUP-1  What is stored and forwarded is the CPO's own text; where it says nothing, nothing is stored.
+ * ORPHAN-LOOKUP-2  What came of it is one sentence for the case, whatever the CPO did.
  */
 import type { ObjectModule } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';

@@ -2,11 +2,11 @@
  * Pulls that operators start: a CPO's own list of locations or tariffs is read and stored by the road of a push.
  * [interface, Admin pulls; D51]
  *
- * L1  What was stored stays: a pull that fails later is FAILED and keeps what came before.
- * L2  An object that is refused blocks nobody: it is counted, and kept in quarantine with the reason.
- * L3  One at a time per partner and module. One that a restart cut off is FAILED.
- * L4  The next pull asks from where the last successful one began. What is pulled is owed to nobody unless that was asked for.
- * L5  Only a pull that read the whole tariff list deletes, and only what this list certainly lacks: a catalogue is replaced,
+ * PULLS-1  What was stored stays: a pull that fails later is FAILED and keeps what came before.
+ * PULLS-2  An object that is refused blocks nobody: it is counted, and kept in quarantine with the reason.
+ * PULLS-3  One at a time per partner and module. One that a restart cut off is FAILED.
+ * PULLS-4  The next pull asks from where the last successful one began. What is pulled is owed to nobody unless that was asked for.
+ * PULLS-5  Only a pull that read the whole tariff list deletes, and only what this list certainly lacks: a catalogue is replaced,
  *     what was pushed meanwhile stays, and so does everything when the list may have had gaps.
  */
 import type { Put } from '../../../storage/contract.ts';
@@ -91,7 +91,7 @@ export class Pulls {
     }
   }
 
-  /** Marks what a restart cut off. [L3] */
+  /** Marks what a restart cut off. [PULLS-3] */
   async recover(): Promise<void> {
     for await (const row of this.#context.store.scan('pulls')) {
       const record = row.data as PullRecord;
@@ -172,7 +172,7 @@ export class Pulls {
     run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, released);
   }
 
-  /** Makes the catalogue what the list says it is; resolves with why not, when not. [L5] */
+  /** Makes the catalogue what the list says it is; resolves with why not, when not. [PULLS-5] */
   async #deleteUnlisted(run: Run): Promise<string | null> {
     const { partner, module, trace } = run.list;
     if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';

@@ -1,8 +1,8 @@
 /**
  * What pulls refused, kept with the reason until a pull finds it good. [interface, Admin pulls]
  *
- * V1  One row per object that says which one it is: the last refusal stands. Others go by their place in the list.
- * V2  It is bounded: of one pull so many objects, of one object so much text; the rest is only counted.
+ * QUARANTINE-1  One row per object that says which one it is: the last refusal stands. Others go by their place in the list.
+ * QUARANTINE-2  It is bounded: of one pull so many objects, of one object so much text; the rest is only counted.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { objectKey } from '../../domain/object.ts';

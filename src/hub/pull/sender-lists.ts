@@ -1,9 +1,9 @@
 /**
  * A partner's own list, as the hub reads it: one page at a time, each object judged by the schema of a push and by whose it is.
  *
- * Q1  No circuit hears of it: neither drivers nor deliveries pay for a list that cannot be read.
- * Q2  An object belongs to a CPO of the partner that lists it, or it is refused. One refusal leaves the others alone.
- * Q3  Nothing is waited for any more once the hub closes.
+ * SENDER-LISTS-1  No circuit hears of it: neither drivers nor deliveries pay for a list that cannot be read.
+ * SENDER-LISTS-2  An object belongs to a CPO of the partner that lists it, or it is refused. One refusal leaves the others alone.
+ * SENDER-LISTS-3  Nothing is waited for any more once the hub closes.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';

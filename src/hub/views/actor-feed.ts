@@ -1,8 +1,8 @@
 /**
  * What those who watch are shown of the running actors.
  *
- * W1  Nothing is read, copied or kept for watchers while there are none.
- * W2  Contexts, events and errors pass a list of what may be shown: what is added to a machine is not shown until it stands there.
+ * ACTOR-FEED-1  Nothing is read, copied or kept for watchers while there are none.
+ * ACTOR-FEED-2  Contexts, events and errors pass a list of what may be shown: what is added to a machine is not shown until it stands there.
  */
 import type { AnyStateMachine, EventObject } from 'xstate';
 import type { ActorView } from '../../../machines/supervisor.ts';
@@ -14,7 +14,7 @@ import type { Operations } from '../ports/operator.ts';
 
 export type ActorFeed = Pick<Operations, 'actors' | 'actor' | 'watch'>;
 
-/** Of which kind what may be shown. [W2] */
+/** Of which kind what may be shown. [ACTOR-FEED-2] */
 const shownContext: Readonly<Record<string, readonly string[]>> = {
   partner: ['rules', 'sync', 'async', 'failingSince'],
   courier: ['slots', 'slotsMax'],
@@ -62,7 +62,7 @@ export function actorFeed({ supervisor, directory }: Context): ActorFeed {
   };
 }
 
-/** As `@statelyai/inspect` sends it, the machine's configuration with functions as their names; but without a context. [W2] */
+/** As `@statelyai/inspect` sends it, the machine's configuration with functions as their names; but without a context. [ACTOR-FEED-2] */
 function definitionOf({ config }: AnyStateMachine): string {
   const { context: _notShown, ...chart } = config;
   return JSON.stringify(chart, (_key, value: unknown) => (typeof value === 'function' ? { type: value.name } : value));

@@ -1,11 +1,11 @@
 /**
  * Scans the log forwards or backwards, in batches, for the events that pass a filter.
  *
- * W1  So many events are looked at for one request. Where it stopped is known, and the next request goes on there.
+ * LOG-WALK-1  So many events are looked at for one request. Where it stopped is known, and the next request goes on there.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 
-/** Events read in one step; as many steps as one request may take. [W1] */
+/** Events read in one step; as many steps as one request may take. [LOG-WALK-1] */
 const step = 500;
 const stepsMax = 40;
 

@@ -1,9 +1,9 @@
 /**
  * All partners in a row each, and what runs and is wrong in the whole hub; made for pages that ask every moment.
  *
- * W1  However many ask, it is worked out once within `freshMs`.
- * W2  Whoever says which revision it has is given the rows that have changed since, and no other.
- * W3  A row holds instants, not ages: one that stands still does not change.
+ * VIEWS-OVERVIEW-1  However many ask, it is worked out once within `freshMs`.
+ * VIEWS-OVERVIEW-2  Whoever says which revision it has is given the rows that have changed since, and no other.
+ * VIEWS-OVERVIEW-3  A row holds instants, not ages: one that stands still does not change.
  */
 import { partnerMachine } from '../../../machines/partner.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';

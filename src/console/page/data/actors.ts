@@ -1,9 +1,9 @@
 /**
  * The hub's live actors, as its inspector tells them: the wire protocol of `@statelyai/inspect`.
  *
- * L1  Every actor is a signal of its own: what shows one actor draws again when that one changes, and nothing else does.
- * L2  After a lost connection everything is told anew; what is not told again is gone.
- * L3  A burst of messages is taken in slices, so that the page answers in between.
+ * ACTORS-1  Every actor is a signal of its own: what shows one actor draws again when that one changes, and nothing else does.
+ * ACTORS-2  After a lost connection everything is told anew; what is not told again is gone.
+ * ACTORS-3  A burst of messages is taken in slices, so that the page answers in between.
  */
 import { batch, effect, type Signal, signal } from '@preact/signals';
 import { ApiError, call } from './api.ts';
@@ -108,7 +108,7 @@ export function watchActors(interest: Interest): Watch {
     return made;
   };
 
-  /** Timers and not frames: a hidden page gets none. [L3] */
+  /** Timers and not frames: a hidden page gets none. [ACTORS-3] */
   const apply = () => {
     const texts = pending.splice(0, sliceMax);
     batch(() => {
@@ -212,7 +212,7 @@ function address({ kinds, parties, ids }: Interest): string {
   return `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/admin/v1/inspector?${query}`;
 }
 
-/** Everything that lives has been told: what was not is gone. [L2] */
+/** Everything that lives has been told: what was not is gone. [ACTORS-2] */
 function forget(actors: ReadonlyMap<string, Signal<LiveActor | null>>, told: ReadonlySet<string>): boolean {
   for (const [id, actor] of actors) if (!told.has(id)) actor.value = null;
   return true;

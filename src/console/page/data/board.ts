@@ -1,8 +1,8 @@
 /**
  * All partners at a glance, kept fresh: what has changed since the last answer is asked for, and rates are worked out from counts.
  *
- * B1  Every partner is a signal of its own: an answer that says nothing about it changes nothing of it.
- * B2  Nothing is asked for while nobody looks.
+ * BOARD-1  Every partner is a signal of its own: an answer that says nothing about it changes nothing of it.
+ * BOARD-2  Nothing is asked for while nobody looks.
  */
 import { batch, type Signal, signal } from '@preact/signals';
 import type { Operations } from '../../../hub/ports/operator.ts';

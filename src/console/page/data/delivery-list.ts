@@ -1,8 +1,8 @@
 /**
  * A list of deliveries that grows on demand and stays fresh meanwhile.
  *
- * G1  What the operator has loaded stays where it is: a refresh changes rows in place and puts new ones in front.
- * G2  A search that costs the hub much is asked for less often.
+ * DELIVERY-LIST-1  What the operator has loaded stays where it is: a refresh changes rows in place and puts new ones in front.
+ * DELIVERY-LIST-2  A search that costs the hub much is asked for less often.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { DeliveryView } from '../../../hub/ports/operator.ts';

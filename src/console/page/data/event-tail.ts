@@ -1,9 +1,9 @@
 /**
  * The live end of the log.
  *
- * T1  Memory is bounded: so many events are kept, the newest, and as many that came while it is paused.
- * T2  The hub is asked at most once a second, for no more than a page can show; what is passed over is counted and told.
- * T3  A paused tail stands still; what comes meanwhile is counted.
+ * EVENT-TAIL-1  Memory is bounded: so many events are kept, the newest, and as many that came while it is paused.
+ * EVENT-TAIL-2  The hub is asked at most once a second, for no more than a page can show; what is passed over is counted and told.
+ * EVENT-TAIL-3  A paused tail stands still; what comes meanwhile is counted.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { EventPage } from '../../../hub/ports/operator.ts';

@@ -1,7 +1,7 @@
 /**
  * Who is signed in: a token of the admin API, kept for this browser session alone, and what it may do.
  *
- * S1  The token is in `sessionStorage` and in memory, never in an address, a cookie or `localStorage`.
+ * SESSION-1  The token is in `sessionStorage` and in memory, never in an address, a cookie or `localStorage`.
  */
 import { computed, signal } from '@preact/signals';
 

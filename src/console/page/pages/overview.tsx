@@ -1,8 +1,8 @@
 /**
  * Every partner at a glance, and what needs attention first.
  *
- * V1  States come live from the actors, counts with the next answer; a change of one partner draws one row again.
- * V2  The order moves with an answer alone, so that rows do not jump under the eye.
+ * PAGES-OVERVIEW-1  States come live from the actors, counts with the next answer; a change of one partner draws one row again.
+ * PAGES-OVERVIEW-2  The order moves with an answer alone, so that rows do not jump under the eye.
  */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';

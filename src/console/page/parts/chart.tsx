@@ -1,8 +1,8 @@
 /**
  * The state chart of a live actor, its present states lit.
  *
- * S1  Layout depends on the definition alone: a change of state lights other boxes and moves none.
- * S2  What is lit is said in words too, for those who do not see it.
+ * CHART-1  Layout depends on the definition alone: a change of state lights other boxes and moves none.
+ * CHART-2  What is lit is said in words too, for those who do not see it.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { activePaths, stateName } from '../data/actors.ts';

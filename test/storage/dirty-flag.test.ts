@@ -136,7 +136,7 @@ const before: Readonly<Record<string, (dataDir: string) => Promise<unknown> | un
 
 for (const [when, look] of Object.entries(before)) {
   t.test(
-    `a delivery whose row was lost from the log is owed again, though a later floor stood: ${when} [S6]`,
+    `a delivery whose row was lost from the log is owed again, though a later floor stood: ${when} [CONTRACT-6]`,
     async (t) => {
       const dataDir = directoryFor(t);
       const directory = join(dataDir, 'store');
@@ -153,7 +153,7 @@ for (const [when, look] of Object.entries(before)) {
 }
 
 t.test(
-  'a backup of a store that has lost something of its log is made good when it is restored and opened [S6]',
+  'a backup of a store that has lost something of its log is made good when it is restored and opened [CONTRACT-6]',
   async (t) => {
     const root = directoryFor(t);
     const [dataDir, backup, target] = [join(root, 'data'), join(root, 'backup'), join(root, 'restored')];
@@ -222,7 +222,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
   [...loss, false] as const,
 ])) {
   const mark = isMarked ? '' : ', without its mark';
-  t.test(`after an unclean end what ${what} and has no row is owed again${mark} [S6]`, async (t) => {
+  t.test(`after an unclean end what ${what} and has no row is owed again${mark} [CONTRACT-6]`, async (t) => {
     const root = directoryFor(t);
     const [live, dataDir] = [join(root, 'live'), join(root, 'data')];
     const directory = join(dataDir, 'store');

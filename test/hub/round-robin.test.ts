@@ -1,5 +1,5 @@
 /**
- * The queue in order of turn, against an ordered list. [T1]
+ * The queue in order of turn, against an ordered list. [ROUND-ROBIN-1]
  */
 import fc from 'fast-check';
 import { RoundRobin } from '../../src/hub/delivery/round-robin.ts';

@@ -1,5 +1,5 @@
 /**
- * The earliest of the instants that are held, against the plain way to say it. [O1]
+ * The earliest of the instants that are held, against the plain way to say it. [MULTISET-MIN-1]
  */
 import fc from 'fast-check';
 import { MultisetMin } from '../../src/hub/delivery/multiset-min.ts';
