@@ -48,6 +48,7 @@ export class Primary {
   readonly #name: string;
   readonly #all = new Set<Client>();
   #host: PostgresAddress['hosts'][number] | null = null;
+  #timeline = 0;
   #closed = false;
 
   constructor(address: PostgresAddress, name: string) {
@@ -57,7 +58,7 @@ export class Primary {
 
   /** Looks at all servers and remembers the primary. Rejects with StoreUnavailable and what each of them said. [CONNECT-1] */
   async find(): Promise<void> {
-    const found = await Promise.allSettled(this.#address.hosts.map((host) => this.#timelineOf(host)));
+    const found = await this.#timelines();
     let best = 0;
     let host: PostgresAddress['hosts'][number] | null = null;
     for (const [i, each] of found.entries()) {
@@ -66,6 +67,7 @@ export class Primary {
       host = this.#address.hosts[i] ?? null;
     }
     this.#host = host;
+    this.#timeline = best;
     if (host !== null) return;
     const said = found.map((each, i) => {
       const server = this.#address.hosts[i];
@@ -73,6 +75,12 @@ export class Primary {
       return `${server?.host}:${server?.port} ${why}`;
     });
     throw new StoreUnavailable(`no database server takes writes: ${said.join('; ')}`);
+  }
+
+  /** Whether a server says that it is the primary, and has a higher timeline than the one that was found. */
+  async isLeftBehind(): Promise<boolean> {
+    const found = await this.#timelines();
+    return found.some((each) => each.status === 'fulfilled' && each.value > this.#timeline);
   }
 
   /** A session on the primary that was found. */
@@ -125,6 +133,10 @@ export class Primary {
       destroy(client);
       throw error;
     }
+  }
+
+  #timelines(): Promise<PromiseSettledResult<number>[]> {
+    return Promise.allSettled(this.#address.hosts.map((host) => this.#timelineOf(host)));
   }
 
   /** 0 for a standby. */
@@ -221,6 +233,30 @@ export async function within<T>(client: Client, timeoutMs: number, answer: Promi
     throw left > 0 ? error : new Error('timeout expired', { cause: error });
   } finally {
     stop();
+  }
+}
+
+/**
+ * Whether somebody cancelled the wait for a standby: then a commit is answered with success, and a warning says that it stands on
+ * this server and perhaps nowhere else. Its words are in the server's language.
+ */
+export function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
+  let warned = false;
+  const listener = ({ code }: { code?: string | undefined }): void => {
+    if (code === '01000') warned = true;
+  };
+  client.on('notice', listener);
+  return { cancelled: () => warned, end: () => void client.off('notice', listener) };
+}
+
+/** Rejects when the statement's wait for a standby was cancelled, too. */
+export async function acknowledged(client: Client, statement: () => Promise<unknown> | undefined): Promise<void> {
+  const notices = noticesOf(client);
+  try {
+    await statement();
+    if (notices.cancelled()) throw new StoreUnavailable('the wait for a standby was cancelled');
+  } finally {
+    notices.end();
   }
 }
 

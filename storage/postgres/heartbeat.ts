@@ -1,5 +1,5 @@
 /**
- * The pulse of a node: its lease is renewed, other nodes are seen, and with that it is known whether the database is there.
+ * Renews the node's lease, sees the other nodes, and so knows whether the database is there.
  *
  * HEARTBEAT-1  One beat at a time, three in a lease, on a connection of its own that waits for no standby; and one as soon as another node
  *     is dead if it does not renew.
@@ -8,12 +8,16 @@
  * HEARTBEAT-3  After the server refused a write, nothing is written until a write of our own has ended well (CONTRACT-5).
  * HEARTBEAT-4  What is watched besides (`watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed. What it
  *     finds when a beat has failed meanwhile does not make the database one that is there.
+ * HEARTBEAT-5  A renewal counts once a standby has confirmed what was written behind it (LEASES-2). A primary that a failover left behind still
+ *     takes beats, and no standby confirms them. One confirmation is under way at a time: a wait for a standby cannot be cancelled, and each
+ *     further session would wait beside it. While none comes all servers are asked whether another one is the primary.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
+import { withTimeout } from '../../src/kit/clock.ts';
 import type { StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { destroy, isAlive, type Primary, type Sessions, within, wordsOf } from './connect.ts';
+import { acknowledged, destroy, isAlive, type Primary, type Sessions, within, wordsOf } from './connect.ts';
 import type { Leases } from './leases.ts';
 import { mustBeSafe } from './settings.ts';
 import type { Watch } from './watch.ts';
@@ -23,6 +27,9 @@ const BEATS_IN_LEASE = 3;
 const RETRY_MS = 200;
 const PAST_END_MS = 20;
 const CONFIRM_MS = 5000;
+/** A commit with nothing in it that another one could wait for. */
+const FLUSH = "select pg_logical_emit_message(true, 'ocpi-hub', '')";
+const UNCONFIRMED = 'commits wait for a standby, and none confirms them';
 
 export interface HeartbeatOptions {
   readonly clock: Clock;
@@ -44,6 +51,9 @@ export class Heartbeat {
   #refusal: string | null = null;
   #damage: string | null = null;
   #confirming = false;
+  /** Waits for a standby with each commit. [HEARTBEAT-5] */
+  #flusher: Client | null = null;
+  #flushing: Promise<void> | null = null;
   #stopped = false;
 
   constructor(options: HeartbeatOptions) {
@@ -81,6 +91,7 @@ export class Heartbeat {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);
     if (this.#client !== null) destroy(this.#client);
+    if (this.#flusher !== null) destroy(this.#flusher);
     await this.#beating;
   }
 
@@ -108,11 +119,17 @@ export class Heartbeat {
   }
 
   async #beat(): Promise<void> {
-    const { leases, ttlMs } = this.#options;
+    const { leases, ttlMs, clock, primary } = this.#options;
     try {
       this.#client ??= await this.#connected();
       if (!isAlive(this.#client)) throw new StoreUnavailable('the connection to the database ended');
       await within(this.#client, ttlMs, leases.beat(this.#client));
+      this.#flushing ??= this.#flush().finally(() => (this.#flushing = null));
+      if (!leases.isFresh()) await withTimeout(clock, ttlMs / BEATS_IN_LEASE, this.#flushing);
+      if (!leases.isFresh() && (await primary.isLeftBehind())) {
+        primary.drop();
+        throw new StoreUnavailable('another database server has become the primary');
+      }
     } catch (error) {
       if (this.#client !== null) destroy(this.#client);
       this.#client = null;
@@ -121,6 +138,20 @@ export class Heartbeat {
     }
     this.#tell();
     void this.#watched();
+  }
+
+  /** Never rejects: a confirmation that failed is asked for anew by the next beat. [HEARTBEAT-5] */
+  async #flush(): Promise<void> {
+    const { primary, leases } = this.#options;
+    const renewal = leases.lastRenewal();
+    try {
+      this.#flusher ??= await primary.connect();
+      await acknowledged(this.#flusher, () => this.#flusher?.query(FLUSH));
+      leases.confirmed(renewal);
+    } catch {
+      if (this.#flusher !== null) destroy(this.#flusher);
+      this.#flusher = null;
+    }
   }
 
   /** After a beat that failed there is no client. [HEARTBEAT-4] */
@@ -139,6 +170,7 @@ export class Heartbeat {
     if (this.#stopped) return;
     if (this.#damage !== null) this.#options.changed('quarantined', this.#damage);
     else if (this.#refusal !== null) this.#options.changed('failed', this.#refusal);
+    else if (!this.#options.leases.isFresh()) this.#options.changed('failed', UNCONFIRMED);
     else this.#options.changed('open', this.#warnings());
   }
 

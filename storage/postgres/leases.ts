@@ -2,8 +2,8 @@
  * Who has the log: nodes renew a lease each in the database, and the log goes to one that lives.
  *
  * LEASES-1  The token of the log, not the lease, keeps a former owner from writing (WRITE-PARAMETERS-2). Leases say only who should try.
- * LEASES-2  The log counts as held until 0.8 of the lease after the start of the last renewal that ended well, by the monotonic clock: a
- *     node that stood still stops acting before another one begins.
+ * LEASES-2  The log counts as held until 0.8 of the lease after the start of the last renewal that a standby has confirmed, by the monotonic
+ *     clock: a node that was paused, or whose database server a failover left behind, stops acting before another one begins.
  * LEASES-3  A live owner keeps the lease when nodes join. A free lease goes to the node whose claim commits first.
  * LEASES-4  A node judges others dead only after it has itself reached the database for a whole lease: when the database was away, all
  *     leases have run out, and the first to come back would take the log.
@@ -76,8 +76,10 @@ export class Leases {
   #held: Fence | null = null;
   #owner: string | null = null;
   #nodes: readonly ClusterNode[] = [];
-  /** Start of the last renewal that ended well; monotonic, ms. [LEASES-2] */
+  /** Start of the last renewal that ended well; monotonic, ms. */
   #renewedAt = Number.NEGATIVE_INFINITY;
+  /** The same of the last one that is as durable as a commit. [LEASES-2] */
+  #confirmedAt = Number.NEGATIVE_INFINITY;
   /** Since when renewals have gone well without a break. [LEASES-4] */
   #steadySince: number | null = null;
   #changing: Promise<void> = Promise.resolve();
@@ -101,7 +103,16 @@ export class Leases {
 
   /** Whether the lease still stands by our own clock. */
   isFresh(): boolean {
-    return this.#options.clock.monotonic() < this.#renewedAt + HELD_PART * this.#options.ttlMs;
+    return this.#options.clock.monotonic() < this.#confirmedAt + HELD_PART * this.#options.ttlMs;
+  }
+
+  /** For `confirmed`, which is called when everything that was written until now is as durable as a commit. */
+  lastRenewal(): number {
+    return this.#renewedAt;
+  }
+
+  confirmed(renewal: number): void {
+    this.#confirmedAt = Math.max(this.#confirmedAt, renewal);
   }
 
   owner(): ClusterNode | null {

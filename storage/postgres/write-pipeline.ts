@@ -15,7 +15,7 @@ import { nextTurn } from '../../src/kit/system-clock.ts';
 import type { Appended, Seen, Seq } from '../contract.ts';
 import { Conflict, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import { rowKey } from '../keys.ts';
-import { ask, type Durability, destroy, isAlive, kindOf, wordsOf } from './connect.ts';
+import { acknowledged, ask, type Durability, destroy, isAlive, kindOf, noticesOf, wordsOf } from './connect.ts';
 import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './write-parameters.ts';
 
 const GROUP_JOBS = 256;
@@ -231,13 +231,7 @@ export class WritePipeline {
 
   async #confirm(): Promise<void> {
     const client = await this.#session('flushed');
-    const notices = noticesOf(client);
-    try {
-      await client.query(CONFIRM);
-      if (notices.cancelled()) throw new StoreUnavailable('the wait for a standby was cancelled');
-    } finally {
-      notices.end();
-    }
+    await acknowledged(client, () => client.query(CONFIRM));
   }
 
   #refuse(jobs: readonly Job[], cause: Error, doubted: boolean): void {
@@ -267,19 +261,6 @@ export class WritePipeline {
     this.#clients[durability] = client;
     return client;
   }
-}
-
-/**
- * Whether somebody cancelled the wait for a standby: then a commit is answered with success, and a warning says that it stands on
- * this server and perhaps nowhere else. Its words are in the server's language.
- */
-function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
-  let warned = false;
-  const listener = ({ code }: { code?: string | undefined }): void => {
-    if (code === '01000') warned = true;
-  };
-  client.on('notice', listener);
-  return { cancelled: () => warned, end: () => void client.off('notice', listener) };
 }
 
 const isSecond = (error: unknown): boolean =>

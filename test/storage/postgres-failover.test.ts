@@ -1,0 +1,60 @@
+/** A standby is promoted while the former primary lives on and takes commits that nothing confirms: no two nodes have the log, and none stays behind. */
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
+import { postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
+import { event, until } from './support.ts';
+
+const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
+
+async function nodeOf(t: Test, url: string, node: string, gained = () => {}): Promise<PostgresStore> {
+  const store = await openPostgresStore({ url, node, ttlMs: 3000, answerMs: 60_000, sole: false, gained });
+  t.teardown(() => store.close());
+  return store;
+}
+
+t.test('the primary is left behind by a failover, and goes on', { skip }, async (t) => {
+  const former = await startPostgres(t);
+  const standby = await startStandby(t, former, 's1');
+  await former.query(`alter system set synchronous_standby_names = 's1'`);
+  await former.query('select pg_reload_conf()');
+  await until(
+    async () => (await former.query("select 1 from pg_stat_replication where sync_state = 'sync'")).length > 0,
+  );
+  const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
+  const url = former.url('failover').replace(`127.0.0.1:${former.port}`, hosts);
+
+  const a = await nodeOf(t, url, 'a');
+  await until(() => a.held() !== null);
+  const before = a.held();
+  await a.append({ fence: before, idem: 'before', events: [event({ stream: 'before' })] });
+  // As under a cluster manager that has ended on the former primary: nobody tells the server.
+  await standby.query('select pg_promote()');
+  // A node that starts now finds the new primary, and takes the log when the lease is over.
+  let bothHeld = false;
+  const b = await nodeOf(t, url, 'b', () => {
+    bothHeld ||= a.held() !== null;
+  });
+  const late = a.append({ fence: before, idem: 'late', events: [event({ stream: 'late' })] }).catch(() => null);
+  await until(() => b.held() !== null || (a.held()?.token ?? 0) > (before?.token ?? 0));
+  t.notOk(bothHeld, 'the former owner had let the log go before another one had it');
+  await until(() => a.health().state === 'open');
+  const [log] = await standby.query<{ owner: string }>('select owner from failover.log');
+  await until(async () => {
+    await a.poke();
+    return a.owner()?.id === log?.owner;
+  });
+  const holders = [a, b].filter((store) => store.held() !== null);
+  t.equal(holders.length, 1, 'one has it');
+  const written = await holders[0]?.append({
+    ...{ fence: holders[0].held(), idem: 'after', events: [event({ stream: 'after' })] },
+  });
+  t.ok(written);
+  await late;
+  const there = await standby.query<{ stream: string }>('select stream from failover.events order by seq');
+  const streams = there.map(({ stream }) => stream);
+  t.strictSame(
+    streams.filter((stream) => stream !== 'late'),
+    ['before', 'after'],
+    'on the new primary',
+  );
+});
