@@ -16,6 +16,7 @@ import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import type { ClusterView } from './admin/nouns/cluster.ts';
 import { answerOf } from './admin/own-answer.ts';
 import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings } from './assembly.ts';
+import { Addresses } from './cluster/addresses.ts';
 import { Front } from './cluster/front.ts';
 import { HubNode } from './cluster/node.ts';
 import { hopOf } from './cluster/node-auth.ts';
@@ -120,7 +121,9 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
   let node: HubNode | null = null;
-  const store = await openSharedStore(config, clock, () => void nextTurn().then(() => node?.look()));
+  const addresses = new Addresses();
+  const changed = () => void nextTurn().then(() => node?.look());
+  const store = await openSharedStore(config, clock, { changed, doubts: () => addresses.warnings() });
   metrics.cluster.sees(() => store.sight());
   const closing: (() => Promise<void>)[] = [() => store.close()];
   try {
@@ -128,7 +131,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const { passed } = metrics.cluster;
     const passing = clusterSecret === null ? null : new Passing({ secret: clusterSecret, passed, log });
-    const view = () => viewOf(store, config, node);
+    const view = () => viewOf(store, config, { node, addresses });
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
       const around = {
@@ -182,7 +185,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     });
     const front: Front = new Front({
       ...{ node: running, passing, isHop: hopOf(nodeSecret) },
-      ...{ own, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
+      ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
     });
     const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
     server.on('upgrade', front.upgrade);
@@ -192,6 +195,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     });
     port = (server.address() as AddressInfo).port;
     logFailedAccepts(server, log, clock);
+    if (nodeUrl !== null && passing !== null) addresses.start(store, passing);
+    closing.unshift(async () => addresses.close());
     closing.unshift(() => ended(server, front, clock));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
@@ -217,7 +222,11 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
 });
 
 /** Its leases go by the time of the machine, whatever the hub's clock is. */
-async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, clock: Clock, changed: () => void) {
+async function openSharedStore(
+  { store: url, nodeUrl, leaseS }: Config,
+  clock: Clock,
+  { changed, doubts }: { changed: () => void; doubts: () => readonly string[] },
+) {
   try {
     parsePostgresUrl(url);
   } catch (error) {
@@ -225,15 +234,26 @@ async function openSharedStore({ store: url, nodeUrl, leaseS }: Config, clock: C
   }
   return openPostgresStore({
     ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
-    ...{ ttlMs: leaseS * 1000, gained: changed, lost: changed, clock: { ...systemClock, now: () => clock.now() } },
+    ...{
+      ttlMs: leaseS * 1000,
+      gained: changed,
+      lost: changed,
+      doubts,
+      clock: { ...systemClock, now: () => clock.now() },
+    },
   });
 }
 
-function viewOf(store: SharedStore, { leaseS }: Config, node: HubNode | null): ClusterView {
+function viewOf(
+  store: SharedStore,
+  { leaseS }: Config,
+  { node, addresses }: { node: HubNode | null; addresses: Addresses },
+): ClusterView {
   const owner = store.owner()?.id;
-  const nodes = store
-    .nodes()
-    .map(({ id, name, url, alive }) => ({ name, url, alive, owner: id === owner, answering: id === store.id }));
+  const nodes = store.nodes().map(({ id, name, url, alive }) => {
+    const reached = alive ? addresses.reached(id) : null;
+    return { name, url, alive, reached, owner: id === owner, answering: id === store.id };
+  });
   const sight = store.sight();
   const database = sight && databaseOf(sight);
   return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head: store.head(), database, nodes };

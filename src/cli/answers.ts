@@ -218,6 +218,7 @@ export interface ClusterNode {
   readonly name: string;
   readonly url: string | null;
   readonly alive: boolean;
+  readonly reached: 'itself' | 'another' | 'stranger' | 'nobody' | null;
   readonly owner: boolean;
   readonly answering: boolean;
 }

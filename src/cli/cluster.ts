@@ -6,10 +6,16 @@ import type { Cluster, ClusterNode } from './answers.ts';
 import { type Column, fields, type Page, table } from './table.ts';
 import { noun, verb } from './verb.ts';
 
+const reachedWords = {
+  ...{ itself: 'yes', another: 'no: another node answers', stranger: 'no: another secret, or no node' },
+  ...{ nobody: 'no', unknown: '-' },
+} as const;
+
 const columns: readonly Column<ClusterNode>[] = [
   { title: 'node', of: ({ name }) => name },
   { title: 'url', of: ({ url }) => url ?? 'none' },
   { title: 'lives', of: ({ alive }) => (alive ? 'yes' : 'no') },
+  { title: 'reached', of: ({ reached }) => reachedWords[reached ?? 'unknown'] },
   { title: 'owner', of: ({ owner }) => (owner ? 'yes' : 'no') },
   { title: 'answering', of: ({ answering }) => (answering ? 'yes' : 'no') },
 ];

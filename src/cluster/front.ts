@@ -6,13 +6,14 @@
  *     hub runs here, and what other nodes tell it.
  * FRONT-2  A request that is held has not been read, and is refused when it was held for `holdMs`.
  * FRONT-3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
- * FRONT-4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease: registrations would fail here,
- *     and elsewhere they do not.
+ * FRONT-4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease, or somebody else answers where
+ *     the owner should: registrations would fail here, and elsewhere they do not.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
 import type { HubNode } from './node.ts';
 import { peersPath } from './node-auth.ts';
 import type { Passing } from './passing.ts';
@@ -28,6 +29,7 @@ const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens
 export interface FrontParts {
   readonly node: HubNode;
   readonly passing: Passing | null;
+  readonly addresses: Addresses;
   /** Whether a request came over a node. */
   readonly isHop: (request: IncomingMessage) => boolean;
   /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
@@ -144,11 +146,15 @@ export class Front {
   }
 
   #answerPeer(what: string, response: ServerResponse): void {
-    const { node, look } = this.#parts;
+    const { node, addresses, look } = this.#parts;
     const [verb, of = ''] = what.split('/').map(decodeURIComponent);
     const told = () => say(response, 200, {});
     const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
+    if (verb === 'is') return say(response, addresses.isAskedFor(of) ? 200 : isAnother, {});
+    if (verb === 'self') return say(response, addresses.isThis(of) ? 200 : isAnother, {});
+    if (verb === 'ready' && !addresses.isThis(of)) return say(response, isAnother, {});
+    if (verb === 'ready') return say(response, node.role === 'owner' ? 200 : notReadyYet, {});
     if ((verb === 'head' || verb === 'directory') && !Number.isSafeInteger(seq)) return say(response, 400, {});
     if (verb === 'head') {
       node.follow(seq);
@@ -162,7 +168,7 @@ export class Front {
 
   /** Whether a request that came now could be answered. */
   #answerReady(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
-    const { node, passing } = this.#parts;
+    const { node, passing, addresses } = this.#parts;
     const place = node.place(isHop);
     const notReady = () => {
       const { role } = node;
@@ -180,18 +186,20 @@ export class Front {
     if (node.serving !== null) return node.serving.handle(request, response);
     if (place.kind !== 'peer' || passing === null) return node.door === null ? notReady() : ready();
     const { target } = place;
-    passing
-      .ask(target, 'GET', '/readyz', readyMs)
-      .then((status) => (this.#isDoor(target.id, status ?? null) || status === 200 ? ready() : notReady()), notReady);
+    addresses
+      .isReady(target, readyMs)
+      .then((found) => (found.isReady || this.#isDoor(target.id, found.by) ? ready() : notReady()), notReady);
   }
 
   /** [FRONT-4] */
-  #isDoor(owner: string, answered: number | null): boolean {
+  #isDoor(owner: string, by: Reached): boolean {
     const now = systemClock.monotonic();
-    if (answered !== null) this.#silent = null;
+    if (by === 'itself') this.#silent = null;
     else if (this.#silent?.id !== owner) this.#silent = { id: owner, since: now };
     const { node, leaseMs } = this.#parts;
-    const isSilent = this.#silent !== null && now - this.#silent.since > leaseMs;
+    // One that was killed is nobody for a moment; where another one answers, nothing comes by waiting.
+    const waitsMs = by === 'nobody' ? leaseMs : 0;
+    const isSilent = this.#silent !== null && now - this.#silent.since >= waitsMs;
     return node.door !== null && !isSilent;
   }
 }

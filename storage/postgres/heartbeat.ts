@@ -39,6 +39,8 @@ export interface HeartbeatOptions {
   readonly watch: Watch;
   readonly ttlMs: number;
   readonly single: boolean;
+  /** Sentences that stand among the warnings. */
+  readonly doubts: () => readonly string[];
   readonly changed: (state: StoreHealth['state'], reason: string | null) => void;
 }
 
@@ -175,7 +177,7 @@ export class Heartbeat {
   }
 
   #warnings(): string | null {
-    const warnings = [this.#warning ?? [], this.#options.watch.warnings()].flat();
+    const warnings = [this.#warning ?? [], this.#options.doubts(), this.#options.watch.warnings()].flat();
     return warnings.length === 0 ? null : warnings.join('; ');
   }
 

@@ -9,6 +9,7 @@
  *     leases have run out, and the first to come back would take the log.
  * LEASES-5  An owner that leaves hands the log over when all that waits to be written is written.
  * LEASES-6  A log that was given up is held again under a greater token alone: what was sent under the old one is written or refused by then.
+ * LEASES-7  A node that others might not reach leaves a free log to them, as long as another one lives, for a lease.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -45,6 +46,8 @@ export interface LeaseOptions {
   readonly lost: () => void;
   /** Resolves when all that waits to be written under a fence was written or refused. */
   readonly drained: (fence: Fence) => Promise<void>;
+  /** Whether other nodes might not reach this one. [LEASES-7] */
+  readonly isDoubtful: () => boolean;
   /** Where the log ends and begins. */
   readonly seen: (head: Seq, horizon: Seq) => void;
   /** Runs a change that must be durable before it is relied on. */
@@ -82,6 +85,8 @@ export class Leases {
   #confirmedAt = Number.NEGATIVE_INFINITY;
   /** Since when renewals have gone well without a break. [LEASES-4] */
   #steadySince: number | null = null;
+  /** Since when the log has been seen to be free. [LEASES-7] */
+  #freeSince: number | null = null;
   #changing: Promise<void> = Promise.resolve();
   #isChanging = false;
   #leaving = false;
@@ -168,11 +173,19 @@ export class Leases {
     if (this.#isChanging) return;
     const owner = this.#nodes.find((node) => node.id === log.owner);
     const isFree = owner === undefined || (isSteady && !owner.alive);
-    if (!isOurs && isFree) this.#changing = this.#change(() => this.#take(log.owner));
+    this.#freeSince = isFree ? (this.#freeSince ?? now) : null;
+    if (!isOurs && isFree && !this.#yields(now)) this.#changing = this.#change(() => this.#take(log.owner));
     if (!isOurs || this.#held !== null) return;
     // Taken, and the answer was lost: this start of this process is its owner.
     if (log.token > this.#given) this.#gain(log);
     else this.#changing = this.#change(() => this.#hand({ token: log.token, node: id }));
+  }
+
+  /** LEASES-7. */
+  #yields(now: number): boolean {
+    const { id, ttlMs, isDoubtful } = this.#options;
+    const areOthers = this.#nodes.some((node) => node.alive && node.id !== id);
+    return areOthers && now - (this.#freeSince ?? now) < ttlMs && isDoubtful();
   }
 
   /** Hands the log over. Rejects when the database is away: then the lease runs out. */

@@ -52,6 +52,8 @@ export interface PostgresStoreOptions {
   /** Its leases and waits go by it. Default: the machine's. */
   readonly clock?: Clock;
   readonly answerMs?: number;
+  /** What is wrong with how other nodes reach this one. */
+  readonly doubts?: () => readonly string[];
   readonly gained?: (fence: contract.Fence) => void;
   readonly lost?: () => void;
   readonly onPoint?: OnPoint;
@@ -107,7 +109,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#clock = options.clock ?? systemClock;
     this.#opened = opened;
     this.#sessions = sessions;
-    const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {} } = options;
+    const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {}, doubts = () => [] } = options;
     const { primary, address } = opened;
     this.id = `${node}/${randomBytes(6).toString('hex')}`;
     this.#pipeline = this.#newLane();
@@ -123,6 +125,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
       seen: (head, horizon) => this.#seen(head, horizon),
       durably: (work) => sessions.use(work),
+      isDoubtful: () => doubts().length > 0,
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
     this.#watch = new Watch(this.#clock, (look) => sessions.use((client) => within(client, ttlMs, look(client))));
@@ -134,6 +137,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       watch: this.#watch,
       ttlMs,
       single: address.single,
+      doubts,
       changed,
     });
   }

@@ -26,10 +26,11 @@ t.test('a hub and its database', { skip }, async (t) => {
     const ask = ({ url }: { url: string }, ...words: string[]) =>
       run(['cluster', '--url', url, ...words], { HUB_ADMIN_TOKEN: adminToken });
     const line = (node: { url: string }, isOwner: string, answers: string) =>
-      new RegExp(`^\\S+ +${node.url} +yes +${isOwner} +${answers}\\s*$`, 'm');
-    await eventually('the owner has seen the other one', async () => {
-      const { nodes: seen } = await admin({ url: owner.url, adminToken }, 'GET', '/cluster');
-      return (seen as unknown[]).length === 2;
+      new RegExp(`^\\S+ +${node.url} +yes +yes +${isOwner} +${answers}\\s*$`, 'm');
+    await eventually('each has seen and reached the other one', async () => {
+      const views = await Promise.all(nodes.all.map(({ url }) => admin({ url, adminToken }, 'GET', '/cluster')));
+      const seen = views.flatMap((view) => view.nodes as { reached: string }[]);
+      return seen.length === 4 && seen.every(({ reached }) => reached === 'itself');
     });
     for (const [node, role] of [
       [owner, 'owner'],

@@ -15,7 +15,7 @@ const workers = 8;
 /** Milliseconds between two writes of a sender: on a quick machine they would be thousands. */
 const again = isAtLength ? 20 : 100;
 
-interface Write {
+export interface Write {
   readonly object: string;
   readonly body: string;
   /** Monotonic milliseconds. */
@@ -32,13 +32,17 @@ const stillMs = 1000;
 /** For so long after a standstill nodes may still refuse: they wait for a peer, and take turns at what it had. */
 const recoveryMs = 15_000;
 
+/** Whether it was under way while this machine stood still, or soon after, as far as this process saw. */
+export const isExcused = ({ begunAt, endedAt }: { readonly begunAt: number; readonly endedAt: number }): boolean =>
+  standstills().some(({ from, until }) => until - from > stillMs && begunAt < until + recoveryMs && endedAt > from);
+
 export interface Load {
   readonly writes: readonly Write[];
   /** Of all writes, or of those behind so many. */
   acknowledged(behind?: number): Write[];
   /** Those that were answered something else, or nothing. */
   failed(): Write[];
-  /** Those of them that were not under way while this machine stood still, or soon after, as far as this process saw. */
+  /** Those of them that are not excused. */
   refused(): Write[];
   stop(): Promise<void>;
 }
@@ -53,8 +57,6 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
   const writes: Write[] = [];
   const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
   let running = true;
-  const isExcused = ({ begunAt, endedAt }: Write) =>
-    standstills().some(({ from, until }) => until - from > stillMs && begunAt < until + recoveryMs && endedAt > from);
 
   async function push(worker: number): Promise<void> {
     number += 1;
@@ -143,7 +145,7 @@ export async function mustAddUp(
   t: Test,
   server: PostgresServer,
   schema: string,
-  loads: readonly Load[],
+  loads: readonly Pick<Load, 'writes' | 'acknowledged'>[],
   emsp: PlainPartner,
 ): Promise<void> {
   const events = await server.query<{ seq: string; type: string; stream: string; body: string | null; to: string[] }>(

@@ -142,7 +142,7 @@ function suite(server: PostgresServer): void {
     );
   });
 
-  t.test('[Q7] a log that was given up: the former fence is refused, and the next one is greater', async (t) => {
+  t.test('[LEASES-6] a log that was given up: the former fence is refused, and the next one is greater', async (t) => {
     const store = await openNode(t, server.url(newSchema('given')), 'a', 600_000);
     await holds(store);
     const fence = fenceOf(store);

@@ -8,6 +8,7 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/cluster/load.ts': 'a client of other processes tries again after a while',
   'test/cluster/retention.test.ts': 'nodes wait for each other while their time is moved on',
   'test/cluster/three.test.ts': 'a kill comes at another moment of a write each time',
+  'test/cluster/traffic.ts': 'clients and partners of other processes take their time',
   'test/console/child.ts': 'the heap of another process is sampled',
   'test/console/screenshots.ts': 'pictures are taken while people would watch',
   'test/delivery/fault-matrix.test.ts': 'a receiver that drips its answer over a real socket',

@@ -8,6 +8,10 @@ const node = z.object({
   name: z.string(),
   url: z.string().nullable().meta({ description: 'how other nodes reach it' }),
   alive: z.boolean().meta({ description: 'its lease stands' }),
+  reached: z.enum(['itself', 'another', 'stranger', 'nobody']).nullable().meta({
+    description:
+      'who answers at its URL, as the node that answers last found: the node itself, another node, somebody who does not take its secret',
+  }),
   owner: z.boolean().meta({ description: 'it runs the hub; the others pass on to it what they are asked' }),
   answering: z.boolean().meta({ description: 'it is the node that gave this answer' }),
 });

@@ -1,0 +1,93 @@
+/**
+ * Nodes that other nodes cannot reach as they should: where the address of one leads nowhere, or to another node, and where one has another
+ * secret. They say so, leave the log to others, and nothing fails through a node that says that it is ready.
+ */
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { runCommand } from '../support/command.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { t } from '../support/tap.ts';
+import { mustAddUp } from './load.ts';
+import { adminToken, clusterSecret, longer, type Node, startNodes } from './nodes.ts';
+import { chooser, startTraffic } from './traffic.ts';
+
+/** Longer than busy cores make a node stand still. */
+const env = { HUB_LEASE_S: '6', HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RATE_COMMANDS_PER_MIN: '1000000' };
+const cases = {
+  nowhere: {
+    of: async () => ({ HUB_NODE_URL: `http://127.0.0.1:${await freePort()}` }),
+    warning: 'HUB_NODE_URL of this node does not lead to it: nobody answers there',
+    reached: 'no',
+    isReadyBeside: false,
+  },
+  duplicate: {
+    of: async (first: string) => ({ HUB_NODE_URL: first }),
+    warning: 'HUB_NODE_URL of this node does not lead to it: another node answers there',
+    reached: 'no: another node answers',
+    isReadyBeside: false,
+  },
+  secret: {
+    of: async () => ({ HUB_CLUSTER_SECRET: `${clusterSecret}-of-its-own` }),
+    warning: 'no other node takes the HUB_CLUSTER_SECRET of this one',
+    reached: 'no: another secret, or no node',
+    // What is passed on to it is answered as what anybody asks.
+    isReadyBeside: true,
+  },
+};
+
+const readyOf = async ({ url }: Node) => {
+  const answer = await fetch(`${url}/readyz`);
+  return { status: answer.status, said: (await answer.json()) as { warning?: string } };
+};
+
+t.test('a node that others do not reach', longer, async (t) => {
+  const server = await sharedPostgres();
+  for (const [name, { of, warning, reached, isReadyBeside }] of Object.entries(cases)) {
+    t.test(name, async (t) => {
+      const schema = newSchema(name);
+      let url = '';
+      const nodes = await startNodes(t, server, schema, {
+        ...{ count: 3, env },
+        async of(port, i) {
+          if (i === 0) url = `http://127.0.0.1:${port}`;
+          return i === 2 ? of(url) : {};
+        },
+      });
+      const [first, second, wrong] = nodes.all as [Node, Node, Node];
+      t.equal(await nodes.owner(), first, 'the first node is the owner');
+      await eventually('the wrong one says so', async () => (await readyOf(wrong)).said.warning === warning);
+      t.equal((await readyOf(wrong)).status, 200, 'and is a door');
+      await eventually('its log says so, too', () => wrong.hub.log().includes(warning));
+      for (const node of [first, second]) t.notOk((await readyOf(node)).said.warning, 'the others are in good order');
+      const { out } = await runCommand(['cluster', '--url', first.url], { HUB_ADMIN_TOKEN: adminToken });
+      const lines = out.split('\n').filter((line) => line.includes(`:${wrong.hub.pid} `));
+      t.match(lines, [new RegExp(` yes +${reached} +no +no *$`)], 'as do others of it');
+
+      const balancer = chooser(t, () => nodes.all.map((node) => node.url));
+      const traffic = await startTraffic(t, nodes, balancer);
+      const steady = async (what: string) => {
+        await balancer.look();
+        const since = performance.now();
+        await traffic.goesOn(60);
+        t.strictSame(traffic.failed(since), [], `nothing fails ${what}`);
+        t.comment(`${name}, ${what}: ${traffic.summary(since)}`);
+      };
+      // A door whose address is wrong goes by new partners after a second.
+      await traffic.goesOn(20);
+      await steady('while it stands by');
+      await first.hub.kill();
+      t.equal(await nodes.owner(), second, 'one that is reached is the next owner');
+      await traffic.goesOn(20);
+      await steady('while it stands by again');
+      await second.hub.kill();
+      t.equal(await nodes.owner(), wrong, 'it is the owner when no other node is there');
+      await first.start();
+      const status = isReadyBeside ? 200 : 503;
+      await eventually(`another one says ${status}`, async () => (await readyOf(first)).status === status);
+      await traffic.goesOn(20);
+      await steady('while it is the owner');
+      await traffic.stop();
+      await mustAddUp(t, server, schema, [traffic.pushes], traffic.emsp);
+    });
+  }
+});
