@@ -1,5 +1,5 @@
 /**
- * A link between a client and a server on this machine that a test can hold up and cut: a TCP proxy of its own. What is held up is
+ * A link between a client and a server on this machine that a test can slow down, hold up and cut: a TCP proxy of its own. What is held up is
  * delivered late, also after the client has let its connection go.
  */
 import { createServer, type Server, Socket } from 'node:net';
@@ -19,6 +19,7 @@ export class Link {
   readonly #server: Server;
   #holding: 'to server' | 'to client' | 'both' | null = null;
   #isPaused = false;
+  #delayMs = 0;
   #isCut = false;
 
   private constructor(server: Server, port: number, target: number) {
@@ -47,6 +48,11 @@ export class Link {
   pause(): void {
     this.hold('both');
     this.#isPaused = true;
+  }
+
+  /** From now on every byte takes so much longer each way, ms. */
+  slow(delayMs: number): void {
+    this.#delayMs = delayMs;
   }
 
   /** How many connections have bytes that wait. */
@@ -99,9 +105,16 @@ export class Link {
     const pair: Pair = { client, server, held: [], isHeld: this.#isPaused };
     this.#pairs.add(pair);
     const pass = (from: Socket, to: Socket, direction: 'to server' | 'to client'): void => {
-      from.on('data', (bytes) => {
+      const late: Buffer[] = [];
+      const arrive = (bytes: Buffer): void => {
         if (pair.isHeld && (this.#holding === direction || this.#holding === 'both')) pair.held.push({ to, bytes });
         else if (!to.destroyed) to.write(bytes);
+      };
+      from.on('data', (bytes) => {
+        if (this.#delayMs === 0 && late.length === 0) return arrive(bytes);
+        late.push(bytes);
+        // Whichever comes first takes what is first.
+        setTimeout(() => arrive(late.shift() as Buffer), this.#delayMs);
       });
       from.on('error', () => {});
     };
