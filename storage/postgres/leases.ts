@@ -10,6 +10,8 @@
  * LEASES-5  An owner that leaves hands the log over when all that waits to be written is written.
  * LEASES-6  A log that was given up is held again under a greater token alone: what was sent under the old one is written or refused by then.
  * LEASES-7  A node that others might not reach leaves a free log to them, as long as another one lives, for a lease.
+ * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the node that judges: the database's clock may be
+ *     moved, and decides that alone of rows that were not seen before. Longer, when the row was seen with more of its lease left.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -29,8 +31,12 @@ export interface ClusterNode {
   readonly alive: boolean;
   /** It reads what others write. */
   readonly follows: boolean;
-  /** Of its lease, when it was looked at, ms. */
+  /** Until it is dead when it does not renew, from when it was looked at, ms. */
   readonly left: number;
+}
+
+interface NodeRow extends ClusterNode {
+  readonly expires: string;
 }
 
 export interface LeaseOptions {
@@ -64,13 +70,13 @@ interface LogRow {
 const RENEW = `insert into nodes (id, name, url, expires, follows)
   values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms', true)
   on conflict (id) do update set expires = excluded.expires`;
-const NODES = `select id, name, url, follows, expires > now as alive, greatest(0, extract(epoch from expires - now) * 1000)::int as left
+const NODES = `select id, name, url, follows, expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
   from nodes, clock_timestamp() now`;
 const LOG = 'select token, owner, head, horizon from log';
-/** When its owner is still who it was seen to be, and is not alive. */
+/** When its owner is still who it was seen to be, and has not renewed since. [Q4a] */
 const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
   where owner is not distinct from $1
-    and not exists (select from nodes n where n.id = log.owner and n.expires > clock_timestamp())
+    and not exists (select from nodes n where n.id = log.owner and extract(epoch from n.expires)::text is distinct from $3)
   returning token, owner, head, horizon`;
 const RELEASE = 'update log set owner = null where owner = $1';
 
@@ -79,6 +85,8 @@ export class Leases {
   #held: Fence | null = null;
   #owner: string | null = null;
   #nodes: readonly ClusterNode[] = [];
+  /** By node: its row as it last changed, and until when it counts. [LEASES-8] */
+  #rows = new Map<string, { readonly expires: string; readonly until: number }>();
   /** Start of the last renewal that ended well; monotonic, ms. */
   #renewedAt = Number.NEGATIVE_INFINITY;
   /** The same of the last one that is as durable as a commit. [LEASES-2] */
@@ -157,7 +165,7 @@ export class Leases {
     const { id, name, url, ttlMs, seen } = this.#options;
     const begun = this.#options.clock.monotonic();
     if (!this.#leaving) await ask(client, 'renew', RENEW, [id, name, url, ttlMs]);
-    this.#nodes = await ask<ClusterNode>(client, 'nodes', NODES);
+    this.#judge(await ask<NodeRow>(client, 'nodes', NODES));
     const [log] = (await ask<LogRow>(client, 'log', LOG)) as [LogRow];
     this.#owner = log.owner;
     seen(log.head, log.horizon);
@@ -179,6 +187,21 @@ export class Leases {
     // Taken, and the answer was lost: this start of this process is its owner.
     if (log.token > this.#given) this.#gain(log);
     else this.#changing = this.#change(() => this.#hand({ token: log.token, node: id }));
+  }
+
+  /** LEASES-8. */
+  #judge(nodes: readonly NodeRow[]): void {
+    const { clock, ttlMs } = this.#options;
+    const now = clock.monotonic();
+    const known = this.#rows;
+    this.#rows = new Map();
+    this.#nodes = nodes.map(({ expires, ...node }) => {
+      const before = known.get(node.id);
+      const isNew = before?.expires !== expires;
+      const until = isNew && (before || node.alive) ? now + Math.max(ttlMs, node.left) : (before?.until ?? now);
+      this.#rows.set(node.id, { expires, until });
+      return { ...node, alive: until > now, left: Math.max(0, until - now) };
+    });
   }
 
   /** LEASES-7. */
@@ -215,7 +238,8 @@ export class Leases {
 
   async #take(from: string | null): Promise<void> {
     const { id, durably } = this.#options;
-    const [taken] = await durably((client) => ask<LogRow>(client, 'claim', CLAIM, [from, id]));
+    const seen = from === null ? null : (this.#rows.get(from)?.expires ?? null);
+    const [taken] = await durably((client) => ask<LogRow>(client, 'claim', CLAIM, [from, id, seen]));
     if (taken !== undefined) this.#gain(taken);
   }
 
