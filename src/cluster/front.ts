@@ -8,16 +8,23 @@
  * FRONT-3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
  * FRONT-4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease, or somebody else answers where
  *     the owner should: registrations would fail here, and elsewhere they do not.
+ * FRONT-5  What was unread while this process paused and whose caller has gone since is not passed on: the owner would take it for new.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { sleep } from '../kit/clock.ts';
+import { type IsStale, processPauses } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
 import type { HubNode } from './node.ts';
-import { peersPath } from './node-auth.ts';
+import { peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
+
+interface From {
+  readonly isHop: boolean;
+  readonly isStale: IsStale;
+}
 
 const holdMs = 8000;
 const heldMax = 2000;
@@ -45,6 +52,7 @@ export class Front {
   /** Requests that the hub here answers, and such as were passed on. */
   readonly #answered = new UnderWay();
   readonly #passed = new UnderWay();
+  readonly #pauses = processPauses(systemClock);
   #isLast = false;
   /** The owner that has not said whether it is ready, and since when; monotonic milliseconds. [FRONT-4] */
   #silent: { readonly id: string; readonly since: number } | null = null;
@@ -87,6 +95,7 @@ export class Front {
 
   /** Upgraded connections end. */
   close(): void {
+    this.#pauses.close();
     this.#parts.passing?.endUpgrades();
   }
 
@@ -101,14 +110,15 @@ export class Front {
   }
 
   #settle(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
-    if (this.#sent(request, response, isHop)) return;
+    const from: From = { isHop, isStale: isHop ? () => false : this.#pauses.arrived(request.socket) };
+    if (this.#sent(request, response, from)) return;
     if (this.#held.size >= heldMax) return refuse(request, response);
     const end = () => {
       this.#held.delete(again);
       systemClock.clearTimeout(timer);
     };
     const again = () => {
-      if (this.#sent(request, response, isHop)) end();
+      if (this.#sent(request, response, from)) end();
     };
     const timer = systemClock.setTimeout(() => {
       end();
@@ -119,7 +129,7 @@ export class Front {
   }
 
   /** False while it has to wait. */
-  #sent(request: IncomingMessage, response: ServerResponse, isHop: boolean): boolean {
+  #sent(request: IncomingMessage, response: ServerResponse, { isHop, isStale }: From): boolean {
     const place = this.#parts.node.place(isHop);
     const door = place.kind !== 'here' && atEveryNode.test(request.url ?? '') ? this.#parts.node.door : null;
     if (door !== null) {
@@ -132,9 +142,17 @@ export class Front {
       place.hub.handle(request, response);
     } else if (place.kind === 'peer') {
       response.once('close', this.#passed.begin());
-      this.#parts.passing?.pass(request, response, place.target);
+      void this.#pass(request, response, place.target, isStale);
     } else refuse(request, response);
     return true;
+  }
+
+  /** [FRONT-5] */
+  async #pass(request: IncomingMessage, response: ServerResponse, target: Target, isStale: IsStale): Promise<void> {
+    const found = isStale();
+    // It is read in a later turn only when there is a reason.
+    if (found !== false && (await found)) refuse(request, response);
+    else this.#parts.passing?.pass(request, response, target);
   }
 
   /** [FRONT-3] */

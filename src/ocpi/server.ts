@@ -15,6 +15,7 @@ import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Caller, Credential, Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
+import { processPauses } from '../kit/stale.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
@@ -39,7 +40,6 @@ import { refuseAmbiguous } from './objects.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
-import { processPauses } from './stale.ts';
 
 /** Where request lines go. */
 export interface RequestLog {

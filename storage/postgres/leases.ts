@@ -73,7 +73,7 @@ const RENEW = `insert into nodes (id, name, url, expires, follows)
 const NODES = `select id, name, url, follows, expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
   from nodes, clock_timestamp() now`;
 const LOG = 'select token, owner, head, horizon from log';
-/** When its owner is still who it was seen to be, and has not renewed since. [Q4a] */
+/** When its owner is still who it was seen to be, and has not renewed since. [LEASES-8] */
 const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
   where owner is not distinct from $1
     and not exists (select from nodes n where n.id = log.owner and extract(epoch from n.expires)::text is distinct from $3)

@@ -7,6 +7,7 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/cluster/lists.test.ts': 'two objects never have the same millisecond',
   'test/cluster/load.ts': 'a client of other processes tries again after a while',
   'test/cluster/retention.test.ts': 'nodes wait for each other while their time is moved on',
+  'test/cluster/stopped.test.ts': 'a process stands still for a given time',
   'test/cluster/three.test.ts': 'a kill comes at another moment of a write each time',
   'test/cluster/traffic.ts': 'clients and partners of other processes take their time',
   'test/console/child.ts': 'the heap of another process is sampled',

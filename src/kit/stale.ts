@@ -8,9 +8,8 @@
  * STALE-3  What is not decided within `decisionMs` since its head arrived is stale, too: a proxy in front may keep the connection of a caller
  *     that has gone.
  */
-import type { Socket } from 'node:net';
-import { type Clock, every } from '../kit/clock.ts';
-import { nextTurn } from '../kit/system-clock.ts';
+import { type Clock, every } from './clock.ts';
+import { nextTurn } from './system-clock.ts';
 
 const lookEveryMs = 250;
 /** A process that is only busy comes back sooner. */
@@ -27,7 +26,7 @@ export type IsStale = () => boolean | Promise<boolean>;
 
 export interface ProcessPauses {
   /** The head of a request has arrived on this connection. */
-  arrived(connection: Pick<Socket, 'destroyed' | 'readableEnded'>): IsStale;
+  arrived(connection: { readonly destroyed: boolean; readonly readableEnded: boolean }): IsStale;
   close(): void;
 }
 
