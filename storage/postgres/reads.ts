@@ -88,7 +88,7 @@ const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > 
 const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
 /**
  * $1 kind, $2 shelves, $3 and $4 bounds, $5 to $7 the position behind which it begins, $8 offset, $9 limit, $10 size. Counts are sums
- * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies, and ends before the one (`beyond`,
+ * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies, or where its position is, and ends before the one (`beyond`,
  * else above all texts that may be an `upd`) before which there are enough; each shelf gives no more than may stand on the page, from its
  * own index.
  */
@@ -108,7 +108,7 @@ start as materialized (
   select h.hour, h.before from (select hour, sum(n) over (order by hour) - n as before from hours) h, counts c
     where $8 > 0 and h.before <= c.low + $8 and h.hour > left(coalesce($3, ''), ${HOUR}) order by h.hour desc limit 1),
 whence as materialized (
-  select coalesce(s.hour, $3, '') as upd, greatest(0, coalesce(c.low + $8 - s.before, $8))::int8 as skip,
+  select greatest(coalesce(s.hour, $3, ''), coalesce($5, '')) as upd, greatest(0, coalesce(c.low + $8 - s.before, $8))::int8 as skip,
     coalesce((select min(h.hour) from (select hour, sum(n) over (order by hour) - n as before from hours) h
       where h.before >= greatest(c.low, c.rank) + $8 + $9::int8), repeat(chr(1114111), 1000)) as beyond
     from counts c left join start s on true),

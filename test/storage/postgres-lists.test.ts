@@ -118,16 +118,17 @@ function readingSuite(server: PostgresServer): void {
     await append(store, { puts });
     const ask = { kind: 'sessions', shelves: many, limit };
     const first = await store.list({ ...ask, offset: 0 });
-    const last = first.rows.at(-1);
-    if (last === undefined) throw new Error('the page is empty');
     await store.list({ ...ask, offset: 5 * many.length });
-    await store.list({ ...ask, offset: 0, after: { upd: last.upd, owner: last.owner, id: last.id } });
+    // More often than a session plans anew for the values that it is given.
+    const pages = 20;
+    const deep = { upd: '2024-05-01T15:00:00.000Z', owner: '', id: '' };
+    for (let page = 2; page < pages; page++) await store.list({ ...ask, offset: 0, after: deep });
     t.equal(first.total, hours * many.length);
     // What a session has counted it tells at the end of it.
     await store.close();
     await eventually('it is counted', async () => (await entriesRead(server, schema)) > 0);
     const read = await entriesRead(server, schema);
-    t.ok(read <= 3 * 3 * limit, `three pages of ${limit} read ${read} entries`);
+    t.ok(read <= 3 * pages * limit, `${pages} pages of ${limit} read ${read} entries`);
   });
 }
 
