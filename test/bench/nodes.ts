@@ -54,7 +54,7 @@ const columns: readonly Column<Counted>[] = [
 
 const forms = {
   short: { counts: [1, 3], turns: 1, seconds: 4, warmUp: { least: 2_000, each: 1_000 }, idleS: 2 },
-  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 12, warmUp: { least: 8_000, each: 2_500 }, idleS: 45 },
+  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 10, warmUp: { least: 3_000, each: 1_000 }, idleS: 30 },
 };
 
 export const nodes: Bench = {

@@ -38,7 +38,7 @@ export const openTransaction: Bench = {
   says: `${perS} pushes a second on two nodes, with and without a transaction that stays open`,
   async run(progress, { isShort }) {
     if (postgresHere === null) return { 'left out': 'no PostgreSQL server is installed here' };
-    const [turns, parts, seconds, requests] = isShort ? [1, 2, 5, 4_000] : [2, 5, 30, 12_000];
+    const [turns, parts, seconds, requests] = isShort ? [1, 2, 5, 4_000] : [2, 4, 30, 5_000];
     const { server, end } = await startServer('track_functions = pl');
     const around = await startAround(pairsOfAll);
     const cluster = await startCluster(server, 2, around.receiver.ready.urls);
