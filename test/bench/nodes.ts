@@ -21,6 +21,8 @@ import { ratios, rounded } from './statistics.ts';
 import { type Column, inTurns, rowsOf } from './turns.ts';
 
 const perS = 150;
+/** Nothing moves because a busy machine stands still; what beats cost, three in a lease, is seen when nothing comes. */
+const leaseS = 60;
 /** Of each CPO; prime, so that each comes through another node than the last time. */
 const objects = 101;
 
@@ -54,7 +56,7 @@ const columns: readonly Column<Counted>[] = [
 
 const forms = {
   short: { counts: [1, 3], turns: 1, seconds: 4, warmUp: { least: 2_000, each: 1_000 }, idleS: 2 },
-  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 10, warmUp: { least: 3_000, each: 1_000 }, idleS: 30 },
+  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 10, warmUp: { least: 6_000, each: 1_500 }, idleS: 30 },
 };
 
 export const nodes: Bench = {
@@ -74,7 +76,7 @@ export const nodes: Bench = {
       else {
         const { server, end } = await startServer('max_connections = 200');
         ends.push(end);
-        cluster = await startCluster(server, count, urls);
+        cluster = await startCluster(server, count, urls, leaseS);
       }
       const system = { name: count === 0 ? 'embedded' : `${count} of them`, nodes: count, cluster };
       systems.push(system);
@@ -85,12 +87,12 @@ export const nodes: Bench = {
     }
     const measured = await inTurns(systems, turns, async ({ name, cluster }, turn) => {
       const round = await countedRound(around, cluster, seconds);
-      const said = `${rounded(round.cpuMicros, 0)} µs of the nodes, ${rounded(round.databaseMicros, 0)} of PostgreSQL`;
+      const said = `${rounded(round.cpuMicros, 0)} µs of the nodes, ${rounded(round.databaseMicros, 0)} of PostgreSQL, ${round.refused} refused`;
       progress(`round ${turn} of ${turns}, ${name}: ${said}`);
       return round;
     });
-    const idle = await idleRows(systems, idleS);
     for (const { cluster } of systems) await cluster.end();
+    const idle = await idleRows([1, counts.at(-1) ?? 1], urls, idleS);
     for (const end of ends) await end();
     return { ...figures(measured), ...idle };
   },
@@ -110,27 +112,35 @@ async function countedRound(around: Around, cluster: Cluster, seconds: number): 
   return { ...round, missing: server === null ? 0 : Math.max(0, round.accepted - ((await stored()) - before)) };
 }
 
-/** With nothing to do, all at the same time. */
-async function idleRows(systems: readonly System[], seconds: number): Promise<Figures> {
-  // What the load has left to clean up is no cost of being idle.
-  for (const { cluster } of systems) await cluster.server?.query('vacuum');
-  for (const { cluster } of systems) await cluster.server?.query('checkpoint');
-  await new Promise((resolve) => setTimeout(resolve, seconds * 100));
-  const taken = () =>
-    systems.map(({ cluster }) => [cpuS(...cluster.pids), cluster.server ? serverS(cluster.server) : 0] as const);
+/** Of new nodes with the lease that users have, all at the same time. */
+async function idleRows(counts: readonly number[], receivers: readonly string[], seconds: number): Promise<Figures> {
+  const idle = await Promise.all(
+    counts.map(async (count) => {
+      const { server, end } = await startServer('max_connections = 200');
+      return { count, server, end, cluster: await startCluster(server, count, receivers) };
+    }),
+  );
+  // What the start has left to clean up is no cost of being idle.
+  for (const { server } of idle) await server.query('vacuum');
+  for (const { server } of idle) await server.query('checkpoint');
+  await new Promise((resolve) => setTimeout(resolve, seconds * 200));
+  const taken = () => idle.map(({ cluster, server }) => [cpuS(...cluster.pids), serverS(server)] as const);
   const before = taken();
   await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   const after = taken();
-  const rows = systems.map(({ name, nodes }, i) => {
+  const rows = idle.map(({ count }, i) => {
     const [ofNodes, ofServer] = ([0, 1] as const).map((what) =>
       rounded((100 * ((after[i]?.[what] ?? 0) - (before[i]?.[what] ?? 0))) / seconds),
     );
-    const goal = nodes === 10 ? ' (goal: at most 1)' : '';
     return {
-      [`idle, ${name}: nodes, % of a core`]: ofNodes,
-      ...(nodes > 0 && { [`idle, ${name}: PostgreSQL, % of a core${goal}`]: ofServer }),
+      [`idle, ${count} of them: nodes, % of a core`]: ofNodes,
+      [`idle, ${count} of them: PostgreSQL, % of a core${count === 10 ? ' (goal: at most 1)' : ''}`]: ofServer,
     };
   });
+  for (const { cluster, end } of idle) {
+    await cluster.end();
+    await end();
+  }
   return Object.assign({}, ...rows);
 }
 

@@ -28,6 +28,7 @@ const columns: readonly Column<Part>[] = [
   ['together, ms', (part) => together(part) / 1000, 2],
   ['append in the database, mean, ms', ({ appendMs }) => appendMs, 2],
   ['answered p50, of the middle CPO, ms', ({ answeredP50Ms }) => answeredP50Ms, 1],
+  ['pushes per second', (part) => part.perS, 0],
   ['refused', ({ refused }) => refused, 0],
   ['arrived, %', ({ forwarded }) => 100 * forwarded, 1],
 ];

@@ -44,7 +44,7 @@ export const ownersBench: Bench = {
   says: `pages of ${limit} in a database, of ${owners} CPOs and of one of them`,
   async run(progress, { isShort }) {
     if (postgresHere === null) return { 'left out': 'no PostgreSQL server is installed here' };
-    const [objects, turns, pages] = isShort ? [30_000, 3, 60] : [300_000, 7, 300];
+    const [objects, turns, pages] = isShort ? [30_000, 3, 60] : [300_000, 3, 300];
     const site = await siteWith({ objects, owners }, progress);
     const { server, end } = await startServer();
     await copySite(server, site, 'pages');
