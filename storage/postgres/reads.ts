@@ -88,9 +88,9 @@ const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > 
 const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
 /**
  * $1 kind, $2 shelves, $3 and $4 bounds, $5 to $7 the position behind which it begins, $8 offset, $9 limit, $10 size. Counts are sums
- * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies, or where its position is, and ends before the one (`beyond`,
- * else above all texts that may be an `upd`) before which there are enough; each shelf gives no more than may stand on the page, from its
- * own index.
+ * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies, or at its position, and ends before
+ * the hour (`beyond`, else above all texts that may be an `upd`) before which there are enough; each shelf gives no more than may stand on
+ * the page, from its own index.
  */
 const below = (
   upd: string,

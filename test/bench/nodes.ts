@@ -56,7 +56,7 @@ const columns: readonly Column<Counted>[] = [
 
 const forms = {
   short: { counts: [1, 3], turns: 1, seconds: 4, warmUp: { least: 2_000, each: 1_000 }, idleS: 2 },
-  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 10, warmUp: { least: 6_000, each: 1_500 }, idleS: 30 },
+  full: { counts: [1, 2, 3, 6, 10], turns: 4, seconds: 10, warmUp: { least: 12_000, each: 6_000 }, idleS: 30 },
 };
 
 export const nodes: Bench = {
