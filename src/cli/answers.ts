@@ -1,5 +1,6 @@
 /**
- * What the admin API answers, as far as the verbs of support show it. Fields keep the names of the wire.
+ * Types of the admin API's answers, reduced to the fields that the command line prints. Field names are those on the
+ * wire.
  */
 
 export interface Page<T> {
@@ -57,7 +58,7 @@ export interface EventItem {
 }
 
 export interface EventPage extends Page<EventItem> {
-  /** The log was looked at up to here. */
+  /** Highest sequence that the hub scanned for this page; the next page starts behind it. */
   readonly last_seq: number;
 }
 
@@ -161,7 +162,7 @@ export interface Route {
   readonly active: boolean;
 }
 
-/** What setting a rule released. */
+/** Answer to setting a routing rule: how many kept sessions and CDRs it released. */
 export interface Released {
   readonly released: number;
 }

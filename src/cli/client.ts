@@ -1,18 +1,18 @@
 /**
- * A running hub, reached through its admin API. Whatever goes wrong on the way becomes one line that says what to do about it.
+ * Client of the admin API of a running hub. Every failure becomes one line that says what the user can do about it.
  *
- * CLI-CLIENT-1  The token is in a header and nowhere else: no message and no output shows it.
+ * CLI-CLIENT-1  The token travels in the Authorization header only: no message and no output shows it.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parsedUrl } from '../kit/url.ts';
 import type { Page } from './answers.ts';
 
-/** A refusal or failure, told in one line. Exit code 2 for wrong usage, else 1. */
+/** A refusal or failure, as one line for the user. Exit code 2 for wrong usage, else 1. */
 export class Failure extends Error {
   override readonly name = 'Failure';
   readonly exitCode: 1 | 2;
-  /** HTTP status of the hub's answer, where there was one. */
+  /** HTTP status of the hub's answer; null when there was none. */
   readonly status: number | null;
 
   constructor(message: string, { exitCode = 1, status = null }: { exitCode?: 1 | 2; status?: number | null } = {}) {
@@ -33,7 +33,7 @@ export type Query = Readonly<Record<string, string | number | undefined>>;
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 const defaultUrl = 'http://127.0.0.1:8080';
-/** The hub gives no more at once. */
+/** The largest page that the admin API serves, in items; it refuses a larger `limit`. */
 const pageMax = 1000;
 
 export class HubClient {
@@ -45,7 +45,7 @@ export class HubClient {
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
   }
 
-  /** Rejects with the reason of the signal when that aborts. */
+  /** Rejects with the signal's reason when the signal aborts. */
   get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
     return this.send<T>('GET', withQuery(path, query), undefined, signal);
   }
@@ -59,7 +59,7 @@ export class HubClient {
     return (text === '' ? {} : parsed(text, this.url)) as T;
   }
 
-  /** Up to `limit` items of a list, over as many pages as it takes; what else a page says is of the first one. */
+  /** Up to `limit` items of a list, read page by page. The answer's other fields are those of the first page. */
   async list<T, P extends Page<T> = Page<T>>(path: string, query: Query, limit: number): Promise<P> {
     const ask = (room: number, cursor?: string) =>
       this.get<P>(path, { ...query, limit: Math.min(room, pageMax), cursor });
@@ -74,7 +74,7 @@ export class HubClient {
     return { ...first, items, next_cursor };
   }
 
-  /** Items of a stream, one by one, to its present end. */
+  /** Yields the items of an NDJSON stream until the hub ends it. */
   async *lines<T>(path: string, query: Query): AsyncGenerator<T> {
     const response = await this.#fetch('GET', withQuery(path, query), { accept: 'application/x-ndjson' });
     let rest = '';
@@ -125,7 +125,8 @@ export class HubClient {
     const { status } = response;
     const text = await response.text().catch(() => '');
     const detail = detailOf(text);
-    if (detail === null) return new Failure(`${this.url} answers ${status} and is no hub's admin API`, { status });
+    if (detail === null)
+      return new Failure(`${this.url} answers HTTP ${status} and is not the admin API of a hub`, { status });
     const own = this.#token === null ? withoutToken : refusals[status];
     if (status === 401) return new Failure(own ?? detail, { status });
     if (status === 403) return new Failure(refusals[403] ?? detail, { status });
@@ -138,7 +139,7 @@ const withoutToken =
 
 const refusals: Readonly<Record<number, string>> = {
   401: 'the hub does not know this token: --token or HUB_ADMIN_TOKEN must be what its data directory has in admin-token',
-  403: 'this changes something, and the token is a viewer token that may only read: use the admin token',
+  403: 'this request changes something and needs the admin token: a viewer token can only read',
 };
 
 function baseOf(url: string): string {
@@ -148,7 +149,7 @@ function baseOf(url: string): string {
   return url.replace(/\/+$/, '').replace(/\/admin(\/v1)?$/, '');
 }
 
-/** The token that a hub on this machine keeps beside its data. */
+/** The token that a hub on this machine stores in its data directory. */
 function keptToken(dataDir: string): string | null {
   try {
     return readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() || null;

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub cluster`: the nodes of a hub, as the one that is asked sees them.
+ * `ocpi-hub cluster`: prints the nodes of a hub, as seen by the node that answers.
  */
 import type { Command } from 'commander';
 import type { Cluster, ClusterNode } from './answers.ts';
@@ -33,7 +33,7 @@ export function clusterCommand(): Command {
 
 const openedBy = ({ who, since }: { who: string; since: string }) => `${who}, since ${since}`;
 
-/** A difference that the way to the database may account for is none that matters. */
+/** A difference below 1 s counts as none: the round trip to the database alone may cause it. */
 function clockOf({ clock_ahead_ms: ms }: NonNullable<Cluster['database']>): string {
   if (Math.abs(ms) < 1000) return 'agrees with that of this node';
   return `${Math.round(Math.abs(ms) / 1000)} s ${ms > 0 ? 'ahead of' : 'behind'} that of this node`;

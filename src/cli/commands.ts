@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub commands`: commands of eMSPs and how far each has come.
+ * `ocpi-hub commands`: prints the commands of eMSPs and the state of each.
  */
 import type { Command } from 'commander';
 import type { CommandItem } from './answers.ts';

@@ -1,20 +1,23 @@
 /**
- * Completes the beginning of an id to the one that is meant. A whole id wins at once; several candidates are wrong usage and are
- * listed; none is a failure with a word on where to look.
+ * Completes the prefix of an id to the full id. A full id wins at once; several candidates are wrong usage and are
+ * listed; no candidate is a failure that names the verb to list ids with.
  */
 import type { CommandItem, Delivery, EventItem, Job, Orphan, Page, Party } from './answers.ts';
 import { Failure, type HubClient } from './client.ts';
 
 interface Kind {
   readonly name: string;
-  /** Shows those there are. */
+  /** The verb that lists the ids of this kind; the error message names it. */
   readonly lister: string;
   readonly path: string;
-  /** Ids that begin so; more than are needed to tell that it is ambiguous may be left out. */
+  /**
+   * Ids that begin with the prefix. May return a part of them when that part already shows that the prefix is
+   * ambiguous.
+   */
   candidates(hub: HubClient, prefix: string): Promise<string[]>;
 }
 
-/** How far back the newest of a kind are looked through. */
+/** How many of the newest items of a kind are searched for the prefix; an older id must be given in full. */
 const lookedThrough = 5000;
 const shown = 10;
 
@@ -26,7 +29,7 @@ export const kinds = {
   job: { name: 'job', lister: 'jobs list', path: '/redrives', candidates: jobs },
 } as const satisfies Record<string, Kind>;
 
-/** The id that is meant. Fails when it is unknown (exit 1) or ambiguous (exit 2). */
+/** Completes an id. Throws a `Failure` when the id is unknown (exit 1) or ambiguous (exit 2). */
 export async function complete(hub: HubClient, kind: Kind, given: string): Promise<string> {
   if (kind.path !== '' && (await isThere(hub, `${kind.path}/${encodeURIComponent(given)}`))) return given;
   const found = [...new Set(await kind.candidates(hub, given))];
@@ -61,7 +64,7 @@ function idsOf<T extends { readonly id: string }>(path: string) {
   };
 }
 
-/** A delivery's id begins with the sequence of its event, which tells when it was accepted. */
+/** A delivery's id begins with the sequence of its event; the event's time bounds the list that is searched. */
 async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
   const [, seq] = /^(\d{1,15})(?:-|$)/.exec(prefix) ?? [];
   if (seq === undefined) return [];
@@ -75,7 +78,7 @@ async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
   return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf<Delivery>('/deliveries')(hub, prefix);
 }
 
-/** The next one where it is not kept; none behind the end of the log. */
+/** The event with this sequence, the next one when compaction removed it, or undefined beyond the end of the log. */
 async function eventAt(hub: HubClient, seq: number): Promise<EventItem | undefined> {
   try {
     return (await hub.get<Page<EventItem>>('/events', { after: Math.max(0, seq - 1), limit: 1 })).items[0];
@@ -85,12 +88,12 @@ async function eventAt(hub: HubClient, seq: number): Promise<EventItem | undefin
   }
 }
 
-/** Jobs are not listed by the hub, but each has left a fact in the log. */
+/** The admin API lists no jobs, but each job leaves a `job.started` event in the log. */
 async function jobs(hub: HubClient, prefix: string): Promise<string[]> {
   return (await jobIds(hub)).filter((id) => begins(id, prefix));
 }
 
-/** Of every job that the log still has, oldest first. */
+/** Ids of all jobs that the log still holds, oldest first. */
 export async function jobIds(hub: HubClient): Promise<string[]> {
   const found: string[] = [];
   for await (const { data } of hub.lines<EventItem>('/events', { type: 'job.started' })) found.push((data as Job).id);

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub deliveries`: what is and was owed to receivers, and every attempt.
+ * `ocpi-hub deliveries`: prints deliveries, open and ended, with every attempt.
  */
 import type { Command } from 'commander';
 import type { Attempt, DeadGroup, Delivery } from './answers.ts';

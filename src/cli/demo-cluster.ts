@@ -1,9 +1,11 @@
 /**
- * `ocpi-hub demo --cluster`: two nodes on a PostgreSQL server to throw away, one the owner and one standing by, the session path
- * through both, and the death of the owner in the middle of it.
+ * `ocpi-hub demo --cluster`: runs two nodes on a temporary PostgreSQL server, one as owner and one as standby, walks
+ * the session path through both, and kills the owner in the middle of it.
  *
- * DEMO-CLUSTER-1  Who did it is seen and not concluded: the balancer tells which node takes a request, and a node puts its name on what it sends.
- * DEMO-CLUSTER-2  The owner is the node that sent the last request other than an authorization, which any node sends.
+ * DEMO-CLUSTER-1  The demo observes which node did what and infers nothing: the balancer reports the node that takes a
+ *     request, and each node puts its name on the requests that it sends.
+ * DEMO-CLUSTER-2  The owner is the node that sent the last request other than an authorization or a command, which any
+ *     node sends.
  */
 import { randomBytes } from 'node:crypto';
 import { ConfigError } from '../config.ts';
@@ -15,12 +17,15 @@ import { openPath, type Step, sessionPath } from '../sandbox/session-path.ts';
 import { DemoNodes } from './demo-nodes.ts';
 import type { CleanUps, DemoFlags, Stage } from './demo-stage.ts';
 
-/** Before this many steps are left, the owner dies: the session is active, and its meter is not read yet. */
+/**
+ * How many steps before the end of the path the owner is killed: the session is then active and its meter not yet read.
+ * Another number moves the kill to another step.
+ */
 const stepsAfter = 6;
 
 export async function openCluster(flags: DemoFlags, narrator: Narrator, cleanUps: CleanUps): Promise<Stage> {
   if (flags.dataDir !== undefined || flags.port !== '0') {
-    throw new ConfigError('--cluster takes neither --port nor --data-dir: all of it is temporary');
+    throw new ConfigError('--cluster takes neither --port nor --data-dir: the nodes and their data are temporary');
   }
   const database = await startTemporaryPostgres();
   cleanUps.unshift(() => database.close());
@@ -36,7 +41,7 @@ export async function openCluster(flags: DemoFlags, narrator: Narrator, cleanUps
     onAdminCall: (call) => narrator.operatorCall(call, nodes.hubOf(call.headers)),
   });
   cleanUps.unshift(() => context.close());
-  // Before their lines are told.
+  // Registered before the narrator, so that `nodes` knows the owner when the narrator prints a line.
   for (const partner of [context.cpo, context.emsp]) partner.transcript.follow(nodes.sees);
   const kill: Step = { name: 'The owner is killed in the middle of the session', run: () => nodes.killOwner() };
   return {

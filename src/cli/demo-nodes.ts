@@ -1,4 +1,6 @@
-/** The nodes of `ocpi-hub demo --cluster`: processes that are started, killed and started again, and which of them did what. */
+/**
+ * Starts, kills and restarts the node processes of `ocpi-hub demo --cluster`, and attributes each request to a node.
+ */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { sleep } from '../kit/clock.ts';
@@ -17,7 +19,7 @@ interface Node {
   child: ChildProcess | null;
 }
 
-/** The death of an owner, and what has not followed it yet. */
+/** A killed owner, and the kinds of request that have not succeeded since. */
 interface Death {
   readonly node: Node;
   readonly at: number;
@@ -28,7 +30,7 @@ export class DemoNodes {
   readonly #all: readonly Node[];
   readonly #adminToken: string;
   readonly #narrator: Narrator;
-  /** Which node takes a request, by its id. */
+  /** The node that took each request, by request id. */
   readonly #takers = new Map<string, Node>();
   #env: Record<string, string> = {};
   #owner: Node | null = null;
@@ -42,21 +44,22 @@ export class DemoNodes {
     this.#narrator = narrator;
   }
 
-  /** Resolves when the first is the owner and knows the others. */
+  /** Resolves when the first node is the owner and sees every other node alive. */
   async start(env: Record<string, string>): Promise<void> {
     this.#env = env;
     for (const node of this.#all) await this.#start(node);
     const [first] = this.#all;
-    if (first === undefined) throw new Error('a cluster without nodes');
+    if (first === undefined) throw new Error('the demo cluster has no nodes');
     const end = systemClock.monotonic() + patienceMs;
     while (!(await this.#leadsAll(first))) {
-      if (systemClock.monotonic() > end) throw new Error('the nodes never knew each other');
+      if (systemClock.monotonic() > end)
+        throw new Error(`the nodes did not see each other within ${patienceMs / 1000} s`);
       await sleep(systemClock, 50);
     }
     this.#owner = first;
   }
 
-  /** Starts those again that have ended, whoever ended them. */
+  /** Starts every node whose process has ended, killed by the demo or by the user. */
   readonly restore = async (): Promise<void> => {
     for (const node of this.#all) {
       if (node.child !== null && runs(node.child)) continue;
@@ -91,7 +94,7 @@ export class DemoNodes {
     return node ? this.#marked(node) : 'hub';
   };
 
-  /** What a partner said or heard, before it is told. */
+  /** Learns the owner from deliveries and notes the pause after a kill. Runs before the narrator prints the entry. */
   readonly sees = (entry: Entry): void => {
     const isDelivery = entry.direction === 'received' && !/\/authorize|\/commands\//.test(entry.path);
     if (isDelivery) this.#owner = this.#sender(entry.headers) ?? this.#owner;
@@ -108,7 +111,7 @@ export class DemoNodes {
   readonly consoles = (): Record<string, string> =>
     Object.fromEntries(this.#all.map(({ name, url }) => [name.replace('node', 'console'), url]));
 
-  /** One for each node. */
+  /** One line per node. */
   lines(): string[] {
     return this.#all.map((node) => {
       const url = this.#narrator.paint('cyan', node.url);
@@ -134,11 +137,11 @@ export class DemoNodes {
     return this.#all.find(({ name }) => name === headers[nodeHeader]);
   }
 
-  /** Resolves when it listens. */
+  /** Resolves when the node listens. */
   async #start(node: Node): Promise<void> {
     const words = ['--import', badgeOf(node.name), process.argv[1] ?? '', 'serve', '--port', `${node.port}`];
     const child = startChild(process.execPath, words, {
-      // Where something is imported ahead the command comes too late to set it.
+      // `--import` starts the thread pool before the command could set this variable.
       env: { UV_THREADPOOL_SIZE: '64', ...this.#env, HUB_NODE_URL: node.url },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -153,17 +156,20 @@ export class DemoNodes {
     throw new Error(`${node.name} ended before it listened`);
   }
 
-  /** An owner that knows a node tells it of every partner that comes. */
+  /**
+   * Whether this node is the owner and sees every node alive; only then does it announce each new partner to all of
+   * them.
+   */
   async #leadsAll({ url }: Node): Promise<boolean> {
     const headers = { authorization: `Bearer ${this.#adminToken}` };
     const answer = await fetch(`${url}/admin/v1/cluster`, { headers });
-    if (!answer.ok) throw new Error(`GET ${url}/admin/v1/cluster was answered HTTP ${answer.status}`);
+    if (!answer.ok) throw new Error(`GET ${url}/admin/v1/cluster answered HTTP ${answer.status}`);
     const { role, nodes } = (await answer.json()) as Cluster;
     return role === 'owner' && nodes.filter(({ alive }) => alive).length === this.#all.length;
   }
 }
 
-/** Code that a node runs first, as a URL: it puts the name of the node on each request to a partner. */
+/** The URL of a module that a node imports first: it puts the node's name on every request to a partner. */
 function badgeOf(name: string): string {
   const code = `import { subscribe } from 'node:diagnostics_channel';
     subscribe('undici:request:create', ({ request }) => request.addHeader('${nodeHeader}', '${name}'));`;

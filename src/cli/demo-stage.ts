@@ -1,4 +1,7 @@
-/** What a demo is shown on: made by `demo.ts` of one process, and by `demo-cluster.ts` of two nodes. */
+/**
+ * What a demo runs on, so that one walk serves both kinds: `demo.ts` builds it with one process, `demo-cluster.ts` with
+ * two nodes.
+ */
 import type { HubOf } from '../sandbox/narrate.ts';
 import type { PathContext, Step } from '../sandbox/session-path.ts';
 
@@ -11,17 +14,17 @@ export interface DemoFlags {
   readonly pause: string;
 }
 
-/** What is shown: a hub, and two partners that it does not know yet. */
+/** A hub, and two partners that have not registered with it yet. */
 export interface Stage {
   readonly context: PathContext;
   readonly path: readonly Step[];
   readonly hubOf?: HubOf;
-  /** Said of the hub before the path, and behind the words that it was walked. */
+  /** `opening` is printed before the path, `moral` behind the line that says that the path was walked. */
   readonly opening: readonly string[];
   readonly moral: string;
-  /** Brings back what has ended, before another session. */
+  /** Restarts nodes that have ended; called before each further session. */
   readonly restore: () => Promise<void>;
-  /** Consoles by their titles, and what can be tried, when it stays up. */
+  /** URLs of the consoles by title, and suggestions for the user; printed when the demo stays up. */
   readonly consoles: () => Readonly<Record<string, string>>;
   readonly toTry: () => readonly string[];
 }

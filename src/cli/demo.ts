@@ -1,6 +1,7 @@
 /**
- * `ocpi-hub demo`: a hub on a throw-away data directory, or two nodes (`demo-cluster.ts`), a simulated CPO and a simulated eMSP as real
- * HTTP servers, and the full session path between them, told step by step. Exit 0 when it was walked (or stopped by signal), 1 naming the step that failed.
+ * `ocpi-hub demo`: runs a hub on a temporary data directory, or two nodes (`demo-cluster.ts`), with a simulated CPO and
+ * a simulated eMSP as real HTTP servers, and narrates the full session path between them step by step. Exit 0 when the
+ * path was walked (or a signal stopped the demo), 1 with the name of the step that failed.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -92,7 +93,7 @@ async function walk(flags: DemoFlags, stage: Stage, narrator: Narrator, stop: St
     await withTimeout(systemClock, Number(flags.pause) * 1000, stop.promise);
     if (stop.asked) break;
     await restore();
-    // A command that was under way fails when somebody kills the owner, and the next session is another one.
+    // A killed owner fails the command in flight; the cluster demo goes on with a new session.
     if (!(await runSteps(charging, context, narrator, stop)) && !flags.cluster) return stop.asked ? 0 : 1;
   }
   return 0;
@@ -107,7 +108,7 @@ function whereNext({ context: { hubUrl, adminToken }, consoles, toTry }: Stage, 
   return [...lines, `${'admin token'.padEnd(11)} ${adminToken}`, ...toTry()];
 }
 
-/** Whether all were walked; a step that fails is named. */
+/** Runs the steps and returns whether all succeeded; prints the name of a step that fails. */
 async function runSteps(
   steps: readonly Step[],
   context: PathContext,
@@ -130,17 +131,17 @@ async function runSteps(
 }
 
 function configOf({ port, dataDir }: DemoFlags, directory: string) {
-  // A temporary hub has keys of its own, and is seen by nobody but this machine.
+  // A temporary hub generates its keys in its own data directory and listens on the loopback interface only.
   const own = dataDir === undefined ? { host: '127.0.0.1' } : {};
   const env: Record<string, string | undefined> = { HUB_LOG_LEVEL: 'error', ...process.env };
   for (const name of notForTheDemo) delete env[name];
   return loadConfig({ env, flags: { ...own, port, dataDir: directory } });
 }
 
-/** Settings that would lead the simulated partners away from the demo's own hub, or the demo into a real one's data. */
+/** Settings that would point the simulated partners at another hub, or the demo at the data of a real one. */
 const notForTheDemo = ['HUB_PUBLIC_URL', 'HUB_STORE', 'HUB_EGRESS_ALLOW', 'HUB_TLS_CERT', 'HUB_TLS_KEY'];
 
-/** Other parties in each run, so that a kept data directory can be used again. */
+/** New party ids in each run, so that a kept data directory can be used again. */
 function freshParties() {
   const letters = () => String.fromCharCode(65 + Math.floor(Math.random() * 26), 65 + Math.floor(Math.random() * 26));
   const suffix = letters();

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub events`: the log of the hub, its end or from a sequence on, and followed as it grows.
+ * `ocpi-hub events`: prints the end of the log, or the log from a sequence on, and follows it as it grows.
  */
 import type { Command } from 'commander';
 import { sleep } from '../kit/clock.ts';
@@ -76,18 +76,18 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
   );
 }
 
-/** Oldest first, as a log is read. */
+/** Newest events, returned oldest first as in the log. */
 async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventPage> {
   const found = await hub.list<EventItem, EventPage>('/events', { ...filterOf(flags), order: 'newest' }, limit);
   return { ...found, items: [...found.items].reverse() };
 }
 
-/** A page says how far the log was looked at: there it is taken up again. */
+/** Each page names the last sequence that the hub scanned; the next request starts behind it. */
 async function follow(context: Context, flags: ListFlags): Promise<void> {
   const { hub } = context;
   const stop = new AbortController();
   process.once('SIGINT', () => stop.abort()).once('SIGTERM', () => stop.abort());
-  // Whoever read the output has gone away.
+  // The reader of the output has closed the pipe.
   process.stdout.once('error', () => stop.abort());
   const write = writer(context);
   let after = flags.after;
@@ -126,7 +126,7 @@ function pause(signal: AbortSignal): Promise<void> {
   return sleep(systemClock, pauseMs, (wake) => signal.addEventListener('abort', wake));
 }
 
-/** What the data says beside the subject, in short. */
+/** Fields of an event's data that are printed after its subject. */
 const telling = ['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state', 'note'];
 
 function told({ type, about, object, data }: EventItem): string {

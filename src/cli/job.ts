@@ -1,5 +1,6 @@
 /**
- * Watching a job of the hub until it ends: a bar on a terminal, lines elsewhere; Ctrl-C asks the hub to cancel it.
+ * Watches a job of the hub until it ends: a progress bar on a terminal, lines elsewhere. Ctrl-C asks the hub to cancel
+ * the job.
  */
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
@@ -9,7 +10,7 @@ import type { Context } from './verb.ts';
 
 const lookEveryMs = 300;
 
-/** `total` is what the dry run found, 0 when there was none. Fails when the job did. */
+/** `total` is the count of the dry run, 0 when there was none. Throws a `Failure` when the job does not end as DONE. */
 export async function watchJob({ hub, screen }: Context, started: Job, total: number): Promise<void> {
   const path = `/redrives/${encodeURIComponent(started.id)}`;
   const progress = screen.progress();

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub jobs`: re-drives, replays and resyncs, as they run and as they ended.
+ * `ocpi-hub jobs`: prints re-drives, replays and resyncs, running and ended, and cancels them.
  */
 import type { Command } from 'commander';
 import type { Job } from './answers.ts';

@@ -1,5 +1,6 @@
 /**
- * `ocpi-hub orphans`: sessions that were stopped and never completed, or completed and never billed.
+ * `ocpi-hub orphans`: prints and closes orphan cases: sessions that were stopped and never completed, or completed and
+ * never billed.
  */
 import type { Command } from 'commander';
 import type { Orphan } from './answers.ts';

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub parties endpoints`: where a partner's modules are, and the operator's word that wins over what was discovered. [D13]
+ * `ocpi-hub parties endpoints`: prints a partner's endpoints and sets those that override the discovered ones. [D13]
  */
 import type { Command } from 'commander';
 import type { Endpoint, Party } from './answers.ts';
@@ -53,7 +53,7 @@ export function endpointsVerb(): Command {
   });
 }
 
-/** The hub takes all that operators set at once, so what stays is sent along. */
+/** PUT replaces all endpoints that operators have set, so the body repeats those that stay. */
 function changed({ endpoints }: Party, set: readonly string[], unset: readonly string[]): Wanted[] {
   const operators = endpoints.filter(({ source }) => source === 'operator');
   const own = new Map(

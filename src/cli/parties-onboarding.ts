@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub parties add` and `initial-token`: how a partner comes in, and comes in again.
+ * `ocpi-hub parties add` and `initial-token`: add a partner, and let a partner register again.
  */
 import type { Command } from 'commander';
 import type { Party } from './answers.ts';

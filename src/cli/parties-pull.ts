@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub parties pull`: reads a CPO's own list and shows how far it has come, until it ends.
+ * `ocpi-hub parties pull`: has the hub pull a CPO's list, and prints the progress until the pull ends.
  */
 import type { Command } from 'commander';
 import { sleep } from '../kit/clock.ts';
@@ -28,7 +28,7 @@ export function pullVerb(): Command {
     examples: ['parties pull NL-CPO locations', 'parties pull NL-CPO tariffs --full --forward'],
     run: async ({ hub, screen }, [given = '', module = ''], { full = false, forward = false }) => {
       if (!modules.includes(module)) {
-        throw new Failure(`"${module}" is not pulled: expected locations or tariffs`, { exitCode: 2 });
+        throw new Failure(`"${module}" cannot be pulled: expected locations or tariffs`, { exitCode: 2 });
       }
       const id = await complete(hub, kinds.party, given);
       const path = `/parties/${encodeURIComponent(id)}/pull/${module}`;
@@ -42,7 +42,7 @@ export function pullVerb(): Command {
       }
       progress.end();
       screen.answer(pull, told);
-      if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'nobody knows why'}`);
+      if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'the hub gives no reason'}`);
     },
   });
 }

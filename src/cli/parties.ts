@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub parties`: partners and what operators do with them.
+ * `ocpi-hub parties`: prints partners and changes them: onboarding, suspension, probes, resyncs, pauses.
  */
 import type { Command } from 'commander';
 import type { Party } from './answers.ts';
@@ -30,7 +30,7 @@ const columns: readonly Column<Party>[] = [
   { title: 'last contact', of: ({ last_contact }, now) => (last_contact === null ? 'never' : age(last_contact, now)) },
 ];
 
-/** The path of the partner that is meant. */
+/** Path of a partner in the admin API; completes the prefix of an id. */
 export async function partyPath(hub: HubClient, given: string): Promise<string> {
   return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
 }
@@ -66,7 +66,8 @@ export function partiesCommand(): Command {
         const path = await partyPath(hub, given);
         const { id, queue } = await hub.get<Party>(path);
         const question = `Suspend ${id}, to which ${queue.depth} deliveries are owed?`;
-        if (!yes && screen.isAnswerable && !(await screen.ask(question))) throw new Failure('nobody was suspended');
+        if (!yes && screen.isAnswerable && !(await screen.ask(question)))
+          throw new Failure('canceled: the partner was not suspended');
         screen.answer(await hub.send<Party>('POST', `${path}/suspend`), (suspended) => [
           `${suspended.id} is ${suspended.status}; ocpi-hub parties initial-token ${suspended.id} lets it register again`,
         ]);
@@ -82,7 +83,7 @@ export function partiesCommand(): Command {
         const { status, latency_ms, error } = answer;
         const took = `${Math.round(latency_ms)} ms`;
         screen.answer(answer, () => [`${status} after ${took}${error === undefined ? '' : `: ${error}`}`]);
-        if (status !== 'reachable') throw new Failure('the partner does not answer as it should');
+        if (status !== 'reachable') throw new Failure('the partner failed the probe');
       },
     }),
     pullVerb(),
@@ -117,7 +118,7 @@ function rolesOf({ roles }: Party): string {
   return roles.map(({ role, country_code, party_id }) => `${role} ${country_code}-${party_id}`).join(', ');
 }
 
-/** Circuits that are not closed, and a pause. */
+/** Circuits that are not closed, and whether deliveries are paused. */
 function troubles({ circuits, settings }: Party): string {
   const open = circuits.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
   return [...open, ...(settings.paused === true ? ['paused'] : [])].join(', ');

@@ -1,7 +1,7 @@
 /**
- * `ocpi-hub partner`: one simulated CPO or eMSP against any hub, a sandbox for onboarding. It registers, a CPO pushes a tariff and
- * a location, an eMSP starts a session when it is asked to, and from then on it answers what it is asked, until a signal. Exit 0 stopped,
- * 1 failed, 2 wrong usage.
+ * `ocpi-hub partner`: runs one simulated CPO or eMSP against any hub, as a sandbox for onboarding. It registers; a CPO
+ * pushes a tariff and a location, an eMSP starts a session when `--start-session` says so; then it answers requests
+ * until a signal. Exit 0 stopped, 1 failed, 2 wrong usage.
  */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { keyOf } from '../domain/party.ts';
@@ -99,13 +99,16 @@ function start(flags: PartnerFlags): Promise<Cpo | Emsp> {
 
 const arrivalMs = 60_000;
 
-/** At the first location of the CPO that is there or comes; `NL-CPO/{id}` once energy flows. */
+/**
+ * Starts a session at the CPO's first location, waiting for one to arrive. Resolves to `NL-CPO/{id}` when the session
+ * is ACTIVE.
+ */
 async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
   const owner = keyOf(cpo);
   const { items } = await emsp.pull('locations');
   const isTheirs = (location: Location) => keyOf(location) === owner;
   const pulled = (items as Location[]).find(isTheirs);
-  // What comes after the list was read is pushed.
+  // A location added after the list was read arrives as a push.
   const pushed = () => emsp.copies.of('locations').find((copy) => copy.owner === owner)?.state;
   const location = pulled ?? ((await emsp.until(`a location of ${owner}`, pushed, arrivalMs)) as Location);
   const [evse] = location.evses;

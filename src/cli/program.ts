@@ -1,5 +1,6 @@
 /**
- * The command, begun by `bin/ocpi-hub.ts`. Its verbs have one file each, and only the one that is called is loaded, so that help is quick.
+ * The command line program, started by `bin/ocpi-hub.ts`. Each verb has its own file, and only the verb in use is
+ * loaded, so that `--help` is fast.
  */
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.ts';
@@ -76,10 +77,10 @@ const verbs: Readonly<Record<string, Verb>> = {
   },
 };
 
-// The reader of the output may go away (`| head`); that is no failure.
+// The reader of the output may close the pipe (`| head`); that is no failure.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
-// Files that the command makes are its user's alone, those of the database and of backups included.
+// Files that the command creates are accessible to their user only, databases and backups included.
 process.umask(0o077);
 
 try {
@@ -95,7 +96,7 @@ async function programFor(args: readonly string[]): Promise<Command> {
     .version(version)
     .showHelpAfterError('(ocpi-hub --help lists the commands, ocpi-hub <command> --help its options)')
     .exitOverride();
-  // `ocpi-hub serve --help` and `ocpi-hub help serve` name their verb within the first two words.
+  // `ocpi-hub serve --help` and `ocpi-hub help serve` both name the verb within the first two words.
   const named = args.slice(0, 2);
   for (const [name, { summary, load }] of Object.entries(verbs)) {
     const command = named.includes(name) ? await load() : new Command(name);
@@ -104,14 +105,14 @@ async function programFor(args: readonly string[]): Promise<Command> {
   return program;
 }
 
-/** Wrong usage ends with the same code and hint in every verb, however deep. */
+/** Gives every nested command the same exit code and hint for wrong usage. */
 function inherit(command: Command, parent: Command): Command {
   command.copyInheritedSettings(parent);
   for (const child of command.commands) inherit(child, command);
   return command;
 }
 
-/** 2 for wrong usage; what a verb throws besides is its failure. */
+/** 2 for wrong usage, 1 for anything else that a verb throws. */
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   process.stderr.write(`ocpi-hub: ${error instanceof Error ? error.message : String(error)}\n`);

@@ -1,7 +1,8 @@
 /**
- * Putting deliveries back by filter, for `redrive` and `replay`: always counted first, then confirmed, then watched.
+ * Puts deliveries back into their lanes by filter, for `redrive` and `replay`: a dry run counts them, the user
+ * confirms, and the command watches the job.
  *
- * PUT-BACK-1  Nothing is put back before its counts were shown and somebody said yes, on the terminal or by --yes.
+ * PUT-BACK-1  Nothing is put back before its counts were printed and a person confirmed, on the terminal or by `--yes`.
  */
 import type { Delivery, Job, Plan } from './answers.ts';
 import { Failure } from './client.ts';
@@ -17,7 +18,7 @@ export interface PutBackFlags {
   readonly routing?: string;
 }
 
-/** Below this the counts say enough. */
+/** How many sample deliveries are printed at most below the counts. */
 const sampleShown = 5;
 
 const receiverColumns: readonly Column<readonly [receiver: string, count: number]>[] = [

@@ -57,13 +57,13 @@ export function redriveCommand(): Command {
       const filter = { ...(flags.state !== undefined && { state: flags.state }), ...filterOf(flags) };
       const isFiltered = Object.keys(filter).length > 0;
       if (given === undefined && !isFiltered) {
-        throw new Failure('say which: a delivery id, or a filter; --state DEAD means every dead letter', {
+        throw new Failure('expected a delivery id or a filter; --state DEAD selects every dead letter', {
           exitCode: 2,
         });
       }
       if (given === undefined) return putBack(context, filter, flags);
       if (isFiltered || flags.dryRun) {
-        throw new Failure('a delivery id stands alone: filters and --dry-run are for many', { exitCode: 2 });
+        throw new Failure('a delivery id excludes filters and --dry-run', { exitCode: 2 });
       }
       const { hub, screen } = context;
       const id = await complete(hub, kinds.delivery, given);

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub replay`: what a stretch of the log owed is owed again, whether it arrived or not.
+ * `ocpi-hub replay`: makes the hub owe again every delivery of a range of the log, delivered or not.
  */
 import type { Command } from 'commander';
 import { Failure } from './client.ts';

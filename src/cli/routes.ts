@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub routes`: which eMSP and CPO may exchange traffic, and who gets what and why.
+ * `ocpi-hub routes`: prints and sets routing rules, and explains why a party receives a module or not.
  */
 import type { Command } from 'commander';
 import type { Explanation, Released, Route } from './answers.ts';

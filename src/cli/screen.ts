@@ -1,7 +1,7 @@
 /**
- * Where verbs write: answers to stdout, everything said beside them to stderr, so that output can be piped on.
+ * Output of the verbs: answers go to stdout, everything else to stderr, so that the answers can be piped.
  *
- * SCREEN-1  Colour and cutting are for terminals alone, and colour not under NO_COLOR.
+ * SCREEN-1  Only a terminal gets colour and shortened cells, and no colour when NO_COLOR is set.
  */
 import { createInterface } from 'node:readline/promises';
 import { type Column, type Page, type Paint, table } from './table.ts';
@@ -40,23 +40,23 @@ export class Screen {
     if (lines.length > 0) process.stdout.write(`${lines.join('\n')}\n`);
   }
 
-  /** One JSON document. */
+  /** Writes one JSON document as a line. */
   json(answer: unknown): void {
     process.stdout.write(`${JSON.stringify(answer)}\n`);
   }
 
-  /** Said beside the answer. */
+  /** Writes a remark to stderr. */
   say(line: string): void {
     process.stderr.write(`${line}\n`);
   }
 
-  /** The answer as it is under --json, else the lines made of it. */
+  /** Writes the answer as JSON under `--json`, else as the lines made of it. */
   answer<T>(answer: T, lines: (answer: T, page: Page) => readonly string[]): void {
     if (this.isJson) this.json(answer);
     else this.lines(lines(answer, this.page));
   }
 
-  /** A list as a table; when it is empty, what to do next; when there is more, how to see it. */
+  /** Writes a list as a table. Says what to do next when it is empty, and how to see the rest when there is more. */
   list<T>(
     found: { items: readonly T[]; next_cursor: string | null },
     columns: readonly Column<T>[],
@@ -68,12 +68,12 @@ export class Screen {
     else if (found.next_cursor !== null && !this.isJson) this.say('There are more: --limit shows more of them.');
   }
 
-  /** Whether somebody is there who can be asked. */
+  /** Whether a person at a terminal can answer a question. */
   get isAnswerable(): boolean {
     return process.stdin.isTTY === true && process.stderr.isTTY === true;
   }
 
-  /** Anything but yes is no. */
+  /** Asks a yes/no question; any answer but yes counts as no. */
   async ask(question: string): Promise<boolean> {
     const dialog = createInterface({ input: process.stdin, output: process.stderr });
     try {
@@ -85,7 +85,7 @@ export class Screen {
     }
   }
 
-  /** A line that is drawn over on a terminal and written once per change elsewhere. */
+  /** A progress line: redrawn in place on a terminal, written once per change elsewhere. */
   progress(): { show(done: number, total: number, words: string): void; end(): void } {
     const isTerminal = process.stderr.isTTY === true;
     let last = '';

@@ -1,9 +1,11 @@
 /**
- * `ocpi-hub serve`: the hub itself. Exit 0 after a stop by signal, 1 when it cannot run, 2 when it is configured wrongly.
+ * `ocpi-hub serve`: runs the hub. Exit 0 after a stop by signal, 1 on failure, 2 on wrong usage or configuration.
  *
- * SERVE-1  One line on stdout, once requests are accepted, and for people at a terminal where to go next; everything else goes to stderr.
- * SERVE-2  SIGTERM or SIGINT stops in good order, also during the start; one that comes more than 2 s later stops at once (`stop-signal.ts`).
- * SERVE-3  SIGHUP reads the certificate and its key anew, for a hub that speaks TLS itself.
+ * SERVE-1  Stdout gets one line once the hub accepts requests, and on a terminal the console's address and the admin
+ *     token's place; everything else goes to stderr.
+ * SERVE-2  SIGTERM or SIGINT stops the hub gracefully, also while it starts; a second one, more than 2 s later, ends
+ *     the process at once (`stop-signal.ts`).
+ * SERVE-3  SIGHUP reloads the certificate and its key when the hub terminates TLS itself.
  */
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
@@ -59,12 +61,12 @@ function whereNext(url: string, { publicUrl, adminToken, dataDir }: Config): str
   return `  console      ${publicUrl ?? browsable(url)}/console/\n  admin token  ${token}`;
 }
 
-/** A hub that listens on all addresses of the machine is reached at its own, which browsers open. */
+/** Replaces an address that means "all interfaces" by loopback, which browsers can open. */
 function browsable(url: string): string {
   return url.replace('://0.0.0.0:', '://127.0.0.1:').replace('://[::]:', '://[::1]:');
 }
 
-/** Reads the certificate anew. With a bad one the hub goes on as it was. [SERVE-3] */
+/** Reloads the certificate. With an invalid one the hub keeps the certificate in use. [SERVE-3] */
 function renew(hub: ServingHub, flags: Record<string, string | undefined>): void {
   try {
     const { tls } = loadConfig({ env: process.env, flags });

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub status`: the hub at a glance, and what it stored without forwarding it.
+ * `ocpi-hub status`: prints the hub's state at a glance, and the objects that it stored without forwarding them.
  */
 import type { Command } from 'commander';
 import type { Status, StoredNotForwarded } from './answers.ts';

@@ -1,8 +1,9 @@
 /**
- * SIGTERM and SIGINT, for commands that run until they are stopped.
+ * Handles SIGTERM and SIGINT for commands that run until they are stopped.
  *
- * STOP-SIGNAL-1  The first one asks for a stop in good order. A later one ends the process at once.
- * STOP-SIGNAL-2  What comes within a moment of the first is the same request: a terminal sends Ctrl-C to npm and to the command, and npm passes it on.
+ * STOP-SIGNAL-1  The first signal asks for a graceful stop. A later one ends the process at once.
+ * STOP-SIGNAL-2  A signal within 2 s of the first is the same request: a terminal sends Ctrl-C to npm and to the
+ *     command, and npm forwards it.
  */
 
 export interface StopSignal {

@@ -1,5 +1,5 @@
 /**
- * What `ocpi-hub store` says, for people.
+ * Formats the reports of `ocpi-hub store` as lines for people.
  */
 import type { BackupManifest } from '../../storage/contract.ts';
 import type { VerifiedStore } from '../../storage/level/restore.ts';

@@ -1,5 +1,6 @@
 /**
- * A backup of a running hub, by its admin API, watched until it ends. The directory is one of the hub's machine.
+ * Has a running hub write a backup through its admin API, and watches it until it ends. The directory is on the hub's
+ * machine.
  */
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
@@ -39,5 +40,5 @@ export async function backupRunning({ hub, screen }: Context, directory: string)
       : [],
   );
   if (backup.state !== 'DONE')
-    throw new Failure(`the backup ended ${backup.state}: ${backup.error ?? 'it left nothing'}`);
+    throw new Failure(`the backup ended ${backup.state}: ${backup.error ?? 'it left no files'}`);
 }

@@ -1,6 +1,6 @@
 /**
- * `ocpi-hub store`: looks at a data directory, backs it up, restores it, copies it into a database. Works on files of its own;
- * `backup` also on a running hub.
+ * `ocpi-hub store`: verifies, backs up and restores a data directory, and copies it into a database. The verbs work on
+ * the files themselves; `backup` also has a running hub write the backup.
  */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -56,7 +56,7 @@ export function storeCommand(): Command {
 
 const dataDirOf = ({ dataDir }: StoreFlags): string => resolve(dataDir ?? (process.env.HUB_DATA_DIR || './data'));
 
-/** Shows how many records a step has done, now and then, while `work` goes on. */
+/** Runs `work` and prints, at most every 500 ms, how many records its current step has processed. */
 async function shown<T>(
   { screen }: Context,
   work: (show: (step: string, records: number) => void) => Promise<T>,

@@ -1,7 +1,8 @@
 /**
- * Tables and blocks of fields for people: aligned, as wide as the terminal, with ages beside instants. Pure: text out of items.
+ * Formats tables and blocks of fields for people: aligned, as wide as the terminal, with the age beside each instant.
+ * Pure: items in, text out.
  *
- * TABLE-1  What is not written to a terminal is never cut, so that ids and URLs can be found in it.
+ * TABLE-1  Output that goes to no terminal is never shortened, so that ids and URLs can be found in it.
  */
 
 export type Colour = 'dim' | 'bold' | 'green' | 'red' | 'yellow' | 'cyan';
@@ -11,13 +12,13 @@ export interface Column<T> {
   readonly title: string;
   readonly of: (item: T, now: number) => string | number | null;
   readonly align?: 'right';
-  /** Gives way first when the terminal is narrow, down to this many characters. */
+  /** The column may shrink to this many characters when the terminal is narrow; without it, never. */
   readonly shrinksTo?: number;
   readonly colour?: (item: T) => Colour | null;
 }
 
 export interface Page {
-  /** Columns of the terminal; Infinity when it is none. */
+  /** Width of the terminal in characters; Infinity when there is none. */
   readonly width: number;
   readonly paint: Paint;
   /** Milliseconds since the epoch. */
@@ -26,7 +27,7 @@ export interface Page {
 
 const gap = '  ';
 
-/** Lines of a table with its titles. */
+/** A header line and one line per item. */
 export function table<T>(columns: readonly Column<T>[], items: readonly T[], { width, paint, now }: Page): string[] {
   const cells = items.map((item) => columns.map((column) => plain(column.of(item, now))));
   const wanted = columns.map(({ title }, index) =>
@@ -53,14 +54,14 @@ export function table<T>(columns: readonly Column<T>[], items: readonly T[], { w
   ];
 }
 
-/** Lines `name  value`; a field without a value is left out. */
+/** Lines of the form `name  value`; a field without a value is left out. */
 export function fields(pairs: readonly (readonly [name: string, value: string | null])[], { paint }: Page): string[] {
   const given = pairs.filter(([, value]) => value !== null && value !== '');
   const room = Math.max(0, ...given.map(([name]) => name.length));
   return given.map(([name, value]) => `${paint('dim', name.padEnd(room))}${gap}${value}`);
 }
 
-/** Takes the excess from the columns that may shrink, always from the widest of them. */
+/** Takes the excess width from the shrinkable columns, one character at a time from the widest. */
 function fitted<T>(columns: readonly Column<T>[], wanted: readonly number[], room: number): number[] {
   const widths = [...wanted];
   for (let excess = widths.reduce((sum, width) => sum + width, 0) - room; excess > 0; excess--) {
@@ -78,7 +79,7 @@ function shortened(text: string, room: number): string {
   return lengthOf(text) <= room ? text : `${[...text].slice(0, Math.max(0, room - 1)).join('')}…`;
 }
 
-/** What partners send must not move the cursor or break a line. */
+/** Replaces control and format characters, so that text from partners cannot move the cursor or break a line. */
 export function plain(value: string | number | null): string {
   return value === null ? '–' : String(value).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ');
 }
@@ -93,7 +94,7 @@ const units = [
   ['min', 60],
 ] as const;
 
-/** `3 min`, `2 days`, `now` below a second. */
+/** `3 min`, `2 days`; `now` below 1 s. */
 export function span(seconds: number): string {
   const s = Math.abs(seconds);
   for (const [unit, size] of units) {
@@ -112,12 +113,12 @@ export function age(at: string, now: number): string {
   return seconds < 0 ? `in ${text}` : `${text} ago`;
 }
 
-/** `2026-01-02T03:04:05Z (3 min ago)`: to be read, and to be copied into --from and --to. */
+/** `2026-01-02T03:04:05Z (3 min ago)`: readable, and the instant can be copied into `--from` and `--to`. */
 export function when(at: string | null, now: number): string | null {
   return at === null ? null : `${inUtc(at)} (${age(at, now)})`;
 }
 
-/** To the second; the hub's instants are UTC even where they do not say so. */
+/** Truncates to the second and appends `Z`: the hub's instants are UTC even without it. */
 function inUtc(at: string): string {
   return at.replace(/(\.\d+)?Z?$/, 'Z');
 }

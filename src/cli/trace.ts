@@ -1,6 +1,6 @@
 /**
- * `ocpi-hub trace`: the story of an object or a request as a timeline: when, what happened, to whom it is owed, every attempt, and
- * why nothing was forwarded.
+ * `ocpi-hub trace`: prints the timeline of an object or a request: what happened when, who is owed a delivery, every
+ * attempt, and why nothing was forwarded.
  */
 import type { Command } from 'commander';
 import type { Attempt, Delivery, Trace, TraceStep } from './answers.ts';

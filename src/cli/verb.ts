@@ -1,6 +1,6 @@
 /**
- * The form of a verb of support: how it is called, examples, and what it does with a hub and a screen. Nouns gather verbs; a bare
- * noun does its first one.
+ * Builds the verbs that talk to a running hub: usage, options, examples, and a function that gets a client and a
+ * screen. A noun groups verbs; a noun without a verb runs its first one.
  */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { type Connection, Failure, HubClient } from './client.ts';
@@ -14,11 +14,11 @@ export interface Context {
 type Option = readonly [flags: string, description: string, parse?: (text: string, before?: unknown) => unknown];
 
 interface VerbSpec<Flags> {
-  /** With its arguments: `show <id>`. */
+  /** The verb and its arguments: `show <id>`. */
   readonly usage: string;
   readonly summary: string;
   readonly options?: readonly Option[];
-  /** Without `ocpi-hub`. */
+  /** Each without the leading `ocpi-hub`. */
   readonly examples: readonly string[];
   readonly run: (context: Context, args: readonly string[], flags: Flags) => Promise<void>;
 }
@@ -34,7 +34,7 @@ const common: readonly Option[] = [
   ['--json', "the hub's answer as it is"],
 ];
 
-/** A noun's help shows one of each of its verbs. */
+/** The help of a noun prints one example of each of its verbs. */
 const examplesByVerb = new WeakMap<Command, readonly string[]>();
 
 export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Command {
@@ -44,7 +44,7 @@ export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Comm
   for (const arg of args) command.argument(arg);
   addOptions(command, [...(spec.options ?? []), ...common]);
   return command.action(async () => {
-    // A noun knows the common options too, so that they may stand before the verb.
+    // The noun accepts the common options too, so that they may precede the verb.
     const flags = command.optsWithGlobals<CommonFlags & Flags>();
     try {
       await spec.run(
@@ -62,7 +62,7 @@ export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Comm
   });
 }
 
-/** The first verb is what the bare noun does. */
+/** Groups verbs under a noun; the noun alone runs the first one. */
 export function noun(name: string, summary: string, verbs: readonly [Command, ...Command[]]): Command {
   const command = new Command(name).description(summary);
   addOptions(command, common);
@@ -91,7 +91,7 @@ function examplesOf(examples: readonly string[]): string {
   return ['', 'Examples:', ...examples.map((example) => `  $ ocpi-hub ${example}`)].join('\n');
 }
 
-/** A count from 1. */
+/** Parses a count of at least 1. */
 export function count(text: string): number {
   const number = Number(text);
   if (!/^\d+$/.test(text) || number < 1 || !Number.isSafeInteger(number)) {
@@ -100,7 +100,7 @@ export function count(text: string): number {
   return number;
 }
 
-/** A position in the log, from 0. */
+/** Parses a position in the log, from 0. */
 export function position(text: string): number {
   if (/^\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
   throw new InvalidArgumentError('expected a whole number from 0');
@@ -108,7 +108,7 @@ export function position(text: string): number {
 
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** RFC 3339, a date (its midnight UTC), or a span before now such as `90s`, `15m`, `2h`, `1d`. */
+/** Parses RFC 3339, a date (midnight UTC), or a span before now: `90s`, `15m`, `2h`, `1d`. */
 export function instant(text: string): string {
   const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
   const isDate = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
@@ -119,7 +119,7 @@ export function instant(text: string): string {
   return new Date(at).toISOString();
 }
 
-/** One of some words, in any case. */
+/** Parses one of the given words, in any case. */
 export const oneOf =
   (...words: readonly string[]) =>
   (text: string): string => {
@@ -128,7 +128,7 @@ export const oneOf =
     return word;
   };
 
-/** An option that may be given more than once. */
+/** Collects an option that may be given more than once. */
 export const repeated = (text: string, before: unknown): readonly string[] => [
   ...((before as readonly string[] | undefined) ?? []),
   text,
