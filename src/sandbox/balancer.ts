@@ -1,4 +1,4 @@
-/** A load balancer in front of hub nodes on this machine, as simple as can be: the demo and the tests have nodes behind it. */
+/** A minimal load balancer in front of hub nodes on this machine, for the demo and the tests. */
 import { once } from 'node:events';
 import {
   Agent,
@@ -19,8 +19,9 @@ export interface Balancer {
 }
 
 /**
- * Passes each request to the next port that is ready, as it looks for itself; one that ends its connections is about to leave. A request
- * that is refused the connection goes to another, since it was not sent. `took` is called each time, before a request goes to a port.
+ * Sends requests round robin to the ports whose `/readyz` answers 200, polled every 200 ms. A port that answers
+ * `Connection: close` is about to stop and is left out until the next poll. A request whose connection is refused goes
+ * to the next port, because no node has seen it. `took` is called before each attempt to send.
  */
 export async function startBalancer(ports: readonly number[], took: Took = () => {}): Promise<Balancer> {
   const agent = new Agent({ keepAlive: true });

@@ -1,6 +1,6 @@
 /**
- * What the simulated partners talk about: charging stations that could stand where they say they do, and the tariffs, drivers,
- * sessions and bills that go with them. All of it is made up.
+ * The OCPI objects of the simulated partners: plausible charging stations with the tariffs, drivers' tokens, sessions
+ * and CDRs that go with them. All of it is invented.
  */
 import { randomUUID } from 'node:crypto';
 import type { PartyName } from './hub-line.ts';
@@ -82,7 +82,7 @@ export interface Session extends PartyName {
 
 const name = ({ country_code, party_id }: PartyName): PartyName => ({ country_code, party_id });
 
-/** A new id that shows whose it is. */
+/** A new random id; the prefix names the kind of object. */
 const newId = (prefix: string) => `${prefix}-${randomUUID().slice(0, 13)}`;
 
 const priceOfEnergy = 0.49;
@@ -107,7 +107,7 @@ export function newTariff(party: PartyName, at: string, id = newId('TARIFF')): T
   };
 }
 
-/** The `index`th of the stations, over and over, with two EVSEs. */
+/** A location with two EVSEs at the site `index`, modulo the number of sites. */
 export function newLocation(party: PartyName, at: string, tariffId: string, index = 0, id = newId('LOC')): Location {
   const site = sites[index % sites.length] as Site;
   const { plug, ...place } = site;
@@ -180,7 +180,7 @@ export function newSession(
 
 const rounded = (amount: number) => Math.round(amount * 10_000) / 10_000;
 
-/** The bill of a completed session. Amounts in euro, `total_time` in hours. */
+/** The CDR of a completed session. Amounts in euro, `total_time` in hours. */
 export function newCdr(session: Session, location: Location, tariff: Tariff, at: string) {
   const evse = location.evses.find(({ uid }) => uid === session.evse_uid);
   const connector = evse?.connectors.find(({ id }) => id === session.connector_id);

@@ -1,8 +1,11 @@
-/** Processes that a demo starts: they end with it, by a signal to it or by its own end. */
+/** Child processes of a demo: they are killed when the demo ends, by a signal or by itself. */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-/** In a group of its own: Ctrl-C goes to the whole group of a terminal, and would take the database away from nodes that are leaving. */
+/**
+ * Starts a child in a process group of its own: Ctrl-C signals the terminal's whole foreground group, and would stop
+ * the database while nodes still shut down on it.
+ */
 export function startChild(command: string, args: readonly string[], options: SpawnOptions): ChildProcess {
   const child = spawn(command, args, { ...options, detached: true });
   const end = () => child.kill('SIGKILL');
@@ -13,7 +16,7 @@ export function startChild(command: string, args: readonly string[], options: Sp
 
 export const runs = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode === null && signalCode === null;
 
-/** Resolves when a process has ended; at once when it had. */
+/** Signals a process and resolves when it has ended; resolves at once when it had already. */
 export async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (!runs(child)) return;
   const end = once(child, 'exit');

@@ -1,6 +1,6 @@
 /**
- * What an eMSP has of the CPOs' objects: every push in order of arrival, and the state they add up to. Idempotent, as receivers
- * have to be: the same PATCH again changes nothing.
+ * An eMSP's copies of the CPOs' objects: every push in order of arrival, and the state that results. Idempotent, as
+ * receivers have to be: a repeated PATCH changes nothing.
  */
 
 export interface Arrival {
@@ -9,7 +9,7 @@ export interface Arrival {
   /** Ids below the object: an EVSE, a connector. */
   readonly within: readonly string[];
   readonly body: string;
-  /** The same PATCH had arrived before, with no PUT since. */
+  /** Whether the same PATCH arrived before, with no PUT since. */
   readonly repeated: boolean;
 }
 
@@ -50,12 +50,15 @@ export class Copies {
     return this.#held.get(keyOf(module, owner, id));
   }
 
-  /** Those of a module, in order of first arrival. */
+  /** Copies of a module's objects, in order of first arrival. */
   of(module: string): Copy[] {
     return [...this.#held.values()].filter((copy) => copy.module === module);
   }
 
-  /** Whether it could be applied: a PATCH needs the object, an EVSE its location, a connector its EVSE. */
+  /**
+   * Applies a push and returns whether that was possible: a PATCH needs the object, an EVSE its location, a connector
+   * its EVSE.
+   */
   apply(push: Push): boolean {
     const { module, owner, id, within = [], method, body, at } = push;
     const key = keyOf(module, owner, id);
@@ -93,7 +96,7 @@ function changeState(copy: Held, method: string, within: readonly string[], body
   return true;
 }
 
-/** Fields are replaced, charging periods appended. [OCPI mod_sessions] */
+/** Replaces fields and appends charging periods. [OCPI mod_sessions] */
 function patch(state: Fields, told: Fields): void {
   for (const [field, value] of Object.entries(told)) {
     const before = state[field];

@@ -1,6 +1,6 @@
 /**
- * A simulated CPO: pushes its stations, tariffs, sessions and CDRs, asks for authorization, and answers commands, by itself or
- * step by step under the hand of a test.
+ * A simulated CPO: pushes locations, tariffs, sessions and CDRs, requests authorizations, and answers commands, on its
+ * own or step by step under the control of a test.
  */
 import { every } from '../kit/clock.ts';
 import { nextTurn, systemClock } from '../kit/system-clock.ts';
@@ -24,10 +24,11 @@ import { ok, type Reply, type Request, type Route, refuse } from './server.ts';
 
 export interface CpoOptions extends PartnerOptions {
   /**
-   * `itself`: after ACCEPTED it reports the result, charges, and bills what it stopped. `byHand` (default): only what it is told to.
+   * `itself`: after ACCEPTED it reports the result, charges, and sends the CDR of the session that it stopped. `byHand`
+   * (default): it does nothing on its own.
    */
   readonly carriesOutCommands?: 'itself' | 'byHand';
-  /** Between two meter readings when it charges by itself, milliseconds. */
+  /** Interval of the meter readings in mode `itself`, milliseconds. */
   readonly meterEveryMs?: number;
 }
 
@@ -44,13 +45,13 @@ export class Cpo extends Partner {
 
   readonly locations = new Map<string, Location>();
   readonly tariffs = new Map<string, Tariff>();
-  /** The true state of each session, whatever was pushed of it. */
+  /** The true state of each session, whether or not it was pushed. */
   readonly sessions = new Map<string, Session>();
   readonly cdrs = new Map<string, Cdr>();
-  /** Pushed by eMSPs, by uid. */
+  /** Tokens that eMSPs pushed, by uid. */
   readonly tokens = new Map<string, Token>();
   readonly commands: ReceivedCommand[] = [];
-  /** The text last pushed whole, by `module/id`. */
+  /** Text of the last PUT or POST of each object, by `module/id`. */
   readonly pushed = new Map<string, string>();
   readonly #cpo: CpoOptions;
   readonly #meters = new Map<string, () => void>();
@@ -66,7 +67,7 @@ export class Cpo extends Partner {
     await super.close();
   }
 
-  /** PUT of a whole object, at `{module}/{cc}/{pid}/{id}`; of a given text exactly these bytes. */
+  /** PUTs a whole object at `{module}/{cc}/{pid}/{id}`; sends `text`, when given, byte for byte. */
   async push(
     module: 'locations' | 'tariffs' | 'sessions',
     body: PartyName & { id: string },
@@ -93,12 +94,12 @@ export class Cpo extends Partner {
     return location;
   }
 
-  /** A station that was not pushed yet, with the tariff pushed last. */
+  /** A location that was not pushed yet, with the tariff pushed last. */
   nextLocation(): Location {
     return newLocation(this, this.stamp(), [...this.tariffs.keys()].at(-1) ?? 'NONE', this.locations.size);
   }
 
-  /** PATCH of a location, or of an EVSE or a connector of it by the ids in `within`. */
+  /** PATCHes a location, or the EVSE or connector of it that `within` names by id. */
   patchLocation(
     id: string,
     fragment: Readonly<Record<string, unknown>>,
@@ -108,25 +109,25 @@ export class Cpo extends Partner {
     return this.say({ method: 'PATCH', module: 'locations', role: 'RECEIVER', path: this.#path(id, ...within), body });
   }
 
-  /** PUT of an EVSE or a connector of a location. */
+  /** PUTs an EVSE or a connector of a location. */
   putWithin(id: string, within: readonly string[], body: Readonly<Record<string, unknown>>): Promise<HubAnswer> {
     return this.say({ method: 'PUT', module: 'locations', role: 'RECEIVER', path: this.#path(id, ...within), body });
   }
 
-  /** Asks the eMSP behind the hub whether this token may charge; `data` is an AuthorizationInfo. */
+  /** Asks the eMSP, through the hub, whether this token may charge; `data` is an AuthorizationInfo. */
   authorize(uid: string, to: PartyName, asked: { type?: string; locationId?: string } = {}): Promise<HubAnswer> {
     const body = asked.locationId === undefined ? {} : { body: { location_id: asked.locationId, evse_uids: [] } };
     const path = `/${encodeURIComponent(uid)}/authorize?type=${asked.type ?? 'RFID'}`;
     return this.say({ method: 'POST', module: 'tokens', role: 'SENDER', path, to, ...body });
   }
 
-  /** The asynchronous result of a command, to the address that came with it. */
+  /** POSTs the asynchronous result of a command to its `response_url`. */
   reportResult(command: ReceivedCommand, result = 'ACCEPTED'): Promise<HubAnswer> {
     const message = [{ language: 'en', text: `The station said ${result}` }];
     return this.line.ask({ method: 'POST', url: command.responseUrl, body: { result, message }, to: command.from });
   }
 
-  /** Makes the session that a START_SESSION asked for, PENDING, and pushes it. */
+  /** Creates the session that a START_SESSION requests, in state PENDING, and pushes it. */
   async openSession(command: ReceivedCommand): Promise<Session> {
     const { body, from } = command;
     const token = { ...from, ...(body.token as CdrToken) };
@@ -144,14 +145,14 @@ export class Cpo extends Partner {
     await this.push('sessions', session);
   }
 
-  /** PUT of the session as ACTIVE: the energy flows. */
+  /** PUTs the session as ACTIVE: energy flows. */
   async startCharging(session: Session): Promise<void> {
     session.status = 'ACTIVE';
     session.last_updated = this.stamp();
     await this.pushSession(session);
   }
 
-  /** PATCH with a meter reading; each brings one more charging period. */
+  /** PATCHes a meter reading; each adds one charging period. */
   async meter(session: Session, kwh: number): Promise<void> {
     const at = this.stamp();
     const period = {
@@ -162,13 +163,13 @@ export class Cpo extends Partner {
     await this.#patchSession(session, { kwh, last_updated: at }, [period]);
   }
 
-  /** PATCH to COMPLETED. */
+  /** PATCHes the session to COMPLETED. */
   async completeCharging(session: Session): Promise<void> {
     const at = this.stamp();
     await this.#patchSession(session, { status: 'COMPLETED', end_date_time: at, last_updated: at });
   }
 
-  /** POST of the session's CDR. */
+  /** POSTs the session's CDR. */
   async bill(session: Session): Promise<Cdr> {
     const location = this.locations.get(session.location_id) ?? this.nextLocation();
     const tariff = [...this.tariffs.values()].at(-1) ?? newTariff(this, this.stamp());
@@ -196,7 +197,7 @@ export class Cpo extends Partner {
       await this.say({ method: 'PATCH', module: 'sessions', role: 'RECEIVER', path, body, repeat: this.once });
     } catch (error) {
       if (error instanceof Refused || !this.options.retryUntilAnswered) throw error;
-      // Nobody knows whether it arrived, and a period must not be appended twice: tell the whole session instead.
+      // The PATCH may have arrived, and sending it again could append the period twice: PUT the whole session instead.
       await this.pushSession(session);
     }
   }
@@ -259,7 +260,7 @@ export class Cpo extends Partner {
     return ok({ result: received.result, timeout: 30 });
   }
 
-  /** What follows an accepted command; what goes wrong stands in the transcript. */
+  /** Carries out an accepted command; failures show in the transcript only. */
   async #carryOut(command: ReceivedCommand): Promise<void> {
     await this.reportResult(command);
     if (command.command === 'START_SESSION') {
@@ -281,7 +282,7 @@ export class Cpo extends Partner {
   }
 }
 
-/** A CPO that listens and is not registered yet. */
+/** Starts a CPO that listens and is not registered yet. */
 export async function startCpo(options: CpoOptions): Promise<Cpo> {
   const cpo = new Cpo(options);
   await cpo.listen();

@@ -1,5 +1,5 @@
 /**
- * A simulated eMSP: receives what CPOs push, answers for its drivers' tokens, sends commands and gets their results.
+ * A simulated eMSP: receives pushes of CPOs, authorizes its drivers' tokens, sends commands and receives their results.
  */
 import { randomUUID } from 'node:crypto';
 import { newToken, type Token } from './bodies.ts';
@@ -10,7 +10,7 @@ import { Partner, type PartnerOptions } from './partner.ts';
 import { ok, type Reply, type Request, type Route, refuse } from './server.ts';
 
 export interface SentCommand {
-  /** Last part of its `response_url`. */
+  /** Last segment of its `response_url`. */
   readonly id: string;
   readonly answer: HubAnswer;
   /** `data.result` of the answer. */
@@ -33,11 +33,11 @@ export class Emsp extends Partner {
     commands: 'SENDER',
   } as const;
 
-  /** What arrived of the CPOs' objects. */
+  /** Copies of the CPOs' objects as they arrived. */
   readonly copies = new Copies();
   /** Its drivers' tokens, by uid. */
   readonly tokens = new Map<string, Token>();
-  /** Uids whose authorization is answered BLOCKED. */
+  /** Uids whose authorization it answers with BLOCKED. */
   readonly blocked = new Set<string>();
   readonly #results = new Map<string, CommandResult[]>();
 
@@ -62,12 +62,12 @@ export class Emsp extends Partner {
     return this.copies.get(module, `${owner.country_code}-${owner.party_id}`, id);
   }
 
-  /** Sends a command with a `response_url` of its own; rejects when the hub refuses it. */
+  /** Sends a command with a `response_url` of this eMSP; rejects when the hub refuses it. */
   async command(name: string, fields: Readonly<Record<string, unknown>>, to?: PartyName): Promise<SentCommand> {
     const id = randomUUID();
     const response_url = `${this.url}/ocpi/2.2.1/commands/results/${id}`;
     const body = { response_url, ...fields };
-    // Repeated only while it cannot have arrived: a second START_SESSION would start a second session.
+    // Repeated only while the request cannot have arrived: a second START_SESSION would start a second session.
     const answer = await this.say({
       method: 'POST',
       module: 'commands',
@@ -80,19 +80,19 @@ export class Emsp extends Partner {
     return { id, answer, result: String(result) };
   }
 
-  /** The results that arrived for a command, in order. */
+  /** Results that arrived for a command, in order. */
   resultsOf(id: string): readonly CommandResult[] {
     return this.#results.get(id) ?? [];
   }
 
-  /** PUT of a token for the CPOs' whitelists. */
+  /** PUTs a token for the CPOs' whitelists. */
   pushToken(token: Token): Promise<HubAnswer> {
     this.addToken(token);
     const path = `/${this.country_code}/${this.party_id}/${encodeURIComponent(token.uid)}?type=${token.type}`;
     return this.say({ method: 'PUT', module: 'tokens', role: 'RECEIVER', path, body: token });
   }
 
-  /** Asks a CPO about one of its tokens; `data` is an AuthorizationInfo. */
+  /** Asks a CPO to authorize one of this eMSP's tokens; `data` is an AuthorizationInfo. */
   authorizeAtCpo(uid: string, to?: PartyName): Promise<HubAnswer> {
     const path = `/${this.country_code}/${this.party_id}/${encodeURIComponent(uid)}/authorize`;
     return this.say({ method: 'PUT', module: 'tokens', role: 'RECEIVER', path, to });
@@ -172,7 +172,7 @@ export class Emsp extends Partner {
   }
 }
 
-/** An eMSP that listens and is not registered yet. */
+/** Starts an eMSP that listens and is not registered yet. */
 export async function startEmsp(options: PartnerOptions): Promise<Emsp> {
   const emsp = new Emsp(options);
   await emsp.listen();

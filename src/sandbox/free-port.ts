@@ -1,15 +1,15 @@
-/** A port for somebody who has to know it before he listens, or listens there again. */
+/** Finds a free port for a server whose port must be known before it listens, or that listens on it again later. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
- * Systems give ports from 32768 on to whoever asks for any, clusters of containers from 30000: below, nobody else comes by one between
- * here and its use. Browsers refuse 10080.
+ * Operating systems assign ephemeral ports from 32768 on and container clusters use ports from 30000 on: below that, no
+ * other process is assigned the port between this check and its use. Browsers refuse 10080, hence the lower bound.
  */
 const [lowest, behind] = [12_000, 30_000];
 const triesMax = 100;
 
-/** One that was free a moment ago. */
+/** A port that was free when it was checked. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < triesMax; tries++) {
     const port = lowest + Math.floor(Math.random() * (behind - lowest));

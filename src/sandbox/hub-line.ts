@@ -1,6 +1,6 @@
 /**
- * A simulated partner's way to the hub: requests as OCPI wants them, each in the transcript, repeated while the hub is away
- * when the caller wants that.
+ * The HTTP client of a simulated partner: sends OCPI requests to the hub, records each in the transcript, and repeats
+ * them while the hub is unavailable if the caller asks for that.
  */
 import { randomUUID } from 'node:crypto';
 import { Agent, request } from 'undici';
@@ -17,29 +17,32 @@ export interface PartyName {
 export interface HubCall {
   readonly method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
   readonly url: string;
-  /** Text goes out exactly as it is; anything else as JSON. */
+  /** A string is sent byte for byte; anything else as JSON. */
   readonly body?: unknown;
-  /** Other party, for `OCPI-to-*`. */
+  /** The other party, for `OCPI-to-*`. */
   readonly to?: PartyName | undefined;
-  /** Without `OCPI-from-*`: versions, credentials and hub client info have none. */
+  /** Omits `OCPI-from-*`: versions, credentials and hub client info are not routed. */
   readonly unrouted?: boolean;
-  /** Another token than the line's own. */
+  /** Overrides the line's token. */
   readonly token?: string;
-  /** Another answer to "repeat while the hub is away?" than the line's own. `refused`: only when it cannot have arrived. */
+  /** Overrides the line's `repeat`. */
   readonly repeat?: Repeat;
 }
 
-/** `no`; `refused`: while nothing listens; `untilAnswered`: also after 429, 5xx and broken connections. */
+/**
+ * When a request is repeated. `no`: never. `refused`: only when it cannot have had an effect (connection refused, 429,
+ * 503). `untilAnswered`: also after any 5xx and broken connections.
+ */
 export type Repeat = 'no' | 'refused' | 'untilAnswered';
 
 export interface HubAnswer {
   readonly httpStatus: number;
-  /** OCPI status; null when the body is no envelope. */
+  /** OCPI status; null when the body is not an envelope. */
   readonly statusCode: number | null;
   readonly statusMessage: string;
   readonly data: unknown;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** The body as it came. */
+  /** The body as received. */
   readonly text: string;
 }
 
@@ -48,12 +51,12 @@ export interface LineOptions {
   readonly transcript: Transcript;
   readonly tokenEncoding: 'base64' | 'plain';
   readonly repeat: Repeat;
-  /** For how long it repeats, milliseconds. */
+  /** How long it repeats a request, milliseconds. */
   readonly repeatForMs: number;
   readonly timeoutMs: number;
 }
 
-/** The hub said no. */
+/** The hub refused the request. */
 export class Refused extends Error {
   override readonly name = 'Refused';
   readonly answer: HubAnswer;
@@ -76,7 +79,7 @@ export class HubLine {
     this.#agent = new Agent({ headersTimeout: options.timeoutMs, bodyTimeout: options.timeoutMs, connections: 16 });
   }
 
-  /** The answer, whatever it is. Rejects when there is none, or none came while it repeated. */
+  /** Resolves to the answer, whatever its status. Rejects when there is none, or none within `repeatForMs`. */
   async call(call: HubCall): Promise<HubAnswer> {
     const repeat = call.repeat ?? this.#options.repeat;
     const until = systemClock.monotonic() + this.#options.repeatForMs;
@@ -90,7 +93,7 @@ export class HubLine {
     }
   }
 
-  /** `data` of an answer that is a success; rejects with `Refused` otherwise. */
+  /** Resolves to a successful answer; rejects with `Refused` otherwise. */
   async ask(call: HubCall): Promise<HubAnswer> {
     const answer = await this.call(call);
     const { httpStatus, statusCode } = answer;
@@ -157,7 +160,7 @@ export class HubLine {
 function mayRepeat(attempt: HubAnswer | Error, repeat: Repeat): boolean {
   if (repeat === 'no') return false;
   if (attempt instanceof Error) return repeat === 'untilAnswered' || causeCode(attempt) === 'ECONNREFUSED';
-  // A 503 was refused before it had any effect.
+  // The hub answers 503 and 429 before a request has any effect.
   if (attempt.httpStatus === 503 || attempt.httpStatus === 429) return true;
   return repeat === 'untilAnswered' && attempt.httpStatus >= 500;
 }
@@ -170,7 +173,7 @@ function readAnswer(httpStatus: number, headers: HubAnswer['headers'], text: str
     const parsed: unknown = JSON.parse(text);
     if (typeof parsed === 'object' && parsed !== null) fields = parsed;
   } catch {
-    // Not an envelope; the caller sees the text.
+    // The body is not an envelope; the caller sees its text.
   }
   const { status_code: code, status_message: message, data } = fields;
   return {

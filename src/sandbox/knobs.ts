@@ -1,5 +1,5 @@
 /**
- * How a simulated partner is made to misbehave: for a module, or for whatever matches `METHOD /path`.
+ * Makes a simulated partner misbehave, for a module or for requests whose `METHOD /path` matches a pattern.
  */
 
 export type Fault =
@@ -10,27 +10,27 @@ export type Fault =
       readonly headers: Record<string, string>;
     }
   | { readonly kind: 'hang' }
-  /** The socket is destroyed; `applied`: after the request had its effect, as if only the answer was lost. */
+  /** Destroys the socket. `applied`: after the request took effect, as if only the answer was lost. */
   | { readonly kind: 'drop'; readonly applied: boolean }
-  /** Bytes that are not HTTP. */
+  /** Answers with bytes that are not HTTP. */
   | { readonly kind: 'garble' }
-  /** Behaves well, later. */
+  /** Answers correctly after a delay. */
   | { readonly kind: 'delay'; readonly ms: number };
 
 export interface Often {
-  /** How many requests meet it; without it, every one until `reset`. */
+  /** How many requests get the fault; by default every one until `reset`. */
   readonly times?: number;
 }
 
 export interface Knob {
   answer(status: number, body?: unknown, options?: Often & { readonly headers?: Record<string, string> }): void;
-  /** Answers an error to the next requests, then behaves. */
+  /** Answers an error to the next `times` requests, then behaves normally. */
   fail(times: number, status?: number): void;
   hang(options?: Often): void;
   drop(options?: Often & { readonly applied?: boolean }): void;
   garble(options?: Often): void;
   delay(ms: number, options?: Often): void;
-  /** Behaves well again. */
+  /** Removes the faults of this knob. */
   reset(): void;
 }
 
@@ -43,7 +43,7 @@ interface Set {
 export class Knobs {
   #sets: Set[] = [];
 
-  /** The knob of a module (`sessions`, `versions`, `commands`, …) or of what matches `METHOD /path?query`. */
+  /** The knob of a module (`sessions`, `versions`, `commands`, …) or of requests whose `METHOD /path?query` matches. */
   at(target: string | RegExp): Knob {
     const add = (fault: Fault, times = Number.POSITIVE_INFINITY) =>
       void this.#sets.push({ target, fault, left: times });
@@ -67,7 +67,7 @@ export class Knobs {
     this.#sets = [];
   }
 
-  /** The fault that this request meets, if any; those set first come first. */
+  /** The fault for this request, or null; the fault that was set first wins. */
   meet(module: string, method: string, path: string): Fault | null {
     const met = this.#sets.find(({ target, left }) => {
       if (left <= 0) return false;

@@ -1,4 +1,4 @@
-/** A partner's own lists, as a sender serves them: filtered by date, in pages, with the headers of pagination. */
+/** Lists of a simulated sender: filtered by date and paginated, with the OCPI pagination headers. */
 import { ok, type Reply, type Request, refuse } from './server.ts';
 
 interface Dated {

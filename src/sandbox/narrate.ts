@@ -1,4 +1,4 @@
-/** A conversation as lines for people: who called whom, what was answered, how long it took. */
+/** Prints the exchanges of the simulated partners as lines for people: caller, callee, answer and duration. */
 import type { Partner } from './partner.ts';
 import type { AdminCall } from './session-path.ts';
 import type { Entry } from './transcript.ts';
@@ -9,7 +9,7 @@ export interface Out {
   readonly columns?: number;
 }
 
-/** Names the hub, or the node of it, that a request with these headers came from or went to. */
+/** Names the hub, or the node of it, that sent or received a request with these headers. */
 export type HubOf = (headers: Readonly<Record<string, string>>) => string;
 
 type Colour = 'dim' | 'bold' | 'green' | 'red' | 'cyan';
@@ -22,7 +22,7 @@ const codes: Readonly<Record<Colour, readonly [number, number]>> = {
   cyan: [36, 39],
 };
 
-/** Columns of a line besides the two names and the path. */
+/** Width of a line without the two names and the path, in characters. */
 const beside = 47;
 
 export class Narrator {
@@ -53,14 +53,14 @@ export class Narrator {
     return this.#coloured ? `\u001b[${on}m${text}\u001b[${off}m` : text;
   }
 
-  /** Numbered through, from one path to the next. */
+  /** Prints a step's title; the numbers go on from one path to the next. */
   step(name: string): void {
     this.#step++;
     this.line();
     this.line(`${this.paint('dim', String(this.#step).padStart(3))}  ${this.paint('bold', name)}`);
   }
 
-  /** Follows a partner until the returned function is called. */
+  /** Prints a partner's exchanges until the returned function is called. */
   follow(partner: Partner, hubOf: HubOf = () => 'hub'): () => void {
     return partner.transcript.follow((entry) => this.#exchange(partner, entry, hubOf(entry.headers)));
   }
@@ -106,7 +106,7 @@ export class Narrator {
   }
 }
 
-/** `200 · 1000 ALLOWED`: HTTP status, OCPI status, and the one word that matters. */
+/** `200 · 1000 ALLOWED`: HTTP status, OCPI status, and the result or the number of items. */
 function answerOf(entry: Entry): { said: string; good: boolean } {
   if (entry.answer === null) return { said: entry.fault ?? 'no answer', good: false };
   const { status, body } = entry.answer;
@@ -120,13 +120,13 @@ function answerOf(entry: Entry): { said: string; good: boolean } {
     code = status_code;
     word = Array.isArray(data) ? `${data.length} items` : String(data?.allowed ?? data?.result ?? '');
   } catch {
-    // No envelope: the HTTP status says it all.
+    // The body is not an envelope: the HTTP status is all there is.
   }
   const said = [status, code].filter((part) => part !== undefined).join(' · ');
   return { said: word === '' ? said : `${said} ${word}`, good: status < 300 && code !== undefined && code < 2000 };
 }
 
-/** The beginning of a path says what it is, its end which one. */
+/** Cuts the middle out of a path: the start names the module, the end the object. */
 function shortened(path: string, room: number): string {
   const plain = path.replace(/^\/ocpi\/2\.2\.1(?=\/)/, '');
   if (plain.length <= room) return plain;

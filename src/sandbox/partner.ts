@@ -1,6 +1,6 @@
 /**
- * What a simulated CPO and a simulated eMSP have in common: a server, a line to the hub, credentials on both sides, and pulls.
- * It knows OCPI from the outside only, so that it can contradict the hub.
+ * Base of the simulated CPO and eMSP: a server, a client of the hub, credentials on both sides, and pulls.
+ * It implements OCPI without the hub's OCPI code, so that its reading can contradict the hub's.
  */
 import { randomBytes } from 'node:crypto';
 import { type HubAnswer, type HubCall, HubLine, type PartyName, type Repeat } from './hub-line.ts';
@@ -11,23 +11,23 @@ import { Transcript } from './transcript.ts';
 export interface PartnerOptions extends PartyName {
   /** Base address of the hub, without `/ocpi`. */
   readonly hubUrl: string;
-  /** May be given to `register` instead. */
+  /** May be passed to `register` instead. */
   readonly initialToken?: string;
   readonly name?: string;
   readonly host?: string;
-  /** 0, the default, takes any free one. */
+  /** 0 (default) takes any free port. */
   readonly port?: number;
-  /** Where the hub reaches this partner, when that is not where it listens. */
+  /** Address at which the hub reaches this partner when it differs from the listening address. */
   readonly publicUrl?: string;
-  /** How it sends the hub's token. */
+  /** How it encodes the hub's token in `Authorization`. */
   readonly tokenEncoding?: 'base64' | 'plain';
-  /** What the `url` of its credentials is. */
+  /** What the `url` of its credentials points at: the versions list or the version details. */
   readonly credentialsUrl?: 'versions' | 'details';
-  /** Repeats what it says while the hub is away, does not answer, or answers 429 or 5xx. */
+  /** Repeats a request while the hub is unreachable, does not answer, or answers 429 or 5xx. */
   readonly retryUntilAnswered?: boolean;
-  /** For how long it does so, milliseconds. */
+  /** How long it repeats a request, milliseconds. */
   readonly retryForMs?: number;
-  /** Limit of one request, milliseconds. */
+  /** Time-out of one request, milliseconds. */
   readonly callTimeoutMs?: number;
 }
 
@@ -37,7 +37,7 @@ export interface OfferedEndpoint {
   readonly url: string;
 }
 
-/** A list as it was pulled: the items, and every page as it came. */
+/** A list as pulled: the items, and the text of each page. */
 export interface Pulled {
   readonly items: readonly unknown[];
   readonly pages: readonly string[];
@@ -56,11 +56,11 @@ export abstract class Partner {
   readonly party_id: string;
   readonly transcript = new Transcript();
   readonly line: HubLine;
-  /** What the hub offers, by `module/ROLE`, from its version details. */
+  /** The hub's endpoints from its version details, by `module/ROLE`. */
   readonly hubEndpoints = new Map<string, string>();
-  /** Token that the hub uses here; older ones too until a rotation was answered. */
+  /** Tokens that the hub may use here, newest first; older ones stay valid until a rotation is answered. */
   readonly ownTokens: string[] = [newToken()];
-  /** Modules left out of its version details. */
+  /** Modules that its version details leave out. */
   readonly hidden = new Set<string>();
   protected readonly options: PartnerOptions;
   readonly #knobs = new Knobs();
@@ -92,7 +92,7 @@ export abstract class Partner {
     return publicUrl?.replace(/\/+$/, '') ?? `http://${host}:${this.#port}`;
   }
 
-  /** Starts to listen; again on the same port after `hangUp`. */
+  /** Starts to listen; after `hangUp`, again on the same port. */
   async listen(): Promise<void> {
     const { host = '127.0.0.1', port = 0 } = this.options;
     const knows = (token: string) => this.ownTokens.includes(token);
@@ -102,7 +102,7 @@ export abstract class Partner {
     this.#server = server;
   }
 
-  /** Goes off the net: nothing listens, every connection is gone. `listen` comes back. */
+  /** Takes the partner off the network: stops listening and closes every connection. `listen` brings it back. */
   async hangUp(): Promise<void> {
     await this.#server?.close();
     this.#server = null;
@@ -112,24 +112,24 @@ export abstract class Partner {
     await Promise.all([this.hangUp(), this.line.close()]);
   }
 
-  /** The knob of a module, or of whatever matches `METHOD /path`. */
+  /** The knob of a module, or of requests whose `METHOD /path` matches. */
   at(target: string | RegExp): Knob {
     return this.#knobs.at(target);
   }
 
-  /** Every knob back to good behaviour. */
+  /** Removes all faults. */
   behave(): void {
     this.#knobs.resetAll();
   }
 
-  /** Fetches the hub's versions and endpoints, then exchanges credentials with its initial token. */
+  /** Fetches the hub's versions and endpoints, then exchanges credentials with the initial token. */
   async register(initialToken = this.options.initialToken ?? ''): Promise<void> {
     await this.#discover(initialToken);
     const answer = await this.#credentials('POST', initialToken, this.ownTokens[0] ?? '');
     this.line.token = readToken(answer);
   }
 
-  /** New tokens on both sides. */
+  /** Exchanges the tokens of both sides for new ones. */
   async rotate(): Promise<void> {
     await this.#discover(this.line.token);
     const token = newToken();
@@ -143,14 +143,14 @@ export abstract class Partner {
     await this.line.ask({ method: 'DELETE', url: this.hubUrl('credentials'), unrouted: true });
   }
 
-  /** URL of a hub module, from its version details, else where OCPI hubs have it. */
+  /** URL of a hub module from its version details, else the usual one below `/ocpi/2.2.1`. */
   hubUrl(module: string, role?: 'SENDER' | 'RECEIVER'): string {
     const roles = role ? [role] : ['SENDER', 'RECEIVER'];
     const found = roles.map((one) => this.hubEndpoints.get(`${module}/${one}`)).find((url) => url !== undefined);
     return found ?? `${this.options.hubUrl}/ocpi/2.2.1/${module}`;
   }
 
-  /** Pulls a whole list, page after page along `rel="next"`. */
+  /** Pulls a whole list, following `rel="next"` from page to page. */
   async pull(module: string, query: Readonly<Record<string, string | number>> = {}): Promise<Pulled> {
     const items: unknown[] = [];
     const pages: string[] = [];
@@ -160,9 +160,9 @@ export abstract class Partner {
     const search = parameters.size > 0 ? `?${parameters}` : '';
     let next: string | null = `${this.hubUrl(module, 'SENDER')}${search}`;
     while (next !== null) {
-      if (pages.length >= pagesMax) throw new Error(`the list of ${module} does not end`);
+      if (pages.length >= pagesMax) throw new Error(`the list of ${module} has more than ${pagesMax} pages`);
       const answer: HubAnswer = await this.line.ask({ method: 'GET', url: next, unrouted: module === 'hubclientinfo' });
-      if (!Array.isArray(answer.data)) throw new Error(`the list of ${module} is no list`);
+      if (!Array.isArray(answer.data)) throw new Error(`the data of the list of ${module} is not an array`);
       items.push(...(answer.data as unknown[]));
       pages.push(answer.text);
       total ??= 'x-total-count' in answer.headers ? Number(answer.headers['x-total-count']) : null;
@@ -171,7 +171,7 @@ export abstract class Partner {
     return { items, pages, total };
   }
 
-  /** A request below one of the hub's modules. */
+  /** Sends a request below one of the hub's modules. */
   say(
     call: Omit<HubCall, 'url'> & { module: string; role?: 'SENDER' | 'RECEIVER'; path?: string },
   ): Promise<HubAnswer> {
@@ -179,7 +179,7 @@ export abstract class Partner {
     return this.line.ask({ ...rest, url: this.hubUrl(module, role) + path });
   }
 
-  /** The present instant; later than every one it gave before. */
+  /** The present instant, at least 1 ms after the one before, so that `last_updated` always grows. */
   stamp(): string {
     this.#lastStamp = Math.max(Date.now(), this.#lastStamp + 1);
     return new Date(this.#lastStamp).toISOString();
@@ -189,7 +189,7 @@ export abstract class Partner {
     return this.transcript.until(`${what} at ${this.id}`, look, limitMs);
   }
 
-  /** `repeat` for what must not be done twice. */
+  /** `repeat` for requests that must not take effect twice. */
   protected get once(): Repeat {
     return this.options.retryUntilAnswered ? 'refused' : 'no';
   }
@@ -240,7 +240,7 @@ const newToken = () => randomBytes(24).toString('base64url');
 
 function readToken(answer: HubAnswer): string {
   const token = (answer.data as { token?: unknown } | undefined)?.token;
-  if (typeof token !== 'string') throw new Error('the hub gave credentials without a token');
+  if (typeof token !== 'string') throw new Error('the credentials of the hub have no token');
   return token;
 }
 

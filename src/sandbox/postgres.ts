@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL server to throw away, from what is installed: made in a directory of its own, on a free port of this machine. It runs as an
- * ordinary user, because the server refuses to be root: root lends it the user that its package made.
+ * A temporary PostgreSQL server from the installed programs: in its own directory, on a free port of this machine. The
+ * server refuses to run as root; for root it runs as the user `postgres` that its package creates.
  */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +14,9 @@ import { freePort } from './free-port.ts';
 
 const INSTALLED = '/usr/lib/postgresql';
 
-/** Where the server's programs are: of the newest version of the packages, or those of the path; null where none is installed. */
+/**
+ * Directory of the server's programs: the newest packaged version, else the first of PATH; null when none is installed.
+ */
 export const postgresHere: string | null = (() => {
   const versions = existsSync(INSTALLED) ? readdirSync(INSTALLED) : [];
   const packaged = versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(INSTALLED, version, 'bin'));
@@ -22,7 +24,7 @@ export const postgresHere: string | null = (() => {
   return all.find((directory) => existsSync(join(directory, 'initdb'))) ?? null;
 })();
 
-/** As whom the server runs; null for whoever runs this. */
+/** User that the server runs as; null for the current user. */
 export const postgresUser = (() => {
   if (process.getuid?.() !== 0) return null;
   const id = (flag: string) => Number(spawnSync('id', [flag, 'postgres'], { encoding: 'utf8' }).stdout);
@@ -31,11 +33,11 @@ export const postgresUser = (() => {
 
 export interface TemporaryPostgres {
   readonly port: number;
-  /** Ends and removes it. */
+  /** Stops the server and removes its directory. */
   close(): Promise<void>;
 }
 
-/** Rejects with a sentence when no server is installed, or it does not start. */
+/** Rejects with a sentence when no server is installed or it does not start. */
 export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
   if (postgresHere === null) {
     throw new Error(
@@ -50,7 +52,7 @@ export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
   const [made] = await once(startChild(join(postgresHere, 'initdb'), words, as), 'exit');
   if (made !== 0) {
     rmSync(home, { recursive: true, force: true });
-    throw new Error('the PostgreSQL server that is installed here makes no database (initdb failed)');
+    throw new Error('initdb of the installed PostgreSQL server failed');
   }
   const port = await freePort();
   const settings = [`port = ${port}`, `listen_addresses = '127.0.0.1'`, `unix_socket_directories = '${home}'`];
@@ -65,7 +67,7 @@ export async function startTemporaryPostgres(): Promise<TemporaryPostgres> {
   for (let attempt = 0; isUp() !== 0; attempt += 1) {
     if (attempt === 300 || child.exitCode !== null) {
       await close();
-      throw new Error('the PostgreSQL server that is installed here does not start');
+      throw new Error('the installed PostgreSQL server does not start');
     }
     await sleep(systemClock, 100);
   }

@@ -1,4 +1,4 @@
-/** A command as it reaches a simulated CPO, and what is answered to it at once. */
+/** A command as a simulated CPO receives it, and its immediate answer. */
 import { randomUUID } from 'node:crypto';
 import type { PartyName } from './hub-line.ts';
 import type { Request } from './server.ts';
@@ -8,13 +8,13 @@ export interface ReceivedCommand {
   readonly command: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly responseUrl: string;
-  /** The eMSP, by `OCPI-from-*`. */
+  /** The eMSP, from `OCPI-from-*`. */
   readonly from: PartyName;
-  /** What was answered at once. */
+  /** Result in the immediate answer. */
   readonly result: string;
 }
 
-/** What the CPO has, by id. */
+/** The CPO's objects, by id. */
 export interface Known {
   readonly locations: ReadonlyMap<string, unknown>;
   readonly sessions: ReadonlyMap<string, unknown>;
@@ -33,7 +33,7 @@ const answers: Readonly<Record<string, (body: Fields, known: Known) => string>> 
   UNLOCK_CONNECTOR: atKnownLocation,
 };
 
-/** Null for a command that OCPI does not know. */
+/** Parses a command; null when OCPI does not define it. */
 export function readCommand({ params, body, headers }: Request, known: Known): ReceivedCommand | null {
   const fields = JSON.parse(body) as Fields;
   const { command = '' } = params;

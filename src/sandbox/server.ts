@@ -1,6 +1,6 @@
 /**
- * The HTTP server of a simulated partner: authentication, transcript, knobs and a table of routes. A real server on a real
- * socket, so that whatever a network does to the hub can be done to it here.
+ * The HTTP server of a simulated partner: authentication, transcript, knobs and a route table. It is a real server on a
+ * real socket, so that tests can inject every fault that a network can cause.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,7 +11,7 @@ import type { Entry, Transcript } from './transcript.ts';
 
 export interface Request {
   readonly method: string;
-  /** Without the query, as it came. */
+  /** As received, without the query. */
   readonly path: string;
   /** Values of the pattern's `:names`, decoded. */
   readonly params: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export interface ServerParts {
   readonly routes: readonly Route[];
   readonly transcript: Transcript;
   readonly knobs: Knobs;
-  /** Whether this token, decoded or as it came, is one the hub may use. */
+  /** Whether the hub may use this token, decoded or as received. */
   readonly knows: (token: string) => boolean;
 }
 
@@ -59,7 +59,7 @@ export const refuse = (status: number, statusCode: number, message: string): Rep
   body: envelope(statusCode, undefined, message),
 });
 
-/** `sessions` of `/ocpi/2.2.1/sessions/…`, `versions` of the versions list and of the version details. */
+/** `sessions` for `/ocpi/2.2.1/sessions/…`, `versions` for the versions list and the version details. */
 export function moduleOf(path: string): string {
   const [, ocpi, version, module] = (path.split('?')[0] ?? '').split('/');
   if (ocpi !== 'ocpi') return '';
@@ -74,7 +74,7 @@ export class PartnerServer {
     this.#parts = parts;
   }
 
-  /** Listens and says on which port; 0 takes any free one. */
+  /** Listens and resolves to the port; 0 takes any free one. */
   async listen(host: string, port: number): Promise<number> {
     const server = createServer((request, response) => void this.#serve(request, response));
     await new Promise<void>((resolve, reject) => {
@@ -114,7 +114,7 @@ export class PartnerServer {
     this.#send(entry, response, reply);
   }
 
-  /** Whether the fault has taken the request over. */
+  /** Applies the fault; returns whether that ends the handling of the request. */
   #misbehave(fault: Fault, entry: Entry, response: ServerResponse): boolean {
     if (fault.kind === 'answer') this.#send(entry, response, fault);
     else if (fault.kind === 'garble') {

@@ -1,10 +1,10 @@
 /**
- * The whole way of a charging session through a hub, as a list of named steps over one context: onboarding, catalogue,
- * authorization, start, meter readings, stop, CDR, and everything pulled back and compared. The demo walks it for people;
- * tests walk it one step at a time and do to the hub between two steps what they like.
+ * A charging session from end to end through a hub, as named steps over one context: onboarding, catalogue,
+ * authorization, start, meter readings, stop, CDR, and everything pulled back and compared. The demo runs the steps for
+ * people; tests run them one at a time and disturb the hub in between.
  *
- * SESSION-PATH-1  A step asks the hub only through its OCPI and admin interfaces.
- * SESSION-PATH-2  A step that waits is woken by what arrives, and names what it waited for when it gives up.
+ * SESSION-PATH-1  A step uses only the hub's OCPI and admin interfaces.
+ * SESSION-PATH-2  A step that waits is woken by an arrival, and its time-out names what it waited for.
  */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -16,13 +16,13 @@ import type { PartyName } from './hub-line.ts';
 import type { Partner, PartnerOptions } from './partner.ts';
 import type { ReceivedCommand } from './received-command.ts';
 
-/** One request of the operator, for those who follow. */
+/** One request of the operator, for observers. */
 export interface AdminCall {
   readonly method: string;
   readonly path: string;
   readonly status: number | null;
   readonly durationMs: number;
-  /** Lower-case names. */
+  /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -31,9 +31,9 @@ export interface PathOptions {
   readonly adminToken: string;
   readonly cpo?: Partial<CpoOptions>;
   readonly emsp?: Partial<PartnerOptions>;
-  /** Both partners repeat what they say while the hub is away. The operator does not. */
+  /** Both partners repeat their requests while the hub is unavailable. The operator does not. */
   readonly retryUntilAnswered?: boolean;
-  /** For how long a step waits for an arrival, milliseconds. */
+  /** How long a step waits for an arrival, milliseconds. */
   readonly arrivalMs?: number;
   readonly onAdminCall?: (call: AdminCall) => void;
 }
@@ -45,7 +45,7 @@ export interface PathContext {
   readonly emsp: Emsp;
   readonly arrivalMs: number;
   readonly options: PathOptions;
-  /** What later steps take up from earlier ones; of a charging session the latest. */
+  /** Results of earlier steps for later ones; of a charging session, those of the latest. */
   readonly made: {
     initialTokens: Map<string, string>;
     tariff?: Tariff;
@@ -61,7 +61,7 @@ export interface PathContext {
   close(): Promise<void>;
 }
 
-/** Both partners, listening, unknown to the hub as yet. */
+/** Starts both partners; they listen and are unknown to the hub. */
 export async function openPath(options: PathOptions): Promise<PathContext> {
   const { hubUrl, adminToken, retryUntilAnswered = false, arrivalMs = 30_000 } = options;
   const common = { hubUrl, retryUntilAnswered };
@@ -140,7 +140,10 @@ async function pushCatalogue({ cpo, made }: PathContext): Promise<void> {
   made.location = await cpo.pushLocation(location, inItsOwnHand(location));
 }
 
-/** JSON as no library would write it, with a field that OCPI does not know: it has to come out as it went in. [D17] */
+/**
+ * Formats JSON as no library would, with a field that OCPI does not define: the hub must forward it byte for byte.
+ * [D17]
+ */
 function inItsOwnHand(location: Location): string {
   const text = JSON.stringify(location, null, 1);
   return `${text.slice(0, text.lastIndexOf('}'))},"x_roof": {"kWp":12.50, "note":"Sonnen\\u0064ach"} }`;
@@ -258,7 +261,7 @@ async function pullBack({ cpo, emsp, made }: PathContext): Promise<void> {
   );
 }
 
-/** The CPO reports ACCEPTED; the eMSP must get it at the address it gave. */
+/** Reports ACCEPTED as the CPO and waits until the eMSP receives it at the `response_url` that it gave. */
 async function relayResult(
   cpo: Cpo,
   emsp: Emsp,
@@ -275,7 +278,7 @@ async function relayResult(
   expect(first?.result === 'ACCEPTED', `the result of ${received.command} arrived as ${first?.result}`);
 }
 
-/** The merged copy of the eMSP becomes the state that the CPO has. */
+/** Waits until the eMSP's merged copy equals the CPO's state. */
 async function sameSession(cpo: Cpo, emsp: Emsp, session: Session, limitMs: number): Promise<void> {
   const state = asSent(session);
   const what = `session ${session.id} with ${session.kwh} kWh, ${session.status}`;
@@ -295,7 +298,7 @@ function statusesOf(copy: Copy | undefined): string[] {
   return (copy?.arrivals ?? []).map(({ body }) => (JSON.parse(body || '{}') as { status?: string }).status ?? '');
 }
 
-/** A request of the operator. Its answer, parsed; rejects when it is none of success. */
+/** Sends a request of the operator and parses the answer; rejects unless it is a success. */
 async function admin(context: PathContext, method: string, path: string, body: unknown): Promise<unknown> {
   const { hubUrl, adminToken, options } = context;
   const startedAt = performance.now();
@@ -324,7 +327,7 @@ const sameParty = (one: PartyName, other: PartyName) =>
   one.country_code.toUpperCase() === other.country_code.toUpperCase() &&
   one.party_id.toUpperCase() === other.party_id.toUpperCase();
 
-/** What an earlier step has made. */
+/** A value that an earlier step has made. */
 function had<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('an earlier step has not been run');
   return value;

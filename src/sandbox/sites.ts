@@ -1,4 +1,4 @@
-/** Places where a simulated CPO has its stations. Plausible, and made up. */
+/** Sites of the simulated CPO's stations. Plausible and invented. */
 
 export interface Site {
   readonly name: string;

@@ -1,5 +1,5 @@
 /**
- * What a simulated partner said and heard, in order, and a way to wait for something in it without polling.
+ * Everything that a simulated partner sent and received, in order, and a way to wait for an entry without polling.
  */
 import { systemClock } from '../kit/system-clock.ts';
 
@@ -8,15 +8,15 @@ export interface Entry {
   readonly seq: number;
   readonly at: string;
   readonly direction: 'received' | 'sent';
-  /** OCPI module, or `versions`, or empty. */
+  /** OCPI module, `versions`, or empty. */
   readonly module: string;
   readonly method: string;
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string;
-  /** Those that OCPI or a demo gives a meaning to, lower-case names. */
+  /** The headers that OCPI or a demo gives a meaning, names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Null while it is open, and for good when the other side got none. */
+  /** Null while the exchange is open, and for good when no answer was sent or received. */
   answer: { readonly status: number; readonly body: string } | null;
   /** Why there is no answer. */
   fault: string | null;
@@ -28,7 +28,7 @@ export type Opening = Pick<Entry, 'direction' | 'module' | 'method' | 'path' | '
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 };
 
-/** By which a demo tells partners which node of a hub sends a request. */
+/** Header with which a node of a demo names itself in its requests to partners. */
 export const nodeHeader = 'x-demo-node';
 
 const headersOfInterest = [
@@ -43,7 +43,7 @@ const headersOfInterest = [
   'x-correlation-id',
 ];
 
-/** Older entries are forgotten, so that a partner may run for days. */
+/** Entries kept in memory; older ones are dropped, so that a partner can run for days. */
 const entriesMax = 20_000;
 
 export class Transcript {
@@ -87,12 +87,12 @@ export class Transcript {
     this.changed();
   }
 
-  /** Wakes those who wait; for changes that are not themselves an entry. */
+  /** Wakes the waiters; call it after a change that is not itself an entry. */
   changed(): void {
     for (const look of [...this.#watchers]) look();
   }
 
-  /** Calls back for every exchange that has ended; returns how to stop. */
+  /** Calls `listener` for every exchange that ends; returns a function that stops it. */
   follow(listener: (entry: Entry) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -106,7 +106,7 @@ export class Transcript {
     return this.entries.filter((entry) => entry.direction === 'sent' && (!module || entry.module === module));
   }
 
-  /** The first thing that `look` finds, now or after a change; rejects, naming it, when the limit has passed. */
+  /** Resolves to the first thing that `look` finds, now or after a change; rejects with its name after `limitMs`. */
   until<T>(what: string, look: () => T | null | undefined | false, limitMs = 30_000): Promise<T> {
     return new Promise((resolve, reject) => {
       const timer = systemClock.setTimeout(() => {
