@@ -1,8 +1,11 @@
 /**
- * `/console/`: the operators' page. It carries no data and needs no token; what it shows it asks the admin API for.
+ * Serves `/console/`, the operators' page. The page carries no data and needs no token; it reads everything from the
+ * admin API.
  *
- * ASSETS-1  Nothing from another host, nothing inline: a page that holds an admin token runs no script but its own.
- * ASSETS-2  Every path below is the page itself, so that an address that was shared opens where it was copied.
+ * ASSETS-1  The page loads nothing from another host and nothing inline: it holds an admin token, so it runs only its
+ *     own scripts.
+ * ASSETS-2  Every path below `/console/` answers with the page, so that a shared address opens the view that it was
+ *     copied from.
  */
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
@@ -25,7 +28,7 @@ const headers = {
   'cross-origin-resource-policy': 'same-origin',
 };
 
-/** To be registered under the prefix `/console`; `built` is the directory into which the build put the page. */
+/** Register it under the prefix `/console`; `built` is the directory with the built page. */
 export function consolePage(built: string): FastifyPluginAsync {
   return async (app) => {
     app.addHook('onSend', async (_request, reply) => void reply.headers(headers));

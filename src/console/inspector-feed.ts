@@ -1,9 +1,10 @@
 /**
- * What all readers of the inspector share: the changes since the last tick, and the messages made of them.
+ * State shared by all readers of the inspector: the changes since the last tick, and the messages made of them.
  *
- * INSPECTOR-FEED-1  A message about a change is made once for all readers, when the first of them can take it. [delivery, Actors 5]
- * INSPECTOR-FEED-2  What is kept is bounded by what happened within one tick: of each actor its last few events and a count.
- * INSPECTOR-FEED-3  Nothing is watched, and no timer runs, while there is no reader.
+ * INSPECTOR-FEED-1  A message about a change is serialized once for all readers, when the first of them can take it.
+ *     [delivery, Actors 5]
+ * INSPECTOR-FEED-2  Memory is bounded by what happens within one tick: the last few events of each actor, and a count.
+ * INSPECTOR-FEED-3  Without a reader the feed watches nothing and runs no timer.
  */
 
 import type { WatchedActor, WatchedEvent, Watcher } from '../hub/ports/actor-view.ts';
@@ -11,12 +12,12 @@ import type { Operations } from '../hub/ports/operator.ts';
 import { type Clock, every } from '../kit/clock.ts';
 import { type Messages, messages } from './inspector-messages.ts';
 
-/** What happened to one actor between two ticks. */
+/** Changes of one actor between two ticks. */
 export interface Change {
-  /** As it stands at the tick, or ended; undefined when it has gone meanwhile, which the next tick tells. */
+  /** Its state at the tick, or its last one; undefined when it has gone meanwhile: the next tick reports its end. */
   actor: WatchedActor | undefined;
   readonly events: { readonly event: WatchedEvent; readonly at: number }[];
-  /** Events that it took, those included that are not kept. */
+  /** Number of events that it received, including those not kept in `events`. */
   count: number;
 }
 
@@ -33,7 +34,7 @@ export interface FeedReader {
 }
 
 const tickMs = 50;
-/** Events of one actor that are shown singly within a tick; of more the newest are. */
+/** How many events of one actor are kept within a tick, the newest; a reader gets only a count of the others. */
 const eventsMax = 8;
 
 export class Feed {
@@ -41,10 +42,10 @@ export class Feed {
   readonly #operations: Pick<Operations, 'actors' | 'actor' | 'watch'>;
   readonly #clock: Clock;
   readonly #readers = new Set<FeedReader>();
-  /** Since the last tick, and up to it. */
+  /** `#coming` collects the changes since the last tick; `#recent` holds those up to it. */
   #coming = new Map<string, Change>();
   #recent: ReadonlyMap<string, Change> = new Map();
-  /** Of this tick. */
+  /** Messages of this tick by actor id. */
   readonly #frames = new Map<string, Frames>();
   #stop: (() => void) | null = null;
 
@@ -74,7 +75,10 @@ export class Feed {
     return this.#operations.actor(id);
   }
 
-  /** Messages about an actor as it stands, or as it ended; null when there is nothing to tell (any more, or before the next tick). */
+  /**
+   * Messages about an actor in its present or last state; null when there is nothing to report: the actor has gone, or
+   * the next tick reports it.
+   */
   frames(id: string, ended: WatchedActor | undefined): Frames | null {
     const made = this.#frames.get(id);
     if (made) return made;

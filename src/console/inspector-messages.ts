@@ -1,18 +1,18 @@
 /**
- * The messages of the inspector: the wire protocol of `@statelyai/inspect`, and two of our own that its clients pass over.
- * docs/INSPECTOR.md describes them.
+ * Builds the messages of the inspector: the wire protocol of `@statelyai/inspect`, and two messages of the hub's own
+ * that its clients ignore. docs/INSPECTOR.md describes them.
  */
 import type { WatchedActor, WatchedEvent } from '../hub/ports/actor-view.ts';
 
-/** Version of `@statelyai/inspect` whose protocol this is. */
+/** The version of `@statelyai/inspect` whose protocol this is. */
 const protocolVersion = '0.7.2';
 
-/** What the protocol says of a snapshot whose event is not known. */
+/** The protocol's event for a snapshot whose event is unknown. */
 const noEvent: WatchedEvent = { type: '' };
 
 export interface Messages {
   readonly actor: (actor: WatchedActor, withDefinition: boolean) => Buffer;
-  /** `at`: when it was taken, epoch ms. */
+  /** `at`: when the actor received the event, epoch milliseconds. */
   readonly event: (actor: WatchedActor, event: WatchedEvent, at: number) => Buffer;
   readonly snapshot: (actor: WatchedActor, event?: WatchedEvent) => Buffer;
 }
@@ -42,10 +42,10 @@ export function messages(now: () => number): Messages {
   };
 }
 
-/** All that match have been sent. */
+/** Says that all matching actors have been sent. */
 export const complete = (actors: number): Buffer => framed({ type: 'ocpi-hub.complete', actors });
 
-/** Events that were skipped, since it was last said and in all. */
+/** Reports skipped events: since the last report, and in all. */
 export const missed = (count: number, total: number): Buffer => framed({ type: 'ocpi-hub.missed', count, total });
 
 function supervision({ state, restarts, error }: WatchedActor) {

@@ -1,9 +1,11 @@
 /**
- * One reader of the inspector, at its own pace.
+ * One reader of the inspector, served at its own pace (back-pressure).
  *
- * INSPECTOR-READER-1  A reader holds ids and counts, at most one of each actor; a message is made for it when its socket has taken the last ones.
- * INSPECTOR-READER-2  It is told the newest of each actor that changed, and how many events it missed.
- * INSPECTOR-READER-3  What it asks for costs little: frames are small, and only so many are taken.
+ * INSPECTOR-READER-1  A reader holds ids and counts, at most one of each per actor; its messages are made when its
+ *     socket has taken the previous ones.
+ * INSPECTOR-READER-2  A reader gets the newest state of each actor that changed, and the number of events that it
+ *     missed.
+ * INSPECTOR-READER-3  A reader's requests are cheap: frames are small, and their rate is limited.
  */
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
@@ -14,9 +16,12 @@ import type { Change, Feed, FeedReader } from './inspector-feed.ts';
 import { complete, missed } from './inspector-messages.ts';
 import { BadSubscription, matches, type Subscription, subscriptionOf } from './inspector-subscription.ts';
 
-/** Bytes that are handed to a socket at a time. */
+/** Bytes written to a socket before the reader waits for it to drain. */
 const sliceBytes = 65_536;
-/** Actors that came and went are told as well while there are no more than so many to tell of; else a command of a moment is lost. */
+/**
+ * An actor that started and ended unseen is still reported while fewer than this many actors are pending for the
+ * reader; without that, a command shorter than a tick would never show.
+ */
 const unseenMax = 1_000;
 /** Messages that a reader may send at once, and per second after that. */
 const burst = 20;
@@ -30,25 +35,25 @@ export interface ReaderParts {
   readonly subscription: Subscription;
   readonly sent: (messages: number) => void;
   readonly missed: (events: number) => void;
-  /** A bug of ours, met while it was served. */
+  /** Called with a bug of the hub's that occurs while it serves this reader. */
   readonly failed: (error: unknown) => void;
 }
 
 export class Reader implements FeedReader {
   readonly #parts: ReaderParts;
   #subscription: Subscription;
-  /** Actors that it has been told of. */
+  /** Actors that were introduced to the reader. */
   readonly #known = new Set<string>();
-  /** Actors that it is to be told of, each with the events that it has not been told of. */
+  /** Actors that are pending for the reader, each with the number of its events that the reader has not got. */
   readonly #dirty = new Map<string, number>();
-  /** Of those, how they ended. */
+  /** Last states of pending actors that have ended. */
   readonly #ended = new Map<string, WatchedActor>();
-  /** Kinds whose definition it has. */
+  /** Kinds whose definition was sent to the reader. */
   readonly #defined = new Set<string>();
   #missed = 0;
   #missedTotal = 0;
   #owesComplete = false;
-  /** The socket has not taken the last slice yet; at a tick that means that the reader is behind. */
+  /** True until the socket has taken the last slice. A tick that finds it true sets `#isBehind`. */
   #isFlushing = false;
   #isBehind = false;
   #silentBeats = 0;
@@ -71,18 +76,19 @@ export class Reader implements FeedReader {
       if (actor.state !== 'ended') this.#ended.delete(id);
       else if (isKnown || this.#dirty.size < unseenMax) this.#ended.set(id, actor);
       else {
-        // It came and went unseen; kept, such ends would pile up while a reader does not read. [INSPECTOR-READER-1]
+        // The actor started and ended unseen; keeping such ends would fill memory while a reader does not read.
+        // [INSPECTOR-READER-1]
         this.#missed += count + (this.#dirty.get(id) ?? 0);
         this.#dirty.delete(id);
         continue;
       }
       const waiting = this.#dirty.get(id);
-      // What an actor took before a reader first heard of it is not missed.
+      // Events from before the reader's first message about an actor do not count as missed.
       this.#dirty.set(id, waiting === 0 && !isKnown ? 0 : (waiting ?? 0) + count);
     }
   }
 
-  /** Sends a slice of what it is to be told, unless its socket has not taken the last one. */
+  /** Sends the next slice of pending messages, unless the socket has not taken the last one. */
   pull(): void {
     if (this.#isFlushing) {
       this.#isBehind = true;
@@ -100,7 +106,10 @@ export class Reader implements FeedReader {
     this.#parts.ws.close(1011, 'an error of the hub; its log says more');
   }
 
-  /** Called at a steady pace: false when nothing was heard or taken since the beat before the last. */
+  /**
+   * Pings the reader. Called at a fixed interval; false when the reader has neither sent nor taken anything since the
+   * beat before the last.
+   */
   beat(): boolean {
     if (this.#silentBeats > 1) return false;
     this.#silentBeats++;
@@ -163,7 +172,7 @@ export class Reader implements FeedReader {
     const { socket, ws, sent } = this.#parts;
     const last = frames.length - 1;
     this.#isFlushing = true;
-    // One write for all of them.
+    // One write for all frames of the slice.
     socket.cork();
     for (const [index, frame] of frames.entries()) {
       if (index < last) ws.send(frame, { binary: false });
@@ -174,7 +183,7 @@ export class Reader implements FeedReader {
   }
 
   #flushed(error: Error | undefined): void {
-    // A socket that has closed takes nothing more.
+    // A closed socket takes nothing more.
     if (error) return;
     this.#isFlushing = false;
     if (this.#isBehind) this.#alive();
@@ -196,7 +205,7 @@ export class Reader implements FeedReader {
     }
   }
 
-  /** [INSPECTOR-READER-3] */
+  /** Token bucket of `burst` and `perSecond`. [INSPECTOR-READER-3] */
   #mayAsk(): boolean {
     const at = this.#parts.clock.monotonic();
     this.#allowance = Math.min(burst, this.#allowance + ((at - this.#allowedAt) / 1000) * perSecond);

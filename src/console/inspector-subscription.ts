@@ -1,19 +1,20 @@
 /**
- * What a reader wants to see of the running actors: said in the address, changed by messages. [contract, 4]
+ * Which actors a reader of the inspector subscribes to: given in the query of the address, changed by messages.
+ * [contract, 4]
  */
 import type { WatchedActor } from '../hub/ports/actor-view.ts';
 
-/** All that are given must match; null narrows nothing. */
+/** An actor must match every criterion; null matches any actor. */
 export interface Subscription {
   readonly kinds: ReadonlySet<string> | null;
   /** Upper case. */
   readonly parties: ReadonlySet<string> | null;
   readonly ids: ReadonlySet<string> | null;
-  /** `once`: with the first actor of each kind alone, for a reader that keeps them. */
+  /** `once`: the definition comes only with the first actor of each kind, for a reader that keeps definitions. */
   readonly definitions: 'each' | 'once';
 }
 
-/** A message or address that cannot be understood; says why in a sentence that fits a close frame. */
+/** An invalid message or query; the message says why in a sentence short enough for a close frame. */
 export class BadSubscription extends Error {}
 
 const lists = ['kinds', 'parties', 'ids'] as const;
@@ -25,7 +26,10 @@ export function subscriptionOf(text: string): Subscription {
   return checked(given);
 }
 
-/** `?kinds=partner,courier&definitions=once`, so that nothing is sent that is not wanted. Throws `BadSubscription`. */
+/**
+ * Parses `?kinds=partner,courier&definitions=once`, so that the first messages are filtered already. Throws
+ * `BadSubscription`.
+ */
 export function subscriptionIn(query: URLSearchParams): Subscription {
   const given: Record<string, unknown> = {};
   for (const name of new Set(query.keys())) {

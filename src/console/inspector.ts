@@ -1,9 +1,11 @@
 /**
- * `GET /admin/v1/inspector`: the running actors, live, over a WebSocket in the wire protocol of `@statelyai/inspect`. [contract, 4]
+ * `GET /admin/v1/inspector`: streams the running actors over a WebSocket, in the wire protocol of `@statelyai/inspect`.
+ * [contract, 4]
  *
- * INSPECTOR-1  Who may not watch is refused before the upgrade, in HTTP. The token is never sent back.
- * INSPECTOR-2  No reader slows the hub or fills its memory, whatever it does; one that shows no life is cut.
- * INSPECTOR-3  A page of another origin opens nothing, even with a token.
+ * INSPECTOR-1  An unauthorized request is refused in HTTP, before the upgrade. The token is never sent back.
+ * INSPECTOR-2  No reader slows the hub or fills its memory, whatever the reader does; a reader without a sign of life
+ *     is disconnected.
+ * INSPECTOR-3  A page of another origin cannot open the WebSocket, even with a token.
  */
 import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
@@ -16,7 +18,7 @@ import { Feed } from './inspector-feed.ts';
 import { Reader } from './inspector-reader.ts';
 import { BadSubscription, type Subscription, subscriptionIn } from './inspector-subscription.ts';
 
-/** What is answered in HTTP, as problem details. */
+/** A refusal over HTTP, as problem details. */
 export interface Refusal {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -24,15 +26,15 @@ export interface Refusal {
 }
 
 export interface InspectorMeter {
-  /** Who watches now. */
+  /** Sets the number of connected readers. */
   readers(count: number): void;
   sent(messages: number): void;
-  /** Events that a reader was not shown singly. */
+  /** Counts events that a reader did not get one by one. */
   missed(events: number): void;
 }
 
 export interface InspectorDoor {
-  /** Throws a `Refusal` unless the header's bearer may read. */
+  /** Throws a `Refusal` unless the bearer token of the header may read. */
   readonly allow: (authorization: string | undefined) => unknown;
   readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
   readonly isReady: () => boolean;
@@ -40,13 +42,13 @@ export interface InspectorDoor {
   readonly clock: Clock;
   readonly meter: InspectorMeter;
   readonly log: { info(fields: object, message: string): void; error(fields: object, message: string): void };
-  /** Pings, and how often it is looked whether a reader is alive. */
+  /** Interval of pings and of the check whether a reader is alive, milliseconds. */
   readonly beatMs?: number;
   readonly readersMax?: number;
 }
 
 export interface Inspector {
-  /** For `upgrade` of the HTTP server. */
+  /** Handler for the event `upgrade` of the HTTP server. */
   readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
   close(): Promise<void>;
 }
@@ -56,7 +58,7 @@ const protocol = 'ocpi-hub.inspector';
 const bearer = 'bearer.';
 const messageBytesMax = 4096;
 const defaults = { beatMs: 30_000, readersMax: 64 };
-/** For the close frame to be answered. */
+/** How long a stop waits for the peers' close frames before it terminates their connections, milliseconds. */
 const closingMs = 1_000;
 
 export function createInspector(operations: Operations, door: InspectorDoor): Inspector {
@@ -88,24 +90,24 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
   const busy = (detail: string) => door.refusal(503, detail, { headers: { 'retry-after': '1' } });
 
   function attach(ws: WebSocket, socket: Duplex, subscription: Subscription): void {
-    const failed = (error: unknown) => log.error({ err: error }, 'a reader of the inspector met a bug');
+    const failed = (error: unknown) => log.error({ err: error }, 'inspector: internal error while serving a reader');
     const parts = { ws, socket, clock, feed, subscription, sent: meter.sent, missed: meter.missed, failed };
     const reader = new Reader(parts);
     readers.set(ws, reader);
     feed.add(reader);
     stopBeats ??= every(clock, beatMs, beat);
     meter.readers(readers.size);
-    // What breaks a connection closes it as well.
-    ws.on('error', (error) => log.info({ err: error }, 'a reader of the inspector broke off'));
+    // An error of the connection also emits `close`, which cleans up.
+    ws.on('error', (error) => log.info({ err: error }, 'inspector: connection of a reader failed'));
     ws.once('close', () => detach(ws, reader));
-    log.info({ readers: readers.size }, 'a reader of the inspector connected');
+    log.info({ readers: readers.size }, 'inspector: reader connected');
   }
 
   function detach(ws: WebSocket, reader: Reader): void {
     readers.delete(ws);
     feed.remove(reader);
     meter.readers(readers.size);
-    log.info({ readers: readers.size }, 'a reader of the inspector left');
+    log.info({ readers: readers.size }, 'inspector: reader disconnected');
     if (readers.size > 0) return;
     stopBeats?.();
     stopBeats = null;
@@ -137,7 +139,7 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
   };
 }
 
-/** The token stands in the header, or where a browser can put it: in a sub-protocol, as it is or percent-encoded. */
+/** Takes the token from the header, or from where a browser can put it: a sub-protocol, plain or percent-encoded. */
 function authorize({ headers }: IncomingMessage, allow: InspectorDoor['allow']): void {
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((one) => one.trim());
   const token = offered.find((one) => one.startsWith(bearer))?.slice(bearer.length);
@@ -159,7 +161,7 @@ function decodedOf(token: string): string {
   }
 }
 
-/** Whoever sends no origin is no browser. [INSPECTOR-3] */
+/** Only browsers send an Origin; a request without one passes. [INSPECTOR-3] */
 function isOwnOrigin({ headers: { origin, host } }: IncomingMessage, publicUrl: string): boolean {
   if (origin === undefined) return true;
   const given = parsedUrl(origin);
@@ -170,7 +172,7 @@ function isOwnOrigin({ headers: { origin, host } }: IncomingMessage, publicUrl: 
 
 function refusalOf(error: unknown, { refusal, log }: InspectorDoor): Refusal {
   if (typeof (error as Refusal | null)?.toJson === 'function') return error as Refusal;
-  log.error({ err: error }, 'the inspector met a bug');
+  log.error({ err: error }, 'inspector: internal error during an upgrade');
   return refusal(500, 'the hub met an error of its own; its log says more');
 }
 

@@ -1,2 +1,2 @@
-/** Styles are imported for what they do to the page; the bundler gathers them. */
+/** Lets the page import style sheets for their effect; the bundler collects them. */
 declare module '*.css';

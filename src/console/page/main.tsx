@@ -1,5 +1,5 @@
 /**
- * The operators' console: signed in, the pages; else the sign-in.
+ * Entry point of the operators' console: loads the styles and renders the shell.
  */
 import { render } from 'preact';
 import { Shell } from './shell.tsx';

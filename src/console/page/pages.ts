@@ -1,5 +1,5 @@
 /**
- * The one table of pages: address, name in the menu, key that leads there, and what is shown.
+ * The one table of pages: path, title in the menu, shortcut, and component.
  */
 import type { ComponentType } from 'preact';
 import { Commands } from './pages/commands.tsx';
@@ -16,9 +16,9 @@ import { Trace } from './pages/trace.tsx';
 export interface PageEntry {
   /** Below `/console`; parameters with a colon. */
   readonly path: string;
-  /** In the menu; null for pages that others lead to. */
+  /** Title in the menu; null for a page that is reached from other pages. */
   readonly title: string | null;
-  /** Pressed after `g`. */
+  /** Shortcut, pressed after `g`. */
   readonly key?: string;
   readonly page: ComponentType;
 }

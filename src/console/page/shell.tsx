@@ -1,5 +1,5 @@
 /**
- * The frame around every page: who is signed in, where one can go, what was just done.
+ * The frame around every page: sign-in, menu, notices.
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
@@ -31,7 +31,7 @@ function SignedIn() {
   );
 }
 
-/** A token that was kept says again what it may do. */
+/** Asks the hub for the role of a token that a reload has kept. */
 function useRole() {
   useEffect(() => {
     if (role.value !== null) return;
@@ -90,7 +90,9 @@ function Frame() {
   );
 }
 
-/** Tabs are told apart by what stands in them: a page without a place in the menu goes by the end of its address. */
+/**
+ * Sets the document title, by which tabs are told apart; a page without a menu title uses the last segment of its path.
+ */
 function Titled({ title, children }: { title: string | null; children: ComponentChildren }) {
   const [location] = useLocation();
   useEffect(() => {

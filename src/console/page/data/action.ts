@@ -1,5 +1,5 @@
 /**
- * Something an operator does: one at a time, with its end told in words.
+ * A hook for an action of the operator: runs it, blocks its button meanwhile, and shows the result as a notice.
  */
 import { useCallback, useState } from 'preact/hooks';
 import { ApiError } from './api.ts';
@@ -10,7 +10,7 @@ export interface Action<Input extends unknown[]> {
   readonly run: (...input: Input) => void;
 }
 
-/** `work` resolves with what to tell the operator, or null when the page shows it by itself. */
+/** `work` resolves to the text of the notice, or to null when the page itself shows the result. */
 export function useAction<Input extends unknown[]>(work: (...input: Input) => Promise<string | null>): Action<Input> {
   const [isRunning, setRunning] = useState(false);
   const run = useCallback(

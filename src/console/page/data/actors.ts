@@ -1,9 +1,10 @@
 /**
- * The hub's live actors, as its inspector tells them: the wire protocol of `@statelyai/inspect`.
+ * The hub's live actors as signals, fed by the inspector: the wire protocol of `@statelyai/inspect`.
  *
- * ACTORS-1  Every actor is a signal of its own: what shows one actor draws again when that one changes, and nothing else does.
- * ACTORS-2  After a lost connection everything is told anew; what is not told again is gone.
- * ACTORS-3  A burst of messages is taken in slices, so that the page answers in between.
+ * ACTORS-1  Each actor is a signal of its own: a component that shows one actor renders again only when that actor
+ *     changes.
+ * ACTORS-2  After a reconnect the hub sends every actor again; an actor that it does not send is gone.
+ * ACTORS-3  A burst of messages is applied in slices, so that the page stays responsive.
  */
 import { batch, effect, type Signal, signal } from '@preact/signals';
 import { ApiError, call } from './api.ts';
@@ -11,7 +12,7 @@ import { token } from './session.ts';
 
 export interface ActorSnapshot {
   readonly status: string;
-  /** State value of a machine: a name, or regions with names; undefined while the actor is restarted or was given up. */
+  /** State value of a machine: a name, or regions with names; undefined while the actor restarts or is quarantined. */
   readonly value: unknown;
   readonly context: Readonly<Record<string, unknown>>;
 }
@@ -19,7 +20,7 @@ export interface ActorSnapshot {
 export interface Transition {
   /** Epoch milliseconds. */
   readonly at: number;
-  /** Type of the event that caused it; null when none was told. */
+  /** Type of the event that caused it; null when the message names none. */
   readonly event: string | null;
   readonly from: string;
   readonly to: string;
@@ -28,21 +29,21 @@ export interface Transition {
 interface Supervision {
   readonly state: 'active' | 'restarting' | 'quarantined' | 'ended';
   readonly restarts: number;
-  /** Of the last time that it threw. */
+  /** Error of its last failure. */
   readonly error: string | null;
 }
 
 export interface LiveActor {
-  /** Stable and speaking: `partner:NL-CPO`. */
+  /** Stable and readable: `partner:NL-CPO`. */
   readonly id: string;
   readonly kind: string;
   readonly snapshot: ActorSnapshot;
   readonly supervision: Supervision;
-  /** What happened while it was watched, newest first. */
+  /** Transitions since the watch began, newest first. */
   readonly transitions: readonly Transition[];
 }
 
-/** What the watcher asks for; what is absent is not narrowed. */
+/** Which actors to watch; an absent criterion matches any. */
 export interface Interest {
   readonly kinds?: readonly string[];
   readonly parties?: readonly string[];
@@ -50,13 +51,13 @@ export interface Interest {
 }
 
 export interface Watch {
-  /** In no order; the same array until an actor comes or goes. */
+  /** Unordered; the array changes only when an actor starts or ends. */
   readonly ids: Signal<readonly string[]>;
   readonly state: Signal<'connecting' | 'live' | 'lost'>;
-  /** Changes that this reader was too slow for; their newest state came all the same. */
+  /** Events that the hub skipped because this page was too slow; the newest states arrived all the same. */
   readonly missed: Signal<number>;
   actor(id: string): Signal<LiveActor | null>;
-  /** JSON of the machine that this kind of actor runs; null until one was told. */
+  /** Definition of the machine that runs actors of this kind, parsed; null until the hub has sent one. */
   definition(kind: string): unknown;
   close(): void;
 }
@@ -69,23 +70,23 @@ interface Told {
   readonly snapshot?: Partial<ActorSnapshot> & Pick<ActorSnapshot, 'status'>;
   readonly supervision?: Supervision;
   readonly event?: { readonly type?: string; readonly at?: number };
-  /** Of all that this connection missed. */
+  /** Number of events that this connection missed in all. */
   readonly total?: number;
 }
 
 const transitionsMax = 50;
 const gatherMs = 30;
-/** Messages taken in one go. */
+/** Messages applied before the page gets its turn. A larger slice blocks input for longer. */
 const sliceMax = 250;
 const retryMs = [250, 500, 1000, 2000, 5000, 10_000] as const;
 const protocol = 'ocpi-hub.inspector';
-/** States of actors that are no more. */
+/** Statuses of actors that have ended. */
 const ended = new Set(['done', 'stopped']);
 const active: Supervision = { state: 'active', restarts: 0, error: null };
-/** The hub refused what was asked: asking again would change nothing. */
+/** The hub refused the subscription: a reconnect would be refused again. */
 const isRefusal = (code: number) => code === 1003 || code === 1008 || code === 1009;
 
-/** Opens a connection of its own, and keeps it until closed or signed out. */
+/** Opens a WebSocket of its own, and reconnects until `close` or sign-out. */
 export function watchActors(interest: Interest): Watch {
   const actors = new Map<string, Signal<LiveActor | null>>();
   const definitions = new Map<string, string>();
@@ -108,7 +109,7 @@ export function watchActors(interest: Interest): Watch {
     return made;
   };
 
-  /** Timers and not frames: a hidden page gets none. [ACTORS-3] */
+  /** Applies the next slice. Uses timers, because a hidden page gets no animation frames. [ACTORS-3] */
   const apply = () => {
     const texts = pending.splice(0, sliceMax);
     batch(() => {
@@ -119,7 +120,7 @@ export function watchActors(interest: Interest): Watch {
     if (pending.length > 0) setTimeout(apply);
   };
 
-  /** Whether the list of actors is another one now. */
+  /** Applies one message; returns whether the list of actors changed. */
   const take = (message: Told): boolean => {
     const { type, sessionId, snapshot } = message;
     if (type === 'ocpi-hub.missed') missed.value = message.total ?? missed.value;
@@ -166,7 +167,10 @@ export function watchActors(interest: Interest): Watch {
     };
   };
 
-  /** A socket that never opened does not say why; a call does, and ends the session when it is the token. */
+  /**
+   * Reconnects. A WebSocket that never opened gives no reason; a call of the admin API does, and signs out when the
+   * token is the reason.
+   */
   const again = (wasOpen: boolean) => {
     if (wasOpen) return connect();
     call('GET', '/caller')
@@ -198,7 +202,10 @@ export function watchActors(interest: Interest): Watch {
   };
 }
 
-/** Closed before it has opened, a socket makes the browser complain: such a one closes when it has. */
+/**
+ * Closes the socket. Browsers log an error when a socket is closed while connecting: such a socket closes once it is
+ * open.
+ */
 function shut(socket: WebSocket | null): void {
   if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
   else socket?.close();
@@ -212,7 +219,7 @@ function address({ kinds, parties, ids }: Interest): string {
   return `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/admin/v1/inspector?${query}`;
 }
 
-/** Everything that lives has been told: what was not is gone. [ACTORS-2] */
+/** Removes the actors that were not sent before `complete`. [ACTORS-2] */
 function forget(actors: ReadonlyMap<string, Signal<LiveActor | null>>, told: ReadonlySet<string>): boolean {
   for (const [id, actor] of actors) if (!told.has(id)) actor.value = null;
   return true;
@@ -236,12 +243,12 @@ function next(
   return { ...after, transitions: [transition, ...after.transitions].slice(0, transitionsMax) };
 }
 
-/** Its state in words; of one that is being restarted or was given up, that. */
+/** Name of its state, or of its supervision state while it restarts or is quarantined. */
 function nameOf({ snapshot, supervision }: Pick<LiveActor, 'snapshot' | 'supervision'>): string {
   return snapshot.value === undefined ? supervision.state : stateName(snapshot.value);
 }
 
-/** `awaiting`, or of a machine with regions `connection connected · sync closed`. */
+/** `awaiting`, or for a machine with regions `connection connected · sync closed`. */
 export function stateName(value: unknown): string {
   if (typeof value === 'string') return value;
   return Object.entries(value ?? {})
@@ -249,7 +256,7 @@ export function stateName(value: unknown): string {
     .join(' · ');
 }
 
-/** Paths of the states that are lit, each as `region.state`. */
+/** Paths of the active states, each as `region.state`. */
 export function activePaths(value: unknown, prefix = ''): string[] {
   if (typeof value === 'string') return [prefix + value];
   return Object.entries(value ?? {}).flatMap(([name, inner]) => [

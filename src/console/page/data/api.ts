@@ -1,11 +1,10 @@
 /**
- * Calls of the admin API. What it refuses is an `ApiError` with the hub's own words; a token that it no longer takes ends
- * the session.
+ * Calls of the admin API. A refusal becomes an `ApiError` with the hub's text; a 401 for the present token signs out.
  */
 import { signOut, token } from './session.ts';
 
 export class ApiError extends Error {
-  /** HTTP status; 0 when the hub could not be reached. */
+  /** HTTP status; 0 when the hub is unreachable. */
   readonly status: number;
 
   constructor(status: number, message: string) {
@@ -21,7 +20,7 @@ export interface Page<T> {
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-/** What is absent, null or empty is not asked for. */
+/** Absent, null and empty values are left out of the query. */
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /** A path below `/admin/v1`, with its query. */
@@ -31,7 +30,7 @@ export function pathWith(path: string, query: Query = {}): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** Answers the JSON of a 2xx, undefined of an empty one; everything else is thrown as `ApiError`. */
+/** Resolves to the JSON of a 2xx, undefined for an empty body; rejects with an `ApiError` otherwise. */
 export async function call<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return callAs<T>(token.value ?? '', method, path, body, signal);
 }
@@ -74,7 +73,7 @@ async function textOf(response: Response): Promise<unknown> {
   return text === '' ? undefined : JSON.parse(text);
 }
 
-/** Problem details when there are any. [RFC 9457] */
+/** Text of the problem details, when there are any. [RFC 9457] */
 async function problemIn(response: Response): Promise<string> {
   try {
     const { title, detail } = (await response.json()) as { title?: string; detail?: string };

@@ -1,8 +1,9 @@
 /**
- * All partners at a glance, kept fresh: what has changed since the last answer is asked for, and rates are worked out from counts.
+ * All partners of the overview, polled: each request asks for the rows changed since the last answer, and rates are
+ * computed from the counts.
  *
- * BOARD-1  Every partner is a signal of its own: an answer that says nothing about it changes nothing of it.
- * BOARD-2  Nothing is asked for while nobody looks.
+ * BOARD-1  Each partner is a signal of its own: an answer without its row leaves the signal unchanged.
+ * BOARD-2  A hidden page polls nothing.
  */
 import { batch, type Signal, signal } from '@preact/signals';
 import type { Operations } from '../../../hub/ports/operator.ts';
@@ -12,32 +13,32 @@ type OverviewView = ReturnType<Operations['overview']>;
 export type OverviewRow = OverviewView['rows'][number];
 export type OverviewTotals = OverviewView['totals'];
 
-/** A partner, and how many deliveries a second reached it of late, oldest first. */
+/** A partner and its recent delivery rates per second, oldest first. */
 export interface Line {
   readonly row: OverviewRow;
   readonly rates: readonly number[];
 }
 
 export interface Board {
-  /** In no order; the same array until a partner is added. */
+  /** Unordered; the array changes only when a partner is added. */
   readonly ids: Signal<readonly string[]>;
-  /** Moves with every answer that changed a row. */
+  /** Incremented by every answer that changed a row. */
   readonly version: Signal<number>;
   /** Null until the first answer. */
   readonly totals: Signal<OverviewTotals | null>;
-  /** Of all partners together, deliveries a second of late, oldest first. */
+  /** Recent delivery rates of all partners together, per second, oldest first. */
   readonly rates: Signal<readonly number[]>;
   readonly error: Signal<ApiError | null>;
   line(id: string): Signal<Line> | undefined;
   /** The hub's clock, epoch milliseconds. */
   now(): number;
-  /** Asks now. */
+  /** Requests an answer now. */
   reload(): void;
   close(): void;
 }
 
 const everyMs = 2_000;
-/** Two minutes. */
+/** Samples per sparkline: two minutes at one sample per 2 s. The column title "Last 2 min" names it. */
 const ratesMax = 60;
 
 export function watchBoard(): Board {
@@ -47,7 +48,7 @@ export function watchBoard(): Board {
   const totals = signal<OverviewTotals | null>(null);
   const rates = signal<readonly number[]>([]);
   const error = signal<ApiError | null>(null);
-  /** Those to whom anything was delivered of late. */
+  /** Partners with a sample above 0. */
   const flowing = new Set<string>();
   const abort = new AbortController();
   let revision: string | null = null;
@@ -57,7 +58,7 @@ export function watchBoard(): Board {
 
   const take = (answer: OverviewView) => {
     const hubAt = Date.parse(answer.at);
-    // Counts of another start of the hub tell nothing about the time since the last answer.
+    // After a restart of the hub the counts begin again: their difference to the last answer is no rate.
     const elapsedS = revision !== null && !answer.full ? (hubAt - askedAt) / 1000 : 0;
     const deltas = new Map<string, number>();
     for (const row of answer.rows) {
@@ -73,7 +74,7 @@ export function watchBoard(): Board {
     [revision, askedAt, aheadMs] = [answer.revision, hubAt, hubAt - Date.now()];
   };
 
-  /** One step of every plot that is not flat. */
+  /** Appends a sample to every sparkline that is not flat. */
   const advance = (deltas: ReadonlyMap<string, number>, elapsedS: number) => {
     let sum = 0;
     for (const [id, delta] of deltas) if (delta > 0) flowing.add(id);

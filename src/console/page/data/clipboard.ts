@@ -1,5 +1,5 @@
 /**
- * Copying, also where the browser offers no clipboard because the hub is reached by plain HTTP.
+ * Copies text to the clipboard, also over plain HTTP, where browsers offer no clipboard API.
  */
 
 export async function copyText(text: string): Promise<boolean> {
@@ -9,7 +9,7 @@ export async function copyText(text: string): Promise<boolean> {
       return true;
     }
   } catch {
-    // Not allowed here: the old way may be.
+    // The clipboard API is not allowed here; `execCommand` may be.
   }
   const area = document.createElement('textarea');
   area.value = text;

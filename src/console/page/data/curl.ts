@@ -1,5 +1,5 @@
 /**
- * A request as a line for a shell.
+ * Formats a request as a shell command.
  */
 
 export interface ShownRequest {
@@ -11,7 +11,7 @@ export interface ShownRequest {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** For a POSIX shell. Null without an address. The token is what the headers say, which is never the real one. */
+/** For a POSIX shell. Null without a URL. The token is the placeholder that the headers contain, never the real one. */
 export function curlOf({ method, url, headers, body }: ShownRequest): string | null {
   if (url === null) return null;
   const fields = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);

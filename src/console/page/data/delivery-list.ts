@@ -1,8 +1,8 @@
 /**
- * A list of deliveries that grows on demand and stays fresh meanwhile.
+ * A hook for a list of deliveries that loads pages on demand and refreshes meanwhile.
  *
- * DELIVERY-LIST-1  What the operator has loaded stays where it is: a refresh changes rows in place and puts new ones in front.
- * DELIVERY-LIST-2  A search that costs the hub much is asked for less often.
+ * DELIVERY-LIST-1  Loaded deliveries keep their place: a refresh changes rows in place and puts new ones in front.
+ * DELIVERY-LIST-2  The slower the hub answers a search, the less often the search is refreshed.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { DeliveryView } from '../../../hub/ports/operator.ts';
@@ -10,7 +10,7 @@ import { ApiError, call, type Page, pathWith, type Query } from './api.ts';
 import { grown, type Loaded, ofPage, refreshed } from './loaded.ts';
 import type { Queried } from './query.ts';
 
-/** Conditions on deliveries as they stand in the address; '' where there is none. */
+/** Filters of deliveries as in the address; '' for none. */
 export type DeliveryFilterValues = Readonly<Record<'state' | 'receiver' | 'module' | 'object' | 'from' | 'to', string>>;
 
 export interface DeliveryList extends Queried<Loaded> {
@@ -20,10 +20,13 @@ export interface DeliveryList extends Queried<Loaded> {
 
 const pageSize = 50;
 const refreshedMax = 200;
-/** A longer list is as it was when it was loaded. */
+/** A list of this many deliveries or more is not refreshed any more. */
 export const freshMax = 2_000;
 const refreshMs = 4_000;
-/** A refresh takes the hub at most this share of the time. */
+/**
+ * The pause after a refresh is at least this many times as long as the refresh took, so that refreshing keeps the hub
+ * busy less than 5 % of the time.
+ */
 const pauseFactor = 20;
 
 interface State {
@@ -62,7 +65,7 @@ export function useDeliveryList(filters: DeliveryFilterValues): DeliveryList {
       } catch (error) {
         if (abort.signal.aborted) return;
         if (!(error instanceof ApiError)) throw error;
-        // What another filter found is not shown as this one's.
+        // Deliveries of another filter are not shown as results of this one.
         setState(({ loaded, isGrowing }) => ({
           ...{ key, isGrowing, error, isLoading: false },
           loaded: hadOwn ? loaded : undefined,

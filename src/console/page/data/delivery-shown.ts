@@ -1,5 +1,5 @@
 /**
- * What the admin API answers for one delivery.
+ * The admin API's answer for one delivery.
  */
 import type { DeliveryDetail } from '../../../hub/ports/operator.ts';
 import type { ShownRequest } from './curl.ts';

@@ -1,9 +1,10 @@
 /**
- * The live end of the log.
+ * A hook for the live end of the log.
  *
- * EVENT-TAIL-1  Memory is bounded: so many events are kept, the newest, and as many that came while it is paused.
- * EVENT-TAIL-2  The hub is asked at most once a second, for no more than a page can show; what is passed over is counted and told.
- * EVENT-TAIL-3  A paused tail stands still; what comes meanwhile is counted.
+ * EVENT-TAIL-1  Memory is bounded: the tail keeps the newest 1,000 events, and as many that arrive while it is paused.
+ * EVENT-TAIL-2  The hub is polled at most once a second, for at most as many events as a page can show; events that did
+ *     not fit are counted, and the page shows the count.
+ * EVENT-TAIL-3  A paused tail does not move; events that arrive meanwhile are counted.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { EventPage } from '../../../hub/ports/operator.ts';
@@ -17,7 +18,7 @@ export interface EventTail extends Tail {
 }
 
 const firstPage = 100;
-/** More than this in one second nobody reads. */
+/** Most events taken per poll; nobody reads more than this in one second. */
 const perPollMax = 200;
 const everyMs = 1_000;
 

@@ -1,5 +1,5 @@
 /**
- * Numbers and instants as operators read them.
+ * Formats numbers and instants for operators.
  */
 
 const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
@@ -9,7 +9,7 @@ const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 
 export const count = (value: number): string => whole.format(value);
 
-/** A rate per second: one decimal below 10. */
+/** A rate per second, with one decimal below 10. */
 export const perSecond = (value: number): string => (value < 10 ? tenth : whole).format(value);
 
 const spans = [
@@ -19,7 +19,7 @@ const spans = [
   { unit: 's', seconds: 1 },
 ] as const;
 
-/** Seconds as a length of time: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
+/** A duration in seconds: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
 export function span(seconds: number): string {
   if (seconds < 10) return `${tenth.format(Math.max(0, seconds))} s`;
   const at = spans.findIndex((one) => seconds >= one.seconds);
@@ -30,7 +30,7 @@ export function span(seconds: number): string {
   return minor && rest > 0 ? `${first} ${major.unit} ${rest} ${minor.unit}` : `${first} ${major.unit}`;
 }
 
-/** Milliseconds as a length of time. */
+/** A duration in milliseconds. */
 export const spanMs = (ms: number): string => (ms < 1000 ? `${whole.format(ms)} ms` : span(ms / 1000));
 
 /** An instant in local time; with the day unless it is today. */

@@ -1,9 +1,9 @@
 /**
- * JSON laid out for people without touching a value: numbers, escapes and the order of fields stay as they came.
+ * Indents JSON for reading without changing a value: numbers, escapes and the order of fields stay as received.
  */
 const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** Two spaces an indent, one field a line; what is no JSON comes out in some order of lines, never lost. */
+/** Two spaces per level, one field per line. Text that is not JSON comes out broken into lines, but complete. */
 export function laidOut(text: string): string {
   const found = text.match(tokens) ?? [];
   let out = '';

@@ -1,12 +1,12 @@
 /**
- * What a page has loaded of the list of deliveries, and what the next answer makes of it.
+ * The loaded part of the list of deliveries, and how the next answer changes it.
  */
 import type { DeliveryView, Page } from '../../../hub/ports/operator.ts';
 
 export interface Loaded {
   readonly items: readonly DeliveryView[];
   readonly cursor: string | null;
-  /** More than the first page was asked for. */
+  /** Whether more than the first page was loaded. */
   readonly isDeep: boolean;
 }
 
@@ -16,7 +16,7 @@ export const ofPage = ({ items, next_cursor: cursor }: Page<DeliveryView>): Load
   isDeep: false,
 });
 
-/** The first page again: it counts for what it reaches, what was loaded below it stays. */
+/** Merges a fresh first page: it replaces the range that it covers, and the deliveries loaded below stay. */
 export function refreshed(before: Loaded, page: Page<DeliveryView>): Loaded {
   if (!before.isDeep || page.next_cursor === null) return ofPage(page);
   const known = new Set(page.items.map(({ id }) => id));

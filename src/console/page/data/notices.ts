@@ -1,5 +1,5 @@
 /**
- * What the console tells the operator for a moment: that something was done, or why it was not.
+ * Short-lived notices for the operator: an action succeeded, or why it failed.
  */
 import { signal } from '@preact/signals';
 

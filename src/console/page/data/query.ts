@@ -1,6 +1,6 @@
 /**
- * A GET that stays fresh: asked at once, again every so often while the page is looked at, and again on demand. What was
- * last answered stays in place while the next answer is awaited, so that nothing jumps.
+ * A hook for a GET that stays fresh: requested at once, every `everyMs` while the page is visible, and on demand. The
+ * last answer stays in place until the next one arrives, so that nothing jumps.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, call } from './api.ts';
@@ -13,7 +13,7 @@ export interface Queried<T> {
   readonly reload: () => void;
 }
 
-/** `path` null: nothing to ask for. `everyMs` 0: only when the path changes or on `reload`. */
+/** `path` null: requests nothing. `everyMs` 0: requests only when the path changes, and on `reload`. */
 export function useQuery<T>(path: string | null, everyMs = 0): Queried<T> {
   const [state, setState] = useState<Omit<Queried<T>, 'reload'>>({ data: undefined, error: null, isLoading: true });
   const askNow = useRef<() => void>(() => {});
@@ -34,7 +34,7 @@ export function useQuery<T>(path: string | null, everyMs = 0): Queried<T> {
       } catch (error) {
         if (abort.signal.aborted) return;
         if (!(error instanceof ApiError)) throw error;
-        // What another path answered is not shown as this one's.
+        // The answer of another path is not shown as the answer of this one.
         setState(({ data }) => ({ data: isOwn ? data : undefined, error, isLoading: false }));
       }
       if (everyMs > 0 && !abort.signal.aborted) timer = setTimeout(whenSeen, everyMs);

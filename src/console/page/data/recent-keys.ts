@@ -1,12 +1,12 @@
 /**
- * What was traced before, in the memory of this tab alone.
+ * Keys that were traced before, kept in the `sessionStorage` of this tab.
  */
 import { signal } from '@preact/signals';
 
 const place = 'ocpi-hub.traced';
 const recentMax = 8;
 
-/** Of this tab alone, newest first. */
+/** Newest first. */
 export const recentKeys = signal<readonly string[]>(kept());
 
 function kept(): string[] {

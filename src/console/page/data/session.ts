@@ -1,5 +1,5 @@
 /**
- * Who is signed in: a token of the admin API, kept for this browser session alone, and what it may do.
+ * The signed-in operator: a token of the admin API, kept for this browser session only, and the role that it has.
  *
  * SESSION-1  The token is in `sessionStorage` and in memory, never in an address, a cookie or `localStorage`.
  */
@@ -11,12 +11,12 @@ const place = 'ocpi-hub.token';
 
 /** Null: nobody is signed in. */
 export const token = signal<string | null>(sessionStorage.getItem(place));
-/** Null until the hub has said it. */
+/** Null until the hub has answered. */
 export const role = signal<CallerRole | null>(null);
 /** Why the last session ended, in a sentence. */
 export const signedOutBecause = signal<string | null>(null);
 
-/** A viewer sees no button that a viewer may not press. */
+/** Whether buttons that change something are shown; a viewer gets none. */
 export const mayAct = computed(() => role.value === 'admin');
 
 export function signIn(given: string, as: CallerRole): void {

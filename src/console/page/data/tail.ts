@@ -1,23 +1,23 @@
 /**
- * What a page keeps of the log's live end, and what each answer of the hub makes of it.
+ * The live end of the log as a page keeps it, and how each answer of the hub changes it.
  */
 import type { EventPage, EventView } from '../../../hub/ports/operator.ts';
 
 export interface Tail {
   /** Newest first. */
   readonly events: readonly EventView[];
-  /** Came while it was paused, newest first. */
+  /** Events that arrived while the tail was paused, newest first. */
   readonly waiting: readonly EventView[];
   readonly isPaused: boolean;
-  /** Events of the log that went by too fast to be looked at. */
+  /** Events of the log that the tail skipped because a poll returned no more. */
   readonly passedOver: number;
-  /** Where a search further back goes on; null: the beginning of the log was reached. */
+  /** Cursor of the search further back; null when it has reached the beginning of the log. */
   readonly older: string | null;
-  /** The first event that is still in the log. */
+  /** Sequence of the first event that the log still holds. */
   readonly keptFrom: number;
   readonly isLoading: boolean;
   readonly isSearching: boolean;
-  /** Why the hub was not heard the last time, in a sentence. */
+  /** Why the last request failed, in a sentence. */
   readonly error: string | null;
 }
 
@@ -38,7 +38,7 @@ export function begun(now: Tail, page: EventPage): Tail {
   };
 }
 
-/** `from`: the log was known up to here. */
+/** `from`: the sequence up to which the log was known before. */
 export function grownBy(now: Tail, page: EventPage, from: number): Tail {
   const { next_cursor: left } = page;
   const passedOver = now.passedOver + (left === null ? 0 : Number(left) - from);

@@ -1,5 +1,5 @@
 /**
- * Light, dark, or as the system says. A matter of taste, so it outlives the browser session.
+ * The theme: light, dark, or the system's. Kept in `localStorage`, so that it outlives the browser session.
  */
 import { effect, signal } from '@preact/signals';
 

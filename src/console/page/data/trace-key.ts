@@ -1,16 +1,19 @@
 /**
- * What may be pasted to be traced, in whatever form it was found: an object's key, the path of an OCPI request, an id.
+ * Parses what an operator pastes to trace, in any of the forms in which it occurs: an object's key, the path of an OCPI
+ * request, an id.
  */
 const modules = 'locations|tariffs|sessions|cdrs|tokens';
 
 export interface TraceKey {
-  /** What the hub is asked for: `{cc}-{pid}/{id}`, or a correlation id. */
+  /** The key that the hub is asked for: `{cc}-{pid}/{id}`, or a correlation id. */
   readonly key: string;
-  /** Only steps of this module are meant; null for all. */
+  /** Show only steps of this module; null for all. */
   readonly module: string | null;
 }
 
-/** `sessions/NL-CPO/101`, `…/sessions/NL/CPO/101` and `NL-CPO/101` mean one object; all else is a correlation id. */
+/**
+ * `sessions/NL-CPO/101`, `…/sessions/NL/CPO/101` and `NL-CPO/101` name one object; any other text is a correlation id.
+ */
 export function traceKeyOf(pasted: string): TraceKey {
   const text = pasted.trim();
   const prefixed = new RegExp(`(?:^|/)(${modules})/([A-Za-z]{2})[-/]([A-Za-z0-9]{1,3})/([^?#]+)`).exec(text);

@@ -1,5 +1,5 @@
 /**
- * Commands of drivers: those that run now, live, and those that ran.
+ * Page of the eMSPs' commands: running ones live, and ended ones.
  */
 import { Link } from 'wouter-preact';
 import type { CommandView } from '../../../hub/ports/operator.ts';

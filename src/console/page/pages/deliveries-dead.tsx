@@ -1,5 +1,5 @@
 /**
- * Dead letters that ended alike, each group one click away from its list.
+ * Dead letters grouped by receiver, module and class; each group links to its list.
  */
 import { Link } from 'wouter-preact';
 import type { DeadGroup } from '../../../hub/ports/operator.ts';

@@ -1,5 +1,5 @@
 /**
- * Which deliveries: every condition goes into the address.
+ * Filters of the list of deliveries; every criterion is part of the address.
  */
 import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { Choice } from '../parts/fields.tsx';
@@ -68,7 +68,7 @@ const recent = [
 ] as const;
 const hourMs = 3_600_000;
 
-/** To the second, so that the address stays short. */
+/** Truncated to the second, so that the address stays short. */
 const hoursAgo = (hours: number) => new Date(Date.now() - hours * hourMs).toISOString().replace(/\.\d+/, '');
 
 const nothing = { state: '', receiver: '', module: '', object: '', from: '', to: '' };

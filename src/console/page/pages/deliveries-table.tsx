@@ -1,5 +1,5 @@
 /**
- * Deliveries in a table, newest first.
+ * A table of deliveries, newest first.
  */
 import { Link } from 'wouter-preact';
 import type { DeliveryView } from '../../../hub/ports/operator.ts';
@@ -50,7 +50,7 @@ function DeliveryRow({ delivery }: { delivery: DeliveryView }) {
   );
 }
 
-/** Why it is where it is; of one that was delivered at once there is nothing to say. */
+/** Why the delivery is in its state; nothing for a delivered one. */
 function reasonOf({ state, class: met, reason, attempts }: DeliveryView) {
   if (state === 'DELIVERED') return <span class="quiet">–</span>;
   const told = reason ?? attempts.at(-1)?.excerpt ?? '';

@@ -1,5 +1,5 @@
 /**
- * How attempts and deliveries ended, in the words of people.
+ * Explains outcomes of attempts and deliveries in plain words.
  */
 
 const meanings: Readonly<Record<string, string>> = {

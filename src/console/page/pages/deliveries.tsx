@@ -1,5 +1,5 @@
 /**
- * What is and was owed to receivers. The whole view stands in the address, a running re-drive included, so that it can be
+ * Page of deliveries, open and ended. The address holds the whole view, including a running re-drive, so that it can be
  * shared and survives a reload.
  */
 import { useState } from 'preact/hooks';
@@ -104,7 +104,10 @@ function NothingFound({ isFiltered }: { isFiltered: boolean }) {
   );
 }
 
-/** One request looks at so much of the log; where little fits a filter, it is searched on piece by piece. */
+/**
+ * Button to load more. One request scans a limited range of the log; where few events match the filter, the search goes
+ * on range by range.
+ */
 function More({ list: { data, more, isGrowing, isLoading } }: { list: DeliveryList }) {
   if (!data) return null;
   return (

@@ -1,5 +1,5 @@
 /**
- * Every attempt at a delivery as a timeline, and when the next one is due.
+ * Timeline of a delivery's attempts, and when the next one is due.
  */
 import type { DeliveryView } from '../../../hub/ports/operator.ts';
 import { spanMs } from '../data/format.ts';

@@ -1,5 +1,6 @@
 /**
- * What a delivery changes for its receiver, line by line: the object as the receiver has it, beside the object as it then is.
+ * What a delivery changes for its receiver, as a line diff: the object as the receiver has it against the object after
+ * the delivery.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -16,7 +17,10 @@ interface Hunk {
   readonly lines: readonly string[];
 }
 
-/** Two texts this unlike are not worth the wait. */
+/**
+ * Time limit of the diff, milliseconds: two very different texts would block the page for longer; they are shown
+ * without a diff.
+ */
 const diffLimitMs = 1_500;
 
 export function ChangeShown({ delivery: { change, receiver, method } }: { delivery: DeliveryShown }) {
@@ -86,7 +90,7 @@ function HunkShown({ hunk: { lines } }: { hunk: Hunk }) {
   );
 }
 
-/** The library comes when it is first needed. */
+/** Loads the diff library on first use. */
 function useHunks(before: string, after: string): readonly Hunk[] | 'comparing' | 'tooUnlike' {
   const [hunks, setHunks] = useState<readonly Hunk[] | 'comparing' | 'tooUnlike'>('comparing');
   useEffect(() => {

@@ -1,6 +1,6 @@
 /**
- * Putting one delivery back into its lane. A dead letter goes at once; what arrived already is asked about first, and so is
- * what the receiver has in a newer version.
+ * Re-drives one delivery. A dead letter goes at once; a delivered one needs a confirmation, and so does one of which
+ * the receiver has a newer version.
  */
 import { useCallback, useState } from 'preact/hooks';
 import type { DeliveryView } from '../../../hub/ports/operator.ts';
@@ -9,7 +9,7 @@ import { ApiError, call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';
 import { Dialog } from '../parts/dialog.tsx';
 
-/** Null: nothing is asked. */
+/** Which confirmation is open; null for none. */
 type Question = 'again' | 'stale' | null;
 
 export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDone: () => void }) {
@@ -80,7 +80,7 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
   );
 }
 
-/** The hub names the way out in its answer. */
+/** The hub's refusal of a stale delivery names `force` as the way out. */
 const isStale = (error: unknown) =>
   error instanceof ApiError && error.status === 409 && /\buse force\b/.test(error.message);
 

@@ -1,5 +1,5 @@
 /**
- * The request that carries a delivery, for reading and for a shell. Its token is hidden by the hub: this page never had it.
+ * The request that carries a delivery, as text and as a curl command. The hub masks the token: this page never has it.
  */
 import { copyText } from '../data/clipboard.ts';
 import { curlOf, type ShownRequest } from '../data/curl.ts';

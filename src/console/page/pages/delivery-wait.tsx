@@ -1,5 +1,6 @@
 /**
- * Why a delivery that is pending has not gone yet, as far as its receiver's partner tells.
+ * Why a pending delivery waits, derived from its receiver's partner: paused, circuit open, back-off, or its turn in the
+ * lane.
  */
 import { Link } from 'wouter-preact';
 import type { DeliveryView, PartyView } from '../../../hub/ports/operator.ts';

@@ -1,5 +1,5 @@
 /**
- * One delivery: where it stands and why, every attempt, what is sent, and what that changes for the receiver.
+ * Page of one delivery: its state and the reason, every attempt, the request, and what it changes for the receiver.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link, useParams } from 'wouter-preact';
@@ -16,7 +16,7 @@ import { RequestShown } from './delivery-request.tsx';
 import { WhyItWaits } from './delivery-wait.tsx';
 import '../style/deliveries.css';
 
-/** Milliseconds; what has ended changes only when somebody puts it back. */
+/** Poll intervals, milliseconds; an ended delivery changes only by a re-drive. */
 const refreshMs = { pending: 2_000, ended: 10_000 };
 
 export function Delivery() {

@@ -1,5 +1,5 @@
 /**
- * Events in a table; an event that stands there already is not drawn again when others come.
+ * A table of events; rows on display are not rendered again when others arrive.
  */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
@@ -11,7 +11,7 @@ import { Instant } from '../parts/time.tsx';
 
 const columns = ['Event', 'At', 'Type', 'By', 'About', 'Request'];
 
-/** An event never changes, so neither does its row. */
+/** Rendered rows by event: an event never changes, so neither does its row. */
 const rows = new WeakMap<EventView, VNode>();
 
 function rowOf(event: EventView): VNode {
@@ -97,7 +97,7 @@ function keyOf(event: EventView): string {
   return typeof module === 'string' ? `${module}/${event.object}` : (event.object ?? '');
 }
 
-/** What it is about, and what its data says of that in short. */
+/** The subject of an event, and the telling fields of its data. */
 function about(event: EventView): string {
   const words = wordsOf(event);
   if (event.type.startsWith('object.')) return [words.method, words.module, event.object].filter(Boolean).join(' ');

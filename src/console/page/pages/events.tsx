@@ -1,5 +1,5 @@
 /**
- * The live end of the log, with a filter and a pause.
+ * Page of the live end of the log, with a filter and a pause.
  */
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { type EventTail, useEventTail } from '../data/event-tail.ts';
@@ -196,7 +196,10 @@ function Back({ tail: { events, older, keptFrom, isSearching, searchBack } }: { 
 
 const nearPx = 80;
 
-/** With the newest at the bottom the page stays at the bottom, unless somebody scrolled up to read. */
+/**
+ * With the newest event at the bottom, keeps the page scrolled to the bottom, unless the operator has scrolled up to
+ * read.
+ */
 function useFollowedEnd(isFollowing: boolean, newest: number | undefined): void {
   const wasNear = useRef(true);
   const page = document.documentElement;

@@ -1,12 +1,12 @@
 /**
- * Who the new partner is. What is wrong is said beside the field, before anything is sent.
+ * Form for a new partner. It shows each mistake beside its field before it sends anything.
  */
 import { useId, useState } from 'preact/hooks';
 import type { PartyView } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 
-/** What the hub told when it added a partner; the token is in nobody's memory but this page's. */
+/** The hub's answer to adding a partner. Only this page still has the token: the hub keeps a digest. */
 export interface Added {
   readonly party: PartyView;
   readonly initial_token: string;
@@ -22,7 +22,7 @@ interface Draft {
 }
 
 interface FormProps {
-  /** Parties that exist already. */
+  /** Party ids in use. */
   readonly taken: ReadonlySet<string>;
   readonly onAdded: (added: Added) => void;
 }
@@ -31,7 +31,7 @@ let keys = 0;
 const blank = (): Draft => ({ key: ++keys, isCpo: false, isEmsp: false, country: '', party: '', name: '' });
 const idOf = ({ country, party }: Draft) => `${country}-${party}`.toUpperCase();
 
-/** What is wrong with each field; none when it is well. */
+/** The mistake of each field; null for a valid one. */
 function mistakesOf(draft: Draft, all: readonly Draft[], taken: ReadonlySet<string>) {
   const isTwice = all.some((other) => other.key !== draft.key && idOf(other) === idOf(draft));
   return {
@@ -132,7 +132,7 @@ interface PartyFieldsProps {
   readonly draft: Draft;
   readonly title: string;
   readonly mistakes: ReturnType<typeof mistakesOf>;
-  /** Whether it was tried to send it: what was not typed yet is no mistake before. */
+  /** Whether the operator has tried to submit: before that, an empty field is no mistake. */
   readonly isTried: boolean;
   readonly onChange: (changes: Partial<Draft>) => void;
   readonly onRemove: (() => void) | null;

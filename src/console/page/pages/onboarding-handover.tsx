@@ -1,5 +1,5 @@
 /**
- * What the partner's engineer needs to connect, ready to be copied. The token is shown once.
+ * What the partner's engineer needs to connect, ready to copy. The token is shown once.
  */
 import { useState } from 'preact/hooks';
 import type { Operations, PartyView } from '../../../hub/ports/operator.ts';
@@ -13,7 +13,7 @@ type HandshakeView = ReturnType<Operations['handshake']>;
 
 interface HandoverProps {
   readonly party: PartyView;
-  /** Null when it is not known (any more). */
+  /** Null when this page does not have it, for example after a reload. */
   readonly token: string | null;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The handshake of a partner as it happens, step by step; when it fails, why.
+ * A partner's handshake live, step by step, with the reason when it fails.
  */
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -111,7 +111,7 @@ function stepsOf(told: readonly HandshakeStep[], party: PartyView, isConnected: 
   });
 }
 
-/** What is waited for at each step. */
+/** What each step waits for. */
 const waiting = [
   'Nothing came yet. Without a sign of it, its token or its header is wrong: the hub cannot tell whose a wrong token is.',
   'It knows the hub now; its POST of credentials is awaited.',

@@ -1,5 +1,5 @@
 /**
- * Bringing a partner on board: it is added, told what it needs, and watched while it connects.
+ * Page for onboarding a partner: add it, hand over what it needs, and watch it connect.
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';

@@ -1,5 +1,5 @@
 /**
- * Orphan cases: sessions that did not end as they should, and the timers that watch the others.
+ * Page of orphan cases: sessions that did not end as they should, and the timers that watch the other ones.
  */
 import { useCallback, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -68,7 +68,7 @@ export function Orphans() {
   );
 }
 
-/** Without a state all cases, and behind them the watches, which are no cases yet. */
+/** Without a state filter, all cases, and after them the watches in grace, which are no cases yet. */
 function useCases(state: string): Queried<Page<OrphanView>> {
   const cases = useQuery<Page<OrphanView>>(pathWith('/orphans', { state, limit: shownMax }), everyMs);
   const path = state === '' ? pathWith('/orphans', { state: 'GRACE', limit: shownMax }) : null;
@@ -134,7 +134,7 @@ function CaseRow({ one, watch, onDone }: { one: OrphanView; watch: Watch | null;
   );
 }
 
-/** The actor that watches the session. */
+/** Id of the actor that watches the session. */
 function actorOf({ kind, session, cpo }: OrphanView): string {
   const actorKind = kind === 'complete_without_cdr' ? 'orphan-cdr' : 'orphan-stop';
   return `${actorKind}:${cpo}/${session.slice(cpo.length + 1).toLowerCase()}`;

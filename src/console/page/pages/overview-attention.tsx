@@ -1,5 +1,5 @@
 /**
- * What needs attention, most urgent first, each with the way to where it is mended; and what runs right now.
+ * Part of the overview: what needs attention, most urgent first, with links to where it is fixed; and what runs now.
  */
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
@@ -11,7 +11,7 @@ import { isOpen } from './overview-order.ts';
 
 interface Matter {
   readonly title: string;
-  /** Where all of it is seen. */
+  /** Link to the whole list. */
   readonly href: string | null;
   readonly items: readonly { readonly href: string; readonly name: string; readonly note: string }[];
   readonly hint?: string;
@@ -172,7 +172,7 @@ function actorMatter({ quarantined }: OverviewTotals): Matter {
   };
 }
 
-/** Where what an actor is about is seen. */
+/** Link to the page of the actor's subject. */
 function placeOf(actor: string): string {
   const [kind, ...rest] = actor.split(':');
   if (kind === 'partner' || kind === 'courier') return `/partners/${rest.join(':')}`;

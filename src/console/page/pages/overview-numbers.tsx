@@ -1,5 +1,5 @@
 /**
- * The big numbers of the hub: seen from across the room, each leading to what it counts.
+ * Key figures of the hub, large enough to read from across the room; each links to what it counts.
  */
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
@@ -13,7 +13,7 @@ export function rowsOf(board: Board): OverviewRow[] {
 }
 
 export function Numbers({ board }: { board: Board }) {
-  // Rows are read without listening to each: this one moves with any of them.
+  // Subscribes to changes of any row; the rows themselves are read without a subscription each.
   void board.version.value;
   const rows = rowsOf(board);
   const sum = (of: (row: OverviewRow) => number) => rows.reduce((total, row) => total + of(row), 0);

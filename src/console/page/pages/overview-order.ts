@@ -1,12 +1,12 @@
 /**
- * Which partners are shown, and in which order: those that need attention first, unless another column was chosen.
+ * Filters and orders the partners of the overview: those that need attention first, unless another column is chosen.
  */
 import type { Board, Line, OverviewRow } from '../data/board.ts';
 
 export type Column = 'attention' | 'partner' | 'state' | 'depth' | 'oldest' | 'rate' | 'dead';
 
 export interface Wanted {
-  /** In an id, a party or a name. */
+  /** Part of an id, a party or a name. */
   readonly text: string;
   readonly show: string;
   readonly role: string;
@@ -16,7 +16,7 @@ export interface Wanted {
 export const isOpen = (state: OverviewRow['sync']) => state !== 'closed';
 export const lastRate = ({ rates }: Line) => rates.at(-1) ?? 0;
 
-/** Most urgent first; a row that fits none is well. */
+/** Rules of urgency, most urgent first; a row that matches none needs no attention. */
 const urgencies: readonly ((row: OverviewRow) => boolean)[] = [
   ({ dead }) => dead > 0,
   ({ overdue }) => overdue > 0,
@@ -30,7 +30,7 @@ const urgencyOf = (row: OverviewRow) => {
   return at === -1 ? urgencies.length : at;
 };
 
-/** What can be shown alone. */
+/** Choices of the filter "Show". */
 export const shows: Readonly<Record<string, readonly [title: string, fits: (row: OverviewRow) => boolean]>> = {
   attention: ['Need attention', (row) => urgencyOf(row) < urgencies.length],
   connected: ['Connected', ({ status }) => status === 'CONNECTED'],
@@ -46,7 +46,7 @@ export const shows: Readonly<Record<string, readonly [title: string, fits: (row:
 
 const statuses = ['CONNECTED', 'OFFLINE', 'REGISTERED', 'SUSPENDED'];
 
-/** Smaller comes first. */
+/** Sort keys; the smaller comes first. */
 const keys: Readonly<Record<Column, (line: Line) => number>> = {
   attention: ({ row }) => urgencyOf(row) * 10 + statuses.indexOf(row.status),
   partner: () => 0,

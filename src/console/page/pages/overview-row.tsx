@@ -1,5 +1,5 @@
 /**
- * One partner in one line. It listens to its own signals alone.
+ * One partner as one row. It subscribes only to its own signals.
  */
 import { useComputed } from '@preact/signals';
 import { Link } from 'wouter-preact';
@@ -19,7 +19,7 @@ interface RowProps {
 }
 
 export function PartnerRow({ id, index, board, watch }: RowProps) {
-  // As text, so that what an actor counts inside a state draws nothing.
+  // A text, so that a change of an actor's counters renders nothing.
   const told = useComputed(() => liveText(watch.actor(`partner:${id}`).value));
   const line = board.line(id)?.value;
   if (!line) return null;
@@ -50,7 +50,7 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
   );
 }
 
-/** What is well is said quietly. */
+/** A closed circuit is shown in a quiet style. */
 function Circuit({ state }: { state: string }) {
   return <td class="circuit">{state === 'closed' ? <span class="quiet">closed</span> : <Badge state={state} />}</td>;
 }
@@ -78,7 +78,7 @@ function Age({ since, board }: { since: string; board: Board }) {
   return <>{span(Math.max(0, Math.floor((board.now() - Date.parse(since)) / 1000)))}</>;
 }
 
-/** `CONNECTED closed halfOpen`; null while it is not told. */
+/** `CONNECTED closed halfOpen`; null until the actor's state has arrived. */
 function liveText(actor: LiveActor | null): string | null {
   const value = actor?.snapshot.value;
   if (typeof value !== 'object' || value === null) return null;

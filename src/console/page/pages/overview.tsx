@@ -1,8 +1,9 @@
 /**
- * Every partner at a glance, and what needs attention first.
+ * Page of all partners at a glance, those that need attention first.
  *
- * PAGES-OVERVIEW-1  States come live from the actors, counts with the next answer; a change of one partner draws one row again.
- * PAGES-OVERVIEW-2  The order moves with an answer alone, so that rows do not jump under the eye.
+ * PAGES-OVERVIEW-1  States come live from the actors, counts with the next answer; a change of one partner renders one
+ *     row.
+ * PAGES-OVERVIEW-2  Only an answer changes the order, so that rows do not jump while they are read.
  */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -26,7 +27,7 @@ const rowPx = 22;
 interface ColumnEntry {
   readonly title: string;
   readonly sort?: Column;
-  /** Class of its cells. */
+  /** CSS class of its cells. */
   readonly of: string;
 }
 
@@ -157,7 +158,7 @@ function Partners({ board, watch }: { board: Board; watch: Watch }) {
   );
 }
 
-/** Sorted by a column, or once more pressed by attention again. */
+/** A click on a column sorts by it; a click on the sorted column sorts by attention again. */
 function Head({ sort, onSort }: { sort: Column; onSort: (column: Column) => void }) {
   return (
     <thead>
@@ -179,7 +180,7 @@ function Head({ sort, onSort }: { sort: Column; onSort: (column: Column) => void
   );
 }
 
-/** The same array as long as it says the same. */
+/** Returns the previous array while the ids are equal, so that the rows do not render again. */
 function useStable(ids: readonly string[]): readonly string[] {
   const [kept] = useState<{ ids: readonly string[] }>({ ids });
   const isSame = kept.ids.length === ids.length && kept.ids.every((id, at) => id === ids[at]);

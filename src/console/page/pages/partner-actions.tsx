@@ -1,5 +1,5 @@
 /**
- * What an operator does to a partner as a whole; what cannot be taken back is asked for twice.
+ * Actions on a partner as a whole; irreversible ones ask for confirmation.
  */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../hub/ports/operator.ts';

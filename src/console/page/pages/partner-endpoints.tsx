@@ -1,5 +1,6 @@
 /**
- * Endpoints that the operator sets: they win over discovered ones, which come back when these are taken away.
+ * Form of the endpoints that operators set: they override discovered ones, which apply again when the override is
+ * removed.
  */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../hub/ports/operator.ts';

@@ -1,5 +1,5 @@
 /**
- * What stands about a partner: what waits for it, its circuits, its endpoints, whom it is routed to.
+ * Facts of a partner: its queue, circuits, endpoints and routes.
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -138,7 +138,7 @@ export function Endpoints({ party, reload }: Changing) {
 
 const routesMax = 12;
 
-/** A platform may hold many parties: a rule of any of them is its rule. */
+/** A platform may hold many parties; the rules of any of them are shown. */
 export function Routes({ party: { roles } }: Facts) {
   const query = useQuery<Page<Route>>('/routes?limit=1000', 10_000);
   const own = new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`.toUpperCase()));

@@ -1,5 +1,5 @@
 /**
- * What happened to a partner lately: transitions as they are seen, and below them what the log recorded before.
+ * Recent history of a partner: live transitions, and below them the events that the log recorded before.
  */
 import { Link } from 'wouter-preact';
 import type { EventView } from '../../../hub/ports/operator.ts';
@@ -56,7 +56,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
   );
 }
 
-/** Of a machine with regions only those that changed. */
+/** For a machine with regions, only the regions that changed. */
 function lineOf(kind: string, { at: instant, event, from, to }: Transition, number: number): Line {
   const [before, after] = [from.split(' · '), to.split(' · ')];
   const changed = after.flatMap((region, index) => (region === before[index] ? [] : [index]));
@@ -65,7 +65,7 @@ function lineOf(kind: string, { at: instant, event, from, to }: Transition, numb
   return { key, at: new Date(instant).toISOString(), event: event ?? '', from: only(before), to: only(after) };
 }
 
-/** Recorded facts of the connection and the circuits, newest first, as they stood when the page was opened. */
+/** Recorded events of the connection and the circuits, newest first, as of when the page was opened. */
 function useRecorded(id: string): Line[] {
   const path = pathWith('/events', { about: `partner:${id}`, order: 'newest', limit: shownMax });
   const { data } = useQuery<Page<EventView>>(path);

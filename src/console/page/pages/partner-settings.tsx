@@ -1,5 +1,5 @@
 /**
- * Settings of a partner. They are changed in a dialog, so that a page that is only looked at changes nothing by a slip.
+ * Settings of a partner. A dialog changes them, so that a slip on the page changes nothing.
  */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../hub/ports/operator.ts';
@@ -121,7 +121,7 @@ function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () 
   );
 }
 
-/** An instant as `datetime-local` takes it: local time, no zone. */
+/** An instant in the format of `datetime-local`: local time, no zone. */
 function localInput(instant: string): string {
   const date = new Date(instant);
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);

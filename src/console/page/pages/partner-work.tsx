@@ -1,5 +1,5 @@
 /**
- * Long work for a partner, with progress while it runs: present objects sent anew, and a CPO's own lists read.
+ * Long-running work for a partner, with progress: resyncs of present objects, and pulls of a CPO's lists.
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -85,7 +85,7 @@ function Job({ id }: { id: string }) {
   );
 }
 
-/** Of a partner that is a CPO. */
+/** Pulls of a partner that is a CPO; nothing for others. */
 export function Pulls({ party: { id, roles } }: { party: PartyView }) {
   const [everyMs, setEvery] = useState(idleMs);
   const isCpo = roles.some(({ role }) => role === 'CPO');

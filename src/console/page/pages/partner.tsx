@@ -1,5 +1,5 @@
 /**
- * One partner: how it is, live, and everything that can be done about it.
+ * Page of one partner: its live state and every action on it.
  */
 import { useParams } from 'wouter-preact';
 import type { PartyView } from '../../../hub/ports/operator.ts';
@@ -22,7 +22,7 @@ const everyMs = 2_000;
 export function Partner() {
   const { id = '' } = useParams<{ id: string }>();
   const known = decodeURIComponent(id).toUpperCase();
-  // A watch is for one partner: another one is another page.
+  // A watch is opened for one partner: the key remounts the component for another one.
   return <OnePartner key={known} id={known} />;
 }
 
@@ -75,7 +75,7 @@ function Head({ id, query: { data }, watch }: { id: string; query: Queried<Party
   );
 }
 
-/** Live as long as it can be. */
+/** The live state, or the polled one until the actor's state has arrived. */
 function Status({ watch, id, told }: { watch: Watch | null; id: string; told: string }) {
   const value = watch?.actor(`partner:${id}`).value?.snapshot.value as { connection?: string } | undefined;
   return <Badge state={value?.connection?.toUpperCase() ?? told} />;

@@ -1,5 +1,5 @@
 /**
- * A re-drive as it goes, and its result in words. It is found by its id in the address, so a reload does not lose it.
+ * Progress and result of a re-drive. Its id is part of the address, so that a reload does not lose it.
  */
 import { useCallback, useEffect } from 'preact/hooks';
 import type { JobView } from '../../../hub/ports/operator.ts';
@@ -13,7 +13,7 @@ import { Since } from '../parts/time.tsx';
 
 interface RedriveProgressProps {
   readonly id: string;
-  /** How many the dry run found; null when the address does not say. */
+  /** Count of the dry run; null when the address has none. */
   readonly of: number | null;
   readonly onEnd: () => void;
   readonly onClose: () => void;
@@ -28,7 +28,7 @@ export function RedriveProgress({ id, of, onEnd, onClose }: RedriveProgressProps
   const isEnded = job !== undefined && !isRunning;
   useEffect(() => {
     if (isEnded) onEnd();
-    // Once, at its end, and not for every new function that is handed in.
+    // Runs once, when the job ends, and not for each new `onEnd`.
   }, [isEnded]);
   const cancel = useAction(
     useCallback(async () => {

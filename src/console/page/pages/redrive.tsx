@@ -1,5 +1,5 @@
 /**
- * Putting back all deliveries that the filter of the page finds: first what would happen, then how fast, then the start.
+ * Dialog that re-drives all deliveries that the page's filter finds: first a dry run, then the rate, then the start.
  */
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -21,7 +21,7 @@ interface RedriveDialogProps {
 const rateDefault = 50;
 const sampleShown = 5;
 
-/** What the hub is asked for: the filter of the page, for what has ended. */
+/** The page's filter, restricted to ended deliveries. */
 function wantedBy({ state, ...rest }: DeliveryFilterValues): Record<string, string> {
   const given = Object.entries(rest).filter(([, value]) => value !== '');
   return { ...Object.fromEntries(given), state: state === 'DELIVERED' ? 'DELIVERED' : 'DEAD' };

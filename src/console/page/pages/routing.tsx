@@ -1,5 +1,5 @@
 /**
- * Routing: which eMSP may have what of which CPO, set by hand, and for any pair who gets what and why.
+ * Page of the routing rules: which eMSP and CPO may exchange data, and for any pair, who receives what and why.
  */
 import { useCallback, useState } from 'preact/hooks';
 import type { PartyView, RouteExplanation } from '../../../hub/ports/operator.ts';
@@ -230,7 +230,7 @@ interface ExplainProps {
   readonly change: (changes: Partial<Record<'from' | 'to' | 'module', string>>) => void;
 }
 
-/** Who gets what and why: every condition, held or not. */
+/** Who receives what and why: every condition, met or not. */
 function Explain({ filters: { from, to, module }, change }: ExplainProps) {
   const isWhole = /^\w{2}-\w{1,3}$/.test(from) && /^\w{2}-\w{1,3}$/.test(to);
   const asked = isWhole ? pathWith('/routes/explain', { from, to, module: module || 'locations' }) : null;

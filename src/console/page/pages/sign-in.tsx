@@ -1,5 +1,5 @@
 /**
- * Sign-in by token; what was typed is tried before it is kept.
+ * Sign-in by token; the page keeps a token only after the hub has accepted it.
  */
 import { useState } from 'preact/hooks';
 import { ApiError, callAs } from '../data/api.ts';

@@ -1,5 +1,5 @@
 /**
- * A story as a timeline across partners: who sent what, what was decided, to whom it went and how that ended.
+ * A trace as a timeline across partners: who sent what, what the hub decided, who received it and how that ended.
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -11,7 +11,7 @@ import { Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 import { sumUp } from './trace-summary.ts';
 
-/** The newest, unless all are asked for. */
+/** Steps shown at first, the newest; a button shows the rest. */
 const shownMax = 150;
 
 export function Story({ story, module }: { story: TraceView; module: string | null }) {

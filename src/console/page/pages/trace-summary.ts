@@ -1,5 +1,5 @@
 /**
- * A story in a sentence: where it got to, or why nowhere.
+ * Sums up a trace in a sentence: which receivers got it, or why none did.
  */
 import type { TraceStep } from '../../../hub/ports/operator.ts';
 import { count, span } from '../data/format.ts';

@@ -1,5 +1,5 @@
 /**
- * The whole story of an object or of one request; the key stands in the address.
+ * Page of the trace of an object or a request; the key is part of the address.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -14,7 +14,7 @@ import { Story } from './trace-story.tsx';
 import '../style/trace.css';
 
 const refreshMs = 5_000;
-/** A story of more steps costs the hub too much to be told again and again. */
+/** A trace of more steps is not refreshed: it would cost the hub too much every 5 s. */
 const freshMax = 500;
 
 export function Trace() {

@@ -1,5 +1,5 @@
 /**
- * A state in one word, told by colour, shape and text alike.
+ * A state as one word, with a colour and a shape that say the same.
  */
 
 export type Tone = 'good' | 'wait' | 'bad' | 'off' | 'info';

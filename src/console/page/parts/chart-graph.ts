@@ -1,14 +1,15 @@
 /**
- * A state machine's definition as graphs to lay out, one for each of its regions: what it would cost to draw them as one is never
- * needed, since no transition leads from a region to another.
+ * Turns a state machine's definition into graphs for the layout, one per region: no transition crosses regions, so one
+ * graph of all would cost more and show no more.
  *
- * A transition of a compound state to one of its own is one from any of them, drawn from a small mark. What a state only counts
- * (a transition that leads nowhere) is left out, and so is what only tells a machine that is rebuilt how it stood (`wasOpened`).
+ * A transition from a compound state to one of its own states can start in any of them; it is drawn from a small mark
+ * `any`. Two kinds are left out: transitions without a target, which only count, and those of events that only restore
+ * a machine's state after a start (`wasOpened`).
  */
 
 /** A state of a region. */
 export interface ChartState {
-  /** `sync.halfOpen.ready`: what `activePaths` gives. */
+  /** `sync.halfOpen.ready`, as `activePaths` returns it. */
   readonly path: string;
   readonly name: string;
   readonly kind: 'state' | 'start' | 'any';
@@ -18,12 +19,12 @@ export interface ChartState {
 export interface ChartEdge {
   readonly from: string;
   readonly to: string;
-  /** One line for each event that leads there. */
+  /** One line for each event that causes the transition. */
   readonly labels: readonly string[];
 }
 
 export interface ChartRegion {
-  /** '' of a machine without regions. */
+  /** '' for a machine without regions. */
   readonly name: string;
   readonly states: readonly ChartState[];
   readonly edges: readonly ChartEdge[];
@@ -41,7 +42,7 @@ type Target = string | { readonly target?: string | readonly string[]; readonly 
 const startOf = (path: string) => `${path}#start`;
 const anyOf = (path: string) => `${path}#any`;
 
-/** `definition`: what `createMachine` takes, as JSON. */
+/** `definition`: the argument of `createMachine`, as JSON. */
 export function regionsOf(definition: unknown): ChartRegion[] {
   const root = definition as Config;
   if (root.type === 'parallel') return Object.entries(root.states ?? {}).map(([name, of]) => regionOf(name, of));
@@ -92,7 +93,7 @@ function leaving({ on = {} }: Config): { event: string; target: string }[] {
   );
 }
 
-/** Without the name of the region or the machine, which is said already. */
+/** The event's name without the leading region or machine, which the chart shows already. */
 function eventName(region: string, event: string): string {
   const [first, ...rest] = event.split('.');
   return first === region || first === 'partner' || first === 'circuit' ? rest.join('.') : event;

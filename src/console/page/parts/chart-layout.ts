@@ -1,6 +1,6 @@
 /**
- * Where the states of a region stand and how its transitions run between them: worked out by ELK, which is loaded when the first
- * chart is drawn.
+ * Computes the positions of a region's states and the routes of its transitions with ELK, which is loaded when the
+ * first chart is drawn.
  */
 import type { ElkExtendedEdge, ElkNode } from 'elkjs/lib/elk-api.js';
 import type { ChartRegion, ChartState } from './chart-graph.ts';
@@ -19,7 +19,7 @@ export interface PlacedState extends Placed {
 export interface PlacedEdge {
   readonly from: string;
   readonly to: string;
-  /** Corners of the line, from its start to its end. */
+  /** Corners of the line, from start to end. */
   readonly points: readonly { readonly x: number; readonly y: number }[];
   readonly labels: readonly (Placed & { readonly text: string })[];
 }
@@ -27,7 +27,7 @@ export interface PlacedEdge {
 export interface Layout {
   readonly width: number;
   readonly height: number;
-  /** Outer before inner. */
+  /** Outer states before inner ones. */
   readonly states: readonly PlacedState[];
   readonly edges: readonly PlacedEdge[];
 }

@@ -1,8 +1,8 @@
 /**
- * The state chart of a live actor, its present states lit.
+ * The state chart of a live actor, with its active states highlighted.
  *
- * CHART-1  Layout depends on the definition alone: a change of state lights other boxes and moves none.
- * CHART-2  What is lit is said in words too, for those who do not see it.
+ * CHART-1  The layout depends on the definition alone: a change of state highlights other boxes and moves none.
+ * CHART-2  A sentence names the active states for screen readers.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { activePaths, stateName } from '../data/actors.ts';
@@ -11,17 +11,17 @@ import { type Layout, laidOut, type PlacedEdge, type PlacedState } from './chart
 import '../style/chart.css';
 
 interface ChartProps {
-  /** For its heading: `Partner`, `Courier`. */
+  /** Heading: `Partner`, `Courier`. */
   readonly title: string;
-  /** JSON of the machine; null until it was told. */
+  /** Definition of the machine as JSON; null until it has arrived. */
   readonly definition: unknown;
-  /** Its state value. */
+  /** State value of the actor. */
   readonly value: unknown;
 }
 
 type Tone = 'good' | 'wait' | 'bad' | 'off';
 
-/** Colour of a state while it is the present one. */
+/** Colour of a state while it is active. */
 const tones: Readonly<Record<string, Tone>> = {
   ...{ connected: 'good', offline: 'bad', suspended: 'off', registered: 'wait' },
   ...{ closed: 'good', open: 'bad', halfOpen: 'wait', ready: 'wait', trying: 'wait' },
@@ -76,7 +76,7 @@ function useLayouts(definition: unknown): readonly Drawn[] | null {
   return drawn;
 }
 
-/** Reached by the keyboard, which scrolls it where it does not fit. */
+/** Focusable, so that the keyboard can scroll a chart that does not fit. */
 const scrollable = { tabIndex: 0 };
 
 function Region({ title, region, layout, lit }: Drawn & { title: string; lit: ReadonlySet<string> }) {
@@ -132,7 +132,7 @@ function Start({ placed: { x, y, width, height } }: { placed: PlacedState; isLit
   return <circle class="start" cx={x + width / 2} cy={y + height / 2} r={width / 2 - 1} />;
 }
 
-/** Where transitions begin that any state of the region takes. */
+/** The mark from which transitions start that any state of the region takes. */
 function Any({ placed: { x, y, width, height } }: { placed: PlacedState; isLit: boolean }) {
   return (
     <g class="any">

@@ -1,5 +1,5 @@
 /**
- * A text to be handed on, with a button that copies it.
+ * A text to pass on, with a button that copies it.
  */
 import { useState } from 'preact/hooks';
 import { say } from '../data/notices.ts';
@@ -14,7 +14,7 @@ export function Copied({ label, text }: { label: string; text: string }) {
       setCopied(true);
       setTimeout(() => setCopied(false), copiedMs);
     } catch {
-      // Without https, or where the browser does not allow it, there is no clipboard.
+      // Browsers offer no clipboard API without HTTPS, and may deny it.
       say('failed', 'The browser does not allow copying here: select the text and copy it by hand.');
     }
   };

@@ -1,5 +1,5 @@
 /**
- * A modal dialog: the browser's own, with its focus and its Escape.
+ * A modal dialog: the browser's `dialog` element, which handles focus and Escape.
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';

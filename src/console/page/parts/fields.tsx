@@ -1,10 +1,12 @@
 /**
- * Filters that live in the address bar, so that a view can be shared, and a table that is one everywhere.
+ * Filters that live in the address, so that a view can be shared, and the table that all pages use.
  */
 import type { ComponentChildren } from 'preact';
 import { useSearchParams } from 'wouter-preact';
 
-/** Values of the query by name ('' when absent), and how to change some of them without a new entry in the history. */
+/**
+ * Values of the query by name ('' when absent), and a function that changes some of them without a new history entry.
+ */
 export function useFilters<Name extends string>(
   names: readonly Name[],
 ): [Readonly<Record<Name, string>>, (changes: Partial<Record<Name, string>>) => void] {
@@ -22,7 +24,7 @@ interface TextFilterProps {
   readonly value: string;
   readonly onChange: (value: string) => void;
   readonly placeholder?: string;
-  /** The first filter of a page is what `/` leads to. */
+  /** The key `/` focuses the first filter of a page. */
   readonly isFirst?: boolean;
 }
 
@@ -46,7 +48,7 @@ export function TextFilter({ label, value, onChange, placeholder, isFirst = fals
 interface ChoiceProps {
   readonly label: string;
   readonly value: string;
-  /** Value and what is shown. */
+  /** Pairs of value and label. */
   readonly options: readonly (readonly [string, string])[];
   readonly onChange: (value: string) => void;
 }
@@ -67,7 +69,7 @@ export function Choice({ label, value, options, onChange }: ChoiceProps) {
 }
 
 interface TableProps {
-  /** For those who cannot see it. */
+  /** For screen readers. */
   readonly caption: string;
   readonly columns: readonly string[];
   readonly children: ComponentChildren;

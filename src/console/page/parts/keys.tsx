@@ -1,5 +1,6 @@
 /**
- * The keyboard: `g` and a letter goes to a page, `/` to the filter, `j` and `k` through the rows, `?` tells all of it.
+ * Keyboard shortcuts: `g` and a letter opens a page, `/` focuses the filter, `j` and `k` move through the rows, `?`
+ * lists them all.
  */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -8,7 +9,7 @@ import { Dialog } from './dialog.tsx';
 interface Destination {
   readonly path: string;
   readonly title: string | null;
-  /** Pressed after `g`. */
+  /** Shortcut, pressed after `g`. */
   readonly key?: string;
 }
 
@@ -19,7 +20,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
-/** Focus moves between what carries `data-row`. */
+/** Moves the focus between elements with `data-row`. */
 function moveRow(step: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')];
   const here = rows.findIndex((row) => row.contains(document.activeElement));
@@ -55,7 +56,7 @@ export function useShortcuts(destinations: readonly Destination[], navigate: (pa
   }, [destinations, navigate]);
 }
 
-/** What the keys do, opened by `?`. */
+/** The list of shortcuts, opened by `?`. */
 export function Shortcuts({ destinations }: { destinations: readonly Destination[] }) {
   if (!isShown.value) return null;
   const rows = [

@@ -1,11 +1,11 @@
 /**
- * What a page needs of live actors while it is looked at: the watch is opened with it and closed with it.
+ * Hooks for live actors: a watch opens when its component mounts and closes when it unmounts.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { type Interest, type Watch, watchActors } from '../data/actors.ts';
 import { Badge } from './badge.tsx';
 
-/** `interest` is taken once: it must not change while the page stands. */
+/** Reads `interest` once: it must not change while the component is mounted. */
 export function useWatch(interest: Interest): Watch | null {
   const [watch, setWatch] = useState<Watch | null>(null);
   const [asked] = useState(interest);
@@ -17,7 +17,7 @@ export function useWatch(interest: Interest): Watch | null {
   return watch;
 }
 
-/** Asks again when an actor comes or goes. */
+/** Reloads when an actor starts or ends. */
 export function useReload(watch: Watch | null, reload: () => void): void {
   const ids = watch?.ids.value;
   useEffect(() => {
@@ -31,7 +31,7 @@ const words = {
   lost: ['not live, connecting again', 'bad'],
 } as const;
 
-/** Whether what is shown is of now. */
+/** Shows whether the live data is up to date. */
 export function Liveness({ watch }: { watch: Watch | null }) {
   const [word, tone] = words[watch?.state.value ?? 'connecting'];
   return (

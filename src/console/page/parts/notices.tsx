@@ -1,5 +1,5 @@
 /**
- * What was just done, or why it was not; read aloud to those who do not see it.
+ * Shows the notices: what succeeded, and why something failed; screen readers announce them.
  */
 import { dismiss, notices } from '../data/notices.ts';
 

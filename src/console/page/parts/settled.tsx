@@ -1,5 +1,5 @@
 /**
- * Fields of filters that the hub applies: what is typed counts once it is done, so that no half-typed id is asked for.
+ * Debounced fields for filters that the hub applies, so that a half-typed id causes no request.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 
@@ -10,9 +10,9 @@ interface SettledFieldProps {
   readonly value: string;
   readonly onSettled: (value: string) => void;
   readonly placeholder?: string;
-  /** Offered while typing. */
+  /** Suggestions while typing. */
   readonly options?: readonly string[];
-  /** What it must look like to be asked for, and how to say so. */
+  /** What a value must match to be sent, and the hint for one that does not. */
   readonly pattern?: { readonly test: RegExp; readonly hint: string };
   readonly isFirst?: boolean;
 }
@@ -71,7 +71,7 @@ interface InstantFieldProps {
   readonly onSettled: (value: string) => void;
 }
 
-/** Shown in local time, kept in UTC: an address means the same instant everywhere. */
+/** Shown in local time, stored in UTC: an address means the same instant in every time zone. */
 export function InstantField({ label, value, onSettled }: InstantFieldProps) {
   return (
     <label>

@@ -1,5 +1,5 @@
 /**
- * A small plot of a rate. It says nothing that the number beside it does not, so those who do not see it miss nothing.
+ * A small plot of a rate. Hidden from screen readers, because the number beside it says the same.
  */
 
 const width = 72;

@@ -1,5 +1,5 @@
 /**
- * What a page shows when there is nothing to show: still asking, nothing there, or an error; each says what to do next.
+ * What a page shows without data: loading, empty, or an error; each says what to do next.
  */
 import type { ComponentChildren } from 'preact';
 import type { Queried } from '../data/query.ts';
@@ -16,12 +16,12 @@ export function Empty({ title, hint, children }: { title: string; hint: string; 
 
 interface AskedProps<T> {
   readonly query: Queried<T>;
-  /** In words, for `Could not load …`. */
+  /** Name for `Could not load …`. */
   readonly what: string;
   readonly children: (data: T) => ComponentChildren;
 }
 
-/** Children with the answer; an error stands above an older answer, and has a button to try again. */
+/** Renders the children with the answer; an error appears above an older answer, with a button to retry. */
 export function Asked<T>({ query: { data, error, isLoading, reload }, what, children }: AskedProps<T>) {
   return (
     <>

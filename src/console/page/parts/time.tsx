@@ -1,11 +1,11 @@
 /**
- * Instants and what is left until one, told by one clock for the whole page.
+ * Instants and countdowns, driven by one clock for the whole page.
  */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { at, span } from '../data/format.ts';
 
-/** Epoch milliseconds, moved on every second while somebody looks. */
+/** Epoch milliseconds, updated every second while a component reads it. */
 const now = signal(Date.now());
 let readers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -33,7 +33,7 @@ export function Instant({ value }: { value: string | null }) {
   );
 }
 
-/** Until an instant in epoch milliseconds: `in 12 s`, or `due` once it has come. */
+/** Countdown to an instant in epoch milliseconds: `in 12 s`, or `due` once it has passed. */
 export function Until({ instantMs }: { instantMs: number | null }) {
   const nowMs = useNow();
   if (instantMs === null) return <span class="quiet">–</span>;

@@ -1,5 +1,5 @@
 /**
- * Rows of a long table: only those near the part of the page that is seen are in the document.
+ * Rows of a long table, windowed: only those near the visible part of the page are in the document.
  */
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -7,12 +7,12 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 interface RowsProps {
   readonly ids: readonly string[];
   readonly columns: number;
-  /** Every row is so high. */
+  /** Height of every row, pixels. */
   readonly rowPx: number;
   readonly children: (id: string, index: number) => ComponentChildren;
 }
 
-/** Rows beyond each edge; also how far one scrolls before others are drawn. */
+/** Rows rendered beyond each edge; also how far a scroll goes before other rows are rendered. */
 const beyond = 12;
 
 export function Rows({ ids, columns, rowPx, children }: RowsProps) {
