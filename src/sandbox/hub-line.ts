@@ -160,7 +160,8 @@ export class HubLine {
 function mayRepeat(attempt: HubAnswer | Error, repeat: Repeat): boolean {
   if (repeat === 'no') return false;
   if (attempt instanceof Error) return repeat === 'untilAnswered' || causeCode(attempt) === 'ECONNREFUSED';
-  // The hub answers 503 and 429 before a request has any effect.
+  // 503 and 429 count as refused before any effect. One exception: a node that is fenced or stopped while a commit is
+  // in doubt answers 503, although the log may hold the commit.
   if (attempt.httpStatus === 503 || attempt.httpStatus === 429) return true;
   return repeat === 'untilAnswered' && attempt.httpStatus >= 500;
 }
