@@ -1,21 +1,22 @@
 /**
- * The other nodes, as this one knows them: how they are reached, and which of them hands over.
+ * The peers of this node: sends them cluster messages and remembers which of them are handing over the lease.
  *
- * MEMBERSHIP-1  Nothing is passed to a node that hands over, from its word on until another one is the owner.
+ * MEMBERSHIP-1  From a peer's announcement that it hands over until another node is the owner, no request is passed to
+ *     that peer; `leaverMs` bounds the wait.
  */
 import { systemClock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { SharedStore } from './node-parts.ts';
 import type { Passing } from './passing.ts';
 
-/** A peer that said that it hands over, and nothing since, is asked again after so long. */
+/** A peer that announced a handover and is still the owner after this time gets requests passed to it again. */
 const leaverMs = 15_000;
 const tellMs = 10_000;
 
 export class Membership {
   readonly #store: SharedStore;
   readonly #passing: Passing | null;
-  /** Those that hand over, and since when. */
+  /** Peers that hand over, with the monotonic time of their announcement, ms. */
   readonly #leavers = new Map<string, number>();
 
   constructor(store: SharedStore, passing: Passing | null) {
@@ -23,7 +24,7 @@ export class Membership {
     this.#passing = passing;
   }
 
-  /** Whether one of them hands over. */
+  /** Whether any peer hands over. */
   get areLeaving(): boolean {
     return this.#leavers.size > 0;
   }
@@ -37,43 +38,43 @@ export class Membership {
     this.#leavers.set(nodeId, systemClock.monotonic());
   }
 
-  /** Forgets those that have been silent for long. */
+  /** Drops handovers announced more than `leaverMs` ago. */
   forgetSilent(): void {
     const now = systemClock.monotonic();
     for (const [nodeId, since] of this.#leavers) if (now - since > leaverMs) this.#leavers.delete(nodeId);
   }
 
-  /** This one is the owner; nothing of the others is waited for. */
+  /** `owner` is now the owner: drops handovers of all other nodes and aborts the requests in flight to them. */
   keepOnly(owner: string): void {
     for (const nodeId of this.#leavers.keys()) if (nodeId !== owner) this.#leavers.delete(nodeId);
     this.#passing?.keepOnly(owner);
   }
 
-  /** Those that live. */
+  /** Live peers that have a URL. */
   all(): Target[] {
     return this.#store
       .nodes()
       .flatMap(({ id, url, alive }) => (alive && id !== this.#store.id && url !== null ? [{ id, url }] : []));
   }
 
-  /** Resolves when all have answered, or do not. */
+  /** Sends a message to all peers; resolves when each has answered, failed or timed out. */
   async tell(what: string, withinMs = tellMs): Promise<void> {
     await this.#askAll('POST', what, withinMs);
   }
 
-  /** The same of the owner alone, when it is another node. */
+  /** Sends a message to the owner; does nothing when the owner is this node or unknown. */
   async tellOwner(what: string, withinMs: number): Promise<void> {
     const owner = this.#store.owner();
     const target = this.all().find(({ id }) => id === owner?.id);
     if (target) await this.#passing?.ask(target, 'POST', `${peersPath}${what}`, withinMs);
   }
 
-  /** Whether one of them says that it is the owner. */
+  /** Whether any peer reports that it is the owner. */
   async hasOwner(timeoutMs: number): Promise<boolean> {
     return (await this.#askAll('GET', 'owns', timeoutMs)).includes(200);
   }
 
-  /** What each of those that live answered; null: nothing in time. */
+  /** The HTTP status that each live peer answered; null: no answer in time. */
   #askAll(method: 'GET' | 'POST', what: string, withinMs: number): Promise<(number | null | undefined)[]> {
     return Promise.all(this.all().map((peer) => this.#passing?.ask(peer, method, `${peersPath}${what}`, withinMs)));
   }

@@ -1,18 +1,19 @@
 /**
- * How a node is reached by others, and the header by which it shows that a request comes from a node.
+ * The hop header, by which a node authenticates to its peers, and the paths of cluster messages.
  *
- * NODE-AUTH-1  It counts with the shared secret alone, and is taken off whatever it says: no door sees it.
- * NODE-AUTH-2  A request has one hop at most: with a hop behind it, it is answered where it arrives.
+ * NODE-AUTH-1  The hop header is valid only with the shared secret. It is always removed from the request, so no door
+ *     sees it.
+ * NODE-AUTH-2  A request makes at most one hop: a node answers a request with a valid hop header itself.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
 export const hopHeader = 'x-ocpi-hub-hop';
 
-/** Paths of what nodes say to each other. */
+/** Path prefix of cluster messages. */
 export const peersPath = '/cluster/v1/';
 
-/** A node as it is reached. */
+/** A node that requests can be passed to. */
 export interface Target {
   readonly id: string;
   readonly url: string;
@@ -20,7 +21,7 @@ export interface Target {
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
-/** Whether a request came over a node. Null: there are no other nodes. */
+/** Makes the check whether a peer sent a request. `secret` null: the hub has no peers, so no hop is valid. */
 export function hopOf(secret: string | null): (request: IncomingMessage) => boolean {
   const expected = secret === null ? null : digest(secret);
   return ({ headers }) => {

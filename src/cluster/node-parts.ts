@@ -1,5 +1,6 @@
 /**
- * What a node is made of: the store that it shares, the hub that runs on it, and where a request goes.
+ * Interfaces between a node and its parts: the shared store, the hub or door that runs on it, and the place of a
+ * request.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -17,59 +18,63 @@ interface PeerNode {
   readonly alive: boolean;
 }
 
-/** What a store for several nodes can do besides. */
+/** A store that several nodes share, with the lease and the node table. */
 export interface SharedStore extends Store {
   readonly id: string;
   owner(): PeerNode | null;
   nodes(): readonly PeerNode[];
-  /** Renews and looks at once. */
+  /** Runs a lease beat now instead of at the next interval: renews the lease and reads owner and nodes. */
   poke(): Promise<void>;
+  /** Gives up the lease; this node can hold it again only under a new fencing token. */
   giveUp(): void;
-  /** Whether the database has answered so recently that a lease which was held then still is. */
+  /** Whether the last lease renewal still counts by this node's own clock. */
   isFresh(): boolean;
-  /** Sees how far the log goes. */
+  /** Reads the head of the log. Rejects when the database is unavailable. */
   look(): Promise<void>;
-  /** The log goes up to this sequence, as another node knows. */
+  /** A peer reports that the log goes up to `head`. */
   sees(head: Seq): void;
-  /** Whether every node that lives reads what others write: then any of them may write what needs no fence. */
+  /** Whether every live node reads the writes of other nodes. Only then may any node make writes that need no fence. */
   isFollowed(): boolean;
+  /** Clock difference and oldest open transaction of the database; null while unknown. */
   sight(): Sight | null;
+  /** Hands the lease over. Rejects when the database is unavailable: the lease then expires. */
   leave(): Promise<void>;
 }
 
-/** A hub that serves under one tenure, or a door. */
+/** A running hub: the owner's hub, under one tenure, or a door. */
 export interface Served {
-  /** Resolves when everything recorded is back. */
+  /** Resolves when recovery from the store is complete. */
   recover(): Promise<void>;
-  /** Others have written up to this sequence; `followed` resolves when what they wrote counts here. */
+  /** Other nodes have written up to `seq`: reads their events. */
   follow(seq: Seq): void;
+  /** Resolves when this hub has applied all events up to `seq`. */
   followed(seq: Seq): Promise<void>;
-  /** Sends no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
+  /** Starts no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
   calm(graceMs: number): Promise<void>;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Writes what is known. */
+  /** Stops the hub and writes its pending state. */
   close(graceMs: number): Promise<void>;
 }
 
 export interface NodeParts {
   readonly store: SharedStore;
   readonly passing: Passing | null;
-  /** A hub that has not read anything of what is recorded. */
+  /** Makes the owner's hub, which has not recovered yet. */
   readonly serve: (tenure: Tenure) => Promise<Served>;
-  /** A door of this node, which has not read anything either. */
+  /** Makes this node's door, which has not recovered yet. */
   readonly makeDoor: () => Promise<Served>;
-  /** Whether doors must go by a commit before it is acknowledged. */
+  /** Whether all doors must apply a commit before it is acknowledged: it changes partners or routing rules. */
   readonly isForDoors: (commit: Commit) => boolean;
-  /** Resolves when no request is under way here, or after a while. */
+  /** Resolves when the hub on this node has no request in flight, or after a timeout. */
   readonly idle: () => Promise<void>;
-  /** The same of requests that were passed on. */
+  /** Resolves when no request that was passed to a peer is in flight, or after a timeout. */
   readonly landed: () => Promise<void>;
   readonly meter: { role(role: Role): void; tookOver(): void };
   readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>;
 }
 
-/** Where a request goes now. */
+/** Who answers a request: the hub on this node, a peer, nobody yet (the request is held), or nobody (503). */
 export type Place =
   | { readonly kind: 'here'; readonly hub: Served }
   | { readonly kind: 'peer'; readonly target: Target }

@@ -1,9 +1,12 @@
 /**
- * Passes requests on to another node as they are: method, path, fields and bytes, both ways, over connections that are kept.
+ * A reverse proxy between nodes: passes requests and answers unchanged (method, path, header fields, bytes) to a peer
+ * over keep-alive connections, and sends cluster messages.
  *
- * PASSING-1  A request is sent once. When no answer comes it is refused with 503, and whether it was done is not known.
- * PASSING-2  A node that answers nothing for a while is asked, on a new connection, whether it is there. When no answer comes, everything under
- *     way to it is refused: a link that swallows packets ends no connection.
+ * PASSING-1  A request is sent once, never retried. Without an answer the caller gets 503, and whether the peer
+ *     executed the request is unknown.
+ * PASSING-2  When a request to a peer has waited for `doubtMs`, the peer's health is checked on a new connection. If
+ *     that check gets no answer, every request in flight to the peer is refused: a link that drops packets closes no
+ *     connection.
  */
 import * as http from 'node:http';
 import * as https from 'node:https';
@@ -17,34 +20,39 @@ import { isTrusted, trust } from '../transport/trusted.ts';
 import { hopHeader, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 
-/** More wait for one that is free. */
+/** Sockets per peer; requests beyond that queue for a free one. */
 const socketsMax = 256;
-/** Under the time after which a node closes an idle connection. */
+/**
+ * Must stay below a node's keep-alive timeout (72 s), else a request may be sent on a connection that the peer just
+ * closed.
+ */
 const idleMs = 60_000;
-/** More than the slowest forward to a partner. */
+/** Must stay above the slowest forward to a partner, else that forward is cut before its answer arrives. */
 const silenceMs = 90_000;
 
+/** How long a request waits before its peer's health is checked, and the timeout of that check. [PASSING-2] */
 const doubtMs = 3000;
 
-/** Of one connection alone. [RFC 9110, 7.6.1] */
+/** Hop-by-hop header fields, which are not passed on. [RFC 9110, 7.6.1] */
 const ofConnection: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade', 'expect', hopHeader],
 ]);
 
-/** What was passed on and is not answered. */
+/** A request in flight to a peer. */
 interface Passed {
   readonly target: Target;
-  /** Monotonic, ms. */
+  /** Monotonic time of its start, ms. */
   readonly begun: number;
-  /** Refuses it to whoever asked, and ends it. */
+  /** Aborts the request and answers its caller 503. */
   cut(error: Error): void;
 }
 
-/** What can be had without a token, and what a hub answers before it has looked at one. */
+/** Paths that need no token. */
 const isOpen = /^\/(?:$|console(?:\/|$)|admin\/docs|admin\/v1\/openapi\.json|healthz$|readyz$)/;
+/** Statuses that a hub may answer before it has accepted a token. */
 const unlooked: ReadonlySet<number> = new Set([401, 404, 502, 503]);
 
-/** A peer's door took the token of a request. */
+/** Marks the caller's connection as trusted when the peer's answer shows that it accepted the token. */
 function heardFrom(request: http.IncomingMessage, status: number): void {
   if (isTrusted(request.socket) || unlooked.has(status)) return;
   if (!isOpen.test(pathOf(request))) trust(request.socket);
@@ -64,10 +72,12 @@ export class Passing {
     http: new http.Agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs }),
     https: new https.Agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs }),
   };
-  /** By node; the oldest is the first. */
+  /** Requests in flight by node, oldest first. */
   readonly #underWay = new Map<string, Set<Passed>>();
+  /** Nodes whose health check is in flight. */
   readonly #doubted = new Set<string>();
   readonly #stopWatch = every(systemClock, doubtMs / 3, () => this.#doubt());
+  /** Sockets of passed WebSockets, with the node that each leads to. */
   readonly #upgraded = new Map<Socket, string>();
   readonly #addresses = new Map<string, Address>();
 
@@ -76,7 +86,7 @@ export class Passing {
   }
 
   pass(request: http.IncomingMessage, response: http.ServerResponse, target: Target): void {
-    // The hop that is put on it would make a node of whoever asks.
+    // Cluster messages are not passed on: the hop header added here would authenticate their caller as a node.
     if (isAmongNodes(request)) return refuse(request, response);
     const sent = this.#start(target, {
       method: request.method ?? 'GET',
@@ -95,7 +105,10 @@ export class Passing {
     request.pipe(sent);
   }
 
-  /** What it gives is to be called at the end; `stop` is, when that was no answer. */
+  /**
+   * Registers a request in flight. Call the returned function when the request ends; unless it was answered, that calls
+   * `stop` and refuses the request.
+   */
   #begin(
     request: http.IncomingMessage,
     response: http.ServerResponse,
@@ -117,15 +130,14 @@ export class Passing {
     const entry: Passed = { target, begun: systemClock.monotonic(), cut: (error) => end('failed', error) };
     const underWay = this.#underWay.get(target.id) ?? new Set();
     this.#underWay.set(target.id, underWay.add(entry));
-    // Who asked went away.
     response.once('close', () => {
-      if (!response.writableFinished) end('failed', new Error('the caller went away'));
+      if (!response.writableFinished) end('failed', new Error('the caller disconnected'));
     });
     request.on('error', (error) => end('failed', error));
     return end;
   }
 
-  /** A WebSocket: the bytes of both sides, whatever they are. */
+  /** Tunnels a WebSocket: copies bytes in both directions without reading them. */
   upgrade(request: http.IncomingMessage, socket: Duplex, head: Buffer, target: Target): void {
     if (isAmongNodes(request)) return refuseUpgrade(request, socket);
     const { isTls, address } = this.#addressOf(target);
@@ -150,12 +162,12 @@ export class Passing {
       pipeline(socket, other, socket, end);
     });
     other.on('error', end);
-    // Ended before it was open, it tells of no error.
+    // A socket that is destroyed before it has connected emits `close` without `error`.
     other.on('close', end);
     socket.on('error', end);
   }
 
-  /** Asks a node as a node; null when it does not answer in time. */
+  /** Sends a cluster message and returns the status of the answer; null when none arrives in time. */
   async ask(
     target: Target,
     method: 'GET' | 'POST',
@@ -179,7 +191,7 @@ export class Passing {
 
   /** Aborts the requests in flight to every other node; their callers get 503 and retry. */
   keepOnly(nodeId: string | null): void {
-    for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'it is not the owner any more');
+    for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'the peer is no longer the owner');
     for (const [socket, id] of this.#upgraded) if (id !== nodeId) socket.destroy();
   }
 
@@ -201,14 +213,14 @@ export class Passing {
       : http.request({ ...address, agent: this.#agents.http, ...options });
   }
 
-  /** Of a node, that is asked for with every request. */
+  /** Cached, because every request needs it. */
   #addressOf({ url }: Target): Address {
     const found = this.#addresses.get(url) ?? addressOf(url);
     this.#addresses.set(url, found);
     return found;
   }
 
-  /** PASSING-2. */
+  /** Checks the health of peers with overdue requests. [PASSING-2] */
   #doubt(): void {
     const now = systemClock.monotonic();
     for (const [id, underWay] of this.#underWay) {
@@ -245,12 +257,14 @@ function addressOf(url: string): Address {
   return { isTls, address: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (isTls ? 443 : 80)) } };
 }
 
-/** What nodes alone ask of each other. */
+/** Whether a request is a cluster message, which only nodes may send. */
 const isAmongNodes = (request: http.IncomingMessage): boolean => pathOf(request).startsWith(peersPath);
 
 const upgradeFields: ReadonlySet<string> = new Set(['connection', 'upgrade']);
 
-/** Names and values in turn, as they came, without those of the connection but for the `kept` ones. */
+/**
+ * Header names and values, alternating, in their order of arrival, without hop-by-hop fields except those in `kept`.
+ */
 function fieldsOf(raw: readonly string[], kept: ReadonlySet<string> = new Set()): string[] {
   const fields: string[] = [];
   for (let i = 0; i < raw.length; i += 2) {

@@ -1,7 +1,9 @@
 /**
- * Tells the owner how far the log goes, when this node has written there.
+ * Sends the head of the log to the owner after this node's door has written, so that the owner delivers without waiting
+ * for its next poll.
  *
- * PINGS-1  One message at a time: what is written meanwhile goes with the next. What is lost there the owner sees at its next look at the database.
+ * PINGS-1  One message is in flight at a time; writes made meanwhile share the next one. A lost message only delays:
+ *     the owner finds those writes at its next poll of the database.
  */
 import type { Seq } from '../../storage/contract.ts';
 

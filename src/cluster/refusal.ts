@@ -1,5 +1,6 @@
 /**
- * What a node answers that cannot have a request answered: 503 in the form of the door that was asked. [D2, D14]
+ * The 503 of a node that has nobody to answer a request, in the format of the door addressed: an OCPI envelope or
+ * problem details. [D2, D14]
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -36,11 +37,11 @@ function unavailable(request: IncomingMessage): Answer {
   return { headers: { ...ids, 'Retry-After': '1', 'Content-Type': type, 'Content-Length': length }, body };
 }
 
-/** Answers; an answer that has begun is cut instead. */
+/** Answers 503; destroys the response instead when its head has been sent. */
 export function refuse(request: IncomingMessage, response: ServerResponse): void {
   if (response.headersSent) return void response.destroy();
   const { headers, body } = unavailable(request);
-  // What was not read of the request would stand before the next one.
+  // Unread bytes of this request would precede the next request on a kept connection.
   const ending = request.complete ? {} : { Connection: 'close' };
   response.writeHead(503, { ...headers, ...ending }).end(body);
 }

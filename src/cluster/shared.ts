@@ -1,12 +1,14 @@
 /**
- * The store of a node as one of its hubs has it. The store outlives them all.
+ * A hub's view of the node's store, with its own fence, health listeners and commit hook. The store outlives every hub
+ * of the node, so closing the view leaves the store open.
  */
 import type { Appended, Commit, Fence, Store, StoreHealth } from '../../storage/contract.ts';
 
+/** What a view replaces of the store. */
 export interface Having {
   readonly held: () => Fence | null;
   readonly onHealth: (listener: (health: StoreHealth) => void) => void;
-  /** A commit is durable; its caller hears of it when this has resolved. */
+  /** Runs after a commit is durable; the commit is acknowledged when the result has resolved. */
   readonly appended: (commit: Commit, appended: Appended) => Promise<void> | void;
 }
 

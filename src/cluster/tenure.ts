@@ -1,9 +1,10 @@
 /**
- * The store as one hub has it, for as long as its node is the owner.
+ * A tenure: one period of ownership. It gives a hub a view of the store that can write only under the fencing token of
+ * that period.
  *
- * TENURE-1  Its fence is the one that it began under: what a hub that has ended still wants to write is refused, also when the same process has
- *     become the owner again.
- * TENURE-2  It is over for good once it has ended, or once the store does not hold that fence any more.
+ * TENURE-1  A tenure keeps the fencing token that it began with. Late writes of a stopped hub are refused, even when
+ *     the same process has become the owner again under a later token.
+ * TENURE-2  A tenure ends for good with `end()`, or as soon as the store no longer holds its fencing token.
  */
 import type { Fence, Store, StoreHealth } from '../../storage/contract.ts';
 import { type Having, sharedBy } from './shared.ts';
@@ -11,10 +12,13 @@ import { type Having, sharedBy } from './shared.ts';
 export interface Tenure {
   readonly token: number;
   readonly store: Store;
-  /** Asked before anything is sent. Turns false by the clock alone, with nobody to notice it. */
+  /**
+   * Must be checked before each call to a partner: it turns false when the lease expires by the clock, and nothing
+   * announces that.
+   */
   isHeld(): boolean;
   end(): void;
-  /** To be called when the health of the store has changed. */
+  /** Call when the health of the store has changed; the hub's listeners run while the tenure has not ended. */
   healthChanged(health: StoreHealth): void;
 }
 
