@@ -1,31 +1,34 @@
 /**
- * Finds stale requests after a process pause: a signal stopped the process, its machine was suspended, a garbage collection took long.
- * A request that was unread meanwhile may be older than what its caller has sent since, on another connection or to another node.
+ * Detects stale requests after a process pause: a signal stopped the process, the machine was suspended, or a garbage
+ * collection took long. A request that lay unread during a pause may be older than a later one that its caller has sent
+ * meanwhile, on another connection or to another node.
  *
- * STALE-1  The process paused when it did not look at the time for `pauseMs`. It does every `lookEveryMs`, and with each request.
- * STALE-2  What arrived before a pause, or within `afterMs` behind its end, is stale when its connection has ended. The end of a connection is
- *     read in a later turn of the event loop than the last bytes before it, so the answer takes a few turns then, and none otherwise.
- * STALE-3  What is not decided within `decisionMs` since its head arrived is stale, too: a proxy in front may keep the connection of a caller
- *     that has gone.
+ * STALE-1  The process paused when it did not read the clock for `pauseMs`. It reads the clock every `lookEveryMs` and
+ *     with each request.
+ * STALE-2  A request that arrived before a pause, or within `afterMs` after it, is stale if its connection has ended.
+ *     Node reads the end of a connection in a later turn of the event loop than the last bytes before it, so the check
+ *     then takes `turns` turns; without a pause it takes none.
+ * STALE-3  A request that is not decided within `decisionMs` of the arrival of its head is stale, too: a reverse proxy
+ *     may keep the connection open after its caller has disconnected.
  */
 import { type Clock, every } from './clock.ts';
 import { nextTurn } from './system-clock.ts';
 
 const lookEveryMs = 250;
-/** A process that is only busy comes back sooner. */
+/** Must exceed the turns of a merely busy event loop, else load would count as a pause. */
 const pauseMs = 1000;
-/** In which all is read that came during a pause. */
+/** Must cover the time in which everything that arrived during a pause is read. */
 const afterMs = 5000;
-/** Twice the time in which a request must have arrived. */
+/** Twice the request timeout of the HTTP server. */
 const decisionMs = 30_000;
-/** As many as it takes to read the end of a connection, and one more. */
+/** Turns of the event loop that it takes to read the end of a connection, plus one. */
 const turns = 3;
 
-/** Whether nobody waits for a request any more; to be asked just before what it asks for is decided. */
+/** Whether the caller no longer waits for its request. Call it immediately before the request is decided. */
 export type IsStale = () => boolean | Promise<boolean>;
 
 export interface ProcessPauses {
-  /** The head of a request has arrived on this connection. */
+  /** Call when the head of a request has arrived on this connection. */
   arrived(connection: { readonly destroyed: boolean; readonly readableEnded: boolean }): IsStale;
   close(): void;
 }
@@ -45,7 +48,7 @@ export function processPauses(clock: Clock): ProcessPauses {
   return {
     arrived(connection) {
       const arrivedAt = look();
-      /** Up to when every pause is taken care of. */
+      /** Pauses up to this time need no check: none affects the request, or the connection was checked after them. */
       let safeTo = arrivedAt - pausedAt < afterMs ? Number.NEGATIVE_INFINITY : arrivedAt;
       const hasEnded = async () => {
         for (let turn = 0; turn < turns; turn++) await nextTurn();

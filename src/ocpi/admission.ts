@@ -1,59 +1,66 @@
 /**
- * Counts what the hub has taken on and refuses what would be too much, with 503 and `Retry-After`. [D2] What decides stands in
- * `overload.ts`; health and the operators' door are never asked.
+ * Admission control of the OCPI door: counts requests in flight and the bytes that they hold, and refuses what exceeds
+ * the limits with 503 and `Retry-After`. [D2] `overload.ts` decides; health checks and the admin API bypass admission
+ * control.
  *
- * ADMISSION-1  What was taken is counted until its work and its answer have both ended, also when the caller goes away meanwhile.
- * ADMISSION-2  Bytes count as they arrive, not as they are announced: to announce much costs the hub nothing and the others no room.
- * ADMISSION-3  Lists and large objects are read a few at a time, however many are asked for at once, and partners take turns: what is read is
- *     held in memory as a whole.
- * ADMISSION-4  Nobody holds more than a quarter of the room: bodies, answers, and what is about to be read, whose room is taken before. One
- *     request of a partner is always taken, however small the room. A tenth is kept for what a driver waits for, but for answers of up to
- *     64 KiB, which are counted only once they are read.
+ * ADMISSION-1  A request counts until both its work and its answer have ended, even if the caller disconnects earlier.
+ * ADMISSION-2  Bytes count when they arrive, not when `Content-Length` announces them, so announcing a large body takes
+ *     no room from others.
+ * ADMISSION-3  Lists and large objects are held in memory as a whole, so at most `listsMax` of them are read at a time,
+ *     with partners taking turns.
+ * ADMISSION-4  A partner holds at most a quarter of the room for bodies, answers and reads in progress; room for a read
+ *     is reserved before it. This limit never refuses a partner's only request, however small the room. A tenth of the
+ *     room is reserved for requests that a driver waits for, except that answers of up to 64 KiB count only after they
+ *     are read.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 import { judge, type Load, type Signal, scalesFor, shareOf, type Urgency } from './overload.ts';
 
-/** What the process itself feels. */
+/** Load measured on the process rather than counted here. */
 export type Felt = Pick<Load, 'heap' | 'loopDelayMs' | 'forwardingMs'>;
 
 export interface AdmissionOptions {
   readonly felt: () => Felt;
   /** Bytes of bodies and answers that may be held in memory. */
   readonly bytesMax: number;
-  /** Characters that a page of a list may have; none is reserved when absent. */
+  /** Size limit of a list page, characters, reserved while the page is read. Absent: nothing is reserved. */
   readonly pageMax?: number;
-  /** Hears of each refusal. */
+  /** Called for each refusal. */
   readonly shed: (urgency: Urgency, signal: Signal) => void;
 }
 
-/** One request that was taken. */
+/** One admitted request. */
 export interface Pass {
-  /** Milliseconds that it has to wait before its body is read. */
+  /** Back-pressure: milliseconds to wait before the body is read. */
   readonly pauseMs: number;
-  /** More of its body is in memory. False: that is too much now, and what came of it is to be dropped. */
+  /** Counts body bytes that are now in memory. False: no room, and the caller must drop the body read so far. */
   hold(bytes: number): boolean;
-  /** Takes room for what is about to be read, until its answer has ended, and a turn, until its work has; rejects with `unavailable`. */
+  /**
+   * Reserves room for a large read until the answer has ended, and waits for a read slot, which it keeps until the work
+   * has ended. Rejects with `unavailable` when there is no room.
+   */
   reserve(bytes: number): Promise<void>;
-  /** Its answer is in memory until it was sent. */
+  /** Counts the bytes of the answer until it has been sent. */
   answer(bytes: number): void;
-  /** Its answer has ended, or nobody waits for it. */
+  /** Call when the answer has been sent or the caller has disconnected. */
   closed(): void;
-  /** Runs its work; a list takes its turn. */
+  /** Runs the request's work; a list first waits for a read slot. */
   work<T>(run: () => T | Promise<T>): Promise<T>;
 }
 
 export interface Admission {
-  /** Refuses with `unavailable`. */
+  /** Admits a request; refuses with `unavailable`. */
   take(partner: PartyId, urgency: Urgency): Pass;
-  /** How full each figure is, 1 = full. */
+  /** Load per signal as a share of its scale, 1 = full. */
   shares(): Readonly<Record<Signal, number>>;
 }
 
+/** Reads of lists and large objects at a time; one partner gets half of them. */
 const listsMax = 4;
-/** The rest of the room for bodies is kept for what a driver waits for. */
+/** Share of the room that is open to pushes and lists; the rest is reserved for requests that a driver waits for. */
 const bodiesShare = 0.9;
-/** Of the room, for one partner. [ADMISSION-4] */
+/** Share of the room that one partner may hold. [ADMISSION-4] */
 const partnerShare = 0.25;
 const noRoomRetryS = 5;
 
@@ -105,7 +112,10 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
       return ofPartner > own && ofPartner + bytes > bytesMax * partnerShare * share;
     };
     const isTooMuch = (bytes: number) => (held > own && held + bytes > bytesMax * share) || isTooMuchOfPartner(bytes);
-    /** Many lists may have been taken before the first of their pages took its room. How long a page is shows when it was read. */
+    /**
+     * Checks the load again, since many lists may have been admitted before the first page reserved room. Reserves
+     * `pageMax`, because the size of a page is known only after it was read.
+     */
     const readingPage = async <T>(run: () => T | Promise<T>): Promise<T> => {
       judged('list', '');
       if (isTooMuchOfPartner(pageMax)) throw refuse('list', 'bytes', noRoomRetryS);
@@ -116,7 +126,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
         add(bytesOf, partner, -pageMax);
       }
     };
-    /** One for all that a request reads. */
+    /** A request takes one read slot, however many reads it makes. */
     const takeTurn = async () => {
       ownTurn ??= turn(partner);
       await ownTurn;
@@ -124,7 +134,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
     const leave = () => {
       if (!isClosed || isWorking) return;
       keep(-own);
-      // Work may begin for a caller that has gone, and ends a second time then.
+      // Work may begin after the caller has disconnected; then `leave` runs a second time.
       if (isCounted) count(partner, -1);
       isCounted = false;
     };
@@ -143,9 +153,9 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
         await takeTurn();
       },
       answer(bytes) {
-        // Nobody waits for it any more, and nothing would tell of its end. [ADMISSION-1]
+        // The caller has disconnected, so no `close` would release these bytes. [ADMISSION-1]
         if (isClosed) return;
-        // A part of what was read keeps the whole in memory.
+        // An answer that is a slice of the text read keeps the whole text in memory, so the reservation stays.
         keep(Math.max(0, bytes - reserved));
       },
       closed() {
@@ -180,7 +190,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
   return { take, shares };
 }
 
-/** Keeps no entry for a partner that has none left. */
+/** Adds to a partner's count and drops the entry at 0, so the map stays small. */
 function add(counts: Map<PartyId, number>, partner: PartyId, more: number): void {
   const now = (counts.get(partner) ?? 0) + more;
   if (now === 0) counts.delete(partner);
@@ -188,8 +198,8 @@ function add(counts: Map<PartyId, number>, partner: PartyId, more: number): void
 }
 
 /**
- * Lets so many run at once, and half as many of one partner; the others wait, a partner's in order and the partners by turns. Gives what
- * ends a turn.
+ * A semaphore with `most` slots, of which one partner may use half. Waiters of one partner are served first in, first
+ * out, and partners round-robin. The promise resolves to the function that releases the slot.
  */
 function turnstile(most: number): (partner: PartyId) => Promise<() => void> {
   const waiting = new Map<PartyId, (() => void)[]>();

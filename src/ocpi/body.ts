@@ -1,22 +1,22 @@
 /**
- * Reads a request's body as bytes. A refusal is the result, not an error: the HTTP server would answer an error by cutting the
- * connection, and a caller that is still sending would then see a reset instead of our answer.
+ * Reads a request's body as bytes. A refusal is returned as the result, not thrown: the HTTP server would answer an
+ * error by cutting the connection, and a caller that is still sending would see a reset instead of the refusal.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { HubError } from '../domain/errors.ts';
 
-/** What is wrong with a body, its bytes, or null for an empty one. */
+/** The bytes of a body, the refusal of it, or null for an empty one. */
 export type Received = Buffer | HubError | null;
 
 export interface Room {
-  /** Bytes. */
+  /** Size limit of the body, bytes. */
   readonly limit: number;
-  /** Told of all that is kept; says whether there is room for it. */
+  /** Called for each chunk that is kept; false when there is no room for it. */
   readonly hold?: ((bytes: number) => boolean) | undefined;
 }
 
-/** Tells once what was received. */
+/** Calls `tell` exactly once. */
 export function receiveBody(
   headers: IncomingHttpHeaders,
   payload: Readable,
@@ -45,7 +45,7 @@ function mediaTypeRefusal(headers: IncomingHttpHeaders): HubError | null {
   return isPlain ? null : new HubError('unsupportedMediaType', { message: 'Content-Encoding is not supported' });
 }
 
-/** All bytes, unless there are more than `limit` or than there is room for; then the rest is thrown away as it comes. */
+/** Collects all bytes. Beyond `limit`, or without room, it refuses and discards the rest as it arrives. */
 function collect(payload: Readable, { limit, hold }: Room, tell: (received: Buffer | HubError) => void): void {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -67,6 +67,6 @@ function collect(payload: Readable, { limit, hold }: Room, tell: (received: Buff
     const [first] = chunks;
     end(chunks.length === 1 && first ? first : Buffer.concat(chunks));
   });
-  // The caller has gone: nobody reads the refusal, and it is no bug of ours.
+  // The caller disconnected: nobody reads this refusal, and any other error would be logged as a bug of the hub.
   payload.on('error', () => end(new HubError('notJson', { message: 'Body ended early' })));
 }

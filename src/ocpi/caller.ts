@@ -1,17 +1,20 @@
 /**
- * From a header to the party that calls: whose token it is, whether this token may do this at all, and as which of its
- * partner's parties. [interface, Authentication; D5, D7, D9, D10, D16]
+ * Authentication and authorization of OCPI requests: which partner owns the token, whether the token may use the route,
+ * and which of the partner's parties makes the call. [interface, Authentication; D5, D7, D9, D10, D16]
  *
- * CALLER-1  Nothing is said about a path to someone whose token is not good for it: 401 comes before 404 and 405.
- * CALLER-2  A wrong role is 403, a path party that is not the caller's 404: existence is not revealed. [D7]
- * CALLER-3  Of a partner with several parties the path decides which one calls, then `OCPI-from-*`, then the first with the role.
+ * CALLER-1  A token that is not valid for a path gets 401 before any 404 or 405, so the answer does not reveal which
+ *     paths exist.
+ * CALLER-2  A wrong role gets 403; a path party that is not the caller's gets 404, which does not reveal whether the
+ *     object exists. [D7]
+ * CALLER-3  For a partner with several parties, the path decides which one calls, then `OCPI-from-*`, then the first
+ *     party with the role.
  */
 import { HubError } from '../domain/errors.ts';
 import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
 import type { Caller, Credential, Hub } from '../hub/ports/hub.ts';
 import { authorizationTokens, type IncomingHeaders, type RoutingParty, readRouting } from '../transport/headers.ts';
 
-/** What decides who calls. */
+/** Input of a `CallerRule`. */
 export interface Asking {
   readonly partner: Partner;
   /** `OCPI-from-*`. */
@@ -19,7 +22,7 @@ export interface Asking {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** Which of the partner's parties makes this call; refuses when none may. */
+/** Selects the partner's party that makes the call; refuses when none may. */
 export type CallerRule = (asking: Asking) => PartyRole;
 
 /** The credential behind an Authorization header; refuses with `invalidToken`. [D8] */
@@ -32,12 +35,12 @@ export function authenticate(hub: Hub, authorization: string | undefined): Crede
 }
 
 /**
- * What a route means for tokens other than hub tokens: `open` to initial tokens; `begins` a registration, and is open to
- * them; `changes` one.
+ * How a route treats tokens other than hub tokens. `open`: initial tokens are accepted. `begins`: the route begins a
+ * registration and accepts initial tokens. `changes`: the route changes a registration.
  */
 export type Onboarding = 'open' | 'begins' | 'changes';
 
-/** Lets hub tokens pass, and the others where their rules say so. [D9, D10] */
+/** Accepts hub tokens on every route, and other tokens where the route's `onboarding` allows them. [D9, D10] */
 export function admit(credential: Credential, onboarding: Onboarding | undefined): void {
   const registered = isRegistered(credential.partner);
   switch (credential.kind) {
@@ -72,7 +75,7 @@ export function receiverNamed(hub: Hub, caller: Caller, headers: IncomingHeaders
   return named === keyOf(hub.party) || named === caller.id ? null : to;
 }
 
-// Rules, as the rows of the route tables name them
+// Rules that the route tables name
 
 /** Any party of the partner. */
 export const anyParty: CallerRule = (asking) => first(ownParties(asking), 'invalidToken');
@@ -85,18 +88,18 @@ export const owningCpo: CallerRule = (asking) => owning(asking, 'CPO');
 /** The eMSP named in the path. */
 export const owningEmsp: CallerRule = (asking) => owning(asking, 'EMSP');
 
-/** The CPO named in the path, or any eMSP: whether that one may see the object is the hub's to say. [D20] */
+/** The CPO named in the path, or any eMSP; the hub decides whether that eMSP may see the object. [D20] */
 export const owningCpoOrEmsp: CallerRule = (asking) => owningOr(asking, 'CPO', 'EMSP');
 /** The eMSP named in the path, or any CPO. [D20] */
 export const owningEmspOrCpo: CallerRule = (asking) => owningOr(asking, 'EMSP', 'CPO');
 
-/** A CPO; for any other party the token is as good as none. [interface, Authentication 7] */
+/** A CPO; any other party gets `invalidToken`. [interface, Authentication 7] */
 export const cpoElseInvalidToken: CallerRule = (asking) => {
   first(withRole(asking.partner.roles, 'CPO'), 'invalidToken');
   return first(withRole(ownParties(asking), 'CPO'), 'invalidToken');
 };
 
-/** The party in a path: its first two segments. */
+/** The party that a path names by its first two segments. */
 export function pathParty(params: Readonly<Record<string, string>>): RoutingParty {
   const { country_code = '', party_id = '' } = params;
   return { country_code, party_id };
@@ -114,7 +117,7 @@ function first(
   return party;
 }
 
-/** The parties the caller may speak for: all of its partner's, or the one that it says it is. [D5] */
+/** The parties that the caller may act as: all of its partner's, or the one that `OCPI-from-*` names. [D5] */
 function ownParties({ partner, from }: Asking): readonly PartyRole[] {
   if (from === null) return partner.roles;
   const named = partner.roles.filter(samePartyAs(from));

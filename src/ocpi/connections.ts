@@ -1,11 +1,12 @@
 /**
- * Room for connections, so that the process always has descriptors left for its store and its own calls.
+ * Connection limit of the server, so that the process keeps file descriptors for its store and its outbound calls.
  *
- * CONNECTIONS-1  There are never more than a server was given room for: what comes beyond is closed.
- * CONNECTIONS-2  From `crowdedShare` of it on, each that comes ends one on which nothing is under way: of strangers (no door took a token on them)
- *     the oldest, else the one that has been idle for longest. So idle connections can take nobody's room.
- * CONNECTIONS-3  Where the last place is taken and none is idle, the oldest of the strangers ends, whatever is under way on it: much can be asked
- *     for without a token, and be read slowly.
+ * CONNECTIONS-1  The server never has more than `most` connections: it closes new ones beyond that.
+ * CONNECTIONS-2  From `crowdedShare` of `most` on, each new connection evicts one without a request in flight: the
+ *     untrusted one (no door has accepted a token on it) that has been idle longest, else the trusted one idle longest.
+ *     So idle connections cannot keep new callers out.
+ * CONNECTIONS-3  When the last place is taken and no connection is idle, the oldest untrusted connection is evicted
+ *     even with a request in flight: without a token one can request large answers and read them slowly.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -14,12 +15,12 @@ import { distrust, isTrusted, trust } from '../transport/trusted.ts';
 const crowdedShare = 0.75;
 const unauthorized = 401;
 
-/** Hears of each request of a server. */
+/** Must be called for each request of the server. */
 export type RequestSeen = (request: IncomingMessage, response: ServerResponse) => void;
 
 interface Connection {
   readonly socket: Socket;
-  /** The one that its requests name: with TLS it is another. */
+  /** The socket that requests carry; with TLS it differs from `socket`. */
   http: Socket;
   underWay: number;
 }
@@ -27,9 +28,9 @@ interface Connection {
 export function limitConnections(server: Server, most: number): RequestSeen {
   const crowdedFrom = most * crowdedShare;
   server.maxConnections = most;
-  /** In order of arrival, by the caller's address and port: those of a connection with TLS are known by two sockets. */
+  /** In order of arrival. The key is remote address and port, since a TLS connection has two socket objects. */
   const open = new Map<string, Connection>();
-  /** Both in the order in which they became idle. */
+  /** Idle connections, untrusted and trusted, each in the order in which they became idle. */
   const strangers = new Set<string>();
   const idle = new Set<string>();
   const isNoMoreIdle = (name: string) => {
@@ -43,15 +44,16 @@ export function limitConnections(server: Server, most: number): RequestSeen {
     open.set(name, { socket, http: socket, underWay: 0 });
     strangers.add(name);
     socket.once('close', () => {
-      // The same port may be in use again by then.
+      // A new connection may already use the same address and port.
       if (open.get(name)?.socket !== socket) return;
       open.delete(name);
       isNoMoreIdle(name);
     });
   });
-  // Those that are open may have become idle only after the last one came.
+  // Open connections may have become idle since the last one was accepted.
   server.on('drop', endOne);
-  // An upgraded connection is its new protocol's. A listener of ours alone would have Node take every upgrade out of HTTP.
+  // An upgraded connection belongs to its new protocol. The `upgrade` listener is added only after somebody else has
+  // added one: with any listener Node takes every upgrade out of HTTP.
   server.on('newListener', function own(event: string) {
     if (event !== 'upgrade') return;
     server.off('newListener', own);
@@ -82,7 +84,7 @@ export function limitConnections(server: Server, most: number): RequestSeen {
   return ({ socket }, response) => {
     const name = nameOf(socket);
     const connection = open.get(name);
-    // What another server has taken is none of ours.
+    // Another server accepted this connection.
     if (connection === undefined) return;
     connection.http = socket;
     connection.underWay += 1;

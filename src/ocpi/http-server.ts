@@ -1,13 +1,15 @@
 /**
- * The HTTP server that all doors share, with the limits that must hold before any door is asked. [D38]
+ * The HTTP server that all doors share, with the limits that apply before a request reaches a door. [D38]
  *
- * HTTP-SERVER-1  A request that has not arrived in whole within its time is answered 408 and cut.
- * HTTP-SERVER-2  What Node or the router refuse by themselves is an envelope as well. [D2]
- * HTTP-SERVER-3  Whatever protocol a client offers to change to, its request is answered; a WebSocket alone leaves HTTP.
- * HTTP-SERVER-4  What the router cannot read leads nowhere below its door, so that the door says so in its own form. [D2]
- * HTTP-SERVER-5  The first two segments of a path lead to a door only as they are, never percent-encoded: what compares paths, here or in a
- *     proxy in front, sees what the router sees.
- * HTTP-SERVER-6  Every response emits `close`, also one that still waits behind another when its connection ends.
+ * HTTP-SERVER-1  A request that has not arrived completely within the request timeout is answered 408, and its
+ *     connection is closed.
+ * HTTP-SERVER-2  Refusals by Node or the router are OCPI envelopes, too. [D2]
+ * HTTP-SERVER-3  A request that offers a protocol upgrade is answered over HTTP; only a WebSocket leaves HTTP.
+ * HTTP-SERVER-4  A path that the router cannot parse is rewritten to an unknown path below its door, so that the door
+ *     refuses it in its own format. [D2]
+ * HTTP-SERVER-5  The first two segments of a path lead to a door only unencoded, never percent-encoded, so that
+ *     whatever compares paths, here or in a reverse proxy, sees the same path as the router.
+ * HTTP-SERVER-6  Every response emits `close`, even a pipelined one that is still queued when its connection ends.
  */
 import {
   createServer,
@@ -28,39 +30,48 @@ import { readId } from '../transport/headers.ts';
 import { limitConnections, type RequestSeen } from './connections.ts';
 
 export interface HttpServerOptions {
-  /** PEM texts; then the server speaks HTTPS. */
+  /** PEM texts. Present: the server speaks HTTPS. */
   readonly tls?: { readonly cert: string; readonly key: string };
-  /** In which a request, body included, must have arrived. */
+  /** Time in which a request, body included, must arrive; default 15 s. */
   readonly requestTimeoutMs?: number;
-  /** Absent: as many as the system grants. */
+  /** Absent: no limit but the system's. */
   readonly connectionsMax?: number;
 }
 
-/** Characters of one segment of a path. */
+/** Characters in one path segment. */
 const segmentLengthMax = 4096;
 
-/** A request must arrive within so long. [D38] */
+/** Default time in which a request must arrive. [D38] */
 const requestTimeoutMs = 15_000;
-/** A silent connection is cut after so long: more than the slowest forward takes to answer. */
+/**
+ * A connection without traffic for this long is closed. Must exceed the slowest forward, else that forward gets no
+ * answer.
+ */
 const silenceMaxMs = 90_000;
-/** Longer than the usual 60 s of load balancers, so that it is they who close an idle connection. */
+/**
+ * Must exceed the idle timeout of load balancers (usually 60 s), so that they close idle connections: otherwise the hub
+ * closes one just as a request is sent on it.
+ */
 const keepAliveMs = 72_000;
 
-/** TLS 1.2 with forward secrecy and authenticated encryption alone, or TLS 1.3. */
+/** TLS 1.3, or TLS 1.2 with forward secrecy and authenticated encryption only. */
 const tlsRules = {
   minVersion: 'TLSv1.2',
   ciphers: 'TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:ECDHE+AESGCM:ECDHE+CHACHA20',
 } as const;
 
-/** Serves another certificate to connections from now on; those that are open stay. */
+/** New connections get the new certificate; open connections stay. */
 export function renewCertificate(server: Server, tls: { readonly cert: string; readonly key: string }): void {
   if ('setSecureContext' in server) (server as TlsServer).setSecureContext({ ...tlsRules, ...tls });
 }
 
-/** How often failed accepts are logged at most. */
+/** Failed accepts are logged at most once per this interval. */
 const failuresEveryMs = 1000;
 
-/** A connection that the system cannot give, as when descriptors run out, is no reason to end. */
+/**
+ * Logs accepts that fail, for example when file descriptors run out. Without this listener such an error ends the
+ * process.
+ */
 export function logFailedAccepts(
   server: Server,
   log: { error(fields: object, message: string): void },
@@ -86,22 +97,25 @@ export function logFailedAccepts(
 
 const methods: ReadonlySet<string> = new Set(METHODS);
 
-/** Of the end of one response: rooms that count it, each once, and what Fastify itself adds. Above Node's 10 it is no leak. */
+/**
+ * Listeners on one response: several modules each wait for its end, and Fastify adds its own. Above Node's default of
+ * 10 Node would warn of a leak that is none.
+ */
 const listenersMax = 24;
 
-/** How often connections that have become idle are closed while the server closes. */
+/** How often idle connections are closed while the server closes. */
 const idleSweepMs = 100;
 
-/** A server with the limits; `answer` answers its requests. */
+/** A server with the limits; `answer` handles its requests. */
 function limitedServer(options: HttpServerOptions, answer: RequestListener): Server {
   const limit = options.requestTimeoutMs ?? requestTimeoutMs;
   const serverOptions: ServerOptions = {
     requestTimeout: limit,
     headersTimeout: limit,
-    // Node looks for late requests only so often; its default of 30 s would triple the limit.
+    // Node checks for late requests at this interval; its default of 30 s would triple the timeout.
     connectionsCheckingInterval: Math.min(1000, limit),
     keepAliveTimeout: keepAliveMs,
-    // We refuse it ourselves: Node's own answer has no body. [HTTP-SERVER-2]
+    // `isRequest` refuses a missing Host header: Node's own answer has no body. [HTTP-SERVER-2]
     requireHostHeader: false,
     IncomingMessage: Incoming,
   };
@@ -118,20 +132,22 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     : createServer(serverOptions, listener);
   if (options.connectionsMax !== undefined) seen = limitConnections(server as Server, options.connectionsMax);
   server.setTimeout(silenceMaxMs);
-  // An expectation that we do not know changes nothing; left to Node it is answered with an empty 417. [HTTP-SERVER-2]
+  // An unknown `Expect` is ignored; Node would answer it with an empty 417. [HTTP-SERVER-2]
   server.on('checkExpectation', listener);
   closeIdleWhileClosing(server as Server);
   return server as Server;
 }
 
 /**
- * A connection that was busy when closing began would otherwise idle out its keep-alive time before the server is closed. So would one on
- * which nothing has come yet, as browsers open them ahead of need: Node counts it as busy. Sockets are swept, which no other clock than
- * the machine's moves.
+ * Closes idle connections every `idleSweepMs` while the server closes. Without it, a connection that was busy when
+ * closing began would delay the close by its keep-alive time. So would a connection without any byte received, as
+ * browsers open them in advance, because Node counts it as busy. The interval uses the system clock, since sockets do
+ * not follow a simulated one.
  */
 function closeIdleWhileClosing(server: Server): void {
   const open = new Set<Socket>();
-  // With TLS a connection is two sockets, and the handshake has come on the first.
+  // A TLS connection has two socket objects; the first has read bytes of the handshake, the second none before a
+  // request.
   for (const event of ['connection', 'secureConnection']) {
     server.on(event, (socket: Socket) => {
       open.add(socket);
@@ -149,23 +165,29 @@ function closeIdleWhileClosing(server: Server): void {
   };
 }
 
-/** Responses that have not closed, by connection. */
+/** Open responses by connection. */
 const openOn = new WeakMap<Socket, Set<ServerResponse>>();
 
-/** Node closes with a connection only the response that is being sent on it, and none that a pipelined request still has to get. [HTTP-SERVER-6] */
+/**
+ * Makes every response emit `close` when its connection ends. Node itself closes only the response being sent, not the
+ * queued ones of pipelined requests. [HTTP-SERVER-6]
+ */
 function endWithConnection(socket: Socket, response: ServerResponse): void {
   const open = openOn.get(socket) ?? watchEnd(socket);
-  // A front may already have it.
+  // With a cluster front, two servers see the same response.
   if (open.has(response)) return;
   open.add(response);
   response.once('close', () => open.delete(response));
 }
 
-/** Stands by itself: a closure made where a response is at hand would keep it, with all it holds, for as long as its connection lasts. */
+/**
+ * A separate function, because a closure made in `endWithConnection` would keep its response and everything that it
+ * references in memory for as long as the connection lasts.
+ */
 function watchEnd(socket: Socket): Set<ServerResponse> {
   const open = new Set<ServerResponse>();
   openOn.set(socket, open);
-  // By the next turn Node has closed those that it knows of.
+  // One turn of the event loop later Node has closed the response that it tracks.
   socket.once('close', () => void nextTurn().then(() => closeAll(open)));
   return open;
 }
@@ -177,7 +199,7 @@ function closeAll(open: ReadonlySet<ServerResponse>): void {
   }
 }
 
-/** What stands in front of an app that does not listen itself: the same limits, and the same refusals. */
+/** A server for a front that passes requests to an app which does not listen itself; same limits, same refusals. */
 export function createFrontServer(options: HttpServerOptions, answer: RequestListener): Server {
   return limitedServer(options, answer).on('clientError', refuseConnection);
 }
@@ -190,7 +212,7 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     requestIdHeader: false,
     rewriteUrl: (request) => routableUrl(request.url ?? '/'),
     clientErrorHandler: refuseConnection,
-    // While closing, what arrives on an open connection is still answered by its door.
+    // While the server closes, requests on open connections still reach their door.
     return503OnClosing: false,
     routerOptions: { maxParamLength: segmentLengthMax },
     exposeHeadRoutes: false,
@@ -198,11 +220,14 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
 }
 
 /**
- * Once a server listens for upgrades, Node takes every request that offers one out of HTTP, also the `Upgrade: h2c` that some HTTP
- * clients send with each first request. Those offers are passed over, as RFC 9110 (7.8) has it. [HTTP-SERVER-3]
+ * A request whose `upgrade` is true only for WebSockets and CONNECT. Once a server listens for upgrades, Node takes
+ * every request that offers one out of HTTP, including the `Upgrade: h2c` that some clients send with their first
+ * request. A server may ignore such an offer (RFC 9110, 7.8). [HTTP-SERVER-3]
  */
 class Incoming extends IncomingMessage {
-  /** What the parser found; it is set before the fields of this class could be. */
+  /**
+   * What the parser found. Declared without initializer: the base constructor sets it before field initializers run.
+   */
   declare offersUpgrade: boolean | null;
 
   set upgrade(offered: boolean | null) {
@@ -212,15 +237,15 @@ class Incoming extends IncomingMessage {
   get upgrade(): boolean {
     if (!this.offersUpgrade) return false;
     if (this.method === 'CONNECT') return true;
-    // Below `/ocpi` there is none, and every answer is an envelope. [D2]
+    // OCPI has no WebSockets, and every answer below `/ocpi` is an envelope. [D2]
     return this.headers.upgrade?.toLowerCase() === 'websocket' && !/^\/ocpi(?:[/?#]|$)/.test(pathFrom(this.url ?? ''));
   }
 }
 
-/** A target without the scheme and host that a client may send. [RFC 9112, 3.2.2] */
+/** A request target without the scheme and host that a client may send (absolute form). [RFC 9112, 3.2.2] */
 const pathFrom = (target: string) => target.replace(/^https?:\/\/[^/?#]*/i, '') || '/';
 
-/** What the router is asked for; one slash at the end of an OCPI path is overlooked. */
+/** The URL that the router gets: one trailing slash of an OCPI path is removed, an unroutable path is replaced. */
 function routableUrl(sent: string): string {
   const url = pathFrom(sent);
   const end = url.search(/[?#]/);
@@ -232,10 +257,12 @@ function routableUrl(sent: string): string {
 
 const doorOf = (path: string) => /^\/(?:ocpi|admin\/v1)(?=\/|$)/.exec(path)?.[0];
 
-/** As far as it is ASCII: it says in which door's form a refusal is. */
+/** The path with its ASCII escapes decoded. Used only to choose the door whose format a refusal has. */
 const decoded = (path: string) => path.replaceAll(/%[2-7][0-9a-f]/gi, decodeURIComponent);
 
-/** Whether the router can take it apart: otherwise it would answer by itself, in a form of its own. [HTTP-SERVER-4, HTTP-SERVER-5] */
+/**
+ * Whether the router can parse the path; else the router would answer in its own format. [HTTP-SERVER-4, HTTP-SERVER-5]
+ */
 function isRoutable(path: string): boolean {
   if (path.length > segmentLengthMax && path.split('/').some(({ length }) => length > segmentLengthMax)) return false;
   if (!path.includes('%')) return true;
@@ -253,7 +280,7 @@ const refusals: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
 };
 
-/** Answers what never became a request: late, oversized or malformed HTTP. */
+/** Answers HTTP that never became a request: late, oversized or malformed. */
 function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -265,7 +292,10 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`${head.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
 }
 
-/** Node's parser lets more through: HTTP/1.1 without `Host`, and `PRI`, which begins HTTP/2 alone. [RFC 9112, 3.2; RFC 9113, 3.4] */
+/**
+ * Refuses what Node's parser accepts: HTTP/1.1 without `Host`, and `PRI`, which only begins HTTP/2. [RFC 9112, 3.2; RFC
+ * 9113, 3.4]
+ */
 function isRequest({ headers, httpVersion, method = '' }: IncomingMessage): boolean {
   return methods.has(method) && (headers.host !== undefined || httpVersion !== '1.1');
 }

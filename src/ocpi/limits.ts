@@ -1,13 +1,13 @@
 /**
- * Rate limits per party and minute, of exchanges of credentials per partner. [D35] A window begins with the first request after the
- * last window ended and grants exactly its number, so "200 per minute" holds to the request.
+ * Rate limits per minute and party (credentials exchanges: per partner). [D35] A window opens with the first request
+ * after the previous window ended and grants exactly its number of requests, so "200 per minute" is exact.
  *
- * Memory is bounded by parties × budgets: only authenticated parties have windows, and ended ones are swept out.
+ * Memory is bounded by parties × budgets: only authenticated parties have windows, and ended windows are removed.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 
-/** Each list endpoint has a budget of its own. */
+/** What a request counts against; each list endpoint has its own budget. */
 export type Budget = `list:${string}` | 'commands' | 'exchanges' | 'other';
 
 /** Requests per minute and party. */
@@ -24,7 +24,7 @@ export interface RateLimiter {
 }
 
 const windowMs = 60_000;
-/** So many windows are kept before ended ones are swept out. */
+/** When this many windows are kept, the next new one first removes those that have ended. */
 const windowsMax = 10_000;
 
 interface Window {
@@ -33,7 +33,7 @@ interface Window {
   spent: number;
 }
 
-/** `now` gives epoch ms. */
+/** `now` returns epoch ms. */
 export function rateLimiter(rates: Rates, now: () => number): RateLimiter {
   const windows = new Map<string, Window>();
   const openWindow = (key: string, at: number): Window => {

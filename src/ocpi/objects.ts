@@ -1,5 +1,5 @@
 /**
- * What the five object modules share: a push becomes an `ObjectChange`, a read answers stored text, a list a page.
+ * Shared code of the five object modules: checks a push and turns it into an `ObjectChange`, answers lists.
  */
 import { HubError } from '../domain/errors.ts';
 import { ambiguousName, isUnambiguous } from '../domain/json-text.ts';
@@ -11,17 +11,17 @@ import { readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
 import { type Answer, addressOf, type Exchange, listed, type WholeObject } from './route.ts';
 
-/** A body that was checked against its module's schema. */
+/** A body that has passed its module's schema. */
 export interface CheckedBody<T> {
-  /** The checked view: read it, never store it. */
+  /** The checked view, for reading only; `text` is what is stored. */
   readonly body: T;
-  /** As it was parsed, for fields whose presence counts. */
+  /** The parsed body, to see which fields are present. */
   readonly value: Readonly<Record<string, unknown>>;
   readonly text: string;
   readonly notes: readonly string[];
 }
 
-/** Refuses with `notJson` when there is no body, with `invalid` when it is not what the type says. */
+/** Refuses with `notJson` when there is no body, with `invalid` when the body does not match the type. */
 export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, type: Checked<T>): CheckedBody<T> {
   const { text, value, names } = bodyOf(exchange);
   const { body, notes } = check(type, value);
@@ -29,16 +29,17 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   return { body, notes, text, value: value as Record<string, unknown> };
 }
 
-/** What the hub decides by, in any body. */
+/** Fields on whose values the hub decides, in any body. */
 const decisive: ReadonlySet<string> = new Set([
   ...['country_code', 'party_id', 'id', 'uid', 'type', 'cdr_token', 'status', 'publish', 'last_updated'],
   ...['response_url', 'token', 'location_id', 'session_id', 'reservation_id', 'url', 'roles', 'result'],
 ]);
 
 /**
- * A text passes through as it came [D17], so whoever gets it must read in it what the hub read: a second `response_url` would
- * send a CPO's result, with the CPO's token, past the hub, a second `party_id` make one CPO's tariff another's. `within`: what
- * stands before a name in the message.
+ * Refuses a body that repeats a decisive field or writes its name in another case. The hub forwards texts unchanged
+ * [D17], so a receiver must read the same values as the hub: a second `response_url` would send a CPO's result, with
+ * the CPO's token, past the hub; a second `party_id` would turn one CPO's tariff into another's. `within` is the prefix
+ * of a name in the message.
  */
 export function refuseAmbiguous(text: string, names: ReadonlySet<string> = decisive, within = ''): void {
   const name = ambiguousName(text, names);
@@ -50,7 +51,7 @@ export function bodyOf({ body }: Pick<Exchange, 'body'>): JsonBody {
   return body;
 }
 
-/** Ids in the path and in the body name the same object, in whatever case; refuses with `invalid`. [D18] */
+/** Refuses with `invalid` when an id in the body differs from that in the path, ignoring case. [D18] */
 export function sameIds(
   path: Readonly<Record<string, string | undefined>>,
   body: Readonly<Record<string, unknown>>,
@@ -63,7 +64,10 @@ export function sameIds(
   }
 }
 
-/** An id of the path that will name something; refuses with `invalid`, also what would climb out of a receiver's URL. */
+/**
+ * An id from the path that names a new object; refuses with `invalid`, including `.` and `..`, which would escape a
+ * receiver's URL.
+ */
 export function pathId(params: Readonly<Record<string, string>>, name: string, max = 36): string {
   const id = params[name] ?? '';
   if (/^[\x20-\x7e]+$/.test(id) && id.length <= max && id !== '.' && id !== '..') return id;
@@ -78,7 +82,7 @@ export interface Push {
   readonly facts: ObjectFacts;
 }
 
-/** Hands a checked push to the hub, in the name of the caller, who owns the object. */
+/** Passes a checked push to the hub; the caller owns the object. */
 export function accept(
   hub: Hub,
   exchange: Exchange,
@@ -99,7 +103,7 @@ export function accept(
   return hub.accept(exchange.caller, change);
 }
 
-/** A whole object that came in a partner's list, as a push of it would be read. */
+/** Reads a whole object from a partner's list by the same schema as a push. */
 export function wholeObject<T extends { country_code: string; party_id: string; id: string; last_updated: string }>(
   type: Checked<T>,
   factsOf: (body: T, value: Readonly<Record<string, unknown>>) => ObjectFacts,
@@ -125,8 +129,8 @@ export async function answerList(
 }
 
 /**
- * Who a `cdr_token` names. One of another shape is no error: the session or CDR is stored all the same, and not
- * forwarded. [interface, Sessions 2]
+ * The party and uid that a `cdr_token` names; null when it has another shape. That is no error: the session or CDR is
+ * stored and not forwarded. [interface, Sessions 2]
  */
 export function cdrTokenFact(value: unknown): CdrTokenFact | null {
   if (typeof value !== 'object' || value === null) return null;

@@ -1,37 +1,38 @@
 /**
- * Whether a request is taken, made to wait a moment, or refused, by how full the hub is. Pure: figures go in, a verdict comes out.
+ * Load shedding: decides from the load whether a request is admitted, delayed or refused. Pure: figures in, verdict
+ * out.
  *
- * OVERLOAD-1  Who can best try again later is refused first: lists, then pushes (they are made to wait before), and last what a driver
- *     waits for.
- * OVERLOAD-2  Only the hub's own straits count. That a receiver is slow or down shows in none of these figures: what it is owed waits on
- *     the disk.
- * OVERLOAD-3  Accepting gives way to forwarding: a push waits a part of the time by which forwarding is behind, so that both settle at the
- *     pace that the hub can keep.
- * OVERLOAD-4  One partner gets at most a part of the room, so that it cannot take the others' with it.
+ * OVERLOAD-1  Requests that can best be retried later are refused first: lists, then pushes (which are delayed before),
+ *     and last those that a driver waits for.
+ * OVERLOAD-2  Only the hub's own load counts. A slow or dead receiver affects none of these figures: its backlog is on
+ *     disk.
+ * OVERLOAD-3  Back-pressure: a push waits for a fraction of the forwarding lag, so that ingest and forwarding settle at
+ *     a rate that the hub can sustain.
+ * OVERLOAD-4  One partner gets at most a part of the room, so that it cannot starve the others.
  */
 
-/** `driver`: a person waits for it (authorize, commands and their results). `list`: it can be had later as well. */
+/** `driver`: a person waits for it (authorize, commands and their results). `list`: the caller can retry later. */
 export type Urgency = 'driver' | 'push' | 'list';
 
-/** How full the hub is. */
+/** The load of the hub. */
 export interface Load {
-  /** Requests that were taken and have not ended. */
+  /** Requests in flight. */
   readonly requests: number;
-  /** Of those, the ones of the partner that asks. */
+  /** Requests in flight of the partner that calls. */
   readonly ofPartner: number;
-  /** Bytes of their bodies and answers that are held in memory. */
+  /** Bytes of request bodies and answers held in memory. */
   readonly bytes: number;
-  /** What was in use of the heap after it was last swept, as a part of its limit. */
+  /** Heap in use after the last full garbage collection, as a share of its limit. */
   readonly heap: number;
-  /** How late the event loop has been of late, milliseconds. It is late for everybody, deliveries and health included. */
+  /** Moving average of the event-loop delay, ms. It delays everything, deliveries and health checks included. */
   readonly loopDelayMs: number;
-  /** How long deliveries wait that only the hub's own lack of time keeps back, milliseconds. */
+  /** Forwarding lag, ms: how long ready deliveries wait only because the hub has no time for them. */
   readonly forwardingMs: number;
 }
 
 export type Signal = keyof Load;
 
-/** From where on a figure counts, and where it is full. */
+/** Per signal, the value at which it starts to count (share 0) and the value at which it is full (share 1). */
 export type Scales = Readonly<Record<Signal, { readonly from: number; readonly to: number }>>;
 
 export type Verdict =
@@ -39,9 +40,9 @@ export type Verdict =
   | { readonly kind: 'shed'; readonly signal: Signal; readonly retryAfterS: number };
 
 interface Rule {
-  /** How full the hub may be, 0…1, before it is made to wait; absent: never. */
+  /** Load share, 0…1, from which a request is delayed; absent: never. */
   readonly pausedFrom?: number;
-  /** How full the hub may be before it is refused. */
+  /** Load share from which a request is refused. */
   readonly shedFrom: number;
   readonly retryAfterS: number;
 }
@@ -53,24 +54,30 @@ const rules: Readonly<Record<Urgency, Rule>> = {
   driver: { shedFrom: 1, retryAfterS: 1 },
 };
 
-/** Long enough for a few commits and deliveries to end, short enough to go unnoticed in a push. */
+/**
+ * Delay of a push under load: long enough for a few commits and deliveries to end, too short to matter to the partner.
+ */
 const pauseMs = 250;
 
+/**
+ * A push waits for the forwarding lag divided by this, at most `giveWayMsMax`; waits below `giveWayMsMin` are skipped.
+ * [OVERLOAD-3]
+ */
 const giveWayShare = 4;
 const giveWayMsMin = 5;
 const giveWayMsMax = 1_000;
 
 export const requestsMax = 2048;
-/** Of them for one partner. [OVERLOAD-4] */
+/** Requests in flight of one partner. [OVERLOAD-4] */
 const ofPartnerMax = requestsMax / 2;
 
-/** `bytesMax` follows the memory that the process was given. */
+/** `bytesMax` depends on the memory of the process. */
 export function scalesFor(bytesMax: number): Scales {
   return {
     requests: { from: 0, to: requestsMax },
     ofPartner: { from: 0, to: ofPartnerMax },
     bytes: { from: 0, to: bytesMax },
-    // A heap in good use is half full; behind 95 % the process ends.
+    // A healthy heap is half full; beyond 95 % the process is about to run out of memory and end.
     heap: { from: 0.7, to: 0.95 },
     loopDelayMs: { from: 50, to: 1000 },
     forwardingMs: { from: 0, to: 20_000 },
@@ -86,7 +93,7 @@ const signals = [
   'forwardingMs',
 ] as const satisfies readonly Signal[];
 
-/** The fullest of the figures, 0 = no matter, 1 = full. */
+/** The signal with the highest share; 0 = none counts, 1 = full. */
 function fullest(load: Load, scales: Scales): { readonly signal: Signal; readonly share: number } {
   let most: Signal = 'requests';
   let share = 0;
@@ -110,7 +117,7 @@ function giveWayMs({ forwardingMs }: Load): number {
 
 export function judge(urgency: Urgency, load: Load, scales: Scales): Verdict {
   const { pausedFrom, shedFrom, retryAfterS } = rules[urgency];
-  // A driver waits for no delivery.
+  // A request that a driver waits for needs no delivery, so forwarding lag does not refuse it.
   const { signal, share } = fullest(urgency === 'driver' ? { ...load, forwardingMs: 0 } : load, scales);
   if (share >= shedFrom) return { kind: 'shed', signal, retryAfterS };
   if (pausedFrom === undefined) return { kind: 'take', pauseMs: 0 };

@@ -1,10 +1,10 @@
 /**
- * Ends answers that nobody takes: what is held for them is kept from others.
+ * Cuts answers whose reader has stalled, because the memory that they hold is not available to other requests.
  *
- * PACE-1  Of an answer that is being sent a piece must be taken within `looksMax` looks. While the process itself stands still nobody looks,
- *     so that its own delay counts against no reader.
- * PACE-2  What was under way for a partner when it was suspended ends at the second look: the answer to the one who ended the partnership
- *     is out by then. What a suspended partner begins, to register again, goes on.
+ * PACE-1  While an answer is being sent, its reader must take bytes at least once within `looksMax` checks. The limit
+ *     counts checks, not time, so a pause of the hub's own process counts against no reader.
+ * PACE-2  Requests in flight when their partner was suspended are cut at the second check; by then a partner that ended
+ *     its own registration has its answer. Requests that a suspended partner begins later, to register again, go on.
  */
 import type { ServerResponse } from 'node:http';
 import type { PartyId } from '../domain/party.ts';
@@ -12,30 +12,32 @@ import { type Clock, every } from '../kit/clock.ts';
 
 const lookEveryMs = 1000;
 /**
- * The next piece is taken when the system has room for it again, which it says only once about a third of what it holds for a
- * connection is free: up to 1.3 MiB, so that a reader of 22 KiB/s and more is never cut.
+ * Checks without progress until an answer is cut: 60 s. The system takes the next piece only when about a third of its
+ * send buffer is free, up to 1.3 MiB, so a reader of 22 KiB/s or more is never cut. Fewer checks would raise that rate.
  */
 const looksMax = 60;
 
 interface UnderWay {
   readonly response: ServerResponse;
   readonly partner: PartyId;
-  /** When its partner was last suspended, as it was when the request began. */
+  /** When its partner had last been suspended at the begin of the request. */
   readonly suspendedAt: string | null;
-  /** Bytes of the connection that had gone out at the last look, and looks since they became more. */
+  /** Bytes written to the connection at the last check. */
   written: number;
+  /** Checks since `written` last grew. */
   waited: number;
+  /** Checks since the partner was suspended during the request. */
   suspended: number;
 }
 
 export interface Pace {
   watch(response: ServerResponse, partner: PartyId): void;
-  /** Comes by itself every second. */
+  /** Runs every second by itself. */
   look(): void;
   close(): void;
 }
 
-/** `suspendedAt`: when a partner was last suspended, also when it has registered again since; null: never. */
+/** `suspendedAt` returns when a partner was last suspended, even if it has registered again since; null: never. */
 export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clock: Clock): Pace {
   const underWay = new Set<UnderWay>();
   const look = () => {
@@ -46,7 +48,7 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clo
   function isOver(one: UnderWay): boolean {
     one.suspended = suspendedAt(one.partner) === one.suspendedAt ? 0 : one.suspended + 1;
     if (one.suspended > 1) return true;
-    // An answer that waits behind another on its connection has no socket yet.
+    // A pipelined answer that is queued behind another one has no socket yet.
     const written = one.response.headersSent ? one.response.socket?.bytesWritten : undefined;
     one.waited = written === undefined || written !== one.written ? 0 : one.waited + 1;
     one.written = written ?? 0;

@@ -1,6 +1,6 @@
 /**
- * What a door is made of: routes as rows of a table, the request as a door sees it, the answers it can give. Doors know
- * nothing of the HTTP server; `server.ts` registers their rows.
+ * Types of the OCPI modules: the route table, the request as a handler sees it, and the answers. Modules do not depend
+ * on the HTTP server; `server.ts` registers their routes.
  */
 import { Readable } from 'node:stream';
 import type { ObjectFacts } from '../domain/object.ts';
@@ -16,7 +16,7 @@ import type { Budget } from './limits.ts';
 
 export const version = '2.2.1';
 
-/** Bytes of a request's body. [D38] */
+/** Size limit of a request body, bytes. [D38] */
 export const bodyMax = 1024 * 1024;
 export const locationBodyMax = 4 * bodyMax;
 
@@ -24,30 +24,33 @@ export type Method = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
 export interface OcpiRoute {
   readonly method: Method;
-  /** Below `/ocpi`, e.g. `/2.2.1/tariffs/:country_code/:party_id/:id`. */
+  /** Path below `/ocpi`, e.g. `/2.2.1/tariffs/:country_code/:party_id/:id`. */
   readonly path: string;
-  /** Who may call it, and as which of its parties. */
+  /** Who may call the route, and as which of its parties. */
   readonly by: CallerRule;
   readonly budget: Budget;
-  /** Bytes; `bodyMax` when absent. */
+  /** Size limit of the body, bytes; absent: the constant `bodyMax`. */
   readonly bodyMax?: number;
   /** Absent: tokens other than hub tokens are refused. [D9, D10] */
   readonly onboarding?: Onboarding;
-  /** Somebody waits at a charger for the answer: refused last when there is too much to do. */
+  /** A driver waits at a charger for the answer: under overload the request is refused last. */
   readonly isAwaited?: true;
   readonly handle: (hub: Hub, exchange: Exchange) => Answer | Promise<Answer>;
 }
 
-/** One OCPI chapter: its address, the interface roles in which the hub offers it, its routes. */
+/** One OCPI module: its identifier, the interface roles in which the hub offers it, its routes. */
 export interface OcpiModule {
   readonly identifier: string;
   readonly roles: readonly InterfaceRole[];
   readonly routes: readonly OcpiRoute[];
-  /** Reads a whole object of a partner's list by the schema of a push; refuses with `invalid`. Absent: it is never pulled. */
+  /**
+   * Reads a whole object of a partner's list by the schema of a push; refuses with `invalid`. Absent: the module is
+   * never pulled.
+   */
   readonly readWhole?: (value: unknown) => WholeObject;
 }
 
-/** What the hub relies on in a whole object. */
+/** The fields of a whole object that the hub relies on. */
 export interface WholeObject extends RoutingParty {
   readonly id: string;
   readonly lastUpdated: string;
@@ -59,15 +62,15 @@ export interface WholeObject extends RoutingParty {
 export interface Exchange {
   readonly credential: Credential;
   readonly caller: Caller;
-  /** Of the path, decoded. */
+  /** Path parameters, decoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, unknown>>;
-  /** Null when the request has none. */
+  /** Null when the request has no body. */
   readonly body: JsonBody | null;
   /** `OCPI-to-*`; null when absent, or when it names the hub or the caller itself. [D5] Refuses with `invalid`. */
   readonly to: () => RoutingParty | null;
   readonly pages: PageLimits;
-  /** Makes room before something large is read. */
+  /** Reserves memory before a large read. */
   readonly reserve: Reserve;
 }
 
@@ -76,7 +79,7 @@ export interface Answer {
   readonly ocpi: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Readable;
-  /** Characters of a body that is not one text. */
+  /** Characters of a streamed body. */
   readonly size?: number;
 }
 
@@ -93,12 +96,12 @@ export function stored(text: string): Answer {
   return { http: 200, ocpi: success, headers: { 'Content-Length': String(made.bytes) }, body, size: text.length };
 }
 
-/** Success with a value of ours as data. */
+/** Success with a value as data. */
 export function data(value: unknown): Answer {
   return stored(JSON.stringify(value));
 }
 
-/** A page of stored texts; `url` is the list's absolute address. */
+/** A page of stored texts; `url` is the list's absolute URL. */
 export function listed(url: string, page: Page, found: Listed<string>): Answer {
   const text = listText(found.items);
   const { total, offset, last } = found;
@@ -111,7 +114,7 @@ export function listed(url: string, page: Page, found: Listed<string>): Answer {
   };
 }
 
-/** Absolute address of a path below `/ocpi/2.2.1`. [D33] */
+/** Absolute URL of a path below `/ocpi/2.2.1`. [D33] */
 export function addressOf(hub: Pick<Hub, 'publicUrl'>, path: string): string {
   return `${hub.publicUrl.replace(/\/+$/, '')}/ocpi/${version}${path}`;
 }

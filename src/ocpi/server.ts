@@ -1,13 +1,16 @@
 /**
- * The OCPI side of the hub's HTTP server. One table of modules registers the routes, fills the version details and says
- * which methods a path has.
+ * The OCPI door of the HTTP server. One table of modules registers the routes, fills the version details and determines
+ * the methods of a path.
  *
- * OCPI-SERVER-1  Every answer below `/ocpi` is an envelope and echoes both ids, refusals included. [D2, D14]
- * OCPI-SERVER-2  Token, path, caller, room and rate limit are settled, in this order, before a byte of the body is read.
+ * OCPI-SERVER-1  Every answer below `/ocpi` is an envelope and echoes request and correlation id, refusals included.
+ *     [D2, D14]
+ * OCPI-SERVER-2  Token, path, caller, admission and rate limit are checked, in this order, before a byte of the body is
+ *     read.
  * OCPI-SERVER-3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
- * OCPI-SERVER-4  One wide line per request goes to the log; it never holds a token or a body.
- * OCPI-SERVER-5  Answers of functional modules bear the routing headers as soon as it is known who calls, refusals included.
- * OCPI-SERVER-6  A request that nobody waits for any more is refused before its work begins. [stale.ts]
+ * OCPI-SERVER-4  Each request writes one wide log line, which never contains a token or a body.
+ * OCPI-SERVER-5  Answers of functional modules carry the routing headers as soon as the caller is known, refusals
+ *     included.
+ * OCPI-SERVER-6  A stale request, whose caller no longer waits, is refused before its work begins. [stale.ts]
  */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -41,7 +44,7 @@ import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
 
-/** Where request lines go. */
+/** Receives the line of each request. */
 export interface RequestLog {
   info(fields: object, message: string): void;
   error(fields: object, message: string): void;
@@ -53,7 +56,7 @@ export interface OcpiServerOptions {
   readonly rates: Rates;
   readonly admission: Admission;
   readonly clock: Clock;
-  /** Seconds after which to come again while nobody is served, whatever is asked for; null: all are. */
+  /** While the door refuses every request: the `Retry-After` of the refusal, seconds. Null: the door is open. */
   readonly shutForS?: () => number | null;
 }
 
@@ -76,7 +79,9 @@ const routed: ReadonlySet<OcpiRoute> = new Set(
   modules.filter((module) => module !== credentials && module !== hubclientinfo).flatMap((module) => module.routes),
 );
 
-/** Reads an object of a partner's list as its module reads a push; `text` is JSON. Refuses with `invalid`. */
+/**
+ * Reads an object of a partner's list by the module's schema of a push; `text` must be JSON. Refuses with `invalid`.
+ */
 export function readWhole(module: string, text: string): WholeObject {
   const found = modules.find(({ identifier }) => identifier === module);
   if (!found?.readWhole) throw new HubError('invalid', { message: `${module} are not pulled` });
@@ -85,7 +90,7 @@ export function readWhole(module: string, text: string): WholeObject {
   return found.readWhole(value);
 }
 
-/** What is known of a request while it passes. */
+/** State of a request during its processing. */
 interface Passage {
   readonly trace: Trace;
   credential: Credential | null;
@@ -103,7 +108,7 @@ declare module 'fastify' {
   }
 }
 
-/** The OCPI door, to be registered without a prefix on an app of `createHttpServer`. */
+/** The OCPI door as a plugin; register it without a prefix on an app of `createHttpServer`. */
 export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginAsync {
   const door: FastifyPluginAsync = async (app) => {
     app.decorateRequest('ocpi', null);
@@ -121,7 +126,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
   };
 }
 
-/** What every request passes before its body is read, and the line it leaves behind. [OCPI-SERVER-2, OCPI-SERVER-4] */
+/** Adds the checks before a body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
   const { log, rates, clock, admission, shutForS = () => null } = options;
   const limiter = rateLimiter(rates, () => clock.now());
@@ -151,7 +156,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     passage.pass = pass;
     reply.raw.on('close', pass.closed);
     pace.watch(reply.raw, credential.partner.id);
-    // An exchange is the whole partner's, whichever of its parties asks.
+    // A credentials exchange counts for the partner, whichever of its parties calls.
     limiter.spend(route.budget === 'exchanges' ? credential.partner.id : passage.caller.id, route.budget);
     return pass;
   };
@@ -187,7 +192,7 @@ function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {
   return budget.startsWith('list:') ? 'list' : 'push';
 }
 
-/** The request's passage; when it begins, the ids are read or minted, and echoed whatever becomes of it. [D14] */
+/** The state of a request. The first call reads or generates both ids and sets them on the answer. [D14] */
 function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   if (request.ocpi) return request.ocpi;
   const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
@@ -197,7 +202,7 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   return request.ocpi;
 }
 
-/** A path that has other methods is 405 with `Allow`, any other 404. [D2] */
+/** 405 with `Allow` for a path that has other methods, else 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
   const path = request.url.replace(/[?#].*$/, '').replace(/^\/ocpi/, '');
   const allowed = otherMethods(routes, path, request.method);
@@ -211,7 +216,7 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageL
     method: route.method,
     url: route.path,
     config: { ocpi: route },
-    // No promise is given to the server: it would follow it by several of its own.
+    // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {
       void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, pages)));
     },
@@ -234,7 +239,7 @@ async function answer(
 
 function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Exchange {
   const { credential, caller } = request.ocpi ?? {};
-  if (!credential || !caller) throw new Error('a request reached its handler without a caller');
+  if (!credential || !caller) throw new Error('the request has no caller');
   const bytes = request.body as Buffer | HubError | null | undefined;
   if (bytes instanceof HubError) throw bytes;
   return {
@@ -258,7 +263,7 @@ function send(request: FastifyRequest, reply: FastifyReply, answer: Answer): Fas
 
 // Refusals
 
-/** Headers that go with a refusal. */
+/** Additional headers of a refusal. */
 const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> = {
   invalidToken: { 'WWW-Authenticate': 'Token' },
   notRegistered: { Allow: 'POST' },
@@ -270,7 +275,7 @@ function answerErrors(app: FastifyInstance, log: RequestLog): void {
     throw new HubError('pathNotFound');
   });
   app.setErrorHandler<FastifyError | HubError | Error>((error, request, reply) => {
-    // A hook of the whole server may have refused before ours began.
+    // A server-wide hook may have refused the request before this door's hooks ran.
     const { trace } = passageOf(request, reply);
     const refused = error instanceof HubError ? error : refusalFor(error);
     if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
@@ -283,7 +288,7 @@ function answerErrors(app: FastifyInstance, log: RequestLog): void {
   });
 }
 
-/** What the HTTP server itself refuses; anything else is a bug of ours. */
+/** Maps a refusal of the HTTP server itself; any other error is a bug of the hub. */
 function refusalFor(error: FastifyError | Error): HubError {
   const status = 'statusCode' in error ? error.statusCode : undefined;
   if (status === 413) return new HubError('tooLarge');

@@ -1,5 +1,5 @@
 /**
- * CDRs: a CPO posts each once; they never change. [interface, CDRs; D22, D40]
+ * The CDRs module: a CPO posts each CDR once, and CDRs never change. [interface, CDRs; D22, D40]
  */
 import type { z } from 'zod';
 import { HubError } from '../../domain/errors.ts';
@@ -100,7 +100,7 @@ async function postCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
   const facts = factsOf(checked.body);
   const owner = { ...exchange, caller: ownerNamed(exchange.caller, checked.body) };
   const { result, object } = await accept(hub, owner, { module: 'cdrs', method: 'POST', id, facts }, checked);
-  // 201 only for one that can reach its eMSP. [D40]
+  // 201 only for a CDR that can reach its eMSP. [D40]
   const http = result === 'created' && object.viewer !== null ? 201 : 200;
   return done(http, { Location: addressOf(hub, `/cdrs/${encodeURIComponent(object.id)}`) });
 }
@@ -113,7 +113,7 @@ function factsOf({ cdr_token, session_id, authorization_reference }: z.output<ty
   };
 }
 
-/** A CDR's path has no party: the body's decides which of the partner's CPOs calls. */
+/** The path of a CDR names no party, so the party in the body decides which of the partner's CPOs calls. */
 function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'party_id'>): Caller {
   const party = caller.partner.roles.find((role) => role.role === 'CPO' && keyOf(role) === keyOf(body));
   if (!party) throw new HubError('invalid', { message: 'party_id: expected a party of the caller' });

@@ -1,8 +1,9 @@
 /**
- * Commands of eMSPs, and the callbacks by which CPOs deliver the results. [interface, Commands; D26–D29]
+ * The Commands module: commands of eMSPs, and the callbacks by which CPOs send the results. [interface, Commands;
+ * D26–D29]
  *
- * The CPO gets the body byte for byte, but for `response_url`, which becomes our callback. [D17, Commands 2] The eMSP gets the answer
- * as the text it came in. [D72]
+ * The CPO gets the body byte for byte, except that `response_url` becomes the hub's callback. [D17, Commands 2] The
+ * eMSP gets the CPO's answer unchanged. [D72]
  */
 import { HubError } from '../../domain/errors.ts';
 import { type CommandName, commandNames } from '../../domain/events.ts';
@@ -48,7 +49,7 @@ export const commands: OcpiModule = {
   ],
 };
 
-/** What the hub reads of any command. */
+/** The fields that the hub reads of every command. */
 interface CommandBody {
   readonly response_url: string;
   readonly token?: TokenParty & { readonly uid: string };
@@ -113,7 +114,7 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
 
 const partyFields: ReadonlySet<string> = new Set(['country_code', 'party_id']);
 
-/** The CPO has to read the same party in the token as the hub. [D65] */
+/** Ensures that the CPO reads the same party in the token as the hub. [D65] */
 function refuseAmbiguousParty(text: string): void {
   const span = members(text).get('token');
   if (span) refuseAmbiguous(slice(text, span), partyFields, 'token.');
@@ -131,7 +132,7 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   return done();
 }
 
-/** The CommandResult's own text: some CPOs put it into an envelope, as if it were an answer. [D29] */
+/** The text of the CommandResult, taken out of the envelope that some CPOs wrap it in. [D29] */
 function unwrapped(exchange: Exchange): string {
   const { text, value } = bodyOf(exchange);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return text;

@@ -1,6 +1,7 @@
 /**
- * Credentials: how a partner registers, rotates its tokens and leaves. Which tokens reach these routes is `admit`'s to
- * say; fetching the partner's versions and recording the outcome is the hub's. [interface, Credentials; D9–D13]
+ * The Credentials module: a partner registers, rotates its tokens, or ends its registration. `admit` decides which
+ * tokens reach these routes; the hub fetches the partner's versions and records the outcome. [interface, Credentials;
+ * D9–D13]
  */
 import type { CredentialsBody } from '../../hub/ports/hub.ts';
 import { businessDetails } from '../../transport/shapes.ts';

@@ -1,5 +1,6 @@
 /**
- * Hub client info: the parties known to the hub and their connection status, the same for every caller. [D30]
+ * The Hub Client Info module: the parties known to the hub and their connection status, the same for every caller.
+ * [D30]
  */
 import { readPage } from '../../transport/pagination.ts';
 import { anyParty } from '../caller.ts';

@@ -1,8 +1,9 @@
 /**
- * Locations on three levels: the location, its EVSEs, their connectors. CPOs push, eMSPs pull. [interface, Locations]
+ * The Locations module, with three levels: location, EVSEs, connectors. CPOs push, eMSPs pull. [interface, Locations]
  *
- * Two forms of GET share one address. One or two segments are the sender's form (`location[/evse]`), for eMSPs alone; from three
- * on the caller's role tells the sender's form from the receiver's (`country_code/party_id/location[/evse[/connector]]`). [D20, D47]
+ * Two forms of GET share one path. One or two segments are the sender's form (`location[/evse]`), for eMSPs only. From
+ * three segments on, the caller's role distinguishes the sender's form from the receiver's
+ * (`country_code/party_id/location[/evse[/connector]]`). [D20, D47]
  */
 import { HubError } from '../../domain/errors.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
@@ -131,7 +132,7 @@ const location = object({
   last_updated: must(dateTime),
 });
 
-// Pushed by themselves they have their id in the path: one that is missing in the body is only noted.
+// An EVSE or connector that is pushed on its own has its id in the path, so an id missing in the body is only noted.
 const evse = object({ uid: should(identifier(36)), ...evseFields, last_updated: must(dateTime) });
 const connector = object({ id: should(identifier(36)), ...connectorFields, last_updated: must(dateTime) });
 
@@ -141,9 +142,9 @@ interface Level {
   readonly path: string;
   readonly whole: Pushed;
   readonly fragment: Pushed;
-  /** Names in the path of what is below the location. */
+  /** Path parameters below the location. */
   readonly within: readonly string[];
-  /** The body's own id field, and its name in the path. */
+  /** The id field of the body, and the path parameter that it must equal. */
   readonly id: readonly [field: string, inPath: string];
 }
 
@@ -228,7 +229,7 @@ async function readByRole(hub: Hub, exchange: Exchange): Promise<Answer> {
   try {
     return await read(hub, exchange, null, [countryCode, partyId, id]);
   } catch (error) {
-    // The object's own path serves its routed counterparts too. [D20]
+    // Routed eMSPs may use the receiver's form, too. [D20]
     if (error instanceof HubError && error.code === 'notFound') return receiversForm();
     throw error;
   }

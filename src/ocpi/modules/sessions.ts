@@ -1,5 +1,6 @@
 /**
- * Sessions: CPOs push whole ones and fragments, the eMSP that the `cdr_token` names pulls its own. [interface, Sessions]
+ * The Sessions module: CPOs push whole sessions and fragments; an eMSP pulls the sessions whose `cdr_token` names it.
+ * [interface, Sessions]
  */
 import type { ObjectFacts } from '../../domain/object.ts';
 import { keyOf } from '../../domain/party.ts';
@@ -99,7 +100,7 @@ function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): Object
   };
 }
 
-/** Only what the fragment carries: the stored session keeps the rest. */
+/** Only the facts that the fragment carries; the stored session keeps the others. */
 function changedFacts(session: AnySession): ObjectFacts {
   const { cdrToken = null, authorizationReference = null, status } = wholeFacts(session);
   return {

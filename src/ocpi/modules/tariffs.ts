@@ -1,5 +1,5 @@
 /**
- * Tariffs: CPOs push and delete, eMSPs pull. There is no PATCH. [interface, Tariffs]
+ * The Tariffs module: CPOs push and delete, eMSPs pull. There is no PATCH. [interface, Tariffs]
  */
 import { keyOf } from '../../domain/party.ts';
 import type { Hub } from '../../hub/ports/hub.ts';

@@ -1,5 +1,5 @@
 /**
- * Tokens: eMSPs push them for whitelisting, CPOs pull them; authorize is asked in both directions, in real time.
+ * The Tokens module: eMSPs push tokens for whitelisting, CPOs pull them; both sides can authorize a token in real time.
  * [interface, Token authorization; D24, D43, D48]
  */
 import { HubError } from '../../domain/errors.ts';
@@ -58,7 +58,7 @@ function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; typ
 
 const typeForm = /^[A-Za-z_]{1,36}$/;
 
-/** A token's type is part of its key and of a receiver's URL: the query's, else the body's, else RFID. [D24, D48] */
+/** The token type, part of the key and of a receiver's URL: from the query, else the body, else RFID. [D24, D48] */
 function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
   const { type: inQuery = inBody ?? 'RFID' } = query;
   if (typeof inQuery !== 'string' || !typeForm.test(inQuery)) {
@@ -90,7 +90,7 @@ async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
   return stored((await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject))).text);
 }
 
-/** The body is optional; present, it is checked and forwarded as it came. */
+/** The body is optional; if present, it is checked and forwarded unchanged. */
 function authorizeRequest(exchange: Exchange, type: Checked<object>): AuthorizeRequest {
   const { body } = exchange;
   const checked = body === null ? {} : check(type, body.value).body;

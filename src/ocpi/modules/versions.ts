@@ -1,10 +1,10 @@
 /**
- * Version discovery: `/ocpi/versions` and `/ocpi/2.2.1`, both open to initial tokens. [interface, Versions; D9]
+ * The Versions module: `/ocpi/versions` and `/ocpi/2.2.1`, both open to initial tokens. [interface, Versions; D9]
  */
 import { anyParty } from '../caller.ts';
 import { addressOf, data, type OcpiModule, type OcpiRoute, version } from '../route.ts';
 
-/** The two routes; version details list the modules given. */
+/** The two routes; the version details list `modules`. */
 export function versions(modules: readonly OcpiModule[]): OcpiRoute[] {
   const open = { method: 'GET', by: anyParty, budget: 'other', onboarding: 'open' } as const;
   return [
