@@ -1,5 +1,5 @@
 /**
- * A command line for each operation of the admin API, with a small body that the route takes.
+ * Generates the curl command of each operation for the API docs, with a small valid example body.
  */
 import type { JsonSchema } from './openapi-schemas.ts';
 
@@ -11,7 +11,7 @@ export interface Parameter {
   readonly schema: JsonSchema;
 }
 
-/** A command line for a POSIX shell; the token comes from a variable. */
+/** A curl command for a POSIX shell; the token comes from the variable `HUB_ADMIN_TOKEN`. */
 export function curl(
   base: string,
   method: string,
@@ -33,12 +33,12 @@ export function curl(
   return lines.join(' \\\n  ');
 }
 
-/** A value for an address; what names a party has a pattern. */
+/** An example value of a URL parameter. Only party ids have a pattern. */
 const sampleOf = ({ name, schema }: Parameter) => (schema.pattern ? 'NL-TNM' : (examples[name] ?? name.toUpperCase()));
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A small value of the shape: what is required, and of the rest nothing, unless nothing is required. */
+/** A small example of a schema: the required fields only, or all fields when none is required. */
 function exampleOf(schema: JsonSchema): unknown {
   const { properties = {}, required = [], type, items, anyOf, enum: values, default: preset, format } = schema;
   if (preset !== undefined && preset !== null && typeof preset !== 'object') return preset;
@@ -55,7 +55,7 @@ function exampleOf(schema: JsonSchema): unknown {
   return type === 'integer' || type === 'number' ? 1 : 'text';
 }
 
-/** Where a pattern asks for more than any text. */
+/** Examples of fields that do not accept any text. */
 const examples: Readonly<Record<string, string>> = {
   country_code: 'NL',
   party_id: 'TNM',

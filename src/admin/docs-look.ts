@@ -1,5 +1,5 @@
 /**
- * Look and script of `/admin/docs`: nothing from another host, light and dark, readable from 360 pixels up.
+ * Style sheet and script of `/admin/docs`: no resource from another host, light and dark, readable from 360 pixels up.
  */
 
 export const style = `

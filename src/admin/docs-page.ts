@@ -1,8 +1,9 @@
 /**
- * The admin API as a page: operations by noun, what each is asked and answers, and a command line to try it with.
+ * Renders the OpenAPI document of the admin API as a page: operations by noun, their parameters and answers, and a curl
+ * command for each.
  *
- * D1  Whatever stands in the description is escaped; the page holds no script but its own.
- * D2  The page holds no data and no token: a command line names the variable that has it.
+ * D1  Every text from the OpenAPI document is escaped; the page contains no script but its own.
+ * D2  The page contains no data and no token: curl commands name the variable that holds the token.
  */
 import { curl, type Parameter } from './docs-curl.ts';
 import { script, style } from './docs-look.ts';
@@ -30,7 +31,7 @@ interface Operation {
   readonly responses: Readonly<Record<string, Response | Reference>>;
 }
 
-/** What the page needs of an OpenAPI document. */
+/** The part of an OpenAPI document that the page shows. */
 export interface Described {
   readonly info: { readonly title: string; readonly description: string };
   readonly servers: readonly { readonly url: string }[];
@@ -119,7 +120,7 @@ ${Object.entries(responses).map(answerOf(described)).join('\n')}
 
 const about = ({ description }: Parameter) => (description === undefined ? {} : { description });
 
-/** A refusal takes a line; an answer shows its shape. */
+/** Renders a shared refusal as one line, an answer with its schema. */
 function answerOf(described: Described) {
   return ([status, given]: [string, Response | Reference]): string => {
     const response = '$ref' in given ? resolved(described.components.responses, given) : given;
@@ -144,7 +145,7 @@ function namedSchema([name, schema]: [string, JsonSchema]): string {
 <div class="inside">${shape(schema, 'answered')}</div></details>`;
 }
 
-/** Of what is asked it matters what must be there, of what is answered what may be missing. */
+/** Request schemas mark required fields; answer schemas mark fields that may be absent. */
 type Side = 'asked' | 'answered';
 
 function shape(schema: JsonSchema, side: Side): string {
@@ -152,7 +153,7 @@ function shape(schema: JsonSchema, side: Side): string {
   return fields === '' ? `<p>${typeText(schema)}</p>` : fields;
 }
 
-/** The fields of an object, or of the objects of a list; empty when there is none or they stand elsewhere. */
+/** The fields of an object, or of the items of a list, as HTML; empty when it has none or is a reference. */
 function fieldsOf(schema: JsonSchema, side: Side): string {
   const { properties = {}, required = [], items, anyOf } = schema;
   if (items) return fieldsOf(items, side);
@@ -172,7 +173,7 @@ function field(name: string, schema: JsonSchema, isRequired: boolean, side: Side
   return `<li><code class="name">${name}</code> ${typeText(schema)}${mark}${says}${fieldsOf(schema, side)}</li>`;
 }
 
-/** As HTML: what a value may be, in words. */
+/** A type in words, as HTML. */
 function typeText(schema: JsonSchema): string {
   const { $ref, type, items, anyOf, enum: values, format, minimum, maximum, default: preset } = schema;
   if (typeof $ref === 'string') return `<a href="#schema-${escaped(lastOf($ref))}">${escaped(lastOf($ref))}</a>`;
@@ -199,7 +200,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
 }
 
-/** Text with `code` in it. */
+/** Escaped text, with backquoted parts as `<code>`. */
 function codeMarked(text: string): string {
   return escaped(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }

@@ -1,5 +1,5 @@
 /**
- * `/admin/docs`: the admin API for people, in one page that needs no other host and no token.
+ * Serves `/admin/docs`, the documentation of the admin API as one page that needs no other host and no token.
  */
 import { createHash } from 'node:crypto';
 import type { FastifyPluginAsync } from 'fastify';
@@ -8,7 +8,7 @@ import { type Described, docsPage } from './docs-page.ts';
 
 const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-/** The page's own style and script, and nothing else from anywhere. */
+/** Content security policy: only the page's own style and script, by hash. */
 const policy = [
   "default-src 'none'",
   `style-src ${hashOf(style)}`,
@@ -18,7 +18,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** `described` gives the OpenAPI document; it is made into a page once. */
+/** `described` returns the OpenAPI document; the page is rendered once. */
 export function docs(described: () => object): FastifyPluginAsync {
   let page: string | undefined;
   return async (app) => {

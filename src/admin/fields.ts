@@ -1,16 +1,16 @@
 /**
- * Schemas that several nouns share: ids, dates, pages.
+ * Schemas that several nouns of the admin API share: ids, dates, pages, deliveries.
  */
 import { z } from 'zod';
 
-/** `NL-TNM`, in any case. */
+/** A party id such as `NL-TNM`, in upper or lower case. */
 export const partyId = z
   .string()
   .regex(/^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, 'expected {country_code}-{party_id}, for example NL-TNM')
   .toUpperCase()
   .meta({ description: '{country_code}-{party_id}, for example NL-TNM' });
 
-/** An id in a path: whatever it is, one that is not known is not found. */
+/** An id in a path. Any text is valid; an unknown id is 404. */
 export const anyId = z.string().min(1).max(512);
 
 /** A partner's id in a path. */
@@ -18,7 +18,7 @@ export const partnerId = anyId.toUpperCase().meta({ description: '{country_code}
 
 export const instant = z.iso.datetime({ offset: true, error: 'expected an RFC 3339 date-time with Z or an offset' });
 
-/** A bound on recorded instants, which are UTC with milliseconds and compare as text. */
+/** A bound on recorded instants, converted to their form: UTC with milliseconds, which compares as text. */
 export const bound = instant.transform((text) => new Date(text).toISOString());
 
 const text = z.string().min(1).max(512);

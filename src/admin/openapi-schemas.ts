@@ -1,6 +1,6 @@
 /**
- * JSON Schemas of the route tables as OpenAPI wants them: without what only the checker needs, and with one name for a shape
- * that stands in many answers.
+ * Converts the route tables' zod schemas to JSON Schemas for OpenAPI: drops keywords that only validation needs, and
+ * names the shapes that several answers share.
  */
 import { z } from 'zod';
 import type { AdminRoute } from './route.ts';
@@ -15,17 +15,17 @@ export interface JsonSchema {
   readonly anyOf?: readonly JsonSchema[];
 }
 
-/** What is asked of a caller. */
+/** The schema of a request. */
 export function asked(schema: z.ZodType): JsonSchema {
   return plain(z.toJSONSchema(schema, { io: 'input' })) as JsonSchema;
 }
 
-/** What is answered. More may stand beside it, so nothing is said about further fields. */
+/** The schema of an answer. Answers may gain fields, so it does not forbid additional ones. */
 export function answered(schema: z.ZodType): JsonSchema {
   return open(plain(z.toJSONSchema(schema))) as JsonSchema;
 }
 
-/** A query can carry no null: it is left out. */
+/** The schema of a query parameter, without null, which a query cannot express. */
 export function ofQuery({ anyOf, default: preset, ...schema }: JsonSchema): JsonSchema {
   const [only, ...others] = anyOf?.filter(({ type }) => type !== 'null') ?? [];
   return {
@@ -35,7 +35,7 @@ export function ofQuery({ anyOf, default: preset, ...schema }: JsonSchema): Json
   };
 }
 
-/** Names of shapes, by the route that shows one: the answer itself or, of a list, its items. */
+/** Names of schemas by GET route: the name stands for the route's answer or, for a list, its items. */
 const names: Readonly<Record<string, string>> = {
   '/parties/{id}': 'Party',
   '/routes': 'Route',
@@ -56,7 +56,7 @@ const names: Readonly<Record<string, string>> = {
 
 export interface NamedSchemas {
   readonly schemas: Readonly<Record<string, JsonSchema>>;
-  /** The schema with every named shape in it as a reference. */
+  /** The schema with every named shape replaced by a reference. */
   refer(schema: JsonSchema): JsonSchema;
 }
 
@@ -80,7 +80,7 @@ export function namedSchemas(routes: readonly AdminRoute[]): NamedSchemas {
   return { schemas: Object.fromEntries(schemas), refer: (schema) => refer(schema) as JsonSchema };
 }
 
-/** A copy in which `replace` may put something else for any object. */
+/** A deep copy in which `replace` may substitute any object; undefined keeps it. */
 function mapped(value: unknown, replace: (value: object) => unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => mapped(item, replace));
   if (typeof value !== 'object' || value === null) return value;
@@ -89,7 +89,7 @@ function mapped(value: unknown, replace: (value: object) => unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapped(inner, replace)]));
 }
 
-/** Without the dialect, which the document names, and without patterns that only spell out their format. */
+/** Drops `$schema`, which the document states, and patterns that only repeat the format. */
 function plain(schema: unknown): unknown {
   return without(schema, (key, of) => key === '$schema' || key === 'propertyNames' || (key === 'pattern' && of.format));
 }

@@ -1,12 +1,13 @@
 /**
- * OpenAPI 3.1 of the admin API, from the very tables that are served: what is described is what is checked.
+ * OpenAPI 3.1 document of the admin API, generated from the route tables that are served, so it matches what is
+ * validated.
  */
 import { z } from 'zod';
 import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
 import { answered, asked, type JsonSchema, type NamedSchemas, namedSchemas, ofQuery } from './openapi-schemas.ts';
 import type { AdminRoute } from './route.ts';
 
-/** What a noun is, for people; it groups the operations. */
+/** Description of each noun; nouns are the tags that group operations. */
 const nouns: Readonly<Record<string, string>> = {
   parties: 'Partners with their parties: onboarding, settings, endpoints, suspension',
   routes: 'Routing rules of eMSP–CPO pairs',
@@ -63,7 +64,7 @@ interface Refusal {
 
 const changes = ({ method }: AdminRoute) => method !== 'GET';
 
-/** Which route may be refused with what. */
+/** The refusals, and the routes that may answer each. */
 const refusals: Readonly<Record<number, Refusal>> = {
   400: { name: 'Unreadable', description: 'The body is not JSON', when: changes },
   401: { name: 'TokenRequired', description: 'No valid token', header: 'WWW-Authenticate', when: () => true },
@@ -184,7 +185,7 @@ function parameters(place: 'path' | 'query', { properties = {}, required = [] }:
   }));
 }
 
-/** One answer, or one for each status where a route answers in two ways. */
+/** The success answers of a route: one, or one per status when `statusOf` chooses among several. */
 function answers(route: AdminRoute, named: NamedSchemas): Record<string, object> {
   const { status, statusOf, answer, lines } = route;
   if (status === 204) return { 204: { description: 'Done', headers: echoed } };
@@ -192,7 +193,7 @@ function answers(route: AdminRoute, named: NamedSchemas): Record<string, object>
   const found: Record<string, object> = {};
   for (const option of options) {
     const schema = answered(option as z.ZodType);
-    // The route itself says under which status it answers a shape.
+    // `statusOf` reads only which fields are present, so an object of nulls yields the status of this shape.
     const shape = Object.fromEntries(Object.keys(schema.properties ?? {}).map((key) => [key, null]));
     const streamed = lines && { 'application/x-ndjson': { schema: lineOf(named.refer(schema)) } };
     found[statusOf?.(shape) ?? status] = {

@@ -1,5 +1,5 @@
 /**
- * Answers that a node gives by itself while no hub runs on it, to whoever may read the admin API.
+ * Answers to read-only admin requests that a node gives itself while no hub runs on it, with the same token check.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Problem, problemOf } from './problem.ts';
@@ -12,7 +12,7 @@ interface Text {
 
 type Answers = Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
 
-/** By path. */
+/** Request handlers by path. */
 export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () => Promise<Text>>>): Answers {
   const allow = gate(tokens);
   const answers = Object.entries(texts).map(([path, text]) => {

@@ -1,6 +1,6 @@
 /**
- * Errors of the admin API as RFC 9457 problem details: one table from the hub's refusals to HTTP, one class for what the
- * door itself refuses. A well-formed request with wrong content is 422; 400 is for what cannot be read at all.
+ * Errors of the admin API as RFC 9457 problem details: a table that maps the hub's error codes to HTTP, and a class for
+ * refusals of the admin API itself. A readable request with invalid content is 422; 400 means that it cannot be parsed.
  */
 import type { z } from 'zod';
 import { type ErrorCode, HubError } from '../domain/errors.ts';
@@ -35,7 +35,7 @@ export class Problem extends Error {
     return new Problem(422, first ? `${first.field}: ${first.message}` : 'invalid request', { errors });
   }
 
-  /** The body of the answer. `instance` is the path that was asked for. */
+  /** The body of the answer. `instance` is the path of the request. */
   toJson(instance: string): object {
     const { title, slug } = titles[this.status] ?? { title: 'Internal error', slug: 'internal-error' };
     return {
@@ -65,7 +65,7 @@ const titles: Readonly<Record<number, { readonly title: string; readonly slug: s
   503: { title: 'Unavailable', slug: 'unavailable' },
 };
 
-/** What operators' verbs may be refused with; any other code here is a bug and answers 500. */
+/** HTTP status of each error code that operator verbs may throw; any other code is a bug and answers 500. */
 const statuses: Partial<Record<ErrorCode, number>> = {
   notFound: 404,
   conflict: 409,
@@ -86,7 +86,9 @@ const details: Partial<Record<ErrorCode, string>> = {
 
 const retryAfterS = 5;
 
-/** Null for what is nobody's refusal: a bug, to be logged with its stack and answered 500. */
+/**
+ * The problem details of a refusal. Null when the error is a bug, which the caller logs with its stack and answers 500.
+ */
 export function problemOf(error: unknown): Problem | null {
   if (error instanceof Problem) return error;
   if (error instanceof HubError) return refused(error);

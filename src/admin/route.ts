@@ -1,8 +1,9 @@
 /**
- * The form of an admin route. One table per noun says method, path, role and schemas; the server registers it, checks
- * requests by it and describes it as OpenAPI.
+ * Definition of an admin route. Each noun has a table of routes with method, path, role and schemas; the server
+ * registers them, validates requests by them and generates the OpenAPI document from them.
  *
- * ROUTE-1  What is not in a schema is refused: an operator's typo must not pass as "no filter" or "no change".
+ * ROUTE-1  Fields that are not in the schema are refused, so that an operator's typo does not act as "no filter" or "no
+ *     change".
  */
 import { z } from 'zod';
 import type { Trace } from '../domain/trace.ts';
@@ -16,30 +17,30 @@ export interface RawRequest {
   readonly query: unknown;
   readonly body: unknown;
   readonly trace: Trace;
-  /** Whose token it is. */
+  /** Role of the caller's token. */
   readonly caller: AdminRole;
 }
 
 export interface AdminRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Below `/admin/v1`, parameters in braces. */
+  /** Path below `/admin/v1`, parameters in braces. */
   readonly path: string;
-  /** The least role; an admin may do all that a viewer may. */
+  /** The lowest role that may call it; an admin may do everything that a viewer may. */
   readonly role: AdminRole;
   readonly summary: string;
   readonly status: number;
-  /** Where one route answers in two ways. */
+  /** Chooses the status for a route with several kinds of answer. */
   readonly statusOf?: (answer: unknown) => number;
   readonly params: z.ZodType;
   readonly query: z.ZodType;
   readonly body: z.ZodType;
   readonly answer: z.ZodType;
   run(request: RawRequest): Promise<unknown>;
-  /** Items one by one, for `Accept: application/x-ndjson`. */
+  /** Streams the items for `Accept: application/x-ndjson`. */
   readonly lines?: (request: RawRequest) => AsyncIterable<unknown>;
 }
 
-/** What may be answered under a schema: arrays and fields of the hub's views are read-only. */
+/** A schema's type with arrays and fields made read-only, as the hub's views are. */
 type Shown<T> = T extends readonly (infer Item)[]
   ? readonly Shown<Item>[]
   : T extends object
@@ -70,7 +71,10 @@ interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTy
   lines?(input: Input<P, Q, B>): AsyncIterable<unknown>;
 }
 
-/** Ties a definition's schemas to what its `run` gets and answers. `run` throws `Problem` for what the schemas refuse. */
+/**
+ * Ties a definition's schemas to the types of its `run`. The route's `run` throws `Problem` for input that the schemas
+ * refuse.
+ */
 export function route<
   A extends z.ZodType,
   P extends z.ZodType = typeof nothing,
@@ -106,7 +110,7 @@ function checked(place: string, schema: z.ZodType, value: unknown): unknown {
   throw Problem.validation(place, result.error);
 }
 
-/** A page of a list that the hub gives whole: in order of key, behind the cursor. */
+/** A page of a list that the hub returns as a whole: sorted by key, after the cursor. */
 export function pageOf<T>(items: readonly T[], keyOf: (item: T) => string, { limit, cursor }: PageRequest): Page<T> {
   const after = cursor === null ? '' : Buffer.from(cursor, 'base64url').toString('utf8');
   const left = items

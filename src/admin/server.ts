@@ -1,8 +1,9 @@
 /**
- * The operators' door, `/admin/v1`: JSON, bearer tokens, problem details. What it serves stands in one route table per noun.
+ * Server of the admin API, `/admin/v1`: JSON, bearer tokens, problem details. Each noun contributes a route table.
  *
- * ADMIN-SERVER-1  A token is looked at before anything else: without one not even the existence of a path shows.
- * ADMIN-SERVER-2  A viewer reads; nothing that a viewer may call changes anything.
+ * ADMIN-SERVER-1  The token is checked before anything else, so that without one not even the existence of a path
+ *     shows.
+ * ADMIN-SERVER-2  A viewer only reads: no route that a viewer may call changes anything.
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -38,12 +39,12 @@ const nouns = [
 const bodyBytesMax = 262_144;
 const ndjson = 'application/x-ndjson';
 
-/** All that is served, in order of nouns. */
+/** All admin routes, in order of nouns. */
 export function adminRoutes(operations: Operations, nodes: () => ClusterView = alone(operations)): AdminRoute[] {
   return [...nouns.flatMap((noun) => noun(operations)), ...cluster(nodes)];
 }
 
-/** A hub that is one process. */
+/** The cluster view of a hub that is a single process. */
 const alone = (operations: Operations) => (): ClusterView => {
   const { sequence: head } = operations.status();
   return { store: 'level', role: 'owner', lease_s: null, head, database: null, nodes: [] };
@@ -56,9 +57,9 @@ interface AdminLog {
 
 export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
-  /** What `/metrics` answers. */
+  /** The answer of `/metrics`. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
-  /** The nodes of the hub; absent when it is one process. */
+  /** The nodes of the hub; absent for a single process. */
   readonly cluster?: () => ClusterView;
 }
 
@@ -68,7 +69,8 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     answerProblems(app, options.log);
     await app.register(health(hub.operations));
     const table = adminRoutes(hub.operations, options.cluster);
-    // Nobody needs a token for it, so it is worked out once; where the hub is reached is known only when it is asked for.
+    // Generated once, since it is served without a token; and on first request, since the public URL is not known
+    // before.
     let known: object | undefined;
     const describe = () => {
       known ??= openApi(table, hub.publicUrl);
@@ -80,7 +82,7 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
   };
 }
 
-/** `/metrics`, for whoever may read the admin API. */
+/** `/metrics`, for callers that may read the admin API. */
 async function measures(scope: FastifyInstance, { metrics, ...tokens }: AdminOptions): Promise<void> {
   if (!metrics) return;
   const allow = gate(tokens);
@@ -114,7 +116,7 @@ async function serve(
   await admin.register(async (guarded) => guard(guarded, table, gate(options)));
 }
 
-/** Everything that needs a token, what is not there included. */
+/** Registers everything that needs a token, unknown paths included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
   const besides = ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path }));
   const served = [...table, ...besides].flatMap(({ method, path }) =>
@@ -123,7 +125,7 @@ function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Ga
   guarded.addHook('onRequest', async (request) => {
     admitReader(allow, request.raw);
     if (!request.is404) return;
-    // Before the body is read: a refused method has no body to judge.
+    // Checked before the body is read: a refused method needs no valid body.
     const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
     if (methods.length > 0) throw methodRefused(request, methods);
   });
@@ -164,7 +166,7 @@ async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   for await (const item of items) yield `${JSON.stringify(item)}\n`;
 }
 
-/** Whatever parsers stand outside, here a body is JSON or refused. An empty one counts as none. */
+/** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */
 function acceptJsonAlone(admin: FastifyInstance): void {
   admin.removeAllContentTypeParsers();
   admin.addContentTypeParser(
@@ -189,7 +191,8 @@ export function refuseUnknownPaths(scope: FastifyInstance): void {
 export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined): void {
   admin.setErrorHandler((error, request, reply) => {
     const known = problemOf(error);
-    if (known === null) log?.error({ err: error, path: pathOf(request) }, 'an admin request met a bug');
+    if (known === null)
+      log?.error({ err: error, path: pathOf(request) }, 'admin request failed with an unexpected error');
     const problem = known ?? new Problem(500, 'the hub met an error of its own; its log says more');
     return reply
       .code(problem.status)
@@ -207,7 +210,7 @@ function methodRefused(request: FastifyRequest, allowed: readonly string[]): Pro
 
 const traces = new WeakMap<FastifyRequest, Trace>();
 
-/** The ids of a request, the same each time they are asked for. [D14] */
+/** Request and correlation id, generated once per request when absent. [D14] */
 function traceOf(request: FastifyRequest): Trace {
   const known = traces.get(request);
   if (known) return known;

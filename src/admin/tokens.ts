@@ -1,5 +1,5 @@
 /**
- * Who may call the admin API: bearer of the admin token (all of it) or of the viewer token (reading alone).
+ * Authorization of the admin API: the admin token grants everything, the viewer token only reading.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -9,26 +9,26 @@ import type { AdminRole } from './route.ts';
 
 export interface AdminTokens {
   readonly adminToken: string;
-  /** Null: nobody has read-only access. */
+  /** Null: there is no read-only access. */
   readonly viewerToken: string | null;
 }
 
-/** The role of the header's bearer. */
+/** Returns the role of an Authorization header; throws when it is below `least`. */
 export type Gate = (authorization: string | undefined, least: AdminRole) => AdminRole;
 
-/** Lets whoever may read pass, and their connection count as one of ours; throws as the gate does. */
+/** Requires read access and marks the connection as trusted; throws like the gate. */
 export function admitReader(allow: Gate, { headers, socket }: IncomingMessage): void {
   allow(headers.authorization, 'viewer');
   trust(socket);
 }
 
-/** Throws a 401 or 403 `Problem` unless the header's bearer has at least the role. */
+/** The gate throws a 401 or 403 `Problem` unless the token has at least the role. */
 export function gate({ adminToken, viewerToken }: AdminTokens): Gate {
   const admin = digest(adminToken);
   const viewer = viewerToken === null ? null : digest(viewerToken);
   return (authorization, least) => {
     const given = digest(/^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1] ?? '');
-    // Digests have one length, and both are always compared: neither content nor length shows in the time taken.
+    // Digests have equal length, and both are always compared, so the time taken reveals neither content nor length.
     const isAdmin = timingSafeEqual(given, admin);
     const isViewer = viewer !== null && timingSafeEqual(given, viewer);
     if (isAdmin) return 'admin';

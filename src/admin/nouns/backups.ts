@@ -1,5 +1,6 @@
 /**
- * `/backup`, `/backups/{id}`: a backup of the running store into a directory of the hub's machine. [interface, Admin backup]
+ * Routes `/backup` and `/backups/{id}`: back up the running store into a directory of the hub's machine.
+ * [interface, Admin backup]
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';

@@ -1,5 +1,5 @@
 /**
- * `/cluster`: the nodes of a hub, and which of them is the owner. Every node answers it, also while no hub runs there.
+ * Route `/cluster`: the nodes of a hub and their owner. Every node answers it, even while no hub runs on it.
  */
 import { z } from 'zod';
 import { type AdminRoute, route } from '../route.ts';

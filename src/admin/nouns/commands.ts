@@ -1,5 +1,5 @@
 /**
- * `/commands`: commands of eMSPs and how far each has come.
+ * Routes `/commands`: commands of eMSPs and their progress.
  */
 import { z } from 'zod';
 import { commandNames } from '../../domain/events.ts';

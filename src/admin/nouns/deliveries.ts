@@ -1,5 +1,6 @@
 /**
- * `/deliveries`: what is and was owed to receivers, with every attempt.
+ * Routes `/deliveries` and `/dead-letters`: pending and ended deliveries with every attempt, and counts of dead
+ * letters.
  */
 import { z } from 'zod';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
@@ -48,7 +49,7 @@ const detail = delivery.extend({
 
 const hiddenToken = '***';
 
-/** With the headers that an attempt sends, but for the token. */
+/** Adds the headers that an attempt sends, except the token. */
 function shown({ request: { from, to, ...request }, ...view }: DeliveryDetail) {
   const requestId = readId(undefined);
   const correlationId = view.correlation_id ?? readId(undefined);

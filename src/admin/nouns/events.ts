@@ -1,6 +1,6 @@
 /**
- * `/events`: the event log. As `application/x-ndjson` it is streamed to its present end, page by page, so that
- * no part of it but a page is ever in memory.
+ * Route `/events`: the event log. As `application/x-ndjson` it is streamed up to its current end, page by page, so that
+ * only one page at a time is in memory.
  */
 import { z } from 'zod';
 import type { EventFilter, EventRange, EventView, Operations } from '../../hub/ports/operator.ts';

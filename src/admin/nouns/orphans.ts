@@ -1,5 +1,6 @@
 /**
- * `/orphans`: sessions that did not end as they should, and their timers. [D36]
+ * Routes `/orphans`: orphan cases (a stopped session without COMPLETED, a completed session without CDR) and sessions
+ * still in their grace period. [D36]
  */
 import { z } from 'zod';
 import type { Operations, OrphanView } from '../../hub/ports/operator.ts';
@@ -24,7 +25,7 @@ const orphan = z.object({
   note: z.string().nullable(),
 });
 
-/** By opening, those still in their grace last. */
+/** Sorts by opening time; cases still in their grace period, which have none, come last. */
 const keyOf = ({ opened_at, id }: OrphanView) => `${opened_at ?? '~'} ${id}`;
 
 export function orphans(operations: Operations): AdminRoute[] {

@@ -1,5 +1,6 @@
 /**
- * `/overview`: every partner in a row, for pages that ask every moment. They say which revision they have and get what has changed.
+ * Route `/overview`: one row per partner, for pages that poll. A poller sends the revision that it has and gets the
+ * rows that have changed since.
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';

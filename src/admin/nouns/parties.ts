@@ -1,5 +1,6 @@
 /**
- * `/parties`: onboarding. A partner and its parties, the initial token, endpoints set by the operator, suspension.
+ * Routes `/parties`: partners and their parties: onboarding, initial token, handshake, endpoints set by the operator,
+ * probes, circuit breakers, suspension.
  */
 import { z } from 'zod';
 import { defaultSettings } from '../../domain/party.ts';

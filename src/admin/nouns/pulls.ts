@@ -1,6 +1,6 @@
 /**
- * `/parties/{id}/pull/…`, `/pulls`, `/quarantine`: a CPO's own lists, read on an operator's word, and what was refused of them.
- * [interface, Admin pulls; D51]
+ * Routes `/parties/{id}/pull/…`, `/pulls` and `/quarantine`: pull a CPO's own lists at an operator's request, and show
+ * the objects that were refused. [interface, Admin pulls; D51]
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';

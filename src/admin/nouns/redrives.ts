@@ -1,5 +1,6 @@
 /**
- * Putting deliveries back: one, or all that a filter finds, with a dry run first; and sending a receiver the present objects anew.
+ * Routes of re-drive (one delivery, or all that match a filter, with a dry run) and resync (send a receiver the present
+ * objects again).
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';

@@ -1,5 +1,5 @@
 /**
- * `/routes`: routing rules of eMSP–CPO pairs.
+ * Routes `/routes`: routing rules of eMSP–CPO pairs.
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';

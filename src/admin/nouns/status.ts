@@ -1,5 +1,6 @@
 /**
- * `/status`: the hub at a glance; `/caller`: what a token may do. `health` beside it answers machines that may not have a token.
+ * Routes `/status` (state of the hub) and `/caller` (role of the token). `health` serves the health checks, which need
+ * no token.
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
@@ -38,8 +39,8 @@ export function status(operations: Operations): AdminRoute[] {
 }
 
 /**
- * `/healthz`: the process answers. `/readyz`: it takes work, be it with a `warning` of the store; 503 while recovering or when the store has
- * failed.
+ * `/healthz`: 200 while the process answers. `/readyz`: 200 while the hub takes work, even if the store has a
+ * `warning`; 503 during recovery or when the store has failed.
  */
 export function health(operations: Operations): FastifyPluginAsync {
   return async (app) => {

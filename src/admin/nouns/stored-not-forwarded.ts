@@ -1,5 +1,5 @@
 /**
- * `/stored-not-forwarded`: sessions and CDRs that reached nobody, with the reason. [D23]
+ * Route `/stored-not-forwarded`: sessions and CDRs that were stored but not forwarded, with the reason. [D23]
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';

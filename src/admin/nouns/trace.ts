@@ -1,5 +1,5 @@
 /**
- * `/trace` and `/routes/explain`: what happened and why, or would happen.
+ * Routes `/trace` (what happened to an object or correlation id, and why) and `/routes/explain` (what would happen).
  */
 import { z } from 'zod';
 import type { Operations } from '../../hub/ports/operator.ts';
