@@ -1,8 +1,8 @@
 /**
- * The response envelope, written and read. [interface, Response envelope; D2]
+ * Writes and reads the OCPI response envelope. [interface, Response envelope; D2]
  *
  * ENVELOPE-1  Every envelope has `status_code` and `timestamp`.
- * ENVELOPE-2  Stored objects enter an envelope as the text they are: nothing is parsed or written anew. [D17]
+ * ENVELOPE-2  Stored objects are copied into an envelope as text, never parsed and serialized again. [D17]
  */
 import { instantText } from '../domain/instant.ts';
 import { items, members, slice } from '../domain/json-text.ts';
@@ -14,19 +14,19 @@ const timestamp = () => instantText(Date.now());
 
 const tail = () => `"status_code":${success},"status_message":"Success","timestamp":"${timestamp()}"}`;
 
-/** A success without data, as pushes get it. */
+/** A success without data, the answer to a push. */
 export function doneText(): string {
   return `{${tail()}`;
 }
 
-/** A success around JSON text: one text, or for a large one its pieces, with their length in bytes. */
+/** A success with JSON text as data: one text, or for a large one its pieces and their total length in bytes. */
 export function dataText(text: string): string | { readonly pieces: Iterable<string>; readonly bytes: number } {
   const [head, end] = ['{"data":', `,${tail()}`];
   if (text.length <= pieceChars) return head + text + end;
   return { pieces: inPieces([head, text, end]), bytes: Buffer.byteLength(text) + head.length + end.length };
 }
 
-/** Texts that are long are cut, never between the halves of a character. */
+/** Splits long texts into pieces, never between the halves of a surrogate pair. */
 function* inPieces(texts: Iterable<string>): Generator<string, void, undefined> {
   for (const text of texts) {
     for (let at = 0; at < text.length; ) {
@@ -40,10 +40,12 @@ function* inPieces(texts: Iterable<string>): Generator<string, void, undefined> 
 
 const isHighSurrogate = (unit: number) => (unit & 0xfc00) === 0xd800;
 
-/** Characters that are sent at once: a larger answer goes in pieces of about so many, the next when the last was taken. */
+/**
+ * Characters sent at once. A larger answer is sent in pieces of about this size, each when the previous one was taken.
+ */
 const pieceChars = 64 * 1024;
 
-/** A success around a list of JSON texts: one text, or for a large page its pieces, to be sent one after the other. */
+/** A success with a list of JSON texts as data: one text, or for a large page its pieces in order. */
 export function listText(texts: readonly string[]): string | Iterable<string> {
   const chars = texts.reduce((sum, text) => sum + text.length, 0);
   return chars > pieceChars ? inPieces(listPieces(texts)) : `{"data":[${texts.join(',')}],${tail()}`;
@@ -75,16 +77,16 @@ export function refusalText(refused: Pick<Refusal, 'ocpi' | 'message' | 'data'>)
 export interface Envelope {
   readonly statusCode: number;
   readonly statusMessage: string | null;
-  /** Undefined when the envelope has none. */
+  /** Undefined when the envelope has no `data`. */
   readonly data: unknown;
 }
 
 export type EnvelopeRead =
   | { readonly ok: true; readonly envelope: Envelope }
-  /** One sentence for people. */
+  /** `reason` is text for people. */
   | { readonly ok: false; readonly reason: string };
 
-/** A partner's answer, in a checked shape or with the reason why it is none. Never throws. */
+/** Parses a partner's answer: the envelope, or the reason why it is not one. Never throws. */
 export function readEnvelope(text: string): EnvelopeRead {
   const failed = (reason: string): EnvelopeRead => ({ ok: false, reason });
   if (isDeeperThan(text, depthMax)) return failed(`answer is nested more than ${depthMax} levels deep`);
@@ -103,13 +105,16 @@ export function readEnvelope(text: string): EnvelopeRead {
   };
 }
 
-/** What `data` is where one object is expected: an array of exactly one object is that object. [D56] */
+/** `data` where one object is expected: an array of exactly one object counts as that object. [D56] */
 export function soleObject(data: unknown): unknown {
   const [only] = Array.isArray(data) && data.length === 1 ? data : [];
   return typeof only === 'object' && only !== null && !Array.isArray(only) ? only : data;
 }
 
-/** The text of `soleObject(data)` in an envelope that `readEnvelope` took; undefined when it has no `data`. [ENVELOPE-2, D72] */
+/**
+ * The text of `soleObject(data)` in an envelope that `readEnvelope` accepted; undefined without `data`. [ENVELOPE-2,
+ * D72]
+ */
 export function soleObjectText(text: string, data: unknown): string | undefined {
   const span = members(text).get('data');
   if (!span) return undefined;
@@ -117,7 +122,9 @@ export function soleObjectText(text: string, data: unknown): string | undefined 
   return only && slice(text, only);
 }
 
-/** Texts of the items in `data` of an envelope that `readEnvelope` took; empty when `data` is not an array. [ENVELOPE-2] */
+/**
+ * Texts of the items of `data` in an envelope that `readEnvelope` accepted; empty when `data` is no array. [ENVELOPE-2]
+ */
 export function envelopeItems(text: string): string[] {
   const data = members(text).get('data');
   if (!data || text[data.start] !== '[') return [];

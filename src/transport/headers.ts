@@ -1,13 +1,13 @@
 /**
- * OCPI's own headers, read and written: Authorization, routing, request and correlation ids.
+ * Reads and writes the OCPI headers: Authorization, routing, request id and correlation id.
  */
 import { HubError } from '../domain/errors.ts';
 import type { TokenEncoding } from '../domain/party.ts';
 
-/** Header fields as Node gives them: names in lower case. */
+/** Header fields as Node provides them: names in lower case. */
 export type IncomingHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** A party as the routing headers name it. */
+/** A party in the routing headers. */
 export interface RoutingParty {
   readonly country_code: string;
   readonly party_id: string;
@@ -19,8 +19,8 @@ const first = (value: string | string[] | undefined): string | undefined => (Arr
 export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,64}$/.test(text);
 
 /**
- * Tokens that an Authorization header may mean, likeliest first: decoded from base64, then as it stands; empty when it
- * holds none. Whoever knows the tokens takes the first that is one. [D8]
+ * Candidate tokens of an Authorization header, likeliest first: decoded from base64, then unencoded; empty when it has
+ * none. The caller takes the first one that is a known token. [D8]
  */
 export function authorizationTokens(header = ''): readonly string[] {
   let tokens = knownHeaders.get(header);
@@ -34,7 +34,7 @@ export function authorizationTokens(header = ''): readonly string[] {
   return tokens;
 }
 
-/** Every request bears one, and the same partners call again and again. */
+/** Cache of parsed headers: every request has one, and the same partners call repeatedly. */
 const knownHeaders = new Map<string, readonly string[]>();
 const knownLengthMax = 128;
 const knownMax = 4_000;
@@ -58,7 +58,7 @@ export function writeAuthorization(token: string, encoding: TokenEncoding): stri
   return written;
 }
 
-/** Every call to a partner bears one, and tokens are few. */
+/** Cache of encoded tokens: every call to a partner sends one, and there are few. */
 const written64 = new Map<string, string>();
 
 const routingIn = (headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty => ({
@@ -66,7 +66,9 @@ const routingIn = (headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty 
   party_id: first(headers[`ocpi-${side}-party-id`])?.trim() ?? '',
 });
 
-/** The party named by `OCPI-from-*` or `OCPI-to-*`; null when absent. One half alone refuses with `invalid`. */
+/**
+ * The party named by `OCPI-from-*` or `OCPI-to-*`; null when absent. Refuses with `invalid` when one half is missing.
+ */
 export function readRouting(headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty | null {
   const { country_code, party_id } = routingIn(headers, side);
   if (country_code === '' && party_id === '') return null;
@@ -77,7 +79,7 @@ export function readRouting(headers: IncomingHeaders, side: 'from' | 'to'): Rout
   return { country_code, party_id };
 }
 
-/** Header fields by which a request or an answer says from whom and to whom it goes. [OCPI 2.2.1, message routing; D15] */
+/** The routing header fields of a request or an answer. [OCPI 2.2.1, message routing; D15] */
 function writeRouting(from: RoutingParty | null, to: RoutingParty | null): Record<string, string> {
   const fields: Record<string, string> = {};
   if (from) {
@@ -92,8 +94,8 @@ function writeRouting(from: RoutingParty | null, to: RoutingParty | null): Recor
 }
 
 /**
- * Routing of the answer to a request: from the party that it was addressed to, else from the hub, to its caller. What names no party that
- * could be one is not repeated.
+ * Routing headers of an answer: from the party that the request was addressed to, else from the hub; to the caller. An
+ * `OCPI-to-*` that is not a well-formed party is not echoed.
  */
 export function answerRouting(
   request: IncomingHeaders,
@@ -108,13 +110,13 @@ export function answerRouting(
 export const requestIdHeader = 'X-Request-ID';
 export const correlationIdHeader = 'X-Correlation-ID';
 
-/** The caller's id where it is usable (1 to 128 printable ASCII characters), else a new one. [D14] */
+/** The caller's id if usable (1 to 128 printable ASCII characters), else a new one. [D14] */
 export function readId(value: string | string[] | undefined): string {
   const sent = first(value)?.trim() ?? '';
   return /^[\x20-\x7e]{1,128}$/.test(sent) ? sent : crypto.randomUUID();
 }
 
-/** What a request of ours needs to say, whatever its body. */
+/** Input of `writeHeaders`: the header values of a request to a partner. */
 export interface OutboundHeaders {
   readonly token: string;
   readonly encoding: TokenEncoding;

@@ -1,9 +1,10 @@
 /**
- * From bytes to a JSON value, with the limits that must hold before `JSON.parse` sees the text. [D38, D49]
+ * Parses the bytes of a body as JSON, with the limits that apply before `JSON.parse` sees the text. [D38, D49]
  *
  * JSON-BODY-1  Bytes that are not UTF-8, and text that is not JSON, are refused: 400/2001.
- * JSON-BODY-2  Nesting is measured by a scan of the text: `JSON.parse` takes a million levels and what comes after it does not.
- * JSON-BODY-3  The text is kept beside the value, since it is what will be stored and forwarded. [D17]
+ * JSON-BODY-2  A scan of the bytes limits nesting before parsing: `JSON.parse` accepts a million levels, but the code
+ *     that processes the value does not.
+ * JSON-BODY-3  The text is kept beside the value, because the text is what is stored and forwarded. [D17]
  */
 import { isUtf8 } from 'node:buffer';
 import { HubError } from '../domain/errors.ts';
@@ -11,7 +12,7 @@ import { HubError } from '../domain/errors.ts';
 export interface JsonBody {
   readonly text: string;
   readonly value: unknown;
-  /** Of an object, as it is written: what parsing makes one of, counts twice. */
+  /** Members of the outermost object as written: a repeated name counts each time, although parsing keeps it once. */
   readonly names: number;
 }
 
@@ -31,7 +32,7 @@ export function readJson(bytes: Uint8Array): JsonBody {
   }
 }
 
-/** Whether objects and arrays are nested deeper than `max`. Of text that is not JSON the answer may be either. */
+/** Whether objects and arrays are nested deeper than `max`. Undefined result for text that is not JSON. */
 export function isDeeperThan(text: string, max: number): boolean {
   return text.length >= 2 * (max + 1) && formOf(Buffer.from(text), max).isTooDeep;
 }
@@ -42,18 +43,21 @@ const BACKSLASH = 0x5c;
 
 interface Form {
   readonly isTooDeep: boolean;
-  /** Between what the outermost object or array holds. */
+  /** Commas between the members of the outermost object or array. */
   readonly commas: number;
 }
 
-/** Of bytes that are not JSON it may be any. Bytes, because of a text every character is asked first how it is kept. */
+/**
+ * Any result is possible for bytes that are not JSON. Scans bytes and not a string, because every character access of a
+ * string first checks the string's representation.
+ */
 function formOf(bytes: Uint8Array, max: number): Form {
   let depth = 0;
   let commas = 0;
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) at = closingQuote(bytes, at);
-    // `{` and `[` differ from `}` and `]` by two, and from each other by 0x20.
+    // `{` is 0x7b and `[` is 0x5b, `}` is 0x7d and `]` is 0x5d: each pair differs only in bit 0x20.
     else if ((byte | 0x20) === 0x7b) {
       if (++depth > max) return { isTooDeep: true, commas };
     } else if ((byte | 0x20) === 0x7d) depth--;

@@ -1,12 +1,14 @@
-/** Which methods a path has instead of one that it does not have: what a 405 names in `Allow`. [D2] */
+/** Finds the methods that a path supports, for the `Allow` of a 405. [D2] */
 
 interface Routed {
   readonly method: string;
-  /** Below the door, e.g. `/parties/:id`: a segment that begins with `:` stands for any. */
+  /** Path below the door, e.g. `/parties/:id`; a segment that begins with `:` matches any. */
   readonly path: string;
 }
 
-/** In order of the table, each once; none when the path is not there, or has `method` and was refused for something else. */
+/**
+ * Distinct methods in table order. Empty when the path is unknown, or when it supports `method` (then it is no 405).
+ */
 export function otherMethods(table: readonly Routed[], path: string, method: string): string[] {
   const segments = path.split('/');
   const leadsThere = ({ path: own }: Routed) => {

@@ -1,14 +1,15 @@
 /**
- * Pages of lists: the query that asks for one, the headers that describe it, the cursor that continues it. [D31–D33]
+ * Pagination of lists: reads the query, writes the headers of a page and the cursor of the next one. [D31–D33]
  *
- * PAGINATION-1  A next link holds cursor, offset and limit: who follows it misses nothing, who counts offsets still gets on. [D32]
- * PAGINATION-2  `rel="next"` stands before `rel="prev"`, for readers that take the first link. [D32]
- * PAGINATION-3  Links keep `date_from` and `date_to` as the caller wrote them and begin with the public URL. [D33]
+ * PAGINATION-1  A next link has cursor, offset and limit: clients that follow it miss nothing, and clients that count
+ *     offsets work, too. [D32]
+ * PAGINATION-2  `rel="next"` precedes `rel="prev"`, for clients that take the first link. [D32]
+ * PAGINATION-3  Links begin with the public URL and keep `date_from` and `date_to` as the caller wrote them. [D33]
  */
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';
 
-/** An object's place in a list; the shape of the hub's own. */
+/** Position of an object in a list; the same shape as the hub's own type. */
 export interface CursorPosition {
   readonly upd: string;
   readonly owner: string;
@@ -18,7 +19,7 @@ export interface CursorPosition {
 export interface PageLimits {
   readonly pageDefault: number;
   readonly pageMax: number;
-  /** Characters of the objects on a page, which is held in memory as a whole; without: whatever they have. */
+  /** Size limit of the objects on a page, characters, since a page is held in memory as a whole; absent: none. */
   readonly sizeMax?: number;
 }
 
@@ -27,9 +28,9 @@ export interface PageQuery {
   readonly from?: string;
   readonly to?: string;
   readonly offset: number;
-  /** Applied page size. */
+  /** Applied page size, items. */
   readonly limit: number;
-  /** No more items once they have so many characters together. */
+  /** Size limit, characters: the page ends when its items have this many together. */
   readonly size?: number;
   readonly after?: CursorPosition;
 }
@@ -78,7 +79,7 @@ function readCount(query: Query, name: string): number | undefined {
 }
 
 function readDate(query: Query, name: string): { name: string; text: string; sortable: string } | undefined {
-  // A `+` that was not percent-encoded arrives as a space; in a date it can only have been the sign of the zone.
+  // An unencoded `+` arrives as a space; in a date it can only be the sign of the time zone.
   const text = readOne(query, name)?.replace(/ (?=\d\d:\d\d$)/, '+');
   if (text === undefined) return undefined;
   const sortable = sortableDate(text);
@@ -91,7 +92,7 @@ export function writeCursor(position: CursorPosition): string {
   return Buffer.from(JSON.stringify({ upd, owner, id }), 'utf8').toString('base64url');
 }
 
-/** Refuses with `invalid` what `writeCursor` cannot have written. */
+/** Refuses with `invalid` a cursor that `writeCursor` cannot have written. */
 export function readCursor(cursor: string): CursorPosition {
   const refused = invalid('cursor', 'a cursor taken from a Link header');
   let value: unknown;
@@ -106,7 +107,7 @@ export function readCursor(cursor: string): CursorPosition {
   return { upd, owner, id };
 }
 
-/** What a page turned out to be; the part of the hub's own that headers need. */
+/** The result of a list query, as far as the headers need it. */
 export interface PageFound {
   /** Items on this page. */
   readonly count: number;
@@ -117,9 +118,10 @@ export interface PageFound {
   readonly last: CursorPosition | null;
 }
 
-/** Headers of a list's answer; `url` is the absolute address of the list without query. */
+/** Headers of a list's answer; `url` is the absolute URL of the list without query. */
 export function pageHeaders(url: string, page: Page, found: PageFound): Record<string, string> {
-  // A page that was cut short because its objects are large: who counts on by this figure misses nothing.
+  // A page cut short because its objects are large reports its own count as limit, so clients that add it to the offset
+  // miss nothing.
   const isCut = found.count > 0 && found.count < page.request.limit && found.offset + found.count < found.total;
   const links = [nextLink(url, page, found), prevLink(url, page, found)].filter((link) => link !== null);
   return {

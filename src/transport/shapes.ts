@@ -1,6 +1,6 @@
 /**
- * OCPI objects that more than one module carries. Field lists and lengths are the specification's, mod_*; which field is a
- * `must` is ours. [D17]
+ * Schemas of OCPI objects that several modules use. Fields and lengths follow the specification (mod_*); the hub
+ * chooses which fields are a `must`. [D17]
  */
 import {
   anything,
@@ -66,7 +66,7 @@ const tokenFields = {
   energy_contract: may(object({ supplier_name: should(text(64)), contract_id: may(text(64)) })),
 } as const;
 
-/** A token as its eMSP pushes it. */
+/** A token as pushed by its eMSP. */
 export const token = object({
   country_code: must(identifier(2)),
   party_id: must(identifier(3)),
@@ -80,7 +80,9 @@ export const token = object({
   ...tokenFields,
 });
 
-/** A token in a command: the specification's whole one, or the interface's `uid`, `type`, `contract_id`. [D26] */
+/**
+ * A token in a command: the specification's whole token, or `uid`, `type` and `contract_id` as in the interface. [D26]
+ */
 export const commandToken = object({
   uid: must(identifier(36)),
   type: should(tokenType),
@@ -147,7 +149,7 @@ export const tariff = object({
   last_updated: must(dateTime),
 });
 
-/** The snapshot inside a CDR: nothing of it is relied on. */
+/** The tariff snapshot inside a CDR; the hub relies on none of its fields. */
 export const tariffSnapshot = object({
   country_code: should(ciString(2)),
   party_id: should(ciString(3)),
@@ -156,7 +158,10 @@ export const tariffSnapshot = object({
   last_updated: should(dateTime),
 });
 
-/** Fields that sessions and CDRs share. A `cdr_token` of any shape is taken: a wrong one is stored and not forwarded. [Sessions 2] */
+/**
+ * Fields that sessions and CDRs share. A `cdr_token` of any shape is accepted: with a malformed one the object is
+ * stored and not forwarded. [Sessions 2]
+ */
 export const chargeFields = {
   country_code: must(identifier(2)),
   party_id: must(identifier(3)),

@@ -1,7 +1,8 @@
 /**
- * The error table: what each refusal is on the wire. [interface, Errors; D1–D7, D25, D44, D49]
+ * The error table: HTTP status, OCPI status and message of each refusal. [interface, Errors; D1–D7, D25, D44, D49]
  *
- * Where the interface gives no HTTP status the answer is 200 with the OCPI code. [D1] `{side}` stands for the side that failed.
+ * Where the interface defines no HTTP status, the answer is 200 with the OCPI code. [D1] `{side}` is replaced by the
+ * side that failed.
  */
 import type { ErrorCode, HubError } from '../domain/errors.ts';
 
@@ -9,7 +10,7 @@ export interface StatusRow {
   readonly http: number;
   readonly ocpi: number;
   readonly message: string;
-  /** `data` of the envelope, unless the refusal brings its own. */
+  /** `data` of the envelope, unless the error has its own. */
   readonly data?: unknown;
 }
 
@@ -70,7 +71,7 @@ export interface Refusal extends StatusRow {
   readonly retryAfterS?: number;
 }
 
-/** What a refusal is on the wire, its own message and data before those of the table. */
+/** The answer to an error; its own message and data take precedence over the table's. */
 export function refusal(error: Pick<HubError, 'code' | 'detail'>): Refusal {
   const row = statusTable[error.code];
   const { message = row.message, data = row.data, side = 'CPO', retryAfterS } = error.detail;

@@ -1,9 +1,9 @@
 /**
- * Connections on which a door took a token. Where room for connections is short, those go last.
+ * Marks trusted connections, on which a door has accepted a token. When connections run short, they are evicted last.
  */
 const trusted = new WeakSet<object>();
 
-/** For doors: the token of a request on it is good. */
+/** Doors call this when they accept the token of a request on the connection. */
 export const trust = (connection: object): void => void trusted.add(connection);
 
 export const distrust = (connection: object): void => void trusted.delete(connection);

@@ -1,11 +1,13 @@
 /**
- * OCPI's types as building blocks: what zod refuses, and what is only noted. [D3, D17]
+ * Building blocks of the OCPI schemas. Each has a zod schema, which refuses, and optionally a note, which only records
+ * a deviation for the trace. [D3, D17]
  *
- * TYPES-1  A known field is checked for its type when it is present; null counts as absent for fields that may be absent.
- * TYPES-2  Unknown fields are nobody's business: the text of a body is what is kept, the checked view is only read.
- * TYPES-3  A field that the specification requires and the hub does not (`should`), an unknown value of an enum, a string that is too
- *     long: noted for the trace, never refused.
- * TYPES-4  Every building block says what it expected, so that a refusal reads `evses[0].connectors[1].id: expected string`.
+ * TYPES-1  A known field that is present must have its type; null counts as absent for fields that may be absent.
+ * TYPES-2  Unknown fields are ignored: the hub stores the text of a body, and only reads the checked view.
+ * TYPES-3  A missing field that the specification requires and the hub does not (`should`), an unknown enum value, and
+ *     a string that is too long are noted for the trace, never refused.
+ * TYPES-4  Every building block states what it expects, so that a refusal reads `evses[0].connectors[1].id: expected
+ *     string`.
  */
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
@@ -20,10 +22,10 @@ export interface Checked<T> {
   readonly note?: Note;
 }
 
-/** At most so many notes are taken of one body. */
+/** Notes per body at most. */
 const notesMax = 20;
 
-/** The checked view of a value and what was noted about it; refuses with `invalid`, naming the first offending field. */
+/** The checked view of a value and its notes; refuses with `invalid`, naming the first offending field. */
 export function check<T>(type: Checked<T>, value: unknown): { body: T; notes: string[] } {
   const result = type.schema.safeParse(value);
   if (!result.success) throw new HubError('invalid', { message: firstOffence(result.error) });
@@ -66,12 +68,12 @@ export function identifier(max: number): Checked<string> {
   return { schema: aString.regex(new RegExp(`^[\\x20-\\x7e]{1,${max}}$`), { error }) };
 }
 
-/** A string for people; longer than the specification allows is noted. */
+/** A string for people; a note when it is longer than the specification allows. */
 export function text(max: number): Checked<string> {
   return noted(aString, (value) => value.length <= max, `expected at most ${max} characters`);
 }
 
-/** An enum, read loosely: any string that is not empty; a value that the specification does not have is noted. */
+/** An enum, read leniently: any non-empty string; a note when the specification lacks the value. */
 export function oneOf(...values: readonly string[]): Checked<string> {
   const known = new Set(values);
   const schema = aString.min(1, { error: `expected one of ${values.join(', ')}` });
@@ -83,10 +85,10 @@ export const tokenText: Checked<string> = {
   schema: aString.refine(isToken, { error: 'expected 1 to 64 printable ASCII characters without spaces' }),
 };
 
-/** An address for people's browsers. */
+/** A URL for people's browsers. */
 export const link: Checked<string> = noted(aString, (value) => parsedUrl(value) !== null, 'expected URL');
 
-/** An address that the hub itself will call. */
+/** A URL that the hub itself will call. */
 export const httpUrl: Checked<string> = {
   schema: aString.refine(isHttpUrl, { error: 'expected http or https URL' }),
 };
@@ -107,7 +109,7 @@ export const integer: Checked<number> = {
   schema: z.number({ error: 'expected integer' }).refine(Number.isInteger, { error: 'expected integer' }),
 };
 
-/** Not checked here. */
+/** Any value, unchecked. */
 export const anything: Checked<unknown> = { schema: z.unknown() };
 
 export function list<T>(of: Checked<T>): Checked<T[]> {
@@ -144,20 +146,22 @@ export interface ObjectType<S extends Shape> extends Checked<BodyOf<S>> {
   readonly shape: S;
 }
 
-/** The hub relies on it: refused when missing. */
+/** A field that the hub relies on: refused when missing. */
 export const must = <T>(type: Checked<T>): Field<T, 'must'> => ({ need: 'must', type });
-/** The specification requires it: noted when missing. */
+/** A field that only the specification requires: noted when missing. */
 export const should = <T>(type: Checked<T>): Field<T, 'should'> => ({ need: 'should', type });
-/** Optional. */
+/** An optional field. */
 export const may = <T>(type: Checked<T>): Field<T, 'may'> => ({ need: 'may', type });
 
-/** An object with these fields, and any others. [TYPES-2] */
+/** An object with these fields and any others. [TYPES-2] */
 export function object<S extends Shape>(shape: S): ObjectType<S> {
   const schema = zodObject(shape, (field) => (field.need === 'must' ? field.type.schema : field.type.schema.nullish()));
   return { shape, schema: schema as unknown as z.ZodType<BodyOf<S>>, note: noteFields(shape, true) };
 }
 
-/** The body of a PATCH: any of the object's fields, and `last_updated`. [D18] A field that must be there cannot become null. */
+/**
+ * The body of a PATCH: any of the object's fields, and always `last_updated`. [D18] A `must` field cannot become null.
+ */
 export function fragment<S extends Shape>(type: ObjectType<S>): Checked<FragmentOf<S>> {
   const schema = zodObject(type.shape, (field, name) => {
     if (name === 'last_updated') return field.type.schema;
@@ -168,7 +172,7 @@ export function fragment<S extends Shape>(type: ObjectType<S>): Checked<Fragment
 
 function zodObject(shape: Shape, schemaOf: (field: AnyField, name: string) => z.ZodType): z.ZodType {
   const fields = Object.entries(shape).map(([name, field]) => [name, schemaOf(field, name)]);
-  // Not a loose object: that costs half as much again to copy unknown fields into a view where nobody looks for them. [TYPES-2]
+  // Not a loose object: copying unknown fields into the view, where nothing reads them, costs 50 % more. [TYPES-2]
   return z.object(Object.fromEntries(fields), { error: 'expected object' });
 }
 
