@@ -1,11 +1,14 @@
 /**
- * The hub's way out: one OCPI request to a partner, and whatever comes back as an Outcome. [delivery]
+ * HTTP client for calls to partners: sends one OCPI request and classifies the answer or failure as an Outcome.
+ * [delivery]
  *
  * PARTNERS-CLIENT-1  A call never throws, and ends within its `timeoutMs`.
- * PARTNERS-CLIENT-2  Sockets are kept alive between calls, and opened only to addresses that the egress guard allows. Deliveries have sockets of their
- *     own, as many as are in flight, which their sender bounds; for all other calls they are bounded per partner address.
- * PARTNERS-CLIENT-3  TLS is always verified; no redirect is followed but one to the same URL with or without a slash at its end (`slash.ts`).
- * PARTNERS-CLIENT-4  A token appears in the request's own header and nowhere else: neither in a message nor in an excerpt.
+ * PARTNERS-CLIENT-2  Sockets are kept alive between calls, and opened only to addresses that the egress guard allows.
+ *     Deliveries have a separate pool with one socket per delivery in flight, which the sender bounds; other calls
+ *     share a pool bounded per origin.
+ * PARTNERS-CLIENT-3  TLS is always verified. The only redirect that is followed leads to the same URL with or without a
+ *     trailing slash (`slash.ts`).
+ * PARTNERS-CLIENT-4  A token appears only in the Authorization header of its request, never in a message or an excerpt.
  */
 import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
@@ -21,32 +24,33 @@ import { targetOf } from './target.ts';
 
 export interface PartnerClientOptions {
   readonly egress: Egress;
-  /** All limits go by it but that of a connection, which is its socket's. */
+  /** Clock of all timeouts except `connectMs`, which the socket keeps itself. */
   readonly clock?: Clock;
-  /** Says which program and version calls: firewalls of web applications refuse requests that do not. [D57] */
+  /** Program and version. Web application firewalls refuse requests without a User-Agent. [D57] */
   readonly userAgent?: string;
-  /** Limit for a connection with its TLS handshake, milliseconds. */
+  /** Timeout of connecting, TLS handshake included, ms. */
   readonly connectMs?: number;
   /**
-   * Limit until the head of the answer has come, milliseconds. Only for calls that may be sent again: of a command the
-   * partner may use the whole time, because to cut it off leaves its fate unknown. [interface, Commands 2]
+   * Timeout until the head of the answer, ms. Only for calls that may be resent: a command may use its whole
+   * `timeoutMs`, because cutting it off leaves its outcome unknown. [interface, Commands 2]
    */
   readonly headMs?: number;
-  /** Sockets to one origin at most, those of deliveries aside; more calls wait for one, within their own time. */
+  /** Sockets per origin at most, except those of deliveries; further calls wait for one, within their own timeout. */
   readonly connectionsMax?: number;
-  /** While more sockets of deliveries than this are open, none is kept after its answer. Default: all are. */
+  /** While more delivery sockets than this are open, none is kept alive after its answer. Default: no limit. */
   readonly keptMax?: number;
-  /** Milliseconds for which an idle socket is kept when the partner does not say. */
+  /** Keep-alive of an idle socket when the partner does not state one, ms. */
   readonly keepAliveMs?: number;
-  /** Bytes of an answer at most. */
+  /** Size limit of an answer, bytes. */
   readonly answerMax?: number;
   /** PEM certificates to trust instead of the system's. */
   readonly trusted?: string;
-  /** How long `close` lets calls in flight go on, milliseconds. */
+  /** How long `close` waits for calls in flight, ms. */
   readonly closeGraceMs?: number;
   /**
-   * Asked before each call. What is not allowed and may be sent again waits for the end of its time or of the client, so that it does
-   * not fail again and again; the rest ends as it does after `close`. Default: always.
+   * Checked before each call. A refused call that may be resent is held until its timeout or `close` and then fails, so
+   * that its retries do not spin; any other refused call fails at once, as after `close`. Default: every call is
+   * allowed.
    */
   readonly mayCall?: (call: OutboundCall) => boolean;
 }
@@ -58,14 +62,15 @@ const defaults = {
   headMs: 10_000,
   connectionsMax: 64,
   keptMax: Number.POSITIVE_INFINITY,
-  // Under the 5 s after which Node's own servers close an idle socket; longer only when the partner says so.
+  // Must stay below 5 s, when Node's servers close an idle socket, else a request may meet a closing socket. A
+  // partner's keep-alive header overrides it.
   keepAliveMs: 4_000,
   answerMax: 1024 * 1024,
   closeGraceMs: 10_000,
   mayCall: (_call: OutboundCall): boolean => true,
 };
 
-/** An outcome with the answer as it came, for what must keep its bytes. [D17] */
+/** An outcome with the unchanged text of the answer, for callers that must keep its bytes. [D17] */
 export interface Read {
   readonly outcome: Outcome;
   readonly text: string;
@@ -74,12 +79,12 @@ export interface Read {
 }
 
 export interface Client extends PartnerClient {
-  /** Like `call`, for pulls: they need the text of the page and its `Link`. */
+  /** Like `call`, for pulls, which need the text of the page and its `Link` header. */
   read(call: OutboundCall): Promise<Read>;
   close(): Promise<void>;
 }
 
-/** The client of one hub. `close` lets what is in flight end, for a while, and frees every socket. */
+/** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = { ...defaults, ...options };
   const { clock, connectionsMax, keptMax } = settings;
@@ -95,7 +100,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
       callback(...result);
     });
   const deliveries = agentOf(settings, counted, null);
-  // Each call comes here once at most, and its socket is not kept.
+  // Resends: a call uses this pool at most once, and its socket is not kept alive.
   const fresh = agentOf(settings, connect, null);
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
@@ -163,20 +168,20 @@ export function partnerClient(options: PartnerClientOptions): Client {
       });
       await withTimeout(clock, settings.closeGraceMs, idle);
     }
-    // Whatever is still in flight ends now, as `unavailable`.
+    // Calls still in flight end now, as `unavailable`.
     await Promise.all([kept, deliveries, fresh].map((agent) => agent.destroy()));
   }
 
   return { call, read, close };
 }
 
-/** `connections`: to one origin at most; null: as many as are asked for. */
+/** `connections`: sockets per origin at most; null: unlimited. */
 function agentOf({ keepAliveMs }: { keepAliveMs: number }, connect: Connector, connections: number | null): Agent {
   return new Agent({
     connections,
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: 60_000,
-    // The exchange keeps time itself.
+    // `Exchange` keeps these timeouts itself.
     headersTimeout: 0,
     bodyTimeout: 0,
     connect,
@@ -185,7 +190,10 @@ function agentOf({ keepAliveMs }: { keepAliveMs: number }, connect: Connector, c
   });
 }
 
-/** Literal addresses are checked here, since no look-up sees them; names in the look-up that the socket itself uses. */
+/**
+ * Checks IP literals here, since they cause no look-up, and names in the look-up that the socket itself uses.
+ * [EGRESS-2]
+ */
 function guardedConnector(settings: typeof defaults & PartnerClientOptions): Connector {
   const { egress, trusted } = settings;
   const connect = buildConnector({

@@ -1,5 +1,5 @@
 /**
- * Answers in an encoding that the hub did not ask for: it asks for none, and some servers compress all the same. [D57]
+ * Decodes compressed answers. The hub requests no compression, but some servers compress anyway. [D57]
  */
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 
@@ -11,8 +11,9 @@ const decoders: Readonly<Record<string, typeof gunzipSync>> = {
 };
 
 /**
- * What the bytes say, `maxBytes` at most; null when that is more. An unknown name, and bytes that are not in the encoding that they are
- * said to be in, are left as they are: servers also put the name of a character set there, and the reader of the text judges it.
+ * The decoded bytes; null when they exceed `maxBytes`. Bytes with an unknown encoding, or not in the stated one, are
+ * returned unchanged: some servers put a character set into Content-Encoding, and parsing the text decides whether it
+ * is usable.
  */
 export function decoded(bytes: Buffer, encoding: string, maxBytes: number): Buffer | null {
   const decode = decoders[encoding.trim().toLowerCase()];

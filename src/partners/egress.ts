@@ -1,11 +1,12 @@
 /**
- * Which addresses the hub may call. A partner chooses the URLs that the hub calls, so without this guard it could make the
- * hub knock on machines inside the operator's own network.
+ * Egress guard: decides which addresses the hub may call. Partners choose the URLs that the hub calls, so without the
+ * guard a partner could make the hub send requests to machines inside the operator's network (SSRF).
  *
- * EGRESS-1  Public addresses are allowed; every other one only when it lies in the operator's allow list (CIDR).
- * EGRESS-2  The address that is connected to is the address that was checked: names are checked after they were resolved, in
- *     the same look-up that the socket uses, and literals before the socket is made (a look-up never sees them).
- * EGRESS-3  An IPv6 address that carries an IPv4 one (mapped, NAT64) is judged by the address it carries.
+ * EGRESS-1  Public addresses are allowed; any other address only if it is in the operator's allow list (CIDR).
+ * EGRESS-2  The address that is connected to is the address that was checked, so DNS rebinding has no effect: names are
+ *     checked after resolution, in the same look-up that the socket uses; IP literals before the socket opens, since
+ *     they cause no look-up.
+ * EGRESS-3  An IPv6 address that embeds an IPv4 address (mapped, NAT64) is judged by the embedded address.
  */
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
@@ -20,20 +21,20 @@ export class EgressRefused extends Error {
 }
 
 export interface Egress {
-  /** Why a URL may not be called, whatever its host resolves to; null when it may. */
+  /** Why a URL may not be called, regardless of what its host resolves to; null when it may. */
   urlRefusal(url: URL): string | null;
-  /** Why the host of a URL, when it is an IP literal (without brackets), may not be called; null when it may, and for names. */
+  /** Why an IP literal (without brackets) may not be called; null when it may be called, or when `host` is a name. */
   literalRefusal(host: string): string | null;
-  /** Resolves like the system, and leaves out the addresses that may not be called; fails when none is left. */
+  /** Resolves like the system, without the addresses that may not be called; fails when none is left. */
   readonly lookup: LookupFunction;
 }
 
-/** Addresses that look public and still are not: Azure answers virtual machines there with their secrets. */
+/** Public addresses that must not be called: Azure serves virtual machines their metadata and secrets there. */
 const metadataAddresses = new Set(['168.63.129.16']);
 
 const globalUnicast: Range = [ipaddr.IPv6.parse('2000::'), 3];
 
-/** Reads the allow list; a single address counts as the range of itself. Throws when an entry is neither. */
+/** Parses the allow list; a single address is a range of one. Throws when an entry is neither range nor address. */
 export function readRanges(entries: readonly string[]): Range[] {
   return entries.map((entry) => {
     const text = entry.trim();
@@ -47,7 +48,7 @@ function within(address: Address, [network, bits]: Range): boolean {
   return address.kind() === network.kind() && address.match(network as ipaddr.IPv4 & ipaddr.IPv6, bits);
 }
 
-/** The IPv4 address inside an IPv6 one (EGRESS-3). */
+/** The IPv4 address embedded in an IPv6 address, else the address itself (EGRESS-3). */
 function carried(address: Address): Address {
   if (!(address instanceof ipaddr.IPv6)) return address;
   if (address.isIPv4MappedAddress()) return address.toIPv4Address();
@@ -69,19 +70,22 @@ export function addressRefusal(text: string, allow: readonly Range[]): string | 
   return `the address ${text} is not allowed (${address.range()})`;
 }
 
-/** What the hub never calls, whatever the address: other schemes, and URLs that carry a password. Null when it is fine. */
+/**
+ * Refuses URLs that the hub never calls, whatever the address: other schemes, and URLs with credentials. Null: allowed.
+ */
 export function urlRefusal(url: URL): string | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return `the scheme ${url.protocol} is not allowed`;
   if (url.username !== '' || url.password !== '') return 'a URL with credentials is not allowed';
   return null;
 }
 
-/** A name that ends in a dot is the same name. */
+/** Host and port. A trailing dot of a name is dropped, since it denotes the same name. */
 const hostOf = ({ hostname, port }: URL) => `${hostname.replace(/\.$/, '')}:${port}`;
 
 /**
- * The guard over an allow list of CIDR ranges. Throws when the list cannot be read. `ownUrl` is where the hub itself is reached: a
- * partner that names it as its own would have the hub call itself, in the name of whoever's token it gave, without end.
+ * The guard for an allow list of CIDR ranges. Throws when the list cannot be parsed. `ownUrl` is the hub's own URL: a
+ * partner that registers it as its own would make the hub call itself in an endless loop, authenticated by any token
+ * that the partner supplies.
  */
 export function egressGuard(allowed: readonly string[], ownUrl: () => string | null = () => null): Egress {
   const ranges = readRanges(allowed);
@@ -89,7 +93,7 @@ export function egressGuard(allowed: readonly string[], ownUrl: () => string | n
   let known: { readonly own: string; readonly host: string; readonly judged: WeakMap<URL, string | null> } | null =
     null;
 
-  /** Each call asks, and nearly all bring the same few URLs. [target.ts] */
+  /** Cached per URL object: every call needs it, and `target.ts` yields the same few objects. */
   function refusalOf(url: URL): string | null {
     const own = ownUrl();
     if (own === null) return urlRefusal(url);

@@ -1,13 +1,14 @@
 /**
- * One HTTP request and whatever comes of it, as a value. It speaks undici's dispatch interface directly: no stream, no
- * AbortSignal and one plain timer per call, because every forward of the hub goes through here. Of the two forms of a handler it has
- * the older one, which undici itself is made of: the newer one stands on it, and reads every header of every answer.
+ * One HTTP request and its result as a value. Every call of the hub goes through here, so for speed it uses undici's
+ * dispatch interface directly, with no stream, no AbortSignal and one timer per call. It implements undici's older
+ * handler interface: the newer one is a wrapper around it that parses every header of every answer.
  *
- * EXCHANGE-1  It ends exactly once, and nothing is thrown.
+ * EXCHANGE-1  An exchange ends exactly once, and nothing is thrown.
  * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
- * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; what is larger loses its socket.
- * EXCHANGE-4  It is sent a second time only when the first went over a re-used connection that was closed before any byte of the
- *     answer, and then over a fresh one.
+ * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; the socket of a larger answer is
+ *     closed.
+ * EXCHANGE-4  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
+ *     connection that was closed before any byte of the answer.
  */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher, util } from 'undici';
@@ -17,19 +18,22 @@ import type { Answer, Met } from './outcome.ts';
 
 export interface Sent extends Dispatcher.DispatchOptions {
   readonly origin: string;
-  /** Filled in by the connection that takes the request. */
+  /** Set by the connection that takes the request. */
   line?: Line;
 }
 
 export interface Limits {
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** Until the head of the answer has come. */
+  /** Timeout until the head of the answer. */
   readonly headMs: number;
   readonly answerMax: number;
 }
 
-/** A connection that knows its socket, so that an exchange can tell a re-used one and whether an answer had begun. */
+/**
+ * A connection that exposes its socket, so that an exchange can tell whether it is re-used and whether an answer has
+ * begun.
+ */
 export class Line extends Client {
   socket: Socket | null = null;
 
@@ -53,18 +57,18 @@ export class Line extends Client {
 
 export type Connector = Extract<Client.Options['connect'], (...args: never[]) => unknown>;
 
-/** Errors of a connection that the other side had given up. */
+/** Error codes of a connection that the other side has closed. */
 const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 
 const cut = new Error('cut by the hub');
 
-/** Some servers begin JSON with a byte order mark, which JSON.parse refuses. */
+/** Decodes UTF-8 without the byte order mark that some servers send, which JSON.parse refuses. */
 function textOf(bytes: Buffer): string {
   const text = bytes.toString('utf8');
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-/** A header of the answer, by its name in lower case; null when it has none. */
+/** Value of a header by its lower-case name; null when absent. */
 function headerOf(rawHeaders: readonly Buffer[], wanted: string): string | null {
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
@@ -75,7 +79,7 @@ function headerOf(rawHeaders: readonly Buffer[], wanted: string): string | null 
   return null;
 }
 
-/** An answer whose headers are read when somebody asks for them: of a success nobody does. */
+/** An answer that parses its headers on first use; most successes never need them. */
 class Whole implements Answer {
   readonly kind = 'answer';
   readonly status: number;
@@ -96,7 +100,7 @@ class Whole implements Answer {
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #sent: Sent;
   readonly #limits: Limits;
-  /** Where a second try goes; null once it was used, or when there is none. */
+  /** Pool for the resend; null when it was used or the call must not be resent. */
   #again: Dispatcher | null;
   #settle: ((met: Met) => void) | null;
   #timer: unknown;
@@ -116,7 +120,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#timer = limits.clock.setTimeout(onLimit, Math.min(limits.headMs, limits.timeoutMs), this);
   }
 
-  /** The first of the two limits has passed. */
+  /** Runs at the first of the two timeouts, that of the head. */
   passLimit(): void {
     const { clock, headMs, timeoutMs } = this.#limits;
     const bodyMs = timeoutMs - headMs;
@@ -125,8 +129,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onConnect(abort: (reason?: Error) => void): void {
-    // It waited for a connection longer than it may take: nothing is sent (EXCHANGE-2). Thrown, because to abort would cost the
-    // connection, which is a good one.
+    // The exchange timed out while it waited for a connection, so nothing is sent (EXCHANGE-2). Throws instead of
+    // aborting, since an abort would destroy a healthy connection.
     if (this.#settle === null) throw cut;
     this.#abort = abort;
     this.#socket = this.#sent.line?.socket ?? null;

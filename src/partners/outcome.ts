@@ -1,13 +1,13 @@
 /**
- * What a call met, as a class. The table "Outcome of an attempt" stands here once: a status, an envelope or an error goes in,
- * its class and one sentence for people come out. No socket is touched.
+ * Classifies the result of a call by the table "Outcome of an attempt": HTTP status, envelope or error in; outcome
+ * class and one sentence for people out. Pure: no I/O.
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import { readEnvelope, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 
-/** An answer that came whole. */
+/** A complete answer. */
 export interface Answer {
   readonly kind: 'answer';
   readonly status: number;
@@ -16,12 +16,12 @@ export interface Answer {
   readonly text: string;
 }
 
-/** An exchange that ended without a whole answer. */
+/** An exchange that ended without a complete answer. */
 export interface NoAnswer {
   readonly kind: 'timeout' | 'tooLarge' | 'failed';
-  /** The status, when the head of the answer had come. */
+  /** The HTTP status, if the head of the answer had arrived. */
   readonly status: number | null;
-  /** For `failed`: what the socket, the resolver or TLS said. */
+  /** For `failed`: the error of the socket, the resolver or TLS. */
   readonly error: NodeJS.ErrnoException | null;
 }
 
@@ -33,7 +33,7 @@ type Verdict = Pick<Outcome, 'class' | 'message'> &
 const retryAfterMaxMs = 15 * 60_000;
 const excerptMax = 512;
 
-/** Statuses whose class is not that of their hundred. */
+/** HTTP statuses that differ from the class of their hundred. */
 const statusClasses: Readonly<Record<number, OutcomeClass>> = {
   401: 'auth_error',
   403: 'auth_error',
@@ -44,14 +44,17 @@ const statusClasses: Readonly<Record<number, OutcomeClass>> = {
   429: 'throttled',
 };
 
-/** Classes of everything but 2xx, by the hundred. A redirect that arrives here is one that the client does not follow. */
+/**
+ * Class per hundred of all other statuses but 2xx. Redirects that arrive here are those that the client does not
+ * follow.
+ */
 const hundredClasses: Readonly<Record<number, OutcomeClass>> = {
   3: 'invalid_response',
   4: 'client_error',
   5: 'unavailable',
 };
 
-/** OCPI statuses in a 2xx, by the thousand; anything else is no OCPI status. */
+/** Class per thousand of the OCPI status in a 2xx; any other number is not an OCPI status. */
 const ocpiClasses: Readonly<Record<number, OutcomeClass>> = {
   1: 'delivered',
   2: 'client_error',
@@ -59,7 +62,7 @@ const ocpiClasses: Readonly<Record<number, OutcomeClass>> = {
   4: 'unavailable',
 };
 
-/** Errors that say more than that the network failed. */
+/** Error codes with a class of their own; all others are `unavailable`. */
 const errorClasses: Readonly<Record<string, OutcomeClass>> = {
   UND_ERR_CONNECT_TIMEOUT: 'timeout',
   UND_ERR_HEADERS_TIMEOUT: 'timeout',
@@ -85,7 +88,7 @@ const errorSentences: Readonly<Record<string, string>> = {
   UND_ERR_DESTROYED: 'The hub is shutting down',
 };
 
-/** The end of a call. `now` is the time of day in epoch milliseconds, for a `Retry-After` that is a date. */
+/** The outcome of a call. `now` is epoch ms, for a `Retry-After` that is a date. */
 export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now: number): Outcome {
   const verdict = met.kind === 'answer' ? ofAnswer(met, call, now) : ofNoAnswer(met);
   return {
@@ -97,7 +100,7 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
   };
 }
 
-/** A partner's error page may quote the request, in whatever form it writes texts in. */
+/** Removes the token from a text: a partner's error page may quote the request, in any escaping. [PARTNERS-CLIENT-4] */
 function withoutToken(text: string, { token, encoding }: Pick<OutboundCall, 'token' | 'encoding'>): string {
   if (token === '' || text === '') return text;
   const known = formsOf(token, encoding);
@@ -105,13 +108,13 @@ function withoutToken(text: string, { token, encoding }: Pick<OutboundCall, 'tok
 }
 
 interface Forms {
-  /** The longer ones first: one may hold another. */
+  /** Longest first, since one form may contain another. */
   readonly forms: readonly string[];
-  /** Finds whether any of them is there, in one pass: nearly always none is. */
+  /** Detects any form in one pass; nearly always there is none. */
   readonly any: RegExp;
 }
 
-/** Worked out once per token, since every answer is looked at. */
+/** Cached per token, because every answer is searched. */
 const knownForms: Readonly<Record<OutboundCall['encoding'], Map<string, Forms>>> = {
   base64: new Map(),
   plain: new Map(),
@@ -132,7 +135,10 @@ function formsOf(token: string, encoding: OutboundCall['encoding']): Forms {
   return known;
 }
 
-/** A text as it may stand in another: as it is, escaped, or encoded, on its own or with something before it. */
+/**
+ * The forms in which a text may be quoted: plain, escaped, or base64 or hex encoded, also as part of a longer encoded
+ * text.
+ */
 function writtenForms(text: string): string[] {
   const bytes = Buffer.from(text);
   const json = JSON.stringify(text).slice(1, -1);
@@ -153,17 +159,18 @@ function writtenForms(text: string): string[] {
     encodeURIComponent(text),
   ];
   const hex = bytes.toString('hex');
-  // What is so short as to stand in any text is no token.
+  // Forms of up to 3 characters would match in any text.
   return [text, bytes.toString('base64'), hex, hex.toUpperCase(), ...within, ...escaped].filter(
     ({ length }) => length > 3,
   );
 }
 
-/** The beginning of an answer, without a token that its cut may have left half of. */
+/** The beginning of an answer, without tokens, even one that the cut would have split. */
 function excerptOf(text: string, call: Pick<OutboundCall, 'token' | 'encoding'>): string {
   const enough = 4 * excerptMax;
   if (text.length <= enough) return withoutToken(text, call).slice(0, excerptMax);
-  // The longest form escapes each character; what is cut off here is far behind the excerpt, unless it was all tokens.
+  // The longest form escapes every character, so a split token is within the last `half` characters, which are dropped.
+  // They are far behind the excerpt, unless the text is full of tokens.
   const half = 8 * call.token.length;
   return withoutToken(text.slice(0, enough + half), call)
     .slice(0, -half || undefined)
@@ -201,7 +208,7 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
   };
 }
 
-/** Names an encoding that the hub did not ask for and may be why an answer cannot be read. */
+/** Names an unrequested Content-Encoding, which may be why the answer cannot be parsed. */
 const encodingNote = (encoding: string | null) =>
   encoding === null || /^(identity)?$/i.test(encoding) ? '' : ` (Content-Encoding: ${encoding.slice(0, 40)})`;
 
@@ -210,12 +217,12 @@ const saying = (statusCode: number, told: string) => `, OCPI ${statusCode}${told
 const header = (value: string | string[] | undefined): string | null =>
   (Array.isArray(value) ? value[0] : value) ?? null;
 
-/** Milliseconds that `Retry-After` asks for, in both its forms; undefined when it is absent or cannot be read. */
+/** `Retry-After` in ms, from seconds or a date; undefined when absent or malformed. */
 function retryAfterMs(text: string | null, now: number): number | undefined {
   if (text === null) return undefined;
   const value = text.trim();
   if (/^\d{1,10}$/.test(value)) return Math.min(Number(value) * 1000, retryAfterMaxMs);
-  // Date.parse reads almost anything as a date; only the forms that HTTP knows begin with the name of a day.
+  // Date.parse accepts almost anything; the date forms of HTTP begin with the name of a day.
   const at = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.min(Math.max(at - now, 0), retryAfterMaxMs);
 }
@@ -236,7 +243,7 @@ function ofError(error: NodeJS.ErrnoException | null): Verdict {
 function ofNoAnswer(met: NoAnswer): Verdict {
   if (met.kind === 'failed') return ofError(met.error);
   if (met.kind === 'tooLarge') {
-    // A status that is an answer by itself needs no body: an error page of any size stays an error.
+    // An error status needs no body, so an error page of any size keeps the class of its status.
     const known = met.status === null || isSuccess(met.status) ? null : ofStatus(met.status, null, 0);
     return known ?? { class: 'invalid_response', message: 'The answer is larger than 1 MiB' };
   }

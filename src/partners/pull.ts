@@ -1,9 +1,10 @@
 /**
- * Reads a partner's list page by page, following `Link` with `rel="next"`. [interface, Pagination and Admin pulls]
+ * Reads a partner's list page by page, following `Link` headers with `rel="next"`. [interface, Pagination and Admin
+ * pulls]
  *
- * PULL-1  Nothing is thrown: a list that cannot be read to its end ends with a `failed` page that says why.
- * PULL-2  It ends: the number of pages is bounded, and a page that was read is never asked for again.
- * PULL-3  Wherever a link leads, the egress guard of the client decides; it never leads from https down to http.
+ * PULL-1  Nothing is thrown: a list that cannot be read completely ends with a `failed` page that states the reason.
+ * PULL-2  Reading terminates: the number of pages is bounded, and no page is requested twice.
+ * PULL-3  The client's egress guard checks every link, and no link is followed from https to http.
  */
 import { randomUUID } from 'node:crypto';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
@@ -12,9 +13,9 @@ import { envelopeItems } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
 
 export interface PartnerListsSettings {
-  /** Limit of one page, milliseconds. */
+  /** Timeout per page, ms. */
   readonly timeoutMs?: number;
-  /** Pages of one list at most. */
+  /** Pages per list at most. */
   readonly pagesMax?: number;
 }
 
@@ -52,7 +53,7 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
   return { pages };
 }
 
-/** Headers that came more than once count as one, comma-separated. */
+/** A header value as one text; repeated headers are joined by commas. */
 const one = (value: string | string[] | undefined): string => (Array.isArray(value) ? value.join(', ') : (value ?? ''));
 
 const totalOf = (text: string): number | null => (/^\d{1,15}$/.test(text.trim()) ? Number(text) : null);
@@ -60,7 +61,7 @@ const totalOf = (text: string): number | null => (/^\d{1,15}$/.test(text.trim())
 const linkValues = /<([^>]*)>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:"[^"]*"|[^\s;,"]+))?)*)/g;
 const relation = /;\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))/i;
 
-/** The target of the link whose relation is `next`; null when there is none. */
+/** The target of the link with relation `next`; null when there is none. */
 export function nextLink(header: string): string | null {
   for (const [, target = '', parameters = ''] of header.matchAll(linkValues)) {
     const [, quoted, bare = ''] = relation.exec(parameters) ?? [];
@@ -71,8 +72,9 @@ export function nextLink(header: string): string | null {
 }
 
 /**
- * A link may be relative. Partners behind a proxy that speaks TLS for them often link to themselves with http: that is taken
- * for the https that it means. Null for what is no URL, and for a way down to http elsewhere. [PULL-3]
+ * Resolves a link, which may be relative. Partners behind a TLS-terminating proxy often link to themselves with http,
+ * so a link from https to http on the same host is read as https. Null when it is no URL, or leads from https to http
+ * on another host. [PULL-3]
  */
 function resolved(link: string, from: string): string | null {
   const [next, before] = [parsedUrl(link, from), new URL(from)];

@@ -1,14 +1,17 @@
 /**
- * Partners whose server knows a path only with a slash at its end, or only without, and redirects from the other form. [D55]
+ * Follows trailing-slash redirects: some partners' servers know a path only with, or only without, a slash at its end,
+ * and redirect from the other form. [D55]
  *
- * SLASH-1  A call is sent as it was given, unless its endpoint is known to want the other form.
- * SLASH-2  Followed is a 307 or 308 to the same origin, query and path but for the slash at its end: once, with the same method, body and
- *     token, within the call's time. Servers write escapes anew, so decoded paths are compared, in which an encoded slash stays different.
- *     What is sent is the path of the call with the slash or without it, never the redirect's.
- * SLASH-3  The form that met a 2xx is remembered per endpoint and depth below it, because servers route by depth. Memory is all it takes: after
- *     a restart each costs one round trip more, once.
- * SLASH-4  A remembered form that nobody serves any more costs no delivery: after a 404 that is not OCPI's, a call that may be sent again is
- *     sent as it was given. One that may not ends with the 404, and the form is forgotten, so the next one learns it anew.
+ * SLASH-1  A call is sent with its own URL, unless its endpoint is known to want the other form.
+ * SLASH-2  A 307 or 308 is followed if it leads to the same origin, query and path except for the trailing slash: once,
+ *     with the same method, body and token, within the call's timeout. Servers may rewrite escapes, so decoded paths
+ *     are compared, in which an encoded slash stays distinct. The new request has the call's own path with or without
+ *     slash, never the redirect's.
+ * SLASH-3  The form that was answered 2xx is remembered per endpoint and depth below it, because servers route by
+ *     depth. It is kept only in memory: after a restart each endpoint and depth costs one extra round trip, once.
+ * SLASH-4  A remembered form that the server no longer has fails no delivery: after a 404 without an OCPI envelope, a
+ *     call that may be resent is resent with its own URL. A call that may not be resent ends with the 404, and the form
+ *     is forgotten, so that the next call learns it again.
  */
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
@@ -18,12 +21,14 @@ import type { Answer, Met } from './outcome.ts';
 
 type Meet = (call: OutboundCall) => Promise<Met> | Met;
 
-/** Endpoints of all partners, at a few depths each; beyond it all are forgotten and learned again. */
+/**
+ * Remembered forms: endpoints of all partners at a few depths each. At the limit all are forgotten and learned again.
+ */
 const knownMax = 10_000;
 
-/** Meets each call in the form that its endpoint wants. One per client. */
+/** Wraps `meet` so that each call is sent in the form that its endpoint wants. One per client. */
 export function followingSlashes(meet: Meet, clock: Clock): Meet {
-  /** Whether paths end with a slash, by `placeOf`. */
+  /** Whether paths end with a slash, keyed by `placeOf`. */
   const known = new Map<string, boolean>();
 
   function inKnownForm(call: OutboundCall): OutboundCall {
@@ -70,7 +75,7 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
 
 const isServed = (met: Met): boolean => met.kind === 'answer' && met.status >= 200 && met.status < 300;
 
-/** The same URL with or without the slash, when that is all that a redirect asks for; else null. */
+/** The URL with its trailing slash toggled, if the redirect asks for nothing else; else null. */
 function otherForm(url: string, { status, headers }: Answer): string | null {
   const to = status === 307 || status === 308 ? headers.location : undefined;
   const [own, next] = [new URL(url), typeof to === 'string' ? parsedUrl(to, url) : null];
@@ -80,7 +85,9 @@ function otherForm(url: string, { status, headers }: Answer): string | null {
   return asked === `${wanted}/` ? `${own.origin}${own.pathname.slice(0, -1)}${own.search}` : null;
 }
 
-/** A path with its escapes decoded, but for those of `/` and `%`, so paths whose segments differ stay different. */
+/**
+ * A path with its escapes decoded, except those of `/` and `%`, so that paths with different segments stay different.
+ */
 function decodedPath(path: string): string {
   return path.replaceAll(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
     try {
@@ -91,7 +98,7 @@ function decodedPath(path: string): string {
   });
 }
 
-/** Without query and fragment. */
+/** A URL without query and fragment. */
 const pathOf = (url: string): string => url.slice(0, endOfPath(url));
 
 function endOfPath(url: string): number {
@@ -110,7 +117,9 @@ function inForm(url: string, wantsSlash: boolean): string {
   return `${bare(url.slice(0, end))}${wantsSlash ? '/' : ''}${url.slice(end)}`;
 }
 
-/** An endpoint and how deep below it the URL lies; null where nothing is remembered. */
+/**
+ * Key of a remembered form: the endpoint and the URL's depth below it; null when nothing is remembered for the call.
+ */
 function placeOf({ endpoint, url }: OutboundCall): string | null {
   if (endpoint === undefined) return null;
   const [base, path] = [bare(pathOf(endpoint)), bare(pathOf(url))];

@@ -1,23 +1,23 @@
 /**
- * Where a URL leads. Every delivery has a URL of its own, and parsing one as browsers do costs more than anything else in making its
- * request; nearly all are so plain that parsing would change nothing.
+ * Splits a URL into origin and path, with a fast path. Every delivery has its own URL, and full URL parsing is the most
+ * expensive step of making its request; nearly all URLs are so plain that parsing would not change them.
  */
 import { parsedUrl } from '../kit/url.ts';
 
-/** Written as a parser would write it again: an origin, and a path and query without anything to be encoded or resolved. */
+/** A URL that parsing would not change: an origin, and a path and query without anything to encode or resolve. */
 const plainUrl = /^(https?:\/\/[a-z0-9.:[\]-]+)(\/[A-Za-z0-9\-._~!$&()*+,;=:@%/?]*)(?<!\?)$/;
 const dotSegment = /\/(?:\.|%2e)/i;
-/** Origins are few and parsing is slow: of a plain URL only the origin is parsed, once. */
+/** Parsed origins. Parsing is slow and origins are few, so of a plain URL only the origin is parsed, once. */
 const origins = new Map<string, URL>();
 const originsMax = 10_000;
 
 export interface Target {
-  /** For the guard: of a plain URL the origin alone. */
+  /** Input of the egress guard; for a plain URL only the origin. */
   readonly url: URL;
   readonly path: string;
 }
 
-/** Null when it is not a URL. */
+/** Null when `text` is not a URL. */
 export function targetOf(text: string): Target | null {
   const [, origin, path] = dotSegment.test(text) ? [] : (plainUrl.exec(text) ?? []);
   const known = origin === undefined ? undefined : origins.get(origin);

@@ -1,6 +1,6 @@
 /**
- * What a partner offers: its versions list or, when the credentials name it directly, its version details. Either is recognised
- * by its shape. [D13] Details in an array of one are read as the details. [D56]
+ * Discovers a partner's endpoints from its versions list or, when its credentials point there directly, from its
+ * version details; the shape of the answer tells which. [D13] Details in an array of one are read as the details. [D56]
  */
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
@@ -11,9 +11,9 @@ import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
 
 export interface PartnerVersionsSettings {
-  /** Limit of each of the two requests, milliseconds. */
+  /** Timeout of each of the two requests, ms. */
   readonly timeoutMs?: number;
-  /** Endpoints that are kept; more than a few dozen is not OCPI any more. */
+  /** Endpoints kept at most; a genuine OCPI server has a few dozen. */
   readonly endpointsMax?: number;
 }
 
@@ -100,7 +100,7 @@ function readDetails(details: unknown, endpointsMax: number): Endpoint[] {
   return found;
 }
 
-/** One endpoint, or null when it is malformed: one bad entry does not spoil the others. */
+/** One endpoint; null when malformed, so that one bad entry does not invalidate the others. */
 function readEndpoint(entry: unknown): Endpoint | null {
   if (!isFields(entry) || typeof entry.identifier !== 'string' || !isWebUrl(entry.url)) return null;
   const identifier = entry.identifier.trim().toLowerCase();
@@ -109,7 +109,9 @@ function readEndpoint(entry: unknown): Endpoint | null {
   return role && { identifier, role, url: entry.url, source: 'discovered' };
 }
 
-/** The role says nothing for credentials, so many leave it out there. [OCPI version_information_endpoint] */
+/**
+ * The interface role; for credentials it has no meaning, and many partners omit it. [OCPI version_information_endpoint]
+ */
 function readRole(value: unknown, identifier: string): InterfaceRole | null {
   const role = typeof value === 'string' ? value.trim().toUpperCase() : '';
   if (role === 'SENDER' || role === 'RECEIVER') return role;
