@@ -1,8 +1,10 @@
 /**
- * A hub on an open store: hub, doors, inspector and the way out, made together and closed in reverse order. Nothing listens yet.
+ * Assembles a hub on an open store: hub, doors, inspector and partner clients are created together and closed in
+ * reverse order. The app does not listen yet.
  *
- * ASSEMBLY-1  Until everything recorded is back, what needs it is answered 503; pages, health and metrics are answered at once.
- * ASSEMBLY-2  A quarantined store serves operators alone.
+ * ASSEMBLY-1  Until recovery is complete, requests that need recorded state are answered 503; pages, health checks and
+ *     metrics are answered at once.
+ * ASSEMBLY-2  While the store is quarantined, only operators are served.
  */
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -40,39 +42,42 @@ import {
 import { hubKeys } from './secrets.ts';
 import { root, version } from './version.ts';
 
-/** Pages of lists are large and slow, and nobody waits for them: sockets and limits of their own. */
+/**
+ * Limits of the client that pulls lists. It has separate sockets, since list pages are large and slow and nobody waits
+ * for them.
+ */
 const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
-/** The operators' door to what is recorded. */
+/** Paths of the admin API that need recorded state. */
 const recorded = /^\/admin\/v1(?:[/?#]|$)/;
 const recoveringRetryS = 1;
-/** Somebody has to mend what is wrong. */
+/** Long, because only an operator can end the quarantine. */
 const quarantinedRetryS = 60;
 
 /** Deliveries of one partner in memory. */
 const windowBorne = 10_000;
 
-/** In place of the hub's own, for tests. */
+/** Defaults that tests replace. */
 export interface Replaceable {
-  /** Milliseconds in which the head of a partner's answer must have come. */
+  /** Timeout until the head of a partner's answer, ms. */
   readonly headMs?: number;
   /** Deliveries in flight to all partners together. */
   readonly inFlightMax?: number;
   /** Deliveries of one partner in memory. */
   readonly windowMax?: number;
   readonly gauge?: PressureGauge;
-  /** Wraps each port that the hub calls: its store, and its clients of partners. */
+  /** Wraps each port that the hub calls: the store and the partner clients. */
   readonly wrap?: <Port extends object>(port: Port) => Port;
 }
 
-/** What outlives a hub, or stands outside of it. */
+/** Dependencies that outlive a hub. */
 export interface Surroundings extends Replaceable {
   readonly log: ReturnType<typeof createLog>;
   readonly clock: Clock;
   readonly random: () => number;
   readonly metrics: Metrics;
-  /** Where the hub is reached, without a slash at its end. */
+  /** The hub's public URL, without a trailing slash. */
   readonly publicUrl: () => string;
-  /** Asked before each call to a partner. */
+  /** Checked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
   readonly cluster?: () => ClusterView;
   readonly kind?: HubKind;
@@ -84,13 +89,13 @@ export interface Assembled {
   readonly created: CreatedHub;
   readonly adminToken: string;
   readonly isReady: () => boolean;
-  /** Brings back what is recorded; then requests are taken. */
+  /** Recovers from the store; afterwards all requests are accepted. */
   recover(): Promise<void>;
-  /** Lets what is in flight end, for `graceMs`; then it is cut. The store stays open. */
+  /** Waits up to `graceMs` for requests and calls in flight, then aborts them. The store stays open. */
   close(graceMs: number): Promise<void>;
 }
 
-/** Rejects with `ConfigError` when the keys do not fit what is stored; then nothing is left open. */
+/** Rejects with `ConfigError` when the keys do not open the stored secrets. After a failure nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
   const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
   const { windowMax = windowBorne, wrap = (port) => port } = around;
@@ -125,7 +130,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       ...{ inFlightMax, windowMax },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
-      // The doors' own schemas, so that a pull takes what a push takes; neither hub nor partners may know a door.
+      // The doors' schemas, so that a pull accepts exactly what a push accepts. Injected, since neither hub nor
+      // partners may import a door.
       reader: { read: readWhole },
     };
     const created = createHub(wrap(store), ports, settings, version, around.kind);
@@ -159,7 +165,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         },
         clock,
         admission: taken,
-        // Of any object or party the newest state may be among what was lost: partners get no answer that may be wrong.
+        // A quarantined store may have lost the newest state of any object or party, so partners get no answer at all
+        // rather than a wrong one.
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
       }),
     );
@@ -191,7 +198,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       async close(graceMs) {
         const closed = closeAll(closing);
         if (await withTimeout(clock, graceMs, closed)) return;
-        // Both ways are cut, so that everything that waits for an answer gets its end.
+        // Abort inbound and outbound connections, so that everything that waits for an answer ends.
         app.server.closeAllConnections();
         for (const { close } of [client, pageClient]) {
           close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
@@ -205,7 +212,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
   }
 }
 
-/** In order. The first failure is thrown when all were tried. */
+/** Runs all functions in order, even after a failure, then throws the first failure. */
 export async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {
   const failures: unknown[] = [];
   for (const close of closing.splice(0)) await close().catch((error: unknown) => failures.push(error));

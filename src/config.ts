@@ -1,10 +1,11 @@
 /**
- * From environment and flags to one checked `Config`. What each setting means stands in `settings.ts`.
+ * Reads environment variables and flags into one validated `Config`. `settings.ts` describes each setting.
  *
- * CONFIG-1  A flag beats its environment variable; an empty variable counts as unset.
- * CONFIG-2  A bad value stops the start with one line: which setting, what it was, what is expected. Secrets are never shown.
- * CONFIG-3  So do variables `HUB_...` that are no settings: a misspelt one would set nothing and say nothing. The line names all of them, each
- *     with the setting that it is nearly spelt like.
+ * CONFIG-1  A flag overrides its environment variable; an empty variable counts as unset.
+ * CONFIG-2  An invalid value stops the start with one line: the setting, its value, and what is expected. Secrets are
+ *     never shown.
+ * CONFIG-3  Unknown `HUB_...` variables stop the start, too, because a misspelt variable would silently set nothing.
+ *     The line names all of them, each with the most similar setting.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -26,10 +27,10 @@ export interface Tls {
   readonly key: string;
 }
 
-/** Settings as parsed, with what follows from several of them worked out. */
+/** Parsed settings, and values that are derived from several of them. */
 export interface Config
   extends Readonly<Omit<SettingValues, 'tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault'>> {
-  /** Absolute. */
+  /** Absolute path. */
   readonly dataDir: string;
   readonly tls: Tls | null;
   /** Networks in CIDR form. */
@@ -40,7 +41,7 @@ export interface Config
 
 export interface ConfigSource {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** By camelCase of the flag, as commander gives them: `{ dataDir: './data' }`. */
+  /** Keyed by the flag in camelCase, as commander provides them: `{ dataDir: './data' }`. */
   readonly flags: Readonly<Record<string, string | undefined>>;
 }
 
@@ -48,7 +49,7 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-/** Of the commands that speak to a hub; it may stand in the same environment. */
+/** Variables of the client commands, which may be set in the same environment. */
 const ofCommands = ['HUB_URL'];
 
 /** Throws `ConfigError`. Reads the TLS files, nothing else. */
@@ -73,7 +74,7 @@ export function loadConfig(source: ConfigSource): Config {
   return config;
 }
 
-/** What several processes must have in common cannot be made by one of them. */
+/** With a database, requires the settings that several nodes must share, since a single node cannot generate them. */
 function mustFitDatabase(config: Config): void {
   const needs = (name: SettingName, value: unknown, why: string) => {
     if (value === null) throw refusal(name, 'not set', `a value, the same on all nodes, because ${why}`);
@@ -85,12 +86,12 @@ function mustFitDatabase(config: Config): void {
   needs('HUB_PUBLIC_URL', config.publicUrl, 'HUB_NODE_URL is set');
 }
 
-/** The hub's own settings. `port` is the one listened on, which a configured 0 does not say. */
+/** The settings of the hub itself. `port` is the actual port, since the configured one may be 0. */
 export function hubSettings(config: Config, port: number): HubSettings {
   return { ...config, publicUrl: config.publicUrl ?? listenUrl(config, port) };
 }
 
-/** `http://127.0.0.1:8080`: where the hub listens. */
+/** The URL on which the hub listens, e.g. `http://127.0.0.1:8080`. */
 export function listenUrl(config: Pick<Config, 'host' | 'tls'>, port: number): string {
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return `${config.tls ? 'https' : 'http'}://${host}:${port}`;
@@ -110,7 +111,7 @@ function refuseUnknown(env: ConfigSource['env']): void {
   throw new ConfigError(`${named.join(', ')} ${are}: ocpi-hub serve --help lists all of them`);
 }
 
-/** The setting that a misspelt name most likely means: three edits away at most, and fewer where the name is short. */
+/** The setting that a misspelt name most likely means: at most 3 edits away, fewer for short names. */
 function nearestSetting(name: string): SettingName | null {
   const editsMax = Math.min(3, (name.length - 'HUB_'.length) / 3);
   const near = settingNames.map((setting) => ({ setting, edits: editsBetween(name, setting) }));
@@ -118,7 +119,7 @@ function nearestSetting(name: string): SettingName | null {
   return nearest?.setting ?? null;
 }
 
-/** How many characters have to be put in, taken out or replaced to make one text of the other. */
+/** Levenshtein distance. */
 function editsBetween(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (const [i, char] of [...a].entries()) {
@@ -148,7 +149,10 @@ function refusal(name: SettingName, was: string, expected: string): ConfigError 
   return new ConfigError(`${name} (--${flagOfSetting(name)}) is ${was}: expected ${expected}`);
 }
 
-/** Whether partners reach the hub on its own machine alone: a proxy on that machine listens for others, too. */
+/**
+ * Whether partners reach the hub only from its own machine. The public URL takes precedence over the host, because a
+ * proxy on that machine may accept requests from elsewhere.
+ */
 function isLoopback({ publicUrl, host }: Pick<Config, 'publicUrl' | 'host'>): boolean {
   const reached = publicUrl === null ? host : new URL(publicUrl).hostname.replace(/^\[|\]$/g, '');
   return reached === 'localhost' || reached === '::1' || /^127(\.\d{1,3}){3}$/.test(reached);

@@ -1,16 +1,18 @@
 /**
- * The hub's log: JSON lines on stderr, readable lines when stderr is a terminal. stdout belongs to the commands.
+ * The hub's log: JSON lines on stderr, or readable lines when stderr is a terminal. stdout is reserved for command
+ * output.
  *
- * LOG-1  No secret is logged on purpose; redaction by field name is the second net, for what slips in with a larger object. A line
- *     of plain values is looked through by a loop over its names, since searching paths costs more than all else in a request's line.
- * LOG-2  Lines are written together, at most `flushMs` later: who reads slowly slows nobody, and beyond `heldMax` lines are lost. What
- *     was logged before an ordinary end of the process is written.
+ * LOG-1  The code logs no secret; redaction by field name is a second safety net, for secrets inside larger objects. A
+ *     line of plain values is checked with a loop over its field names, because pino's path search costs more than the
+ *     rest of a request's line.
+ * LOG-2  Lines are written in batches, at most `flushMs` later, so a slow reader blocks nothing; beyond `heldMax` bytes
+ *     lines are lost. A normal exit of the process writes all lines.
  */
 import { type DestinationStream, destination, type Logger, type LoggerOptions, pino } from 'pino';
 import pretty from 'pino-pretty';
 import type { Log } from './hub/ports/ports.ts';
 
-/** Field names whose values never belong in a log, at the top of a line or up to three levels down. */
+/** Field names whose values are redacted, at the top of a line or up to three levels down. */
 const secretFields = [
   'authorization',
   'Authorization',
@@ -28,8 +30,9 @@ const redactedPaths = secretFields.flatMap((field) => [field, `*.${field}`, `*.*
 const secretNames: ReadonlySet<string> = new Set(secretFields);
 
 const flushMs = 200;
-/** Bytes that are gathered for one write, and that may wait for a reader who is slow. */
+/** Bytes gathered for one write. */
 const writtenAtOnce = 8 * 1024;
+/** Bytes that may wait for a slow reader; lines beyond that are lost. */
 const heldMax = 16 * 1024 * 1024;
 
 const levels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly (keyof Log)[];
@@ -66,7 +69,7 @@ function standardError(): DestinationStream {
   const stream = process.stderr.isTTY
     ? pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' })
     : destination({ fd: 2, sync: false, minLength: writtenAtOnce, periodicFlush: flushMs, maxLength: heldMax });
-  // Whoever read the log may go away; the hub goes on.
+  // The reader of the log may close the pipe; the hub continues.
   stream.on('error', () => {});
   return stream;
 }

@@ -1,9 +1,11 @@
 /**
- * What the hub measures, as Prometheus reads it. docs/METRICS.md lists it with what each one means.
+ * Prometheus metrics of the hub. docs/METRICS.md describes each.
  *
- * METRICS-1  No label value comes from an object or from what a partner made up: partners, modules, classes, reasons, codes.
- * METRICS-2  What happens is counted where it happens; what stands is read from the operators' views when it is asked for.
- * METRICS-3  Counters that an alert relies on begin at zero, since an increase from nothing is not seen.
+ * METRICS-1  Label values are partners, modules, classes, reasons and codes; none comes from an object or from free
+ *     text of a partner, which bounds the number of series.
+ * METRICS-2  Events are counted where they happen; state is read from the operators' views at each scrape.
+ * METRICS-3  Counters that alerts use are initialized to 0, because Prometheus sees no increase when a series first
+ *     appears.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
@@ -13,11 +15,11 @@ import type { Meter } from './hub/ports/ports.ts';
 
 /** One HTTP answer of the hub. */
 export interface Answered {
-  /** Pattern of the route, never the path that was asked for; undefined when there is none. */
+  /** Pattern of the route, never the requested path; undefined when no route matched. */
   readonly route: string | undefined;
   readonly method: string;
   readonly httpStatus: number;
-  /** Null where there is no envelope. */
+  /** Null for an answer without envelope. */
   readonly ocpiStatus: number | null;
   readonly seconds: number;
 }
@@ -32,25 +34,25 @@ export interface Metrics {
   readonly inspectors: InspectorMeter;
   readonly cluster: ClusterMeter;
   answered(answer: Answered): void;
-  /** A request was refused because there was too much to do: how urgent it was, and what was full. */
+  /** A request was shed: its urgency, and the load signal that was full. */
   shed(urgency: string, signal: string): void;
   /**
-   * `operations` are asked for what stands, never kept between two readings; null where no hub runs. `load`: how full the hub is, by
-   * figure.
+   * The text of a scrape. State is read from `operations`, which is not kept between scrapes; null while no hub runs.
+   * `load` is the share per load signal.
    */
   exposition(operations: Operations | null, load: Readonly<Record<string, number>>): Promise<Exposition>;
 }
 
-/** Seconds that a caller waits; the middle is where an SSD and a partner nearby answer. */
+/** Seconds that a caller waits; a hub on an SSD and a nearby partner answer in the middle of the range. */
 const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30];
-/** Seconds to a receiver: the target (5) is a bound, and what is retried takes hours. */
+/** Seconds to a receiver. The target of 5 s must be a bucket bound; retried deliveries take hours. */
 const deliveryBuckets = [
   0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 43200, 86400,
 ];
 const commitBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384];
 
-/** Why a session or CDR is nobody's: an alert tells of the first one already. [METRICS-3] */
+/** Why a session or CDR is not forwarded; an alert fires at the first one. [METRICS-3] */
 const ownedModules = ['sessions', 'cdrs'];
 const ownershipReasons = [
   'cdr_token missing',
@@ -59,7 +61,7 @@ const ownershipReasons = [
   'not routed',
   'receiver not registered',
 ];
-/** What is refused for want of room, and what can be full. [METRICS-3] */
+/** Labels of shed requests: urgencies and load signals. [METRICS-3] */
 const urgencies = ['list', 'push', 'driver'];
 const signals = ['requests', 'ofPartner', 'bytes', 'heap', 'loopDelayMs', 'forwardingMs'];
 const actorKinds = ['partner', 'courier', 'command', 'orphan-stop', 'orphan-cdr'];
@@ -112,7 +114,7 @@ interface Make {
   histogram<L extends string>(name: string, help: string, buckets: number[], labels?: readonly L[]): Histogram<L>;
 }
 
-/** What is counted where it happens. [METRICS-2] */
+/** Metrics of events, counted where they happen. [METRICS-2] */
 function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answered' | 'shed'> {
   const requests = counter('http_requests_total', 'Answers to HTTP requests; module of OCPI, or admin', [
     ...(['module', 'method', 'http_status', 'ocpi_status'] as const),
@@ -201,12 +203,12 @@ function watched({ counter, gauge }: Make): InspectorMeter {
 
 const nodeRoles = ['owner', 'gaining', 'standby', 'isolated', 'leaving'] as const;
 
-/** What a node does among its peers; alone it is always the owner. */
+/** Metrics of a node among its peers; a single process is always the owner. */
 export interface ClusterMeter {
   role(role: (typeof nodeRoles)[number]): void;
   /** The node became the owner. */
   tookOver(): void;
-  /** Where is read, at each scrape, what was seen of the database. */
+  /** Sets the function that each scrape calls for the latest observation of the database. */
   sees(read: () => Sight | null): void;
   /** A request was passed to the owner, and its answer came or did not. */
   passed(end: 'answered' | 'failed'): void;
@@ -241,7 +243,7 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
   };
 }
 
-/** What is read when it is asked for: the function sets all of it anew. [METRICS-2] */
+/** Metrics of state; the returned function sets all of them anew at each scrape. [METRICS-2] */
 function standing({ counter, gauge }: Make): (operations: Operations | null) => void {
   const ready = gauge('ready', '1 when the hub takes work');
   const store = gauge('store_state', '1 for the state in which the store is', ['state']);
@@ -261,7 +263,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   const all = [ready, store, events, actors, deadlines, lost, status, circuit, depth, oldest, overdue, dead, held];
 
   return (operations) => {
-    // A partner or a state that is gone must not go on as it was last seen.
+    // Without the reset, partners and states that no longer exist would keep their last value.
     for (const metric of all) metric.reset();
     if (operations === null) return;
     const now = operations.status();
@@ -297,7 +299,7 @@ function moduleOf(route: string | undefined): string {
 
 let ofProcess: Registry | undefined;
 
-/** Event loop, memory and garbage of the process, measured once however many hubs it holds. */
+/** Event loop, memory and garbage collection of the process, measured once regardless of how many hubs it holds. */
 function processRegistry(): Registry {
   if (!ofProcess) {
     ofProcess = new Registry();

@@ -1,22 +1,23 @@
 /**
- * What the process itself feels: how full its heap is and how late its event loop. Taken a few times a second, so that asking for
- * it costs nothing on the way of a request.
+ * Measures the load of the process (heap use, event-loop delay) and derives limits from its memory and file
+ * descriptors. The load is sampled every `sampledEveryMs`, so that reading it costs a request nothing.
  *
- * PROCESS-LOAD-1  A heap that is small for its limit is swept after it has grown by `growthMax`, however small it is. V8 alone
- *     sweeps a hub's again after as little as a fifth more of it, under load every few seconds, and where its helpers have no core of
- *     their own each sweep keeps requests and deliveries waiting for a tenth of a second and more.
+ * PROCESS-LOAD-1  While the heap is small relative to its limit, a full garbage collection runs only after it has grown
+ *     by `growthMax`. By default V8 collects a hub's heap again after as little as 20 % growth, every few seconds under
+ *     load; where V8's helper threads have no core of their own, each collection delays requests and deliveries by 100
+ *     ms or more.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { type Clock, every } from './kit/clock.ts';
 
-/** As the doors ask for it. */
+/** Load of the process, input of admission control. */
 interface Felt {
-  /** What was in use of the heap after its last sweep, as a part of its limit. */
+  /** Heap in use after the last full garbage collection, as a share of its limit. */
   readonly heap: number;
   readonly loopDelayMs: number;
-  /** How far forwarding is behind because the process has no time for it. */
+  /** Forwarding lag while the process is busy, else 0. */
   readonly forwardingMs: number;
 }
 
@@ -26,59 +27,68 @@ export interface PressureGauge {
 }
 
 const sampledEveryMs = 100;
-/** A single late turn is nothing: the mean of so many is looked at. */
+/** Window of the moving average of the event-loop delay, in samples: 1 s, so that a single late turn sheds nothing. */
 const samplesMax = 10;
-/** However long the process stood still, it was one turn. Milliseconds. */
+/** Cap of one delay sample, ms, so that a long pause of the process counts as one late turn. */
 const lateMax = 2000;
-/** A process that is idle for more of its time does not keep its deliveries waiting. */
+/**
+ * Event-loop utilization from which forwarding lag counts. Below it the process has spare time, so lag has another
+ * cause.
+ */
 const busyFrom = 0.8;
-/** Kind of a collection that sweeps the whole heap, in what Node reports of it. */
+/** The `kind` that Node reports for a full (mark-sweep) garbage collection. */
 const majorKind = 4;
 
 const mebibyte = 1024 * 1024;
 
 const limitsFile = '/proc/self/limits';
 
-/** Bytes that bodies and answers may hold: what is parsed from them takes a few times as much. */
+/** Bytes of bodies and answers that may be held in memory; the values parsed from them take a few times as much. */
 export const heldBytesMax = Math.min(512 * mebibyte, Math.max(8 * mebibyte, getHeapStatistics().heap_size_limit / 8));
 
-/** Characters of bodies on their way to partners; as many again wait to be sent. */
+/** Characters of bodies in flight to partners; as many again may be held ready to send. */
 export const bodiesMax = Math.min(32 * mebibyte, getHeapStatistics().heap_size_limit / 16);
 
-/** Files and sockets that the process may have open; Node raises its own limit when it starts. Where the system does not tell: few. */
+/** File descriptors of the process (Node raises its soft limit at start); 1024 where the system does not tell. */
 const descriptorsMax = existsSync(limitsFile) ? descriptorsOf(readFileSync(limitsFile, 'utf8')) : 1024;
 
-/** Connections that callers may have: the console holds one file more for each, and the rest is for the store, the log and the calls to partners. */
+/**
+ * Connections of callers: a third of the descriptors. The console opens up to one file for each, which takes the second
+ * third; the rest is for the store, the log and calls to partners.
+ */
 export const connectionsMax = Math.min(10_000, Math.max(16, Math.floor((descriptorsMax - 64) / 3)));
 
-/** Of the heap's limit for each delivery in flight: its socket with TLS takes some 64 KiB, most of them outside of the heap. */
+/** Bytes of heap limit per delivery in flight. Its TLS socket takes about 64 KiB, mostly outside the heap. */
 const heapPerDelivery = mebibyte / 2;
 
-/** Deliveries in flight: a quarter of the descriptors at most, and no more than memory bears. */
+/** Deliveries in flight to all partners: at most a quarter of the descriptors, and one per `heapPerDelivery`. */
 export const inFlightMax = Math.floor(
   Math.min(descriptorsMax / 4, getHeapStatistics().heap_size_limit / heapPerDelivery),
 );
 
-/** Of `limits` of proc(5): what the process has now. */
+/** The soft limit of open files in the text of `/proc/self/limits`; infinite when it has no number. */
 export function descriptorsOf(limits: string): number {
   const soft = /^Max open files +(\d+)/m.exec(limits)?.[1];
   return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft);
 }
 
-/** Turns of the event loop so far. */
+/** Count of event-loop turns since the start of the process. */
 export const turnOfLoop = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
 
-/** Characters of a page of objects: those that are read at the same time leave half of the room to others, and two fit the share of one partner. */
+/**
+ * Size limit of a list page, characters. The four pages that are read at a time take under half of the room, and two
+ * fit into one partner's share; see `admission.ts`.
+ */
 export const pageSizeMax = Math.min(8 * mebibyte, heldBytesMax / 9);
 
-/** By how much a heap may grow between two sweeps, in bytes. [PROCESS-LOAD-1] */
+/** Growth of the heap between two full garbage collections, bytes. [PROCESS-LOAD-1] */
 const growthMax = Math.min(128 * mebibyte, getHeapStatistics().heap_size_limit / 16);
-/** Where that is less than so much of what is in use, V8 decides by itself. */
+/** Below this percentage of the heap in use, V8 decides by itself. */
 const growthPercentMin = 30;
-/** What is in use may itself have grown when the next sweep applies it. */
+/** Cap, because the heap in use may have grown by the time the next collection applies the percentage. */
 const growthPercentMax = 300;
 
-/** `used`: bytes that the last sweep left; 0: as V8 sees fit. [PROCESS-LOAD-1] */
+/** Value of V8's growth setting for `used` bytes left by the last collection; 0: V8's default. [PROCESS-LOAD-1] */
 export function growthPercent(used: number): number {
   const percent = Math.floor((100 * growthMax) / used);
   return percent < growthPercentMin ? 0 : Math.min(percent, growthPercentMax);
@@ -86,9 +96,10 @@ export function growthPercent(used: number): number {
 
 export function pressureGauge(clock: Clock, forwardingLagMs: () => number = () => 0): PressureGauge {
   const limit = getHeapStatistics().heap_size_limit;
-  // Not `process.memoryUsage`: it opens a file, and throws when there are no descriptors left.
+  // `process.memoryUsage` would open a file and throw when no descriptors are left.
   const used = () => getHeapStatistics().used_heap_size / limit;
-  // What is in use just before a sweep is mostly garbage: only what a sweep left counts, unless even less is in use now.
+  // Just before a collection the heap is mostly garbage, so the size after the last one counts, or the current one if
+  // smaller.
   let afterSweep = used();
   const spaceSweeps = () => setFlagsFromString(`--heap-growing-percent=${growthPercent(afterSweep * limit)}`);
   spaceSweeps();

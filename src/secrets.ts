@@ -1,10 +1,12 @@
 /**
- * Everything secret is made, digested, sealed and kept here.
+ * Generates, digests, seals (encrypts) and stores all secrets of the hub.
  *
- * SECRETS-1  A token that the hub gave out is stored as a digest; a token that the hub must send is stored sealed. [D8, D10]
- * SECRETS-2  The key stands outside the database: in `HUB_SECRET_KEY`, else in a file that only its owner may read.
- * SECRETS-3  An error about a secret never holds it.
- * SECRETS-4  A hub starts only with keys that open everything that is sealed, and makes a key only where none is missed.
+ * SECRETS-1  A token that the hub issued is stored as a digest; a token that the hub must send is stored sealed. [D8,
+ *     D10]
+ * SECRETS-2  The key is outside the database: in `HUB_SECRET_KEY`, else in a file that only its owner may read.
+ * SECRETS-3  An error about a secret never contains it.
+ * SECRETS-4  A hub starts only with keys that open every sealed text, and generates a key only when no sealed text
+ *     needs a missing one.
  */
 import { createCipheriv, createDecipheriv, hash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';
@@ -15,11 +17,15 @@ import type { Log, Secrets } from './hub/ports/ports.ts';
 const cipher = 'aes-256-gcm';
 const nonceBytes = 12;
 const tagBytes = 16;
-/** Form of a sealed text: version, then base64url of nonce, tag and ciphertext. A later form gets a later version. */
+/**
+ * Format of a sealed text: version, then base64url of nonce, tag and ciphertext. Another format needs another version.
+ */
 const version = 'v1';
-/** Tokens of partners are needed at each call; where the key is, which opens them all, they may be as well. */
+/**
+ * Opened tokens kept in memory, since every call to a partner needs one; the key that opens them is in memory anyway.
+ */
 const openedMax = 10_000;
-/** Digests that are known by heart, and characters of a token at most. */
+/** Cached digests at most, and the longest token that is cached, characters. */
 const digestsMax = 4_000;
 const digestedMax = 64;
 
@@ -28,8 +34,8 @@ export class SealError extends Error {
 }
 
 /**
- * `secretKey` is any text; a slow derivation makes short ones costly to guess (about 50 ms each, once). It seals; texts that were
- * sealed under one of the `previous` keys are opened all the same.
+ * `secretKey` is any text; a slow key derivation (scrypt, about 50 ms, once per key) makes short ones costly to guess.
+ * It seals; texts that were sealed under one of the `previous` keys can still be opened.
  */
 export function createSecrets(secretKey: string, previous: readonly string[] = []): Secrets {
   const key = derived(secretKey);
@@ -38,7 +44,7 @@ export function createSecrets(secretKey: string, previous: readonly string[] = [
   const digests = new Map<string, string>();
   return {
     newToken,
-    // The tokens of the same few partners come with every request.
+    // Cached, because every request carries a token and the partners are few.
     digest(token) {
       const known = digests.get(token);
       if (known !== undefined) return known;
@@ -51,15 +57,15 @@ export function createSecrets(secretKey: string, previous: readonly string[] = [
     open(sealed) {
       const text = opened.get(sealed) ?? openedBy(keys, sealed);
       if (text === null) {
-        throw new SealError('a sealed text cannot be opened: it is damaged or HUB_SECRET_KEY is another than it was');
+        throw new SealError('a sealed text cannot be opened: it is damaged or HUB_SECRET_KEY has changed');
       }
       if (opened.size >= openedMax) opened.clear();
       opened.set(sealed, text);
       return text;
     },
     isStale: (sealed) => openedBy([key], sealed) === null,
-    // Version 4: native, without a clock, and it tells a partner nothing about when or how many. Nothing in the hub is
-    // ordered by id; the event log's sequence is the order.
+    // UUID version 4: native, needs no clock, and reveals neither time nor number of ids to a partner. Nothing in the
+    // hub is ordered by id; order comes from the sequence of the event log.
     newId: () => randomUUID(),
   };
 }
@@ -75,7 +81,7 @@ function seal(key: Buffer, text: string): string {
   return `${version}.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
 }
 
-/** Derived once in a process: each time would take as long. */
+/** Cache, because each derivation takes about 50 ms. */
 const derivedKeys = new Map<string, Buffer>();
 
 function derived(secretKey: string): Buffer {
@@ -84,7 +90,10 @@ function derived(secretKey: string): Buffer {
   return known;
 }
 
-/** The text under the first key that fits (the seal itself tells); null when none does. Throws when it is no sealed text at all. */
+/**
+ * Opens a sealed text with the first key that fits, which its authentication tag shows; null when none fits. Throws
+ * when the text does not have the format of a sealed text.
+ */
 function openedBy(keys: readonly Buffer[], sealed: string): string | null {
   const [form, content, ...rest] = sealed.split('.');
   if (form !== version || content === undefined || rest.length > 0) {
@@ -112,20 +121,20 @@ function unseal(key: Buffer, bytes: Buffer): string | null {
 
 export interface HubKeys {
   readonly adminToken: string;
-  /** Its key opens everything that is sealed, and seals under the newest one. */
+  /** Opens every sealed text, and seals under the current key. */
   readonly secrets: Secrets;
 }
 
-/** What a key must open: the sealed token of a partner. */
+/** The sealed token of a partner. */
 export interface Sealed {
   readonly partner: string;
   readonly text: string;
 }
 
 /**
- * The admin token and the key: configured, else kept in the data directory, else made and kept there (mode 0600). Throws
- * `ConfigError` when the keys do not open what the store holds; nothing was changed or made by then. Call it while holding the
- * data directory, so that two hubs starting at once do not make one each.
+ * The admin token and the key: configured, else read from the data directory, else generated and stored there (mode
+ * 0600). Throws `ConfigError` when the keys do not open the stored tokens; nothing has been changed or generated then.
+ * Call it while holding the lock of the data directory, so that two hubs that start at once do not both generate a key.
  */
 export async function hubKeys(
   config: Pick<Config, 'dataDir' | 'adminToken' | 'secretKey' | 'secretKeyPrevious'>,
@@ -178,22 +187,23 @@ async function readSecret(path: string, log: Log): Promise<string | null> {
     throw error;
   }
   if (text === '') throw new Error(`${path} is empty: expected the secret that was made at first start`);
-  // Cut short it would be easy to guess, and with other characters nobody could send it.
+  // A truncated secret would be easy to guess, and one with other characters could not be sent in a header.
   if (!/^[\x21-\x7e]{16,1024}$/.test(text)) {
     throw new Error(`${path} is damaged: expected 16 to 1024 printable ASCII characters without spaces`);
   }
   const { mode } = await stat(path);
-  if ((mode & 0o077) !== 0) log.warn({ path, mode: (mode & 0o777).toString(8) }, 'a secret can be read by others');
+  if ((mode & 0o077) !== 0)
+    log.warn({ path, mode: (mode & 0o777).toString(8) }, 'the secret file is readable by other users');
   return text;
 }
 
-/** The file is whole or absent, whatever happens meanwhile. */
+/** Writes a file atomically and durably: after a crash it is complete or absent. */
 async function writeDurably(path: string, text: string): Promise<void> {
   const directory = dirname(path);
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const temporary = `${path}.${process.pid}.tmp`;
   await synced(temporary, 'w', async (file) => {
-    // An older file of this name keeps its mode when it is opened again.
+    // Opening an existing file keeps its old mode.
     await file.chmod(0o600);
     await file.writeFile(text);
   });

@@ -1,19 +1,19 @@
 /**
- * The ways in which settings are read: what each takes, and in words what it expects.
+ * The types of setting values: the schema that parses each, its unit, and the text that tells what is expected.
  */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parsedUrl } from './kit/url.ts';
 
-/** A way to read a text: its schema, and in words what it expects. */
+/** A type of setting value: schema, unit, and the expectation in words for error messages. */
 export interface Kind<T> {
   readonly schema: z.ZodType<T, string>;
   readonly expected: string;
   readonly unit: string;
 }
 
-/** Longest wait that a Node timer keeps. */
+/** The longest timeout that a Node timer supports, ms. */
 const timerMsMax = 2 ** 31 - 1;
 export const timerSMax = Math.floor(timerMsMax / 1000);
 
@@ -31,7 +31,7 @@ export function number(unit: string, min: number, max: number): Kind<number> {
   return { schema, unit, expected: `a number from ${min} to ${max}, decimals allowed` };
 }
 
-/** A span that cannot be zero. */
+/** A duration above 0. */
 export function span(unit: string, max: number): Kind<number> {
   const schema = z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(max));
   return { schema, unit, expected: `a number above 0 and up to ${max}, decimals allowed` };
@@ -77,7 +77,7 @@ export const schedule: Kind<number[]> = {
   expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
 };
 
-/** A base that paths can be joined to: without `/` at its end. */
+/** A base URL to which paths are appended: without trailing `/`. */
 export const httpUrl: Kind<string> = {
   schema: z
     .url({ protocol: /^https?$/ })
@@ -93,7 +93,7 @@ export const store = text(
   'level, or the address of a database: postgres://user@host:port/database',
 );
 
-/** `10.0.0.0/8`; a bare address is the network of that one address. */
+/** A network such as `10.0.0.0/8`; a single address becomes a network of one. Undefined when it is neither. */
 function toNetwork(value: string): string | undefined {
   if (ipaddr.isValidCIDR(value)) return value;
   const family = isIP(value);

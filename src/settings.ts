@@ -1,10 +1,11 @@
 /**
- * Every setting of the hub, in one table: the schema that parses it, its unit and default, what it means, where the figure
- * comes from and what a change of it brings. `config.ts` reads settings through it and `ocpi-hub serve --help` prints it, so
- * what is documented is what is parsed.
+ * The table of all settings of the hub: schema, unit, default, meaning, source of the default, and consequence of a
+ * change. `config.ts` parses settings with it and `ocpi-hub serve --help` prints it, so the documentation matches the
+ * parser.
  *
- * SETTINGS-1  A setting has one name: the environment variable. `--data-dir` and `dataDir` are derived from `HUB_DATA_DIR`.
- * SETTINGS-2  Every `_S`, `_H`, `_DAYS` and schedule setting takes decimals.
+ * SETTINGS-1  A setting has one name, its environment variable; `--data-dir` and `dataDir` are derived from
+ *     `HUB_DATA_DIR`.
+ * SETTINGS-2  Every `_S`, `_H`, `_DAYS` and schedule setting accepts decimals.
  */
 import {
   bearer,
@@ -28,17 +29,17 @@ import {
 
 interface About {
   readonly meaning: string;
-  /** `requirement`: the interface names the figure. `choice`: ours. */
+  /** Origin of the default. `requirement`: the interface specifies it. `choice`: the project chose it. */
   readonly source: 'requirement' | 'choice';
   readonly consequence: string;
-  /** Must not be shown, not even in an error. */
+  /** The value must never be shown, not even in an error. */
   readonly secret?: boolean;
-  /** What stands in for a missing default, in words. */
+  /** The value that applies without a default, in words. */
   readonly otherwise?: string;
 }
 
 export interface Setting<T> extends Kind<T>, About {
-  /** As an operator would write it; null when there is none. */
+  /** The default as text, as an operator would write it; null when there is none. */
   readonly fallback: string | null;
 }
 
@@ -74,7 +75,7 @@ export const settings = {
     meaning: 'level = embedded LevelDB in the data directory; postgres://... = a database that several nodes share',
     source: 'choice',
     consequence: 'another store is another hub; a database needs HUB_ADMIN_TOKEN and HUB_SECRET_KEY',
-    // An address may hold a password.
+    // A database URL may contain a password.
     secret: true,
   }),
   HUB_NODE_URL: setting(httpUrl, null, {
@@ -304,7 +305,7 @@ type CamelCase<Text extends string> = Text extends `${infer Head}_${infer Rest}`
 
 type KeyOf<Name extends SettingName> = Name extends `HUB_${infer Rest}` ? CamelCase<Rest> : never;
 
-/** Every setting as parsed, by the camelCase of its name without `HUB_`. */
+/** Parsed settings, keyed by the camelCase of their name without `HUB_`. */
 export type SettingValues = {
   [Name in SettingName as KeyOf<Name>]: (typeof settings)[Name] extends Setting<infer T> ? T : never;
 };

@@ -1,4 +1,4 @@
-/** What `package.json` says, and where it is: found from the bundle as well as from the files that tests import. */
+/** Version and directory of the package, found both from the bundle and from the files that tests import. */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
@@ -12,7 +12,7 @@ function packageDirectory(): string {
   return directory;
 }
 
-/** The directory of `package.json`, in which `dist` is. */
+/** The directory that contains `package.json` and `dist`. */
 export const root: string = packageDirectory();
 
 export const version: string = (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string })
