@@ -1,55 +1,61 @@
 /**
- * What any store promises to the hub. Bytes and order only: nothing here knows OCPI, HTTP or actors.
+ * The contract between the hub and its store, so that an engine can be exchanged without a change outside `storage/`.
+ * It covers bytes and order only: nothing here knows OCPI, HTTP or actors.
  *
- * The contract is met by an embedded engine, which one process has, and by a database that several nodes share, of which one at a time
- * holds the fence; nothing outside `storage/` changes when the engine does. `test/storage/contract-suite.ts` is the exam that every store
- * must pass.
+ * Two stores implement it: an embedded engine for a single process, and a database shared by several nodes, one of
+ * which holds the fence at a time. Every store must pass `test/storage/contract-suite.ts`.
  *
  * CONTRACT-1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
  * CONTRACT-2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
- * CONTRACT-3  A commit carries an idempotency key: the same key twice appends once (`replayed` says so).
- * CONTRACT-4  A commit under a fence that is no longer held is refused with `Fenced` and changes nothing. One without a fence may come from any node
- *     that the store takes writes of, and is judged by what it was decided on alone (CONTRACT-11): a TypeError refuses it where it writes rows or sets
- *     timers and has seen none.
+ * CONTRACT-3  Every commit carries an idempotency key: appending the same key twice writes once, and the second answer
+ *     has `replayed` set.
+ * CONTRACT-4  The store refuses a commit under a fence that is no longer held with `Fenced` and changes nothing. A
+ *     commit without a fence may come from any node whose writes the store accepts, and only optimistic concurrency
+ *     guards it (CONTRACT-11): a TypeError refuses it when it writes rows or sets timers with an empty `seen`.
  * CONTRACT-5  After any failed write the store acknowledges nothing until it has been reopened and verified.
- * CONTRACT-6  `settle` is lazily durable: ordered with appends, safe against a killed process once it resolves, and at most
- *     about a second of it is lost when the machine loses power. What is lost is sent again, never forgotten.
- * CONTRACT-7  Every read sees every append and every settle that resolved before it began.
- * CONTRACT-8  What was damaged at rest is never returned as data: a read of it throws `Damaged`, and `health()` names it.
- * CONTRACT-9  `trim` moves the horizon, all of it or nothing: the events at or below it are gone, but for those kept so that rows can
- *     be made again. `read` begins behind the horizon, `event` gives null up to it, `history` and `correlated` give what is
- *     kept. The sequence goes on as before.
- * CONTRACT-10 A backup is one moment of the store, whole and verified under its final name, or there is none of that name.
- * CONTRACT-11 A commit that was decided on a row which is not what it was, because it was written or removed since, is refused with `Conflict`
- *     and changes nothing; those that wait with it are not touched. A commit whose key is in the log already is not judged again (CONTRACT-3).
+ * CONTRACT-6  `settle` is lazily durable: it is ordered with appends, survives a killed process once it resolves, and a
+ *     power cut loses at most about 1 s of it. A lost settle means that a delivery is sent again, never that it is
+ *     forgotten.
+ * CONTRACT-7  Every read sees every append and every settle that resolved before the read began.
+ * CONTRACT-8  The store never returns data that was damaged at rest: reading it throws `Damaged`, and `health()` names
+ *     it.
+ * CONTRACT-9  `trim` moves the horizon atomically: it removes the events at or below the new horizon, except those kept
+ *     so that rows can be rebuilt. `read` begins above the horizon, `event` returns null at or below it, `history` and
+ *     `correlated` also return the kept events. Sequences continue unchanged.
+ * CONTRACT-10 A backup is a snapshot of one moment. A directory with the backup's final name is complete and verified,
+ *     or does not exist.
+ * CONTRACT-11 Optimistic concurrency: the store refuses a commit with `Conflict`, and changes nothing, when a row that
+ *     the commit was decided on has been written or removed since. Other commits of the same batch go through. A commit
+ *     whose idempotency key is already in the log is not checked again (CONTRACT-3).
  *
- * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) hold neither U+0000 nor an unpaired
- * surrogate, bodies no unpaired surrogate: a TypeError refuses them. Order is by code point (the order of UTF-8 bytes)
- * everywhere.
+ * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) must not contain U+0000 or an
+ * unpaired surrogate, and bodies must not contain an unpaired surrogate: a TypeError refuses them. All order is by code
+ * point (the order of UTF-8 bytes).
  */
 
 /** Position of an event in the log: dense, from 1. */
 export type Seq = number;
 
-/** Proof of who may write. The token grows each time that this changes (embedded: at each process start). */
+/**
+ * Fencing token: proves which node may write. `token` grows with each change of writer (embedded: each process start).
+ */
 export interface Fence {
   readonly token: number;
   readonly node: string;
 }
 
-/** A fact to be appended. */
 export interface NewEvent {
-  /** Actor or object that it belongs to, e.g. `partner:NL-CPO` or `sessions/NL-TNM/101`. */
+  /** The actor or object that the event belongs to, e.g. `partner:NL-CPO` or `sessions/NL-TNM/101`. */
   readonly stream: string;
   /** Past tense, dotted: `object.put`. */
   readonly type: string;
   /** RFC 3339, UTC, milliseconds. */
   readonly at: string;
-  /** Who caused it (a party), for filters. */
+  /** The party that caused the event, for filters. */
   readonly party: string | null;
-  /** Correlation id, for filters. */
+  /** For filters. */
   readonly correlationId: string | null;
-  /** Parties to whom a delivery of this event is owed; empty when nobody is. */
+  /** Parties that are owed a delivery of this event; may be empty. */
   readonly to: readonly string[];
   /** JSON value. */
   readonly data: unknown;
@@ -61,7 +67,7 @@ export interface StoredEvent extends NewEvent {
   readonly seq: Seq;
 }
 
-/** Name of a row: `kind` and `owner` are chosen by the caller, `id` is unique among them. */
+/** Name of a row: the caller chooses `kind` and `owner`; `id` is unique within them. */
 export interface RowKey {
   readonly kind: string;
   readonly owner: string;
@@ -70,31 +76,34 @@ export interface RowKey {
 
 /** A projection: the present state of one thing, written in the same commit as the event that changed it. */
 export interface Row extends RowKey {
-  /** Lists read shelves: one row stands on one shelf (its owner's, or its viewer's), or on none and is unlisted. */
+  /** Lists read shelves. A row is on one shelf (its owner's or its viewer's); a row with null is unlisted. */
   readonly shelf: string | null;
-  /** Sort key of lists, ascending; then owner, then id. */
+  /** Sort key of lists, ascending; ties are ordered by owner, then id. */
   readonly upd: string;
   /** JSON value. */
   readonly data: unknown;
   /** Text as stored, or null. */
   readonly body: string | null;
-  /** Sequence of the event that wrote it; set by the store. */
+  /** Sequence of the last event of the commit that wrote the row; set by the store. */
   readonly seq: Seq;
 }
 
-/** Characters of a body up to which nobody asks how long it is before it is read. */
+/**
+ * Largest body, in characters, that callers read without asking for its size first. `size` may count such a body as 0;
+ * a greater value makes the answers of `size` less exact.
+ */
 export const smallBody = 65_536;
 
-/** A row to be written, or removed when `gone`. */
+/** A row to write, or to remove when `gone`. */
 export type Put = (Omit<Row, 'seq'> & { readonly gone?: false }) | (RowKey & { readonly gone: true });
 
-/** A row as a decision read it. */
+/** A row version that a decision read, for optimistic concurrency. */
 export interface Seen extends RowKey {
-  /** Sequence of the event that had written the row; null when it was not there. */
+  /** `Row.seq` as the decision read it; null when there was no such row. */
   readonly seq: Seq | null;
 }
 
-/** A durable timer: fires never by itself; the hub reads them at start and keeps them in one shared timer. */
+/** A durable timer. The store never fires it: the hub reads all timers at start and keeps them in one shared timer. */
 export interface Due {
   readonly key: string;
   /** RFC 3339 instant; null removes it. */
@@ -102,58 +111,58 @@ export interface Due {
 }
 
 export interface Commit {
-  /** Null: it is judged by `seen` alone (CONTRACT-4). */
+  /** Null: only `seen` guards the commit (CONTRACT-4). */
   readonly fence: Fence | null;
   /**
-   * Idempotency key, unique per commit. Remembered for the commits of at least the last 65,536 events behind the horizon,
-   * also across a restart: long enough for every retry of a caller who was told nothing, not for ever.
+   * Idempotency key, unique per commit. The store remembers the keys of at least the last 65,536 events above the
+   * horizon, also across a restart: enough for every retry after an unknown outcome, but not for ever.
    */
   readonly idem: string;
   /** At least one. */
   readonly events: readonly NewEvent[];
-  /** Rows written with them; their `seq` becomes that of the commit's last event. */
+  /** Rows written with the events; the store sets their `seq` to that of the commit's last event. */
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
-  /** What it was decided on (CONTRACT-11). Not asked of a store when absent. */
+  /** The row versions that the commit was decided on (CONTRACT-11). Absent: the store checks none. */
   readonly seen?: readonly Seen[];
 }
 
 export interface Appended {
   readonly first: Seq;
   readonly last: Seq;
-  /** The idempotency key had been committed before; nothing was written now. */
+  /** True when the idempotency key was already committed and this call wrote nothing. */
   readonly replayed: boolean;
 }
 
-/** We may not write any more: stop the actors, do not retry. */
+/** This node no longer holds the fence: stop the actors, do not retry. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
 
-/** What the commit was decided on has changed (CONTRACT-11): decide again on what is stored now. */
+/** A row that the commit was decided on has changed (CONTRACT-11): decide again on what is stored now. */
 export class Conflict extends Error {
   override readonly name = 'Conflict';
-  /** Where the log ended when this was found: what changed stands at or below it. */
+  /** Head of the log when the store found the conflict: the change is at or below it. */
   readonly head: Seq;
 
-  /** `key`: one of the rows that changed. */
+  /** `key`: one of the changed rows. */
   constructor({ kind, owner, id }: RowKey, head: Seq) {
     super(`${JSON.stringify([kind, owner, id])} was written since`);
     this.head = head;
   }
 }
 
-/** The store cannot take writes now (a failed write, a full disk, damage); the commit was not acknowledged. */
+/** The store cannot take writes now (failed write, full disk, damage) and did not acknowledge the commit. */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
 }
 
-/** The outcome is not known (connection lost): retry with the same `idem` until it is. */
+/** The outcome is unknown (connection lost): retry with the same `idem` until it is known. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown';
 }
 
-/** A record fails its checksum. Rows are mended by writing them again (`StoreHealth.damagedRows`). */
+/** A record fails its checksum. Writing a row again repairs it (`StoreHealth.damagedRows`). */
 export class Damaged extends Error {
   override readonly name = 'Damaged';
   readonly key: string;
@@ -164,14 +173,14 @@ export class Damaged extends Error {
   }
 }
 
-/** Place in the order of a list: the row that stood last on the page before. */
+/** Cursor in a list: the last row of the previous page. */
 export interface Position {
   readonly upd: string;
   readonly owner: string;
   readonly id: string;
 }
 
-/** A stretch of the log: behind which sequence, and up to which. */
+/** A range of the log: `after` is exclusive, `upTo` inclusive. */
 export interface Range {
   readonly after: Seq;
   readonly upTo: Seq;
@@ -188,19 +197,19 @@ export interface ListQuery {
   readonly offset: number;
   /** At most this many rows. */
   readonly limit: number;
-  /** No more once their bodies have so many characters together; at least one comes. */
+  /** Stop at the row with which the bodies reach this many characters in total; a page has at least one row. */
   readonly size?: number;
-  /** Only rows behind this position. */
+  /** Only rows after this position. */
   readonly after?: Position;
-  /** Whoever asks reads bodies alone: the `data` of rows may come as null, which spares reading it. */
+  /** The caller needs only bodies: the store may return `data` as null, which saves reading it. */
   readonly bodiesOnly?: true;
 }
 
 export interface ListPage {
   readonly rows: Row[];
-  /** Rows that match under the same filters, `offset`, `limit` and `after` aside. */
+  /** Number of rows that match the query without `offset`, `limit` and `after`. */
   readonly total: number;
-  /** Index of the first row of the page in the whole matching list (`offset`, or the rank of `after`). */
+  /** Index of the page's first row in the whole matching list (`offset`, or the rank of `after`). */
   readonly offset: number;
 }
 
@@ -209,7 +218,9 @@ export interface EventQuery {
   readonly after: Seq;
   /** At most this many. */
   readonly limit: number;
-  /** No more once their records have about so many characters together; at least one comes. */
+  /**
+   * Stop at the event with which the records reach about this many characters in total; at least one event is returned.
+   */
   readonly size?: number;
   /** Only events owed to this party. */
   readonly to?: string;
@@ -218,19 +229,21 @@ export interface EventQuery {
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD';
 
 /**
- * What is remembered of one delivery: at most one row, the last that was settled. The log is the outbox: a delivery without
- * a row is delivered when its sequence is at or below the receiver's floor, and pending when above. `PENDING` rows are those
- * that wait for another attempt.
+ * What the store remembers of one delivery: at most one row, the one settled last. The log is the outbox: a delivery
+ * without a row counts as delivered when its sequence is at or below the receiver's floor (low watermark), and as
+ * pending above it. A `PENDING` row is a delivery that waits for another attempt.
  */
 export interface DeliveryRow {
   readonly dest: string;
   readonly seq: Seq;
   readonly state: DeliveryState;
-  /** JSON value: attempts, due time, reason; the store does not look inside. */
+  /** JSON value (attempts, due time, reason); opaque to the store. */
   readonly data: unknown;
 }
 
-/** Everything owed to `dest` at or below `seq` is delivered or has a row of its own. */
+/**
+ * Low watermark of a receiver: every delivery owed to `dest` at or below `seq` is delivered or has a row of its own.
+ */
 export interface Floor {
   readonly dest: string;
   readonly seq: Seq;
@@ -247,36 +260,38 @@ export interface DeliveryQuery {
 }
 
 export interface Outbox {
-  /** Floors of every receiver that has one. */
+  /** Floors of all receivers that have one. */
   floors(): Promise<Floor[]>;
-  /** Remember ends and retries of attempts (CONTRACT-6). A row replaces the one of the same delivery, whatever its state. */
+  /** Records ends and retries of attempts (CONTRACT-6). A row replaces the earlier one of its delivery in any state. */
   settle(fence: Fence, rows: readonly DeliveryRow[], floors: readonly Floor[]): Promise<void>;
   /** Rows of one receiver in order of sequence. */
   deliveries(query: DeliveryQuery): Promise<DeliveryRow[]>;
   delivery(dest: string, seq: Seq): Promise<DeliveryRow | null>;
 }
 
-/** An event that stays at or below the horizon: as it was, or standing for itself and those of its stream that go. */
+/**
+ * An event that a trim keeps at or below the horizon: unchanged, or standing for the trimmed ones of its stream too.
+ */
 export interface Kept extends NewEvent {
-  /** Where an event of the same stream stood, behind the present horizon. */
+  /** Sequence of an event of the same stream, above the present horizon; the kept event replaces it. */
   readonly seq: Seq;
-  /** Rows that follow from it and must be there. */
+  /** Rows that follow from the event and must exist. */
   readonly rows: readonly RowKey[];
 }
 
-/** Moves the horizon. Refused with a RangeError when `upTo` is not between horizon and head. */
+/** Moves the horizon. A RangeError refuses an `upTo` that is not above the horizon and at or below the head. */
 export interface Trim {
   readonly fence: Fence;
-  /** The new horizon: events at or below it go, and all that is remembered of their deliveries. */
+  /** The new horizon: the trim removes events at or below it, and everything remembered of their deliveries. */
   readonly upTo: Seq;
   readonly keeps: readonly Kept[];
-  /** Kept by an earlier trim, and not needed any more. */
+  /** Events that an earlier trim kept and that are no longer needed. */
   readonly drops: readonly Seq[];
-  /** Rows that go too; one that an event behind `upTo` wrote stays. */
+  /** Rows to remove as well; a row that an event above `upTo` wrote stays. */
   readonly rows: readonly RowKey[];
 }
 
-/** What a backup holds, as its `manifest.json` says. */
+/** Contents of a backup's `manifest.json`. */
 export interface BackupManifest {
   readonly format: 2;
   /** RFC 3339. */
@@ -285,29 +300,29 @@ export interface BackupManifest {
   readonly horizon: Seq;
   readonly events: number;
   readonly rows: number;
-  /** Remembered deliveries: open ones and successes. */
+  /** Delivery rows: open ones and remembered successes. */
   readonly deliveries: number;
   readonly timers: number;
-  /** All of these and the store's own. */
+  /** All records, including those that the store keeps for itself. */
   readonly records: number;
-  /** Of keys and values, UTF-8. */
+  /** Bytes of all keys and values, in UTF-8. */
   readonly bytes: number;
   /** SHA-256 over every key and value in order, hexadecimal. */
   readonly digest: string;
 }
 
 export interface BackupOptions {
-  /** Called now and then with the records that were copied, then verified. */
+  /** Called from time to time with the number of records copied, then verified. */
   readonly progress?: (step: 'copying' | 'verifying', records: number) => void;
-  /** Ends it; nothing is left behind. */
+  /** Aborts the backup; nothing is left behind. */
   readonly signal?: AbortSignal;
 }
 
-/** What a node sees of the database that it shares, besides its lease. */
+/** What a node observes of the shared database, besides its lease. */
 export interface Sight {
-  /** The database's clock less ours, ms; 0 when no difference can be told. */
+  /** Clock skew: the database's clock minus this node's, ms; 0 when the round trip explains the difference. */
   readonly clockAheadMs: number;
-  /** The transaction in this database that has been open for longest; null when there is none. */
+  /** The transaction that has been open longest in this database; null when there is none. */
   readonly oldest: OpenTransaction | null;
 }
 
@@ -320,21 +335,21 @@ export interface OpenTransaction {
 }
 
 export interface StoreHealth {
-  /** `open` takes writes; `failed` is mending itself; `quarantined` is damaged: reads go on, writes are refused. */
+  /** `open` takes writes; `failed` recovers by itself; `quarantined` has damage: it serves reads and refuses writes. */
   readonly state: 'open' | 'failed' | 'quarantined' | 'closed';
-  /** What is wrong, in a sentence, with the exact range when damaged; a warning when `open`. */
+  /** What is wrong, as a sentence, with the exact range of any damage; a warning when `open`. */
   readonly reason: string | null;
   /**
-   * Rows that are damaged or missing while the log is whole. They stand on no list and `get` of them throws. The store
-   * does not know how a row follows from events: the hub folds `history` and writes the row by an ordinary commit, so that
-   * the repair is in the log too; writing (or removing) the row takes it off this list.
+   * Rows that are damaged or missing while the log is whole. No list contains them and `get` throws for them. The store
+   * does not know how a row follows from events: the hub folds `history` and writes the row by an ordinary commit, so
+   * that the repair is in the log too. Writing or removing the row takes it off this list.
    */
   readonly damagedRows: readonly RowKey[];
   readonly head: Seq;
 }
 
 export interface Store extends Outbox {
-  /** The fence while we may write, else null. */
+  /** The fence while this node may write, else null. */
   held(): Fence | null;
 
   append(commit: Commit): Promise<Appended>;
@@ -342,33 +357,33 @@ export interface Store extends Outbox {
   event(seq: Seq): Promise<StoredEvent | null>;
   /** Events in order of sequence. */
   read(query: EventQuery): Promise<StoredEvent[]>;
-  /** Events of several stretches at once, without their bodies, in order of sequence. */
+  /** Events of several ranges in one call, without their bodies, in order of sequence. */
   ranges(ranges: readonly Range[]): Promise<StoredEvent[]>;
   /** Events of one stream, oldest first, with a sequence greater than `after`. */
   history(stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
-  /** Events that carry this correlation id, oldest first. */
+  /** Events with this correlation id, oldest first. */
   correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
   head(): Seq;
-  /** Sequence up to which the log was trimmed; 0 when all of it is there. */
+  /** The sequence up to which the log was trimmed; 0 when nothing was. */
   horizon(): Seq;
   trim(trim: Trim): Promise<void>;
 
   get(key: RowKey): Promise<Row | null>;
   /**
-   * At least as many characters as the bodies of these rows have together, without reading them. A body of up to `smallBody` may count
-   * nothing, and so does a row that is not there.
+   * An upper bound on the total characters of these rows' bodies that exceed `smallBody`, without reading them. A
+   * smaller body may count as 0, and a missing row counts as 0.
    */
   size(keys: readonly RowKey[]): Promise<number>;
   list(query: ListQuery): Promise<ListPage>;
-  /** Every row of a kind (of one owner, when given), listed or not, in order of owner and id. */
+  /** Every row of a kind (and of one owner, when given), listed or not, in order of owner and id. */
   scan(kind: string, owner?: string): AsyncIterable<Row>;
 
-  /** Timers that are still set, in order of instant. */
+  /** Timers that are set, in order of instant. */
   due(): Promise<{ key: string; at: string }[]>;
 
   /**
-   * Writes a backup into a directory that is empty or not there yet, from one moment of the store, while it is used. Rejects
-   * with a sentence for people when it cannot; then nothing stands there.
+   * Writes a backup of one moment into an empty or missing directory while the store is in use. Rejects with a message
+   * for operators when it cannot, and then leaves no such directory.
    */
   backup(directory: string, options?: BackupOptions): Promise<BackupManifest>;
 

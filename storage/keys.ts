@@ -1,11 +1,13 @@
 /**
- * Sortable keys: the one place that knows how the database is laid out.
+ * Sortable keys of the embedded store: the only file that knows the layout of the database, so that the layout can be
+ * checked in one place.
  *
- * KEYS-1  Every name in a key is followed by U+0000 or by the end of the key, and no name may hold U+0000: so two different
- *     names never make the same key, none escapes its space, and (a, b) sorts as the pair does.
- * KEYS-2  Numbers are hexadecimal of fixed width, so that the order of bytes is the order of numbers.
- * KEYS-3  Keys sort by the bytes of UTF-8, which is by code point. An unpaired surrogate has no UTF-8 form (two of them would
- *     become the same U+FFFD) and is refused.
+ * KEYS-1  Every name in a key is followed by U+0000 or by the end of the key, and no name may contain U+0000: two
+ *     different names never make the same key, no name reaches into another key space, and (a, b) sorts as the pair
+ *     does.
+ * KEYS-2  Numbers are hexadecimal of fixed width, so that byte order is numeric order.
+ * KEYS-3  Keys sort by their UTF-8 bytes, which is the order of code points. An unpaired surrogate has no UTF-8 form
+ *     (two different ones would both become U+FFFD) and is refused.
  *
  *     e/ 00 seq                         event            o/ kind 0 owner 0 id              row
  *     s/ stream 0 00 seq                index by stream  c/ correlation id 0 00 seq        index by correlation id
@@ -21,7 +23,7 @@ export interface Range {
 }
 
 const NUL = '\0';
-/** Of the one log: two digits that keys have had since there could have been several. Data directories hold them. */
+/** Number of the log, always `00`: there is one log. Every key in existing data directories has it, so it must stay. */
 const LOG = '00';
 /** 2^53, the largest sequence that a number holds exactly, has 14 hexadecimal digits. */
 const SEQ_DIGITS = 14;
@@ -29,12 +31,12 @@ const PLACE_DIGITS = LOG.length + SEQ_DIGITS;
 
 export const FENCE_KEY = 'm/fence';
 export const HORIZON_KEY = 'm/horizon';
-/** Written only so that a synced write happens. */
+/** Its only purpose is a synced write, which makes earlier unsynced ones durable. */
 export const FLUSH_KEY = 'm/flush';
 
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0');
 
-/** The last place that was asked for: an event stands in several keys. */
+/** Cache of the last result of `place`: one event is written under several keys with the same sequence. */
 let placed: readonly [seq: Seq, text: string] = [0, LOG + hex(0, SEQ_DIGITS)];
 
 function place(seq: Seq): string {
@@ -51,16 +53,16 @@ export const deliveredKey = (dest: string, seq: Seq): string => `d/${dest}${NUL}
 export const floorKey = (dest: string): string => `f/${dest}${NUL}${LOG}`;
 export const dueKey = (key: string): string => `t/${LOG}${key}`;
 
-/** What a commit without a fence may hold (CONTRACT-4). Throws a TypeError. */
+/** CONTRACT-4: throws a TypeError for a commit without a fence that writes rows or sets timers with an empty `seen`. */
 export function checkUnfenced({ fence, puts = [], due = [], seen = [] }: Commit): void {
   if (fence === null && puts.length + due.length > 0 && seen.length === 0)
     throw new TypeError('a commit without a fence says what its rows and timers were decided on');
 }
 
-/** With the key under which the row stands. */
+/** `name` is the row's key in the database. */
 export type NamedSeen = Seen & { readonly name: string };
 
-/** Throws a TypeError for a name that no row can have, and for a `seq` that is neither a sequence nor null. */
+/** Adds each row's key. Throws a TypeError for an invalid name, and for a `seq` that is neither a sequence nor null. */
 export const named = (seen: readonly Seen[]): NamedSeen[] =>
   seen.map((each) => {
     checkRow(each);
@@ -69,30 +71,30 @@ export const named = (seen: readonly Seen[]): NamedSeen[] =>
     return { ...each, name: rowKey(each) };
   });
 
-/** Every key that begins with `prefix` (KEYS-1: it ends in a separator or in a field of fixed width). */
+/** The range of keys that begin with `prefix`, which must end in a separator or in a field of fixed width (KEYS-1). */
 export function under(prefix: string): Range {
   const last = prefix.length - 1;
   return { gte: prefix, lt: prefix.slice(0, last) + String.fromCharCode(prefix.charCodeAt(last) + 1) };
 }
 
-/** Keys of ours, and whatever damage made of them. */
+/** Every key, including keys that only damage can have produced. */
 export const EVERYTHING: Range = { gte: '\0', lt: '\u{10ffff}' };
-/** Rows of a kind, or of one owner among them. */
+/** Rows of a kind, or of one of its owners. */
 export const rowsOf = (kind: string, owner?: string): Range =>
   under(`o/${kind}${NUL}${owner === undefined ? '' : `${owner}${NUL}`}`);
 export const DUE: Range = under(`t/${LOG}`);
-/** The index entries of one stream or correlation id behind a place, in order. */
+/** Index entries of one stream or correlation id with a sequence greater than `after`, in order. */
 export const indexFrom = (space: 's' | 'c', name: string, after: Seq): Range => ({
   gte: `${space}/${name}${NUL}${place(after + 1)}`,
   lt: under(`${space}/${name}${NUL}`).lt,
 });
-/** Keys made by `make` for the sequences `from` to `to`, both included. */
+/** Keys that `make` builds for the sequences `from` to `to`, both included. */
 export const between = (make: (seq: Seq) => string, from: Seq, to: Seq): Range => ({
   gte: make(from),
   lt: make(Math.min(to, Number.MAX_SAFE_INTEGER - 1) + 1),
 });
 
-/** Last field of event, index and delivery keys. */
+/** Sequence of an event, index or delivery key: its last field. */
 export const seqOf = (key: string): Seq => Number.parseInt(key.slice(-SEQ_DIGITS), 16);
 /** Receiver of a delivery key. */
 export const destOf = (key: string): string => key.slice(2, -PLACE_DIGITS - 1);
@@ -108,7 +110,7 @@ export function rowKeyOf(key: string): RowKey {
 const REFUSED_IN_NAMES = /[\0\p{Surrogate}]/u;
 const REFUSED_IN_TEXT = /\p{Surrogate}/u;
 
-/** KEYS-1, KEYS-3: throws a TypeError for a name that could collide with another. */
+/** KEYS-1, KEYS-3: throws a TypeError for a name that could collide with another one. */
 export function checkName(what: string, name: string): void {
   if (REFUSED_IN_NAMES.test(name)) throw new TypeError(`${what} holds U+0000 or an unpaired surrogate`);
 }
@@ -119,7 +121,7 @@ export function checkRow({ kind, owner, id }: RowKey): void {
   checkName('id', id);
 }
 
-/** Text is stored byte for byte, and an unpaired surrogate has no bytes. */
+/** Throws a TypeError for text that has no UTF-8 form: bodies are stored byte for byte. */
 export function checkText(what: string, text: string): void {
   if (REFUSED_IN_TEXT.test(text)) throw new TypeError(`${what} holds an unpaired surrogate`);
 }

@@ -1,11 +1,13 @@
 /**
- * An embedded store copied into an empty PostgreSQL schema.
+ * Copies an embedded store into an empty PostgreSQL schema, so that an operator can move a hub to several nodes without
+ * losing its log.
  *
- * MIGRATE-1  The log lands as it is. A sequence is part of what partners and operators were told (the id of a delivery is
- *     `{sequence}-{receiver}`), so none is changed; and all that refers to them stays right.
- * MIGRATE-2  The copy is one transaction. It is read back and compared, by counts and by a digest over the very records, before it is
- *     committed: what cannot be shown to be whole is not there.
- * MIGRATE-3  The embedded store is not changed. Its token goes on from where it was.
+ * MIGRATE-1  The log keeps its sequences. Partners and operators know them (the id of a delivery is
+ *     `{sequence}-{receiver}`), and every reference to a sequence stays valid.
+ * MIGRATE-2  The copy is one transaction. Before the commit it is read back and compared with the source, by counts and
+ *     by a digest over the records: a copy that cannot be proven complete is rolled back.
+ * MIGRATE-3  The records of the embedded store are not changed. The fencing token of the copy continues from the
+ *     embedded store's.
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';
@@ -30,13 +32,13 @@ export interface Copied {
   readonly deliveries: number;
   readonly floors: number;
   readonly timers: number;
-  /** SHA-256 over all of these records, the same on both sides. */
+  /** SHA-256 over all of these records; source and copy have the same. */
   readonly digest: string;
-  /** Where they are, without a password. */
+  /** Address of the copy, without the password. */
   readonly to: string;
 }
 
-/** Rejects with a sentence, with nothing changed, when the store is in use or not sound, or the schema not empty or in use. */
+/** Rejects and changes nothing when the store is in use or damaged, or the schema in use or not empty. */
 export async function copyToPostgres(
   store: string,
   url: string,
@@ -70,7 +72,7 @@ export async function copyToPostgres(
   }
 }
 
-/** Of a store that nobody uses and whose every record is sound. */
+/** Report on a store that no process uses and whose every record is sound. Rejects for any other store. */
 async function soundStore(store: string, progress: NonNullable<BackupOptions['progress']>) {
   const mark = await new MarkFile(join(store, 'mark')).read();
   if (mark === null || (await mustCreate(join(store, 'db'), mark))) throw new Error(`${store} holds no store`);

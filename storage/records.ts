@@ -1,13 +1,16 @@
 /**
- * The form of a stored value, so that no damage is ever served as data: the engine verifies no checksum of its own.
+ * Encoding of stored values with checksums, so that damage is never served as data: LevelDB does not verify checksums
+ * when it reads a table.
  *
  *     version '1' | CRC-32 of the key, 8 hex | CRC-32 of key and content, 8 hex | head JSON \n data JSON [\n body]
  *
- * STORAGE-RECORDS-1  The second checksum covers key AND content: a flipped bit and a value that moved under another key are both seen.
- * STORAGE-RECORDS-2  The first tells which of the two it was: when the key is the one that was written, the content is known to be lost
- *     and can be made anew; when it is not, nothing is known.
- * STORAGE-RECORDS-3  The body follows raw to the end of the value. `JSON.stringify` writes no line feed, so the first two end the lines.
- * STORAGE-RECORDS-4  What a scan needs stands in the head: scanning parses neither data nor bodies.
+ * STORAGE-RECORDS-1  The second checksum covers key AND content: it detects a flipped bit as well as a value that moved
+ *     to another key.
+ * STORAGE-RECORDS-2  The first checksum tells the two apart. When it matches the key, only the content is lost and can
+ *     be rebuilt from other records; when it does not, nothing about the record is known.
+ * STORAGE-RECORDS-3  The body follows raw, up to the end of the value. `JSON.stringify` writes no line feed, so the
+ *     first two line feeds end head and data.
+ * STORAGE-RECORDS-4  The head contains everything that a scan needs: scans parse neither data nor bodies.
  */
 import { crc32 } from 'node:zlib';
 import { Damaged } from './contract.ts';
@@ -24,7 +27,7 @@ export interface Content {
   readonly body: string | null;
 }
 
-/** `sound`, or where the damage is: in the `content`, or in the `key` (also: a value that belongs to another key). */
+/** `sound`, or what is damaged: the `content`, or the `key` (also when the value belongs to another key). */
 export type Condition = 'sound' | 'content' | 'key';
 
 const pairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
@@ -39,14 +42,17 @@ export function encode(key: string, head: string, data = '', body: string | null
   return VERSION + hex(ofKey) + hex(crc32(content, ofKey)) + content;
 }
 
-/** What is longer is not kept for the next record. */
+/** Size of the shared scratch buffer, bytes. A longer record gets a buffer of its own, which is not kept. */
 const SCRATCH_BYTES = 256 << 10;
 const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-/** UTF-8 has at most so many of a unit of UTF-16. */
+/** A UTF-16 code unit takes at most 3 bytes of UTF-8. */
 const BYTES_MAX = 3;
 const LINE_FEED = 0x0a;
 
-/** The same in bytes, and good only until the next call: long text is then neither joined nor made bytes of more than once. */
+/**
+ * Like `encode`, but as bytes in a shared buffer that is valid only until the next call: long text is neither
+ * concatenated nor converted to bytes twice.
+ */
 export function encodeBytes(key: string, head: string, data: string, body: string): Uint8Array {
   const most = CONTENT_AT + BYTES_MAX * (head.length + data.length + body.length) + 2;
   const bytes = most <= SCRATCH_BYTES ? scratch : Buffer.allocUnsafeSlow(most);
@@ -67,7 +73,7 @@ export function inspect(key: string, value: string): Condition {
   return storedCrc(value, OF_KEY_AT) === ofKey ? 'content' : 'key';
 }
 
-/** What `hex` wrote; NaN when it cannot have. Text is not cut out for it: every record of a store is inspected when it opens. */
+/** Parses what `hex` writes; NaN for any other text. Takes no substring: opening a store inspects every record. */
 function storedCrc(value: string, at: number): number {
   let crc = 0;
   for (let i = at; i < at + CRC_DIGITS; i++) {
@@ -79,7 +85,7 @@ function storedCrc(value: string, at: number): number {
   return crc;
 }
 
-/** The head alone, of a record that was inspected. */
+/** Parses only the head. The caller has inspected the record. */
 export function headOf(value: string): unknown {
   return JSON.parse(value.slice(CONTENT_AT, value.indexOf('\n', CONTENT_AT)));
 }
