@@ -1,14 +1,15 @@
 /**
- * Backups: another database of the same form, written from a snapshot of the running one.
+ * Backups of a store: a second database of the same format, written from a snapshot of the running one.
  *
- *     {backup}/manifest.json    what it holds, and a digest over all of it
- *     {backup}/store/           a store as it stands in a data directory
+ *     {backup}/manifest.json    contents, and a digest over all of them
+ *     {backup}/store/           a store in the layout of a data directory
  *
- * BACKUP-1  Never a copy or a link of files that the engine has open: it goes on writing them.
- * BACKUP-2  A backup gets its name last, after every byte of it was synced, read back and found to be what the snapshot held. What a
- *     crash leaves is named `….partial` and passes for nothing.
- * BACKUP-3  What is not sound is not copied: a backup of a damaged store fails and says where.
- * BACKUP-4  A backup of a running store rests as long as it works, piece by piece: neither requests nor commits wait for it.
+ * BACKUP-1  A backup never copies or links files that the engine has open, because the engine goes on writing them.
+ * BACKUP-2  A backup gets its final name last, after every byte was synced, read back and compared with the snapshot. A
+ *     crash leaves a directory named `….partial`, which no command accepts as a backup.
+ * BACKUP-3  Damaged records are not copied: a backup of a damaged store fails and names the damage.
+ * BACKUP-4  A backup of a running store pauses after each piece for as long as the piece took: neither requests nor
+ *     commits wait for it.
  */
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
@@ -24,38 +25,38 @@ import { examine } from './verify.ts';
 
 const FORMAT = 2;
 const MANIFEST = 'manifest.json';
-/** How backups were described that told of several logs. They hold one: the first. */
+/** Manifest of format 1, which listed several logs. Every such backup has only log 0. */
 type Format1 = Omit<BackupManifest, 'format' | 'head' | 'horizon'> & {
   readonly format: 1;
   readonly heads: Readonly<Record<string, Seq>>;
   readonly horizons: Readonly<Record<string, Seq>>;
 };
-/** Records at a time: a few milliseconds. */
+/** Records per piece: a few milliseconds of work. */
 const PIECE = 100;
 const REST_MS_MAX = 50;
 
 export interface Source {
   readonly db: Database;
   readonly token: number;
-  /** Where it goes. */
+  /** Directory of the backup. */
   readonly directory: string;
-  /** The store's own directory: a backup does not lie in it. */
+  /** The store's own directory. The backup must be outside its parent, the data directory. */
   readonly within: string;
   readonly point: OnPoint;
-  /** The store is used meanwhile. [BACKUP-4] */
+  /** The store is in use during the backup. [BACKUP-4] */
   readonly isRunning: boolean;
-  /** Its last end was clean, or what an unclean one took was made good when it was opened. [SIDE-FILES-8] */
+  /** The last use ended cleanly, or its losses were repaired when the store was opened. [SIDE-FILES-8] */
   readonly clean: boolean;
 }
 
-/** Awaited between two pieces. */
+/** `rest` is awaited between two pieces. */
 interface Pace {
   readonly rest: () => Promise<void>;
 }
 
-/** A backup to be made, whatever it is made of. */
+/** A backup to make, from any kind of source. */
 export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'isRunning' | 'clean'> {
-  /** Room that it may need. */
+  /** Free disk space that the backup may need. */
   readonly bytes: number;
   /** Writes the database into an empty directory. Resolves with the digest over every key and value in order. */
   readonly copy: (target: string, options: BackupOptions & Pace) => Promise<string>;
@@ -63,7 +64,7 @@ export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'is
 
 const restless = async (): Promise<void> => {};
 
-/** Rests as long as the piece before took. [BACKUP-4] */
+/** Pauses for as long as the previous piece took, at most 50 ms. [BACKUP-4] */
 function restful(): () => Promise<void> {
   let begun = systemClock.monotonic();
   return async () => {
@@ -111,7 +112,7 @@ export async function makeBackup(plan: Plan, options: BackupOptions): Promise<Ba
   }
 }
 
-/** Reads the manifest of a backup. Rejects when it is none, or when the manifest was changed. */
+/** Reads the manifest of a backup. Rejects when there is none, or when the manifest was changed. */
 export async function readManifest(backup: string): Promise<BackupManifest> {
   const text = await readFile(join(backup, MANIFEST), 'utf8').catch(absent);
   if (text === null) throw new Error(`${backup} is no backup: it has no ${MANIFEST}`);
@@ -120,7 +121,7 @@ export async function readManifest(backup: string): Promise<BackupManifest> {
     const { checksum, ...rest } = JSON.parse(text) as (BackupManifest | Format1) & { checksum: string };
     if (checksum === sha256(JSON.stringify(rest))) manifest = rest;
   } catch {
-    // Said below: a text that is no JSON is as damaged as one with another checksum.
+    // Reported below: text that is not JSON is as damaged as one with a wrong checksum.
   }
   if (manifest === null) throw new Error(`${join(backup, MANIFEST)} is damaged`);
   if (manifest.format === 1) return ofFormat1(manifest);
@@ -133,7 +134,7 @@ function ofFormat1({ format: _, heads, horizons, ...rest }: Format1): BackupMani
   return { ...rest, format: FORMAT, head: heads[0] ?? 0, horizon: horizons[0] ?? 0 };
 }
 
-/** Resolves with the digest of what was written. */
+/** Resolves with the digest of the records written. */
 async function copyRecords(
   db: Database,
   snapshot: ReturnType<Database['snapshot']>,
@@ -163,7 +164,7 @@ async function copyRecords(
   return digest.digest('hex');
 }
 
-/** Opens a store that nobody uses, looks at everything in it and counts. Rejects when anything is wrong with it. */
+/** Opens a store that no process uses, verifies every record and counts them. Rejects when anything is wrong. */
 export async function examineCopy(
   store: string,
   { progress, signal, rest = restless }: BackupOptions & Partial<Pace>,
@@ -232,14 +233,14 @@ async function sizeOf(database: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** The disk may be the hub's own: it is not filled up by a backup that cannot fit. */
+/** The disk may be the hub's own: a backup that cannot fit must not fill it up. */
 async function mustFit(directory: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(dirname(directory));
   if (bavail * bsize < bytes)
     throw new Error(`${dirname(directory)} has less than the ${bytes} bytes that the store takes`);
 }
 
-/** What a crash left under the name of a partial copy is removed, when it is one. [BACKUP-2] */
+/** Removes the partial copy that a crash left, and rejects when the directory is not one. [BACKUP-2] */
 export async function removeLeftover(partial: string): Promise<void> {
   const names = await readdir(partial).catch(absent);
   if (names === null) return;
@@ -264,7 +265,7 @@ function sealed(manifest: BackupManifest): string {
   return `${JSON.stringify({ ...manifest, checksum: sha256(JSON.stringify(manifest)) }, null, 2)}\n`;
 }
 
-/** Every file, then every directory that names it; from then on they are their owner's alone, whatever they were copied from. */
+/** Syncs every file, then every directory. Restricts them to their owner, whatever the copied permissions. */
 export async function syncTree(directory: string): Promise<void> {
   for (const entry of await readdir(directory, { withFileTypes: true })) {
     const path = join(directory, entry.name);

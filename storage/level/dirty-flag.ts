@@ -1,11 +1,15 @@
 /**
- * `opening` beside the database: a use of it has begun, and was not seen to last.
+ * Dirty flag: the file `opening` exists from before the database is opened until it was open for 10 s or is closed, so
+ * that the next start knows when the last use ended early.
  *
- * DIRTY-FLAG-1  It is on the disk before the engine touches the database, so that a process that the engine ended leaves word of it: while it
- *     reads, or soon after, when it compacts. It goes when the store is closed or has been open for a while, but not while
- *     there is damage, which the engine may meet whenever it likes. An error that we see is no such end.
- * DIRTY-FLAG-2  A kill leaves it, too. It proves nothing: whoever finds it looks more closely, where a look can find something.
- * DIRTY-FLAG-3  It stays where the log was opened and what it had lost was not yet made good, because a second opening does not see the loss.
+ * DIRTY-FLAG-1  The flag is on the disk before the engine touches the database, so that a process that the engine
+ *     aborts leaves a trace, whether it dies while reading or soon after, while compacting. The flag is removed when
+ *     the store closes or has been open for a while, but not while there is damage, which the engine may hit at any
+ *     time. An error that this process can catch is not such an end.
+ * DIRTY-FLAG-2  A kill leaves the flag, too, so it proves nothing: a start that finds it inspects the store more
+ *     closely, where that can find something.
+ * DIRTY-FLAG-3  The flag stays while the log was opened and its loss is not repaired yet, because a second opening does
+ *     not see the loss.
  */
 import { open, readFile, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -13,24 +17,24 @@ import { absent, syncDirectory } from './side-files.ts';
 
 export interface Begun {
   readonly directory: string;
-  /** Start of the first of the uses that did not last, RFC 3339. */
+  /** When the first of the uses that ended early began, RFC 3339. */
   readonly since: string;
   readonly attempts: number;
-  /** The last of them had not read everything yet. */
+  /** The last of these uses ended before it had read every record. */
   readonly isReading: boolean;
-  /** One of them may have met a log that had lost something. */
+  /** The log may have lost records in one of these uses, and that loss is not repaired yet. */
   readonly lost: boolean;
-  /** One of them met damage. */
+  /** One of these uses found damage. */
   readonly damaged: boolean;
 }
 
-/** So many uses that did not last are no accident. */
+/** This many early ends in a row are no coincidence: the next start inspects the store first. */
 const ATTEMPTS_MAX = 2;
 
-/** Compacting may be what the engine did not survive. */
+/** Whether compaction may be what ended the process. */
 export const mustCompact = ({ damaged, attempts }: Begun): boolean => damaged || attempts >= ATTEMPTS_MAX;
 
-/** The next process that opens it may be ended by it. [DIRTY-FLAG-2] */
+/** Whether the engine may abort the next process that opens the database. [DIRTY-FLAG-2] */
 export const isSuspect = (begun: Begun): boolean => begun.isReading || mustCompact(begun);
 
 export class DirtyFlag {
@@ -42,7 +46,7 @@ export class DirtyFlag {
     this.#path = join(this.#directory, 'opening');
   }
 
-  /** Null when the last use lasted. */
+  /** Null when the last use did not end early. */
   async read(): Promise<Begun | null> {
     const text = await readFile(this.#path, 'utf8').catch(absent);
     if (text === null) return null;
@@ -51,12 +55,12 @@ export class DirtyFlag {
       const begun = JSON.parse(text) as Partial<Begun>;
       return typeof begun.since === 'string' && Number.isInteger(begun.attempts) ? { ...doubtful, ...begun } : doubtful;
     } catch {
-      // Cut short as it was written: that it is there says enough.
+      // The write was cut short; that the file exists says enough.
       return doubtful;
     }
   }
 
-  /** One attempt more. */
+  /** Records one more attempt to open the database. */
   async begin(lost = false): Promise<Begun> {
     const before = (await this.read()) ?? this.#none();
     const begun = { ...before, attempts: before.attempts + 1, isReading: true, lost: before.lost || lost };
@@ -64,7 +68,7 @@ export class DirtyFlag {
     return begun;
   }
 
-  /** Notes what is known now, for the next one who opens it. */
+  /** Records findings for the next start. */
   async note(known: Partial<Omit<Begun, 'directory' | 'since'>>): Promise<void> {
     await this.#write({ ...((await this.read()) ?? this.#none()), ...known });
   }

@@ -1,11 +1,12 @@
 /**
- * The log: events in a dense sequence, and the two indexes over them (by stream, by correlation id).
+ * The event log of the embedded store: events in a dense sequence, with an index by stream and one by correlation id.
  *
- * EVENT-LOG-1  Sequences are 1, 2, 3 … without a hole behind the horizon; whoever reads and finds one reports damage, never a shorter log.
- * EVENT-LOG-2  The last event of a commit carries the commit's idempotency key, its length and the names of the rows that it wrote:
- *     so the log alone tells what was committed, and which rows must exist.
- * EVENT-LOG-3  Everything that can be refused is refused in `prepare`, before the commit waits with others: nothing in a group
- *     fails because of its neighbour.
+ * EVENT-LOG-1  Above the horizon sequences are 1, 2, 3 … without a hole. A read that finds a hole reports damage, never
+ *     a shorter log.
+ * EVENT-LOG-2  The last event of a commit carries the commit's idempotency key, its number of events and the names of
+ *     the rows that it wrote: the log alone says what was committed and which rows must exist.
+ * EVENT-LOG-3  `prepare` makes every check that can refuse a commit, before the commit joins a batch: no commit fails
+ *     because of another one in its batch.
  */
 import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from '../contract.ts';
 import { Damaged } from '../contract.ts';
@@ -13,7 +14,7 @@ import * as keys from '../keys.ts';
 import { type Content, decode, encode, encodeBytes } from '../records.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, type Unreadable } from './leveldb.ts';
 
-/** `gone` is 1. */
+/** `gone`: 1 when the commit removed the row. */
 export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];
 type Fields = [
   stream: string,
@@ -23,7 +24,7 @@ type Fields = [
   correlationId: string | null,
   to: readonly string[],
 ];
-/** EVENT-LOG-2: the last three stand in the last event of a commit, and in an event that was kept by a trim. */
+/** EVENT-LOG-2: only the last event of a commit, and an event kept by a trim, has the last three fields. */
 export type EventHead = [...Fields, idem?: string, events?: number, touched?: Touched[]];
 export type RowHead = [seq: Seq, shelf: string | null, upd: string];
 
@@ -45,7 +46,7 @@ export interface Prepared {
   readonly puts: readonly PreparedPut[];
   readonly due: readonly { readonly key: string; readonly at: string | null }[];
   readonly seen: readonly keys.NamedSeen[];
-  /** Characters, near enough to bytes for a limit. */
+  /** Characters; close enough to bytes for the limits of a batch. */
   readonly size: number;
 }
 
@@ -88,7 +89,7 @@ function checkEvent(event: NewEvent): void {
   if (event.body !== null) keys.checkText('the body of an event', event.body);
 }
 
-/** Adds a commit to a batch, its first event at `first`. Returns its last sequence. */
+/** Adds a commit to a batch, beginning at the sequence `first`. Returns its last sequence. */
 export function stage(batch: Batch, { events, puts, due }: Prepared, first: Seq): Seq {
   let seq = first;
   for (const { event, head, data } of events) {
@@ -110,7 +111,7 @@ export function stage(batch: Batch, { events, puts, due }: Prepared, first: Seq)
   return last;
 }
 
-/** The engine copies a value at once. */
+/** `encodeBytes` returns a shared buffer, which is safe because the engine copies a value within `put`. */
 function putRecord(batch: Batch, key: string, head: string, data: string, body: string | null): void {
   if (body === null) batch.put(key, encode(key, head, data));
   else batch.put(key, encodeBytes(key, head, data, body), IN_BYTES);
@@ -130,8 +131,8 @@ export function toEvent(key: string, { head, data, body }: Content): StoredEvent
 }
 
 /**
- * Reads the log. `tolerate` is given by a quarantined store, whose damage is known and named: there, what cannot be read is
- * left out; anywhere else it is an error.
+ * Reads the log. A quarantined store, whose damage is already reported, passes `tolerate`: reads then skip what they
+ * cannot read. Without it, unreadable data is an error.
  */
 export class EventReader {
   readonly #db: Database;
@@ -150,7 +151,7 @@ export class EventReader {
     const after = Math.max(query.after, horizon);
     const found: StoredEvent[] = [];
     if (limit <= 0 || after >= head) return found;
-    // The name of a receiver as it stands in a head that names it: spares the parsing of most that do not.
+    // The receiver as JSON, as it appears in the head of an event owed to it: a text search avoids parsing most others.
     const named = to === undefined ? '' : json(to);
     const range = keys.between(keys.eventKey, after + 1, head);
     let expected = after + 1;
@@ -171,11 +172,11 @@ export class EventReader {
     return found;
   }
 
-  /** Events that an index names, in its order. */
+  /** Events that an index names, in the order of the index. */
   async indexed(range: keys.Range, limit: number): Promise<StoredEvent[]> {
     const found: StoredEvent[] = [];
     if (limit <= 0) return found;
-    // What the index names may be trimmed meanwhile: both are read as they stand now.
+    // A trim may run meanwhile: index and events are read from one snapshot.
     const snapshot = this.#db.snapshot();
     try {
       for await (const chunk of chunks(this.#db, range, limit, this.#tolerate, snapshot)) {

@@ -1,22 +1,22 @@
-/**
- * What is kept in memory by name, bounded in number and in characters: the oldest go first.
- */
+/** In-memory FIFO cache by name, bounded in number of entries and in characters: evicts the oldest entries first. */
 import { getHeapStatistics } from 'node:v8';
 
 const countMax = 16_384;
-/** That many of a thousand characters. A small process keeps less. */
+/** 16 Mi characters (`countMax` entries of 1,024 each), or less in a process with a small heap. */
 const charactersMax = Math.min(16 << 20, getHeapStatistics().heap_size_limit / 64);
 
 export class FifoCache<T> {
   readonly #kept = new Map<string, T>();
   readonly #sizeOf: (value: T) => number;
-  /** Goes on from the one that it gave last: a new one would walk over all that have gone. */
+  /**
+   * Iterator over the oldest keys, reused between evictions: a new iterator would step over every deleted entry again.
+   */
   #oldest = this.#kept.keys();
-  /** Taken out since it was new. */
+  /** Entries removed since `#oldest` was created. */
   #gone = 0;
   #characters = 0;
 
-  /** `sizeOf`: characters of a value, which stay as many. */
+  /** `sizeOf`: characters of a value; must not change while the value is cached. */
   constructor(sizeOf: (value: T) => number) {
     this.#sizeOf = sizeOf;
   }
@@ -25,7 +25,7 @@ export class FifoCache<T> {
     return this.#kept.get(name);
   }
 
-  /** In the place of what had this name; it is the newest then. */
+  /** Replaces an entry of the same name and makes it the newest. */
   add(name: string, value: T): void {
     this.delete(name);
     this.#kept.set(name, value);
@@ -39,7 +39,7 @@ export class FifoCache<T> {
     this.#kept.delete(name);
     this.#characters -= this.#sizeOf(value);
     this.#gone += 1;
-    // An iterator that stands still keeps alive every table that the map has had since, with all that was in it.
+    // An idle iterator keeps alive every internal table that the map has had since, with its entries.
     if (this.#gone > this.#kept.size) this.#begin();
   }
 

@@ -1,11 +1,13 @@
 /**
- * The one committer: everything that waits goes into the next batch.
+ * Group commit: a single writer that puts everything in its queue into the next batch, so that many commits share one
+ * disk sync.
  *
- * GROUP-COMMIT-1  One batch at a time, in order of arrival: concurrent synced batches land in any order.
- * GROUP-COMMIT-2  A batch holds whole jobs, at most `GROUP_JOBS` of them and about `GROUP_CHARACTERS`: longer ones stop paying.
- * GROUP-COMMIT-3  What waits is bounded; beyond it a job is refused at once, which tells the caller to slow down. A job
- *     without a size is the store's own and always taken.
- * GROUP-COMMIT-4  Callers are answered only by `write`, after its batch has ended well.
+ * GROUP-COMMIT-1  One batch at a time, in order of arrival: concurrent synced batches could reach the log in any order.
+ * GROUP-COMMIT-2  A batch contains whole jobs, at most `GROUP_JOBS` of them and about `GROUP_CHARACTERS`: larger
+ *     batches gain no throughput.
+ * GROUP-COMMIT-3  Back-pressure: the queue is bounded, and a job beyond the bound is refused at once, so that callers
+ *     slow down. A job of size 0 is the store's own and always accepted.
+ * GROUP-COMMIT-4  Only `write` answers callers, after the batch was written successfully.
  */
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { StoreUnavailable } from '../contract.ts';
@@ -14,35 +16,35 @@ import type { Batch } from './leveldb.ts';
 import type { Found } from './verify.ts';
 import type { Versions } from './versions.ts';
 
-/** 256 commits make a batch of about a thousand records; twice that gains nothing measurable. */
+/** 256 commits make a batch of about 1,000 records; twice as many gain nothing measurable. */
 const GROUP_JOBS = 256;
 const GROUP_CHARACTERS = 4 << 20;
-/** What may wait: a second or two of work, and a bound on memory. */
+/** Bounds of the queue, 16,384 jobs and 64 Mi characters: 1 s to 2 s of work, and a limit on memory. */
 const WAITING_JOBS_MAX = 16_384;
 const WAITING_CHARACTERS_MAX = 64 << 20;
 
 export interface Job {
   readonly size: number;
-  /** Must the batch that holds it reach the disk before it is done? */
+  /** Whether the batch must be synced to the disk before the job is done. */
   readonly synced: boolean;
-  /** It needs a batch of its own, because it reads what earlier ones wrote, or is long. */
+  /** The job needs a batch of its own, because it reads what earlier jobs wrote or because it is long. */
   readonly alone?: boolean;
-  /** Rows that it was decided on. */
+  /** Row versions that the commit was decided on. */
   readonly seen?: readonly NamedSeen[];
   stage(batch: Batch, group: Group): void;
-  /** The batch is written: remember what it changed and answer. */
+  /** The batch is written: update memory and answer the caller. */
   done(found: Found): void;
-  /** The batch may be written or not: `found` is what the reopened database holds, null when it did not reopen yet. */
+  /** Unknown whether the batch was written: `found` is the reopened content, null when it did not reopen at once. */
   recall(found: Found | null, error: Error): void;
-  /** It was not written. */
+  /** The job was not written. */
   fail(error: Error): void;
 }
 
-/** What the members of one batch know of each other. */
+/** State shared by the jobs of one batch. */
 export interface Group {
   /** Sequence of the next event. */
   next: number;
-  /** Deliveries that earlier members open (true) or end (false). */
+  /** Deliveries that earlier jobs of the batch open (true) or end (false), by the key of their open row. */
   readonly opened: Map<string, boolean>;
   readonly versions: Versions;
 }
@@ -68,7 +70,7 @@ export class GroupCommit {
     this.#running ??= this.#run();
   }
 
-  /** Fails everything that waits. */
+  /** Fails every job in the queue. */
   refuse(error: Error): void {
     this.#characters = 0;
     for (const job of this.#waiting.splice(0)) job.fail(error);
@@ -79,7 +81,7 @@ export class GroupCommit {
   }
 
   async #run(): Promise<void> {
-    // One turn of the loop: requests that arrived together share the first batch too.
+    // Waits one turn of the event loop, so that requests that arrived together share the first batch.
     await nextTurn();
     while (this.#waiting.length > 0) await this.#write(this.#take());
     this.#running = null;

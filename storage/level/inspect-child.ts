@@ -1,4 +1,7 @@
-/** The process that `inspect-isolated.ts` starts: looks at the store that it is given, says what it found, and may die of it. */
+/**
+ * Child process of `inspect-isolated.ts`: inspects the given store and reports to the parent, so that an abort of
+ * LevelDB ends only this process.
+ */
 import { StoreUnavailable } from '../contract.ts';
 import { inspectStore } from './inspect.ts';
 import type { Told } from './inspect-isolated.ts';
@@ -7,7 +10,7 @@ const [store = ''] = process.argv.slice(2);
 const tell = (told: Told): void => void process.send?.(told);
 const die = (): void => void process.kill(process.pid, 'SIGKILL');
 
-// INSPECT-ISOLATED-1: at once, also while the engine works.
+// INSPECT-ISOLATED-1: kills at once, even while the engine is working.
 process.on('disconnect', die);
 if (!process.connected) die();
 

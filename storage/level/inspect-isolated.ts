@@ -1,35 +1,33 @@
 /**
- * A look at a store in a process of its own: a damaged table can break an assertion of LevelDB, which ends the process that
- * reads it, and no error can be caught.
+ * Inspects a store in a child process: a damaged table can fail an assertion in LevelDB, which aborts the process that
+ * reads it without an error that could be caught.
  *
- * INSPECT-ISOLATED-1  The child goes when its parent does: a store that a dead parent's child still holds would be in use.
+ * INSPECT-ISOLATED-1  The child ends when its parent does: an orphaned child would keep the store in use.
  */
 import { fork } from 'node:child_process';
 import { join } from 'node:path';
 import { StoreUnavailable } from '../contract.ts';
 import type { Inspection } from './inspect.ts';
 
-/** What the child says, in messages. */
+/** Messages from the child. */
 export type Told = { readonly records: number } | { readonly look: Inspection } | { readonly unavailable: string };
 
-/** The engine ended the process that looked; the message has its own words. */
+/** The engine aborted the child; the message quotes the engine. */
 export class EngineDied extends Error {
   override readonly name = 'EngineDied';
 }
 
-/** How a process ends that others ended. */
+/** Signals that end a process from outside: not a crash of the engine. */
 const byOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']);
 const SAID_LENGTH_MAX = 400;
 
-/**
- * Rejects with `EngineDied`, and with `StoreUnavailable` when another process has the store. `entry` is what the child runs.
- */
+/** Rejects with `EngineDied`, and with `StoreUnavailable` when the store is in use. `entry`: the child's script. */
 export async function inspectIsolated(
   store: string,
   progress: (records: number) => void = () => {},
   entry = join(import.meta.dirname, 'inspect-child.js'),
 ): Promise<Inspection> {
-  // What the parent runs with (a program on its command line, a profiler) is its own.
+  // The parent's own Node options (`--eval`, a profiler) must not reach the child.
   const child = fork(entry, [store], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   let [said, told]: [string, Told | null] = ['', null];
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
@@ -52,7 +50,7 @@ export async function inspectIsolated(
   throw new Error(`the look at ${store} did not end well (${signal ?? `exit code ${code}`}): ${words}`);
 }
 
-/** The line that says why, of many. */
+/** The line of the output that has the reason. */
 function wordsOf(said: string): string {
   const lines = said.split('\n').map((line) => line.trim());
   const why = lines.find((line) => /Assertion|FATAL ERROR/.test(line)) ?? lines.findLast((line) => line !== '');

@@ -1,10 +1,12 @@
 /**
- * One look at a store that nobody uses: every record is read, nothing is repaired.
+ * Inspects a store that no process uses: reads every record, repairs nothing, and reports what it finds.
  *
- * INSPECT-1  Opening a database makes tables of its log, and with that takes away the only trace of what the log had lost. So a look
- *     that met such a loss notes it in the `opening` file: the hub's next opening looks after the floors. [DIRTY-FLAG-3]
- * INSPECT-2  Compacting a damaged table can end the process as reading it can, and the engine compacts when it likes. So a look at a store
- *     whose last use did not last compacts it where that may be the reason: whoever outlives that may open it.
+ * INSPECT-1  Opening a database turns its log into tables, which removes the only trace of what the log had lost. An
+ *     inspection that meets such a loss therefore notes it in the `opening` file, and the hub's next start checks the
+ *     floors. [DIRTY-FLAG-3]
+ * INSPECT-2  Compacting a damaged table can abort the process just as reading it can, and the engine compacts whenever
+ *     it likes. An inspection of a store whose last use ended early therefore compacts it when compaction may be the
+ *     reason: if the child survives, the store may be opened.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
@@ -20,27 +22,27 @@ import { doubtfulFloors } from './watermark-repair.ts';
 export interface StoreReport {
   readonly head: Seq;
   readonly horizon: Seq;
-  /** Records that were read, by what they are. */
+  /** Number of records read, by kind. */
   readonly events: number;
   readonly rows: number;
   readonly openDeliveries: number;
   readonly delivered: number;
   readonly timers: number;
-  /** What cannot be derived from anything else: only a backup has it. Exact ranges where events are lost. */
+  /** Losses that only a backup can restore. Lost events with exact ranges. */
   readonly faults: readonly string[];
-  /** What the hub makes again when it starts, a sentence each. */
+  /** What the hub repairs at its next start, one sentence each. */
   readonly repairs: readonly string[];
-  /** What the engine said when it opened the database. */
+  /** What the engine reported when it opened the database. */
   readonly warning: string | null;
 }
 
 export interface Inspection {
   readonly report: StoreReport;
-  /** Over every key and value; null when not all could be read. */
+  /** Over every key and value; null when not all of them could be read. */
   readonly digest: string | null;
 }
 
-/** Rejects with `StoreUnavailable` when another process has the store; whatever else is wrong stands in the report. */
+/** Rejects with `StoreUnavailable` when the store is in use; the report has everything else that is wrong. */
 export async function inspectStore(store: string, progress: (records: number) => void): Promise<Inspection> {
   const digest = createHash('sha256');
   let records = 0;
@@ -69,7 +71,7 @@ async function examineAt(
   if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
   const opening = new DirtyFlag(store);
   const unended = await opening.read();
-  // The engine's diary is still that of the opening that did not end.
+  // Until the next open, the engine's `LOG` file describes the use that ended early.
   if (unended?.isReading && (await droppedAtOpen(database)) !== null) await opening.note({ lost: true });
   const db = await openDatabase(database, false);
   try {

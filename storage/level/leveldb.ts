@@ -1,10 +1,11 @@
 /**
- * The engine as the rest of the room uses it: opening, batches, and reading a range in chunks.
+ * The engine (LevelDB) as this room uses it: opening, batches, and range reads in chunks.
  *
- * LEVELDB-1  A block that the engine cannot read is skipped by it, and reported only with the last chunk of the range, which it
- *     then withholds. Here that is an error, or, for whoever says so, a remark: then what can be read is read.
- * LEVELDB-2  A look-up asks the filter of a table first, and a bit that rots there hides what the table holds. Whatever a look-up does
- *     not find is therefore sought.
+ * LEVELDB-1  The engine skips a block that it cannot read, and reports that only at the last chunk of the range, which
+ *     it then withholds. Here this is an error; a caller that passes `unreadable` gets the error reported instead, and
+ *     reads everything that can be read.
+ * LEVELDB-2  A look-up first asks the filter of a table, and a rotted bit in that filter hides records of the table. A
+ *     record that a look-up does not find is therefore read again with `sought`.
  */
 import { Level } from 'level';
 import { StoreUnavailable } from '../contract.ts';
@@ -12,22 +13,22 @@ import type { Range } from '../keys.ts';
 
 export type Database = Level<string, string>;
 export type Batch = ReturnType<Database['batch']>;
-/** One moment of the database. */
+/** A point-in-time view of the database. */
 export type Snapshot = ReturnType<Database['snapshot']>;
 
-/** Hears how far the store has come, at places where a test kills the process; nobody listens otherwise. */
+/** Test hook: called at the points where a test kills the process; unset in production. */
 export type OnPoint = (name: string) => void;
 
-/** For writing a batch: the types know no `sync`, the engine does. */
+/** Options of a synced batch: the types do not declare `sync`, but the engine supports it. */
 export const SYNCED: object = { sync: true };
 
-/** Of a value that comes as bytes. */
+/** Options for a value given as bytes. */
 export const IN_BYTES = { valueEncoding: 'buffer' } as const;
 
-/** What gathers in memory before a table is written. Up to twice as much is replayed from the log at open. */
+/** Memory buffered before the engine writes a table, bytes. Opening replays up to twice as much from the log. */
 const WRITE_BUFFER_BYTES = 16 << 20;
 const CACHE_BYTES = 32 << 20;
-/** Room that opening may need: what it replays is written as tables beside the log. */
+/** Disk space that opening may need, bytes: the replayed log is written as tables, while the log still exists. */
 export const BALLAST_BYTES = 2 * WRITE_BUFFER_BYTES;
 
 export async function openDatabase(directory: string, createIfMissing: boolean): Promise<Database> {
@@ -37,13 +38,16 @@ export async function openDatabase(directory: string, createIfMissing: boolean):
     return db;
   } catch (error) {
     if (isLocked(error)) throw new StoreUnavailable(`${directory} is in use by another process`);
-    // The engine says only that it could not; why stands in the cause.
+    // The engine's own message only says that opening failed; the cause has the reason.
     const why = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
     throw new Error(`${directory} cannot be opened: ${why}`, { cause: error });
   }
 }
 
-/** The engine looks at its lock before anything else: told to refuse what exists, it goes no further and changes nothing. */
+/**
+ * Whether another process has the database open. Changes nothing: the engine locks first, then `errorIfExists` stops
+ * it.
+ */
 export async function isInUse(directory: string): Promise<boolean> {
   const db: Database = new Level(directory);
   try {
@@ -60,12 +64,12 @@ function isLocked(error: unknown): boolean {
   return cause instanceof Error && 'code' in cause && cause.code === 'LEVEL_LOCKED';
 }
 
-/** Gives the space of what was deleted in a range back. The types know only what every engine of the kind can do. */
+/** Reclaims the disk space of deleted records in a range. The types omit what only some engines support. */
 export function compact(db: Database, from: string, to: string): Promise<void> {
   return (db as Database & { compactRange(from: string, to: string): Promise<void> }).compactRange(from, to);
 }
 
-/** Records fetched at a time: enough to be quick, few enough to leave the thread to others. */
+/** Records per fetch: enough for throughput, few enough not to block the event loop. */
 const CHUNK = 1000;
 const READ_AHEAD_BYTES = 1 << 20;
 
@@ -101,7 +105,7 @@ export async function* chunks(
   }
 }
 
-/** The values of these keys; where that fails and `unreadable` is given, each one that can be had. */
+/** The values of these keys. When that fails and `unreadable` is given, returns every value that can be read. */
 export async function fetch(
   db: Database,
   keys: string[],
@@ -118,7 +122,10 @@ export async function fetch(
   }
 }
 
-/** The value of a key that a look-up did not find. [LEVELDB-2] As bytes: the engine's own way with text can cut a key. */
+/**
+ * Reads with an iterator a key that a look-up did not find. [LEVELDB-2] The key goes as bytes: the engine's text
+ * encoding can cut it off.
+ */
 export async function sought(db: Database, key: string, snapshot?: Snapshot): Promise<string | undefined> {
   const at = Buffer.from(key);
   const range = { gte: at, lte: at, limit: 1, keyEncoding: 'buffer' } as const;

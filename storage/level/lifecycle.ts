@@ -1,15 +1,16 @@
 /**
- * Keeps the database open, and says whether it may be written: opening, failing, mending, closing.
+ * Opens, fails, reopens and closes the database of the embedded store, and decides whether it may be written.
  *
- * LIFECYCLE-1  After one failed write the handle is not believed again: it would go on acknowledging writes that are gone when it is
- *     reopened. The database is closed, reopened, verified as at the start, and only then written (CONTRACT-5).
- * LIFECYCLE-2  Opening and reopening are one road: `#mount`, then `#resume`.
- * LIFECYCLE-3  Reopening writes too, so the ballast is given back before it; writes resume only when it stands again. Reads are
- *     served as soon as the database is open.
+ * LIFECYCLE-1  After one failed write the open database is not trusted: it would go on acknowledging writes that are
+ *     gone after a reopen. It is closed, reopened and verified as at the start, and only then written (CONTRACT-5).
+ * LIFECYCLE-2  Opening and reopening take the same path: `#mount`, then `#resume`.
+ * LIFECYCLE-3  Reopening writes, too, so the ballast is released before it, and writes resume only when the ballast is
+ *     back. Reads are served as soon as the database is open.
  * LIFECYCLE-4  A quarantined store writes nothing, not even its own records.
- * LIFECYCLE-5  The fence token grows at each start of a process and is durable before it is used.
- * LIFECYCLE-6  Damage can make the engine end this process, and no error tells of it. So a use that did not last is followed by a look in a
- *     process of its own, where one can find something, and by this one's opening only when that one survived it. [DIRTY-FLAG-1, DIRTY-FLAG-2]
+ * LIFECYCLE-5  The fencing token grows at each start of a process and is durable before it is used.
+ * LIFECYCLE-6  Damage can make the engine abort this process without an error that could be caught. After a use that
+ *     ended early, the start therefore inspects the database in a child process, if that can find something, and opens
+ *     it here only when the child survives. [DIRTY-FLAG-1, DIRTY-FLAG-2]
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -39,19 +40,22 @@ import {
 import { type Found, verify } from './verify.ts';
 import { lowerFloors } from './watermark-repair.ts';
 
-/** How far the mark may lag behind the log: what the loss of the log's end can hide. */
+/** Interval of the mark, ms. When the end of the log is lost, the mark cannot reveal events newer than this. */
 const MARK_MS = 1000;
-/** The engine compacts what it opened within moments; whoever survived this long was not ended by it. [DIRTY-FLAG-1] */
+/**
+ * A use that lasts this long, ms, clears the dirty flag: the engine compacts within moments of an open, so a process
+ * that is still alive survived it. [DIRTY-FLAG-1]
+ */
 const LASTED_MS = 10_000;
 const REOPEN_MS_MIN = 100;
 const REOPEN_MS_MAX = 5000;
-/** More are only counted so far. */
+/** Upper bound on remembered keys, so that rotted indexes cannot exhaust memory; the reported count stops here. */
 const UNFOUND_MAX = 10_000;
 export interface Mounted {
   readonly db: Database;
   readonly reader: EventReader;
   readonly found: Found;
-  /** Set when quarantined: the damage is known, what can be read is read. */
+  /** Set when quarantined: reads skip blocks that cannot be read, because the damage is already reported. */
   readonly tolerate: Unreadable | null;
 }
 
@@ -66,11 +70,11 @@ export class Lifecycle {
   readonly #ballast: string;
   readonly directory: string;
   readonly #ballastBytes: number;
-  /** Passed through to whoever has points of its own. */
+  /** Test hook; other parts report points of their own through it. */
   readonly point: OnPoint;
   readonly #markFile: MarkFile;
   readonly #opening: DirtyFlag;
-  /** SIDE-FILES-6: of the database. */
+  /** SIDE-FILES-6, for the database directory. */
   readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
   #wake: () => void = () => {};
@@ -81,7 +85,7 @@ export class Lifecycle {
   #horizon: Seq = 0;
   #token = 0;
   #warning: string | null = null;
-  /** Keys that verification found and a look-up does not. */
+  /** Keys that verification read but a look-up did not find. */
   readonly #unfound = new Set<string>();
   #mending: Promise<void> = Promise.resolve();
   #marking: Promise<void> = Promise.resolve();
@@ -126,25 +130,25 @@ export class Lifecycle {
     this.#stopMarks = every(systemClock, MARK_MS, () => this.#mark());
   }
 
-  /** The database, for reads. */
+  /** The database for reads; throws while there is none. */
   mounted(): Mounted {
     if (this.#mounted === null) throw new StoreUnavailable(this.#reason ?? this.#state);
     return this.#mounted;
   }
 
-  /** The database, for writes. */
+  /** The database for writes; throws unless the state is `open`. */
   writable(): Mounted {
     if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
     return this.mounted();
   }
 
-  /** LIFECYCLE-1. `decide` is called once: with what the reopened database holds, or with null when it did not reopen at once. */
+  /** LIFECYCLE-1. Calls `decide` once, with the reopened content, or with null when it did not reopen at once. */
   fail(error: unknown, decide: (found: Found | null) => void): void {
     this.#set('failed', `a write failed: ${sentence(error)}`);
     this.#mending = this.#dismount().then(() => this.#mend(decide));
   }
 
-  /** What verification found cannot be looked up: an index of the engine has rotted. Said once for each key. */
+  /** Reports, once per key, a record that verification read but a look-up misses: an engine index has rotted. */
   unfound(key: string): void {
     if (this.#unfound.has(key) || this.#unfound.size >= UNFOUND_MAX) return;
     this.#unfound.add(key);
@@ -212,7 +216,7 @@ export class Lifecycle {
     undecided?.(null);
   }
 
-  /** LIFECYCLE-6: throws when the database would end this process, too. */
+  /** LIFECYCLE-6: throws when opening the database would end this process. */
   async #outlive(): Promise<void> {
     const unended = await this.#opening.read();
     if (unended === null || !isSuspect(unended)) return;
@@ -229,7 +233,10 @@ export class Lifecycle {
     }
   }
 
-  /** Opens and verifies; of ours only floors are written, where the log may have lost what they rely on. */
+  /**
+   * Opens and verifies the database. Besides the repairs of `verify` it writes only floors, where the log may have lost
+   * the rows that they rely on.
+   */
   async #mount(): Promise<Mounted> {
     const mark = await this.#markFile.read();
     const createIfMissing = await mustCreate(this.#database, mark).catch((error: unknown) => {
@@ -237,7 +244,7 @@ export class Lifecycle {
     });
     const unended = await this.#opening.read();
     const isLost = unended?.lost || (unended?.isReading && (await droppedAtOpen(this.#database)) !== null);
-    // On a full disk it cannot be noted: the store opens none the less, without this guard.
+    // A full disk can prevent this write: the store opens all the same, without this guard.
     await this.#opening.begin(isLost).catch(() => {});
     const db = await openDatabase(this.#database, createIfMissing).catch(async (error: unknown) => {
       if (unended === null) await this.#opening.end();
@@ -252,7 +259,7 @@ export class Lifecycle {
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       systemClock.clearTimeout(this.#lasting);
-      // Where it cannot go, the next start looks more closely than it would have to.
+      // If the flag cannot be removed, the next start only inspects more than it needs to.
       const last = () => void this.#opening.end().catch(() => {});
       this.#lasting = damaged ? undefined : background(systemClock.setTimeout(last, LASTED_MS));
       const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
@@ -266,7 +273,7 @@ export class Lifecycle {
     }
   }
 
-  /** Takes writes again, or throws: a synced write and a mark of our own are the first. */
+  /** Accepts writes again, or throws. The first writes are a synced record and a mark. */
   async #resume(): Promise<void> {
     const { db, found } = this.mounted();
     if (found.faults.length > 0) {
@@ -310,11 +317,11 @@ export class Lifecycle {
     if (this.#state !== 'open' || this.head() === this.#marked.head) return;
     this.#marking = this.#marking
       .then(async () => {
-        // The size seen a tick ago: by now it is on the disk, which a size seen while the engine writes is not.
+        // The MANIFEST size read one interval ago is on the disk by now; one read during a write may not be.
         this.#marked = { head: this.head(), token: this.#token, manifest: this.#manifest };
         this.#manifest = await manifestOf(this.#database);
         await this.#markFile.write(this.#marked);
-        // A mark that cannot be written stays behind, which promises less and is never wrong.
+        // A failed write leaves the older mark in place, which promises less and is still true.
       })
       .catch(() => {});
   }
@@ -324,7 +331,7 @@ export class Lifecycle {
     this.#state = state;
     this.#reason = reason;
     const health = this.health();
-    // Not within our own steps: what a listener does or throws is its own affair.
+    // Deferred, so that a listener can neither re-enter this method nor throw into it.
     for (const listener of this.#listeners) queueMicrotask(() => listener(health));
   }
 }

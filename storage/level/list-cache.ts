@@ -1,18 +1,19 @@
 /**
- * Rows that were read for a list of late, by their entry in the order of lists: what one partner asked for is asked for by the next.
- * They have room of their own, so that whoever walks through a whole list pushes out nothing that was written.
+ * Cache of rows recently read for lists, by their entry in the order index: partners tend to ask for the same pages. It
+ * is separate from the row cache, so that a walk through a whole list evicts no recently written row.
  *
- * LIST-CACHE-1  Never an older answer than the database's: whatever is written at an entry, or leaves it, is taken from here. (A page that was
- *     cut before that may still ask, and reads the database.)
- * LIST-CACHE-2  A row that was read is kept only when nobody wrote it between the beginning of the read and its end.
- * LIST-CACHE-3  Bounded in number and in characters. Rows of two kinds may have the same entry; then one of them is kept.
+ * LIST-CACHE-1  The cache never returns an older version than the database: an entry is dropped when a row is written
+ *     at it or leaves it. (A page that was cut before that may still ask for the entry, and reads the database.)
+ * LIST-CACHE-2  A row that was read is cached only when nobody wrote it between the beginning and the end of the read.
+ * LIST-CACHE-3  Bounded in number of rows and in characters. Of two rows of different kinds with the same entry it
+ *     keeps one.
  */
 
 import type { Row } from '../contract.ts';
 import { FifoCache } from './fifo-cache.ts';
 
 export class ListCache {
-  /** Without their `data`; a symbol stands for one that is being read. [LIST-CACHE-2] */
+  /** Rows without their `data`; a symbol marks an entry with a read in progress. [LIST-CACHE-2] */
   readonly #rows = new FifoCache<Row | symbol>((row) => (typeof row === 'symbol' ? 0 : (row.body?.length ?? 0)));
 
   get(kind: string, entry: string): Row | undefined {
@@ -20,11 +21,11 @@ export class ListCache {
     return typeof row === 'object' && row.kind === kind ? row : undefined;
   }
 
-  /** Asked for before rows are read; what it gives keeps the one that was found at the n-th of these entries. [LIST-CACHE-2] */
+  /** Called before the rows at `entries` are read; the result caches the row of the n-th entry. [LIST-CACHE-2] */
   reading(entries: readonly string[]): (n: number, row: Row) => void {
     const own = Symbol('a row that is being read');
     const marks = entries.map((entry) => {
-      // Somebody else reads it: as long as that mark is there nobody has written it.
+      // Another read is in progress: as long as its mark remains, nobody has written the row.
       const there = this.#rows.get(entry);
       if (typeof there === 'symbol') return there;
       this.#rows.add(entry, own);
@@ -36,7 +37,7 @@ export class ListCache {
     };
   }
 
-  /** The order of lists says that the row at an entry was written, or has left it. */
+  /** The order index reports that a row was written at this entry or left it. */
   delete(entry: string): void {
     this.#rows.delete(entry);
   }

@@ -1,27 +1,32 @@
 /**
- * The counted order of listed rows, in memory: which rows stand at places n to n + k of a list, and how many there are,
- * without walking to n. Rebuilt from the rows when the store opens.
+ * In-memory order of listed rows with counts: serves the rows n to n + k of a list, and its length, without walking to
+ * n. Rebuilt from the rows when the store opens.
  *
- * ORDER-INDEX-1  One sorted list per kind and shelf; a row stands on one shelf, at one place.
- * ORDER-INDEX-2  Order is (upd, owner, id) by code point, the order of the rows' own keys, whatever shelves are merged.
- * ORDER-INDEX-3  Finding a place costs the logarithm of the list; a merge costs that for each shelf, wherever the page lies.
- * ORDER-INDEX-4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf stands last, where it cannot change the order,
- *     so that the entry alone says where it is.
- * ORDER-INDEX-5  Of a kind whose rows are all listed it also knows which rows there are not.
- * ORDER-INDEX-6  Of large rows, listed or not, it knows how large they are.
+ * ORDER-INDEX-1  There is one sorted list per kind and shelf; a row is on one shelf, at one place.
+ * ORDER-INDEX-2  The order is (upd, owner, id) by code point, as in the keys of the database, whichever shelves are
+ *     merged.
+ * ORDER-INDEX-3  Finding a place takes time logarithmic in the length of the list; a merge takes that for each shelf,
+ *     wherever the page lies.
+ * ORDER-INDEX-4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf comes last, where it cannot change
+ *     the order, so that the entry alone identifies its shelf.
+ * ORDER-INDEX-5  For a kind whose rows are all listed, the index also knows which rows do not exist.
+ * ORDER-INDEX-6  The index knows the size of large rows, listed or not.
  */
 import TinyQueue from 'tinyqueue';
 import { type ListQuery, type RowKey, smallBody } from '../contract.ts';
 import { SortedList } from './sorted-list.ts';
 
 const NUL = '\0';
-/** Above every entry of the same place, below every entry of the next (ORDER-INDEX-4). */
+/** Sorts after every entry with the same (upd, owner, id) and before every entry of the next (ORDER-INDEX-4). */
 const BEHIND = '\x01';
 const HIGH_UNIT = /[\ud800-\uffff]/;
 const HIGH_UNITS = /[\ud800-\uffff]/g;
 const turned = (text: string, turn: (unit: number) => number): string =>
   HIGH_UNIT.test(text) ? text.replace(HIGH_UNITS, (unit) => String.fromCharCode(turn(unit.charCodeAt(0)))) : text;
-/** ORDER-INDEX-2: strings compare by UTF-16 unit, where surrogates stand below U+E000; moving them above makes it code points. */
+/**
+ * ORDER-INDEX-2: strings compare by UTF-16 code unit, which puts surrogates below U+E000. Shifting surrogates above the
+ * rest makes it code point order.
+ */
 const sortable = (text: string): string => turned(text, (unit) => (unit >= 0xe000 ? unit - 0x800 : unit + 0x2000));
 const restored = (text: string): string => turned(text, (unit) => (unit >= 0xf800 ? unit - 0x2000 : unit + 0x800));
 
@@ -29,9 +34,9 @@ interface Kind {
   /** `owner 0 id` → entry. */
   readonly entries: Map<string, string>;
   readonly shelves: Map<string, SortedList<string>>;
-  /** Whether a row that stands on no shelf was ever among them (ORDER-INDEX-5). */
+  /** Whether the kind ever had an unlisted row (ORDER-INDEX-5). */
   hasUnlisted: boolean;
-  /** `owner 0 id` → characters, of rows that are larger than `smallBody` (ORDER-INDEX-6). */
+  /** `owner 0 id` → characters, only for rows larger than `smallBody` (ORDER-INDEX-6). */
   readonly sizes: Map<string, number>;
 }
 
@@ -42,7 +47,7 @@ interface Window {
   high: number;
 }
 
-/** A row's key, and what it stands by. */
+/** A row's key and its sort key. */
 export interface Place extends RowKey {
   readonly upd: string;
 }
@@ -57,12 +62,12 @@ export class OrderIndex {
   readonly #kinds = new Map<string, Kind>();
   readonly #touched: (entry: string) => void;
 
-  /** `touched` is told of each entry at which a row was written, and of each that a row has left. */
+  /** `touched` is called with every entry at which a row is written, and with every entry that a row leaves. */
   constructor(touched: (entry: string) => void = () => {}) {
     this.#touched = touched;
   }
 
-  /** Puts a row of so many characters at its place, from wherever it stood; one with a null shelf stands on no list. */
+  /** Moves a row of `size` characters to its place. A row with a null shelf is on no list. */
   place(key: RowKey, shelf: string | null, upd: string, size = 0): void {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
@@ -86,7 +91,6 @@ export class OrderIndex {
     list.add(entry);
   }
 
-  /** The row is gone. */
   remove(key: RowKey): void {
     const kind = this.#kind(key.kind);
     const name = nameOf(key);
@@ -95,7 +99,7 @@ export class OrderIndex {
     if (old !== undefined) this.#takeOut(kind, name, old);
   }
 
-  /** Characters of a large row; 0 of any other, and where there is none (ORDER-INDEX-6). */
+  /** Characters of a large row; 0 for a smaller or missing row (ORDER-INDEX-6). */
   sizeOf(key: RowKey): number {
     return this.#kinds.get(key.kind)?.sizes.get(nameOf(key)) ?? 0;
   }
@@ -104,13 +108,13 @@ export class OrderIndex {
     return this.#kinds.get(key.kind)?.entries.has(nameOf(key)) ?? false;
   }
 
-  /** What a listed row stands by; undefined of one that is not listed. */
+  /** Sort key of a listed row; undefined for a row that is not listed. */
   updOf(key: RowKey): string | undefined {
     const entry = this.#kinds.get(key.kind)?.entries.get(nameOf(key));
     return entry === undefined ? undefined : restored(entry.slice(0, entry.indexOf(NUL)));
   }
 
-  /** Whether there is certainly no such row (ORDER-INDEX-5). */
+  /** Whether the row certainly does not exist (ORDER-INDEX-5). */
   isAbsent(key: RowKey): boolean {
     const kind = this.#kinds.get(key.kind);
     return kind === undefined || !(kind.hasUnlisted || kind.entries.has(nameOf(key)));
@@ -160,7 +164,7 @@ export class OrderIndex {
 /** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
 const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
 
-/** What an entry says. [ORDER-INDEX-4] */
+/** Decodes an entry. [ORDER-INDEX-4] */
 export function placeOf(kind: string, entry: string): Place {
   const [upd = '', owner = '', id = ''] = restored(entry).split(NUL);
   return { kind, owner, id, upd };
@@ -168,7 +172,7 @@ export function placeOf(kind: string, entry: string): Place {
 
 const remaining = (windows: readonly Window[]): number => windows.reduce((sum, { low, high }) => sum + high - low, 0);
 
-/** What of a shelf is still to be merged, by its first entry. */
+/** The part of a shelf that is still to be merged; `head` is its first entry. */
 interface Run extends Window {
   head: string;
 }
@@ -197,10 +201,11 @@ function take(windows: readonly Window[], count: number): string[] {
 }
 
 /**
- * Moves every `low` behind the first `count` entries of the merge. A quickselect over values: a pivot from what remains, its
- * rank on every shelf, one side dropped. Two pivots of three guess that all shelves are spread alike, and aim a little above
- * and a little below the place, so that both sides fall away in a few rounds; the third is random, because any fixed choice
- * has an order of shelves that defeats it.
+ * Advances each `low` so that the first `count` entries of the merge are skipped. A quickselect over values: it picks a
+ * pivot from the remaining entries, finds its rank on every shelf and drops one side. Two of three pivots assume that
+ * all shelves have the same distribution and aim slightly above and slightly below the target, so that both sides
+ * shrink within a few rounds. The third is random, because any deterministic choice has an order of shelves that
+ * defeats it.
  */
 function skip(windows: readonly Window[], count: number): void {
   if (count === 0) return;
@@ -214,7 +219,7 @@ function skip(windows: readonly Window[], count: number): void {
     for (const [i, shelf] of open.entries()) {
       const split = splits[i] as number;
       if (wanted < below) shelf.high = split;
-      // Taking the pivot too, the least of what remains above, is the progress that ends the loop.
+      // Also taking the pivot, the smallest entry that remains above, is the progress that ends the loop.
       else shelf.low = wanted > below && shelf.list === list ? at + 1 : split;
       shelf.window.low = shelf.low;
     }
@@ -227,8 +232,8 @@ function skip(windows: readonly Window[], count: number): void {
 const within = ({ low, high }: Window, at: number): number => Math.min(high, Math.max(low, at));
 
 /**
- * A shelf, drawn by its length, and an entry of what remains of it: at this fraction, off by about the error of such a
- * guess to the side that is named; or anywhere.
+ * Draws a shelf with a probability proportional to its remaining length, and one of its entries: at `fraction` of the
+ * rest, shifted towards `side` by about the error of such a guess; or at random when `fraction` is null.
  */
 function draw(
   windows: readonly Window[],

@@ -1,11 +1,12 @@
 /**
- * Rows of deliveries and floors.
+ * Delivery rows and floors of the embedded store: the part of the outbox that is not in the log.
  *
- * D1  A delivery has at most one row: open (`p/`, pending or dead) or a remembered success (`d/`).
- * D2  Which deliveries are open is known in memory, eight bytes each: reading them never walks over the tombstones of those
- *     that have ended, and a success that never was open deletes nothing.
- * D3  Of a delivery at or below the horizon nothing is remembered any more. Behind it every one that was tried keeps its row:
- *     floors that a loss has made doubtful are found again by them (`watermark-repair.ts`), so the horizon alone bounds them.
+ * D1  A delivery has at most one row: an open one (`p/`, pending or dead) or a remembered success (`d/`).
+ * D2  The set of open deliveries is in memory, 8 bytes each: reading them never walks over the tombstones of ended
+ *     ones, and a success that was never open needs no delete.
+ * D3  At or below the horizon nothing is remembered of a delivery. Above it, every delivery that was tried keeps its
+ *     row: `watermark-repair.ts` needs these rows to correct floors after a loss. So the horizon alone bounds their
+ *     number.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -37,7 +38,7 @@ export class OpenDeliveries {
     this.#lists.get(dest)?.remove(seq);
   }
 
-  /** All at or below a sequence, of every receiver. */
+  /** Open deliveries of all receivers at or below `seq`. */
   upTo(seq: Seq): { dest: string; seq: Seq }[] {
     return [...this.#lists].flatMap(([dest, list]) =>
       list.slice(0, list.rank(seq + 1)).map((at) => ({ dest, seq: at })),
@@ -53,7 +54,7 @@ export class OpenDeliveries {
   }
 }
 
-/** A settle, encoded before it waits with others (EVENT-LOG-3). */
+/** A settle, encoded before it joins a batch (EVENT-LOG-3). */
 export interface Settle {
   readonly rows: readonly { readonly row: DeliveryRow; readonly head: string; readonly data: string }[];
   readonly floors: readonly Floor[];
@@ -69,7 +70,7 @@ export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Flo
   return { rows: prepared, floors, size };
 }
 
-/** `staged` holds what earlier members of the same batch will have made open (true) or ended (false). */
+/** `staged`: deliveries that earlier jobs of the batch open (true) or end (false). */
 export function stageSettle(
   batch: Batch,
   settle: Settle,
@@ -102,7 +103,7 @@ export function applySettle(settle: Settle, { open, horizon }: { open: OpenDeliv
   }
 }
 
-/** `missed`: keys of rows that are open now as before, and were not found. */
+/** `missed`: keys of rows that were open before and after the read but were not found. */
 export async function readOpen(
   db: Database,
   open: OpenDeliveries,
@@ -110,7 +111,7 @@ export async function readOpen(
 ): Promise<{ rows: DeliveryRow[]; missed: string[] }> {
   const { dest } = query;
   const wanted = open.within(query).map((seq) => keys.openKey(dest, seq));
-  // Rows that are written over: a look-up may find an older one where an index of the engine has rotted.
+  // Open rows are overwritten in place: where an engine index has rotted, a look-up may return an older version.
   const values: (string | undefined)[] = [];
   for (let from = 0; from < wanted.length; from += soughtAtOnce) {
     const some = wanted.slice(from, from + soughtAtOnce);

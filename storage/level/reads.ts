@@ -1,13 +1,16 @@
 /**
- * Everything of the embedded store that only reads.
+ * The read half of the embedded store; `store.ts` adds the writes.
  *
- * LEVEL-READS-1  A read works on the database as it stands when the read begins, which holds all that resolved before (CONTRACT-7).
- * LEVEL-READS-2  What is damaged is never returned (CONTRACT-8). A quarantined store, whose damage is known and named, leaves it out of scans and
- *     of the log, so that the rest can be read; a read of one damaged thing by its name throws there too.
- * LEVEL-READS-3  What verification found and a look-up does not is damaged, too: an index of the engine may rot. The store then says so.
- * LEVEL-READS-4  An index that has rotted may hide the newest version of a row and show an older one. So a row that is not of the instant by
- *     which it stands in the order is sought.
- * LEVEL-READS-5  While the database is being reopened there is nothing to read from, and reads are refused.
+ * LEVEL-READS-1  A read sees the database as of the moment the read begins, which includes everything that resolved
+ *     before (CONTRACT-7).
+ * LEVEL-READS-2  Damaged data is never returned (CONTRACT-8). A quarantined store, whose damage is already reported,
+ *     omits it from scans and from the log so that the rest stays readable; there, too, reading one damaged record by
+ *     its name throws.
+ * LEVEL-READS-3  A record that verification read but a look-up does not find counts as damaged, because an index of the
+ *     engine may rot. Health then reports it.
+ * LEVEL-READS-4  A rotted index may hide the newest version of a row and return an older one. A row whose `upd` differs
+ *     from its entry in the order index is therefore read again with `sought`, which bypasses the look-up.
+ * LEVEL-READS-5  While the database is being reopened, every read is refused.
  */
 import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -34,12 +37,15 @@ import type { Lifecycle, Mounted } from './lifecycle.ts';
 import { placeOf } from './order-index.ts';
 import * as outbox from './outbox.ts';
 
-/** Rows of a list that are fetched before their size is known. */
+/** Rows of the first fetch of a list with a `size`, before the size of its bodies is known. */
 const firstRows = 8;
-/** How often, and how long apart, something is looked up that should be there: a commit may be about to be remembered. */
+/**
+ * A record that should exist is looked up 20 times, 25 ms apart, before it counts as damaged: for a moment a batch can
+ * be on the disk while memory does not reflect it yet.
+ */
 const looksMax = 20;
 const lookAgainMs = 25;
-/** How often a page is cut anew when every row on it moved away before it was read. */
+/** How often a page is cut again when all its rows move away before they are read. */
 const cutsMax = 100;
 
 export class Reads {
@@ -105,7 +111,7 @@ export class Reads {
     for (let look = 1; ; look += 1) {
       const value = await this.#value(name, key);
       if (value !== undefined) return this.#newest(name, toRow(name, value), order.updOf(key));
-      // As it stands by now: the database may have been reopened meanwhile.
+      // Checked against the present index: the database may have been reopened meanwhile.
       if (!this.lifecycle.mounted().found.order.has(key)) return null;
       if (look === looksMax) this.#unfound(name, key);
       await sleep(systemClock, lookAgainMs);
@@ -124,7 +130,7 @@ export class Reads {
       for (let cuts = 1; ; cuts++) {
         const { entries, total, offset } = mounted.found.order.page(query);
         const rows = await rowsUpTo(entries, query, rowsAt);
-        // An empty page would say that the list ends here; when all that stood on it moved away meanwhile, it is cut again.
+        // An empty page would mean the end of the list: a page whose rows all moved away meanwhile is cut again.
         if (rows.length > 0 || entries.length === 0 || cuts === cutsMax) return { rows, total, offset };
       }
     });
@@ -186,7 +192,10 @@ export class Reads {
     this.lifecycle.onHealth(listener);
   }
 
-  /** Rows at these entries without their `data`, from memory where they are there. Undefined: gone since the page was cut. */
+  /**
+   * Rows at these entries without their `data`, from the list cache where possible. Undefined: the row has moved away
+   * since the page was cut.
+   */
   async #listed(mounted: Mounted, kind: string, entries: readonly string[]): Promise<(Row | undefined)[]> {
     const { listed } = mounted.found;
     const rows = entries.map((entry) => listed.get(kind, entry));
@@ -199,7 +208,7 @@ export class Reads {
     return rows.map((row) => row ?? found[next++]);
   }
 
-  /** The same, looked up. */
+  /** Like `#listed`, but always from the database. */
   async #found(
     { db }: Mounted,
     kind: string,
@@ -214,13 +223,13 @@ export class Reads {
       const [name = '', value] = [names[i], values[i]];
       const looked = value === undefined ? undefined : rowAt(place, name, value, withData);
       const row = looked && looked.upd < place.upd ? await this.#newest(name, looked, place.upd) : looked;
-      // One that was written since and stands further on by now is read there, and only there.
+      // A row rewritten since the page was cut has moved further on in the list; only the later page returns it.
       rows.push(row && row.upd > place.upd ? undefined : row);
     }
     return rows;
   }
 
-  /** [LEVEL-READS-4] A row that is being written just now differs, too: sought, it is the same. */
+  /** [LEVEL-READS-4] A row with a write in progress differs, too; for it `sought` returns the same version. */
   async #newest(name: string, row: Row, upd: string | undefined): Promise<Row> {
     if (upd === undefined || row.upd === upd) return row;
     const value = await sought(this.lifecycle.mounted().db, name);
@@ -231,7 +240,7 @@ export class Reads {
 
   async #value(key: string, row?: RowKey): Promise<string | undefined> {
     const { db } = this.lifecycle.mounted();
-    // As bytes: the engine's own way with text can cut a key that ends in a character of several bytes.
+    // The key goes as bytes: the text encoding of the engine can cut off a key that ends in a multi-byte character.
     try {
       return db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' }) ?? (await sought(db, key));
     } catch (error) {
@@ -240,7 +249,7 @@ export class Reads {
     }
   }
 
-  /** Says so, and marks a row as one to be made again. */
+  /** Reports the record as damaged, lists a row for repair, and throws. */
   #unfound(name: string, row?: RowKey): never {
     if (row) this.lifecycle.mounted().found.damagedRows.set(name, { kind: row.kind, owner: row.owner, id: row.id });
     this.lifecycle.unfound(name);
@@ -258,7 +267,7 @@ export class Reads {
   }
 }
 
-/** Rows of a page until their bodies have reached a size. They are fetched as many at a time as those before let expect. */
+/** Rows of a page until their bodies reach `size`. The average size so far sets how many the next fetch reads. */
 async function rowsUpTo(
   entries: readonly string[],
   { size = Number.POSITIVE_INFINITY }: ListQuery,

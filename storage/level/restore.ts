@@ -1,9 +1,10 @@
 /**
- * A store directory made from a backup, and a look at one that nobody uses.
+ * Restores a store directory from a backup, and backs up or verifies a store that no process uses.
  *
- * RESTORE-1  Restoring opens a copy, never the backup: opening changes files, and a backup may lie where nothing can be written.
- * RESTORE-2  What stood in its place is moved aside under a name of its own; nothing is deleted.
- * RESTORE-3  A look repairs nothing: it says what is wrong, and what the hub would do about it when it starts.
+ * RESTORE-1  Restoring opens a copy, never the backup: opening changes files, and a backup may be on a read-only
+ *     medium.
+ * RESTORE-2  A store at the target is moved aside under a name of its own; nothing is deleted.
+ * RESTORE-3  Verifying repairs nothing: it reports what is wrong, and what the hub would do about it at its next start.
  */
 import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -18,21 +19,21 @@ import { absent, MarkFile, mustCreate, syncDirectory } from './side-files.ts';
 
 export interface Restored {
   readonly manifest: BackupManifest;
-  /** Where what stood there before is now; null when nothing did. */
+  /** New path of the store that was at the target before; null when there was none. */
   readonly aside: string | null;
 }
 
 export interface RestoreOptions {
-  /** Move a store that stands there aside. */
+  /** Move a store at the target aside, instead of rejecting. */
   readonly replace: boolean;
-  /** Names what is moved aside. */
+  /** Time stamp in the name of the store moved aside. */
   readonly now: Date;
   readonly progress?: BackupOptions['progress'];
 }
 
 /**
- * Puts the store of a backup at `target`. Rejects, with everything as it was, when the backup is not whole, when the target is
- * in use, or when it is not empty and `replace` was not said.
+ * Restores a backup to `target`. Rejects, and leaves the target unchanged, when the backup is not complete, when the
+ * target is in use, or when the target is not empty and `replace` is false.
  */
 export async function restoreBackup(
   backup: string,
@@ -54,7 +55,7 @@ export async function restoreBackup(
     if (copy.digest !== manifest.digest) throw new Error(`${backup} does not hold what its manifest says`);
     const mark = await new MarkFile(join(partial, 'mark')).read();
     if (mark === null || mark === 'damaged') throw new Error(`${backup} has no mark that can be read`);
-    // The engine has rewritten its own files since; the mark names the present ones.
+    // The engine has rewritten its own files meanwhile; the mark must name the present ones.
     await writeMark(partial, mark);
     await syncTree(partial);
     const aside = present.length > 0 ? `${target}.before-${now.toISOString().replaceAll(':', '')}` : null;
@@ -68,7 +69,7 @@ export async function restoreBackup(
   }
 }
 
-/** A backup of a store that nobody uses. Rejects as `Store.backup` does. */
+/** Backs up a store that no process uses. Rejects like `Store.backup`. */
 export async function backupStore(
   store: string,
   directory: string,
@@ -83,7 +84,7 @@ export async function backupStore(
   const db = await openDatabase(database, false);
   try {
     const { token } = mark;
-    // What its log has lost is made good when the copy is opened.
+    // What the log has lost is repaired when the copy is opened.
     const isLost = warning !== null || (await new DirtyFlag(store).read())?.lost === true;
     const clean = mark.clean === true && !isLost;
     const place = { directory, within: store };
@@ -95,11 +96,11 @@ export async function backupStore(
 }
 
 export interface VerifiedStore extends StoreReport {
-  /** Of the backup that it is; null for the store of a data directory. */
+  /** Manifest of the backup; null for the store of a data directory. */
   readonly manifest: BackupManifest | null;
 }
 
-/** Looks at everything in a data directory or a backup. Rejects when there is no store, or when it is in use. [RESTORE-3] */
+/** Verifies a whole data directory or backup. Rejects when it has no store or the store is in use. [RESTORE-3] */
 export async function verifyStore(
   directory: string,
   progress: (records: number) => void = () => {},

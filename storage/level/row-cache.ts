@@ -1,16 +1,16 @@
 /**
- * Rows that were written of late, kept as they were written: what is pushed is mostly what was pushed a moment ago, and is read before
- * each change of it.
+ * Cache of recently written rows: most pushes change an object that was pushed a moment ago, and each change reads its
+ * row first.
  *
- * ROW-CACHE-1  Never another answer than the database's: a row stands here from when its batch is on the disk until it is written again,
- *     removed, or pushed out by others. Whoever reopens the database begins without.
- * ROW-CACHE-2  Bounded in number and in characters.
+ * ROW-CACHE-1  The cache never differs from the database: a row is cached from when its batch is on the disk until it
+ *     is written again, removed or evicted. Reopening the database starts with an empty cache.
+ * ROW-CACHE-2  Bounded in number of rows and in characters.
  */
 
 import type { Row, Seq } from '../contract.ts';
 import { FifoCache } from './fifo-cache.ts';
 
-/** `data` as JSON text, so that each reader has its own. */
+/** `data` is JSON text, so that each reader gets its own object. */
 type Written = Omit<Row, 'data'> & { readonly data: string };
 
 export class RowCache {
@@ -21,12 +21,12 @@ export class RowCache {
     return row && { ...row, data: JSON.parse(row.data) };
   }
 
-  /** Sequence of the event that wrote it. */
+  /** `Row.seq` of the cached row. */
   seqOf(name: string): Seq | undefined {
     return this.#rows.get(name)?.seq;
   }
 
-  /** `name`: key of the row. */
+  /** `name`: the row's key in the database. */
   add(name: string, row: Written): void {
     this.#rows.add(name, row);
   }

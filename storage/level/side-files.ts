@@ -1,22 +1,27 @@
 /**
- * Two small files beside the database, because a database that lost its beginning or its end cannot say so itself.
+ * Two small files beside the database, `mark` and `ballast`: a database that lost its beginning or its end cannot tell,
+ * and one on a full disk cannot reopen.
  *
- * SIDE-FILES-1  `mark` exists: a database was made here. It is never made again in its place (an engine told to create what is
- *     missing "opens" a directory without its CURRENT file and shows a part of the keys).
- * SIDE-FILES-2  `mark` names a sequence that was durable when it was written. It is written now and then, not with each commit, and
- *     promises only this: a log whose head is below it is damaged.
- * SIDE-FILES-3  `mark` names the engine's MANIFEST and a size that it had: a shorter one opens as an empty or older database, and
- *     opening deletes the tables that it does not name. So it is checked before, and not opened.
- * SIDE-FILES-4  `mark` is two slots written in turn, each with a checksum, each synced before the other is written: a torn write leaves
- *     the other.
- * SIDE-FILES-5  `ballast` is room on the disk that is given back when a write failed, because reopening writes too. Writes resume
- *     only when it stands again: the proof that there is room.
- * SIDE-FILES-6  The engine syncs what it writes, but not the name of a log that it begins. Until its directory is synced too, a power cut
- *     may take the name, and with it every commit in that log. The same holds for the names of the directories that hold all this.
- * SIDE-FILES-7  The engine closes a full log without a sync: what was written to it since its last synced batch is on no disk, while batches in
- *     the next log are. A commit in the next log is acknowledged only after a sync of the closed one.
- * SIDE-FILES-8  `mark` says of a store that it was closed with everything on the disk. The mark that an opening writes says so no more, and
- *     writes begin only behind that one: without those words the last end was unclean, a power cut perhaps.
+ * SIDE-FILES-1  An existing `mark` means that a database was made here; it is never created again in the same place.
+ *     (An engine that may create missing files "opens" a directory without its CURRENT file and shows only some of the
+ *     keys.)
+ * SIDE-FILES-2  `mark` contains a sequence that was durable when it was written. It is written from time to time, not
+ *     with each commit, and promises only this: a log whose head is lower is damaged.
+ * SIDE-FILES-3  `mark` contains the name of the engine's MANIFEST and a size that it had. A shorter MANIFEST opens as
+ *     an empty or older database, and opening deletes the tables that it does not name. So the size is checked first,
+ *     and a shorter MANIFEST is not opened.
+ * SIDE-FILES-4  `mark` has two slots, written in turn, each with a checksum and synced before the other is written: a
+ *     torn write leaves the other slot intact.
+ * SIDE-FILES-5  `ballast` is reserved disk space that is released when a write failed, because reopening writes, too.
+ *     Writes resume only when it exists again, which proves that there is room.
+ * SIDE-FILES-6  The engine syncs what it writes, but not the directory entry of a new log file. Until its directory is
+ *     synced, too, a power cut may take the entry, and with it every commit in that log. The same holds for the entries
+ *     of the directories above.
+ * SIDE-FILES-7  The engine closes a full log without a sync: what was written to it after its last synced batch may not
+ *     be on the disk, while batches in the next log are. A commit in the next log is acknowledged only after the closed
+ *     log has been synced.
+ * SIDE-FILES-8  `mark` records a clean close, with everything on the disk. Opening writes a mark without that flag
+ *     before the first write: a mark without the flag means that the last use ended uncleanly, perhaps by a power cut.
  */
 import { randomFillSync } from 'node:crypto';
 import { statSync } from 'node:fs';
@@ -27,7 +32,7 @@ import { encode, headOf, inspect } from '../records.ts';
 
 const SLOT_BYTES = 512;
 const FORMAT = 1;
-/** Longer than any clock of a file system stands still. */
+/** In ns; 1 s is longer than the resolution of any file system clock. */
 const STILL_NS = 1_000_000_000n;
 
 export interface Mark {
@@ -35,7 +40,7 @@ export interface Mark {
   readonly token: number;
   /** Name and size of the MANIFEST. */
   readonly manifest: readonly [name: string, bytes: number] | null;
-  /** SIDE-FILES-8. Marks of earlier versions never say so. */
+  /** SIDE-FILES-8: the store was closed cleanly. Marks of earlier versions never have it. */
   readonly clean?: boolean;
 }
 
@@ -88,11 +93,11 @@ export class MarkFile {
   }
 }
 
-/** SIDE-FILES-8: nothing says that its last end was clean. */
+/** SIDE-FILES-8: there is no proof of a clean close. */
 export const endedUncleanly = (mark: Mark | 'damaged' | null): boolean =>
   mark === null || mark === 'damaged' || mark.clean !== true;
 
-/** The MANIFEST that the database would open with; null when it has none. */
+/** The MANIFEST that the engine would open; null when there is none. */
 export async function manifestOf(database: string): Promise<Mark['manifest']> {
   const name = (await readFile(join(database, 'CURRENT'), 'latin1').catch(absent))?.trim();
   if (name === undefined) return null;
@@ -101,7 +106,9 @@ export async function manifestOf(database: string): Promise<Mark['manifest']> {
   return [name, (await stat(join(database, name)).catch(absent))?.size ?? 0];
 }
 
-/** SIDE-FILES-1, SIDE-FILES-3: throws when opening would hide or destroy something. Returns whether the database must be made. */
+/**
+ * SIDE-FILES-1, SIDE-FILES-3: throws when opening would hide or destroy data. Returns whether to create the database.
+ */
 export async function mustCreate(database: string, mark: Mark | 'damaged' | null): Promise<boolean> {
   const manifest = await manifestOf(database);
   if (manifest === null) {
@@ -118,7 +125,9 @@ export async function mustCreate(database: string, mark: Mark | 'damaged' | null
   return false;
 }
 
-/** What the engine dropped from its own log when it last opened, from its diary: it tells nobody else. */
+/**
+ * What the engine dropped from its log at the last open, or null. Source: the engine's `LOG` file, which alone says so.
+ */
 export async function droppedAtOpen(database: string): Promise<string | null> {
   const diary = (await readFile(join(database, 'LOG'), 'latin1').catch(absent)) ?? '';
   const drops = [...diary.matchAll(/dropping (\d+) bytes; (.*)/g)];
@@ -126,7 +135,7 @@ export async function droppedAtOpen(database: string): Promise<string | null> {
   return drops.length === 0 ? null : `the engine dropped ${bytes} bytes of its log when it opened (${drops[0]?.[2]})`;
 }
 
-/** SIDE-FILES-5: stands afterwards, or throws. Needs its own size again as free room. */
+/** SIDE-FILES-5: creates the ballast unless it exists, or throws. Needs twice its size as free space. */
 export async function raiseBallast(path: string, bytes: number): Promise<void> {
   if (bytes === 0 || (await stat(path).catch(absent))?.size === bytes) return;
   await releaseBallast(path);
@@ -134,7 +143,7 @@ export async function raiseBallast(path: string, bytes: number): Promise<void> {
   if (bavail * bsize < 2 * bytes) throw new Error(`the disk has less than ${2 * bytes} bytes of room`);
   const file = await open(path, 'w');
   try {
-    // Random bytes: a file system that compresses or knows holes would keep no room for anything else.
+    // Random bytes: a file system with compression or sparse files would reserve no space for anything else.
     const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
     for (let done = 0; done < bytes; ) {
       done += (await file.write(block, 0, Math.min(block.length, bytes - done))).bytesWritten;
@@ -149,12 +158,12 @@ export async function releaseBallast(path: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-/** SIDE-FILES-6, SIDE-FILES-7: what of the engine's directory has to be on the disk besides what the engine syncs. */
+/** SIDE-FILES-6, SIDE-FILES-7: makes durable what the engine itself does not sync in its directory. */
 export class Names {
   readonly #directory: string;
-  /** Number of the last log that the engine has closed and that is on the disk. */
+  /** Number of the newest closed log that is on the disk. */
   #closedLog = 0;
-  /** When the names last changed, as far as they are on the disk; nanoseconds. */
+  /** Modification time of the directory at its last sync that can be relied on, ns. */
   #syncedAt = -1n;
   #handle: FileHandle | null = null;
 
@@ -162,7 +171,7 @@ export class Names {
     this.#directory = directory;
   }
 
-  /** Resolves when every name that stands now, and every closed log, is on the disk. A few microseconds when no name is new. */
+  /** Resolves when all directory entries and closed logs are on the disk; takes microseconds when no file is new. */
   async keep(): Promise<void> {
     const { mtimeNs } = statSync(this.#directory, { bigint: true });
     if (mtimeNs === this.#syncedAt) return;
@@ -175,7 +184,7 @@ export class Names {
       await this.close();
       throw error;
     }
-    // The clock of a file system stands still for some milliseconds: a later change may bear the same time.
+    // A file system clock ticks only every few milliseconds: a later change may get the same time.
     if (begun - mtimeNs > STILL_NS) this.#syncedAt = mtimeNs;
   }
 
@@ -184,7 +193,7 @@ export class Names {
     this.#handle = null;
   }
 
-  /** SIDE-FILES-7: all but the newest. The engine removes a log only when a synced table holds what was in it. */
+  /** SIDE-FILES-7: syncs all logs but the newest. The engine removes a log only once a synced table has its records. */
   async #keepClosedLogs(): Promise<void> {
     const logs = (await readdir(this.#directory)).filter((name) => /^\d+\.log$/.test(name));
     const numbers = logs.map((name) => Number.parseInt(name, 10));
@@ -202,10 +211,10 @@ export class Names {
   }
 }
 
-/** Of a directory that was just made: its name, and that of the directory that holds it. */
+/** Makes the directory entry of a new directory durable, and that of its parent. */
 export async function syncNames(directory: string): Promise<void> {
   await syncDirectory(dirname(directory));
-  // Whose directory is above may be nobody that we may read: then its owner made the name, and not we.
+  // This process may not be allowed to read the directory above: then its owner made that entry, not this process.
   await syncDirectory(dirname(dirname(directory))).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EACCES' && error.code !== 'EPERM') throw error;
   });

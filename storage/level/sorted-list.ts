@@ -1,12 +1,13 @@
 /**
- * A sorted set in memory that counts: which entry stands at place n, and at which place a value stands.
+ * A sorted set in memory with ranks: finds the entry at place n, and the place of a value.
  *
- * SORTED-LIST-1  Entries stand in blocks of at most `BLOCK_MAX`, so that a change moves little, whatever the length of the list.
- * SORTED-LIST-2  Finding a place is two binary searches. The counts before each block are summed anew after a change, when next asked
- *     for: a few microseconds for a million entries.
+ * SORTED-LIST-1  Entries are in blocks of at most `BLOCK_MAX`, so that a change moves few entries, whatever the length
+ *     of the list.
+ * SORTED-LIST-2  Finding a place takes two binary searches. The counts before each block are summed again on the first
+ *     read after a change: a few microseconds for 1 million entries.
  */
 
-/** Entries in a block: long enough for few blocks, short enough that an insertion moves little. */
+/** Entries per block: more make an insertion move more, fewer make more blocks to sum. */
 const BLOCK_MAX = 512;
 
 function lowerBound<T extends string | number>(sorted: readonly T[], value: T): number {
@@ -20,10 +21,9 @@ function lowerBound<T extends string | number>(sorted: readonly T[], value: T): 
   return low;
 }
 
-/** A sorted set in blocks, with counts. */
 export class SortedList<T extends string | number> {
   #blocks: T[][] = [];
-  /** Entries before each block; null when stale. Summing anew is a few microseconds for a million entries. */
+  /** Number of entries before each block; null when stale (SORTED-LIST-2). */
   #starts: number[] | null = null;
   #size = 0;
 
@@ -41,7 +41,7 @@ export class SortedList<T extends string | number> {
       if (block[index] === value) return false;
       block.splice(index, 0, value);
       if (block.length > BLOCK_MAX) {
-        // Entries mostly arrive at the end: leave full blocks behind there, half blocks elsewhere.
+        // Most entries arrive at the end: a split there leaves a full block behind, elsewhere two halves.
         const atEnd = at === this.#blocks.length - 1 && index === BLOCK_MAX;
         this.#blocks.splice(at + 1, 0, block.splice(atEnd ? BLOCK_MAX : BLOCK_MAX / 2));
       }
@@ -73,21 +73,21 @@ export class SortedList<T extends string | number> {
     return block !== undefined && block[lowerBound(block, value)] === value;
   }
 
-  /** Entries below `value`. */
+  /** Number of entries below `value`. */
   rank(value: T): number {
     const at = this.#blockOf(value);
     const block = this.#blocks[at];
     return block === undefined ? 0 : (this.#counted()[at] as number) + lowerBound(block, value);
   }
 
-  /** The entry at place n; undefined behind the last. */
+  /** The entry at place n; undefined past the end. */
   at(n: number): T | undefined {
     const starts = this.#counted();
     const at = Math.max(0, lowerBound(starts, n + 1) - 1);
     return this.#blocks[at]?.[n - (starts[at] ?? 0)];
   }
 
-  /** Entries from `low` to before `high`. */
+  /** Entries at the places `low` (inclusive) to `high` (exclusive). */
   slice(low: number, high: number): T[] {
     const found: T[] = [];
     const starts = this.#counted();
@@ -103,7 +103,7 @@ export class SortedList<T extends string | number> {
     return found;
   }
 
-  /** The last block that begins at or below `value`; 0 when none does. */
+  /** The last block whose first entry is at or below `value`; 0 when there is none. */
   #blockOf(value: T): number {
     let low = 0;
     let high = this.#blocks.length;

@@ -1,15 +1,18 @@
 /**
- * The embedded store: one LevelDB, one process. Meets every promise of `contract.ts`.
+ * The embedded store: implements `contract.ts` on one LevelDB database for a single process.
  *
- * LEVEL-STORE-1  A commit is answered after its batch is on the disk, with the name of the file that holds it and all that was written to the
- *     file before (SIDE-FILES-6, SIDE-FILES-7), never before (CONTRACT-1).
- *     Memory changes after the batch, in its order.
- * LEVEL-STORE-2  A commit whose write failed is looked for in the reopened log: found, it is done; absent, it is refused. When the
- *     database does not reopen at once, its caller is told `OutcomeUnknown` and asks again with the same key.
- * LEVEL-STORE-3  A second call with a key that still waits shares the first one's outcome; later calls find the key in memory, which
- *     learns it from the log at open (CONTRACT-3).
- * LEVEL-STORE-4  A batch of settles alone is not synced; a synced write follows within `FLUSH_MS` (CONTRACT-6).
- * LEVEL-STORE-5  A commit is rejected with `Conflict` once its batch is durable, so that the commit it conflicts with is durable as well (CONTRACT-11).
+ * LEVEL-STORE-1  A commit is answered only after its batch is durable (CONTRACT-1), which includes the directory entry
+ *     of the log file that holds it and everything in the log files that the engine has closed (SIDE-FILES-6,
+ *     SIDE-FILES-7). Memory is updated after the batch, in batch order.
+ * LEVEL-STORE-2  After a failed write the store looks for each commit of the batch in the reopened log: a commit that
+ *     is there succeeds, a commit that is absent is refused. When the database does not reopen at once, the caller gets
+ *     `OutcomeUnknown` and retries with the same idempotency key.
+ * LEVEL-STORE-3  A second call with a key that is in flight shares the outcome of the first. Later calls find the key
+ *     in memory, which is filled from the log at open (CONTRACT-3).
+ * LEVEL-STORE-4  A batch that contains only settles is not synced; a synced write follows within `FLUSH_MS`
+ *     (CONTRACT-6).
+ * LEVEL-STORE-5  A commit is rejected with `Conflict` only once its batch is durable, so that the conflicting commit is
+ *     durable as well (CONTRACT-11).
  */
 import { background } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -28,19 +31,21 @@ import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 import { Versions } from './versions.ts';
 
-/** How long a settle may stand unsynced: CONTRACT-6 allows about a second. */
+/** How long a settle may stay unsynced, ms. CONTRACT-6 allows about 1 s. */
 const FLUSH_MS = 500;
 
 export interface LevelStoreOptions {
   readonly directory: string;
   /** Name of this process in fences. */
   readonly node: string;
-  /** Room on the disk kept for reopening after it was full; 0 keeps none. */
+  /** Disk space reserved for reopening after the disk was full, bytes; 0 reserves none. */
   readonly ballastBytes?: number;
   readonly onPoint?: OnPoint;
 }
 
-/** Opens the store, making it when there is none; rejects when another process has it or when opening would do harm. */
+/**
+ * Opens the store and creates it when missing. Rejects when it is in use, or when opening would destroy or hide data.
+ */
 export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
   const { directory, node, ballastBytes = BALLAST_BYTES, onPoint } = options;
   const lifecycle = new Lifecycle({ directory, ballastBytes, ...(onPoint && { onPoint }) });
@@ -51,7 +56,7 @@ export async function openLevelStore(options: LevelStoreOptions): Promise<contra
 class LevelStore extends Reads implements contract.Store {
   readonly #fence: contract.Fence;
   readonly #groupCommit = new GroupCommit((jobs) => this.#write(jobs));
-  /** LEVEL-STORE-3: commits that wait. */
+  /** LEVEL-STORE-3: commits in flight, by idempotency key. */
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();
   #trimming: Promise<void> = Promise.resolve();
@@ -100,14 +105,14 @@ class LevelStore extends Reads implements contract.Store {
           outbox.applySettle(settle, found);
           resolve();
         },
-        // Whether it was written does not matter: settling again is harmless, and not settling sends again (CONTRACT-6).
+        // Either outcome is safe: settling twice is harmless, and an unsettled delivery is sent again (CONTRACT-6).
         recall: (_found, error) => reject(error),
         fail: reject,
       });
     });
   }
 
-  /** One after another: each is measured at the horizon that the one before left. */
+  /** Trims run one after another: each is checked against the horizon that the previous one left. */
   trim(trim: contract.Trim): Promise<void> {
     const mine = this.#trimming.then(() => this.#trim(trim));
     this.#trimming = mine.catch(() => {});
@@ -122,7 +127,7 @@ class LevelStore extends Reads implements contract.Store {
     await new Promise<void>((resolve, reject) => {
       this.#groupCommit.push({
         size: 0,
-        // The next trim counts on what this one left. [TRIM-5]
+        // The next trim counts the kept events of this one. [TRIM-5]
         synced: true,
         alone: true,
         stage: (batch) => {
@@ -136,7 +141,7 @@ class LevelStore extends Reads implements contract.Store {
           applyTrim(found, prepared, rows);
           resolve();
         },
-        // Trimming again from wherever the horizon then is does the rest.
+        // The hub trims again, from the horizon that the reopened log has.
         recall: (_found, error) => reject(error),
         fail: reject,
       });
@@ -157,7 +162,7 @@ class LevelStore extends Reads implements contract.Store {
 
   async close(): Promise<void> {
     this.#closed = true;
-    // Settles that still wait are written first: the mark is about to say that everything is on the disk. [SIDE-FILES-8]
+    // Pending settles are written first: the mark is about to say that everything is on the disk. [SIDE-FILES-8]
     await this.#groupCommit.idle();
     this.#flushNow();
     await this.#groupCommit.idle();
@@ -206,7 +211,7 @@ class LevelStore extends Reads implements contract.Store {
     });
   }
 
-  /** One batch. Never rejects: its jobs are told. */
+  /** Writes one batch. Never rejects: every job is answered through its callbacks. */
   async #write(jobs: readonly Job[]): Promise<void> {
     const synced = jobs.some((job) => job.synced);
     let mounted: Mounted;
@@ -260,7 +265,7 @@ class LevelStore extends Reads implements contract.Store {
   }
 }
 
-/** LEVEL-STORE-1: what a written commit changes in memory. */
+/** LEVEL-STORE-1: updates memory after the commit's batch is written. */
 function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
   found.head = last;
   found.commits.add(idem, first, last);

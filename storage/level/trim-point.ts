@@ -1,6 +1,7 @@
 /**
- * The horizon, as it is recorded: up to where the log was trimmed, and what was kept there. Its record counts the kept events
- * and sums their sequences, because up to the horizon no dense sequence tells that one is missing.
+ * The horizon record: the sequence up to which the log was trimmed, and what was kept there. It contains the number of
+ * kept events and the sum of their sequences, because at or below the horizon sequences are not dense, so a missing
+ * event would otherwise go unnoticed.
  */
 import type { Seq } from '../contract.ts';
 import { HORIZON_KEY } from '../keys.ts';
@@ -15,7 +16,9 @@ export interface Horizon {
 
 export const NO_HORIZON: Horizon = { seq: 0, kept: 0, sum: 0 };
 
-/** None when its record is damaged or cannot be read: then whoever reads on finds that, and the events that are missing. */
+/**
+ * `NO_HORIZON` when the record is damaged or unreadable: verification then finds that damage and the missing events.
+ */
 export async function readHorizon(db: Database): Promise<Horizon> {
   const value = await db.get(HORIZON_KEY).catch((error: unknown) => {
     if (db.status !== 'open') throw error;

@@ -1,14 +1,15 @@
 /**
- * Trimming: moves the horizon, up to which the log is gone but for what was kept.
+ * Trimming of the embedded store: moves the horizon, at or below which only kept events remain.
  *
- * TRIM-1  A trim is one batch: events go, kept ones and the horizon come, all or none. Whatever a crash leaves is a whole horizon.
- * TRIM-2  In memory the horizon moves before the batch is written: a read that begins then does not ask for what is going, and
- *     one that began before has its own snapshot.
- * TRIM-3  A trim has a batch of its own, so what it reads while staging is what stands on the disk: a row that a later event
- *     wrote is seen, and stays.
- * TRIM-4  Space is given back range by range, once enough was trimmed to be worth it.
- * TRIM-5  A trim is synced before the next one is made. Each horizon counts what the trim before it left: were that one taken by a power
- *     cut, and the later one not, events would stand that no horizon counts.
+ * TRIM-1  A trim is one atomic batch: it removes events, rewrites the kept ones and sets the horizon. A crash leaves
+ *     the old horizon or the new one.
+ * TRIM-2  In memory the horizon moves before the batch is written: a read that begins then does not ask for the events
+ *     being removed, and a read that began earlier has its own snapshot.
+ * TRIM-3  A trim has a batch of its own, so that it reads from the disk while staging: it sees a row that a later event
+ *     wrote, and keeps it.
+ * TRIM-4  Disk space is reclaimed range by range, once enough events were trimmed to be worth it.
+ * TRIM-5  A trim is synced before the next one is prepared. Each horizon counts the kept events of the trims before it:
+ *     if a power cut took an earlier trim but not a later one, events would remain that no horizon counts.
  */
 import type { Kept, RowKey, Seq, StoredEvent, Trim } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -18,10 +19,10 @@ import { type Batch, compact, type Database, fetch } from './leveldb.ts';
 import { encodeHorizon } from './trim-point.ts';
 import type { Found } from './verify.ts';
 
-/** TRIM-4: a few tens of megabytes of events. */
+/** TRIM-4: 20,000 events are a few tens of megabytes. */
 const COMPACT_EVENTS = 20_000;
 
-/** A trim, with all that can be read and encoded before it has its turn. */
+/** A trim with everything read and encoded that does not depend on its turn in the queue. */
 export interface PreparedTrim {
   readonly from: Seq;
   readonly upTo: Seq;
@@ -65,8 +66,8 @@ function encodeKept(kept: Kept): string {
 }
 
 /**
- * Adds a trim to its batch, and moves the horizon in memory. Returns the rows that go; null, with nothing added, when the
- * database was reopened meanwhile and has another horizon. [TRIM-2, TRIM-3]
+ * Adds a trim to its batch and moves the horizon in memory. Returns the rows that it removes; returns null and adds
+ * nothing when the database was reopened meanwhile and has another horizon. [TRIM-2, TRIM-3]
  */
 export function stageTrim(batch: Batch, db: Database, found: Found, trim: PreparedTrim): RowKey[] | null {
   if (found.horizon.seq !== trim.from) return null;
@@ -97,7 +98,7 @@ export function stageTrim(batch: Batch, db: Database, found: Found, trim: Prepar
   return rows;
 }
 
-/** What a written trim changes in memory besides. */
+/** Updates the rest of memory once the batch is written. */
 export function applyTrim(found: Found, trim: PreparedTrim, rows: readonly RowKey[]): void {
   for (const { dest, seq } of found.open.upTo(trim.upTo)) found.open.remove(dest, seq);
   for (const row of rows) {
@@ -117,7 +118,7 @@ function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {
   return value !== undefined && inspect(key, value) === 'sound' && (headOf(value) as RowHead)[0] <= upTo;
 }
 
-/** Gives space back behind the horizon. [TRIM-4] */
+/** Reclaims disk space at or below the horizon. [TRIM-4] */
 export class Compaction {
   #from: Seq = 0;
 

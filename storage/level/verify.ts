@@ -1,17 +1,19 @@
 /**
- * Verification: one pass over everything that is stored, each time the database opens. It finds damage, builds what is kept
- * in memory, and never repairs what only a person may decide on.
+ * Verification of the embedded store: one pass over every record each time the database opens. It finds damage and
+ * builds the in-memory state, and never repairs what only a person may decide on.
  *
- * VERIFY-1  A damaged or missing event, open delivery, floor or timer quarantines the store (`faults`, with exact ranges):
- *     it cannot be derived from anything else.
- * VERIFY-2  A head below what was promised (by the mark, by a row or a delivery that names a later event) is a lost tail.
- * VERIFY-3  Rows follow from the log: a row with damaged content, and a row that a recent commit wrote but that is missing or
- *     older, is listed for the hub. A commit is atomic in the engine, so this tells of lost tables and partial restores.
- * VERIFY-4  Indexes follow from the log and are rebuilt at once; a damaged remembered success is dropped, because the floor's rule
- *     gives the right answer without it.
- * VERIFY-5  Up to the horizon only kept events stand, each at its own sequence: its record says how many, and their sum.
- * VERIFY-6  A block that cannot be read at all, or a record under a key that is not its own, quarantines: the engine can neither
- *     name what it held nor compact it.
+ * VERIFY-1  A damaged or missing event, open delivery, floor or timer quarantines the store (`faults`, with exact
+ *     ranges): nothing else contains that data.
+ * VERIFY-2  The end of the log is lost when its head is below a sequence that the mark, a row or a delivery refers to.
+ * VERIFY-3  Rows follow from the log. A row with damaged content is listed for the hub to repair, as is a row that a
+ *     recent commit wrote and that is missing or older. The engine writes a commit atomically, so such a row reveals
+ *     lost tables and partial restores.
+ * VERIFY-4  Indexes follow from the log and are rebuilt at once. A damaged remembered success is dropped, because the
+ *     floor implies the same answer.
+ * VERIFY-5  At or below the horizon there are only kept events, each at its own sequence; the horizon record has their
+ *     number and sum.
+ * VERIFY-6  A block that cannot be read, or a record under a wrong key, quarantines the store: the engine can neither
+ *     say what the block contained nor compact it.
  */
 import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -25,10 +27,13 @@ import { RowCache } from './row-cache.ts';
 import type { Mark } from './side-files.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
 
-/** The commits of this many last events have their idempotency keys re-learned and their rows checked. */
+/**
+ * Number of events at the end of the log whose commits are checked: their idempotency keys are loaded and their rows
+ * must exist. `Commit.idem` promises 65,536.
+ */
 const RECENT_EVENTS = 65_536;
 
-/** What is kept in memory of a database. */
+/** In-memory state of an open database. */
 export interface Found {
   head: Seq;
   horizon: Horizon;
@@ -38,15 +43,18 @@ export interface Found {
   readonly commits: RecentCommits;
   readonly recent: RowCache;
   readonly listed: ListCache;
-  /** Key of the row → its name. */
+  /** By the row's key in the database. */
   readonly damagedRows: Map<string, RowKey>;
-  /** VERIFY-1, VERIFY-2, VERIFY-6: sentences; not empty = quarantined. */
+  /** VERIFY-1, VERIFY-2, VERIFY-6: one sentence each; the store is quarantined unless empty. */
   readonly faults: string[];
-  /** Every record could be read and is as it was written. */
+  /** Whether every record could be read and passed its checksums. */
   isSound: boolean;
 }
 
-/** Idempotency keys of at least the last `RECENT_EVENTS` commits of this process, in two generations: the old one is dropped whole. */
+/**
+ * Idempotency keys of at least the last `RECENT_EVENTS` commits since the open, in two generations: the older is
+ * dropped whole.
+ */
 export class RecentCommits {
   #young = new Map<string, readonly [first: Seq, last: Seq]>();
   #old = new Map<string, readonly [first: Seq, last: Seq]>();
@@ -69,7 +77,7 @@ interface Expected {
   readonly gone: boolean;
 }
 
-/** What one pass carries along. */
+/** State of one verification pass. */
 class Pass {
   readonly #listed = new ListCache();
   readonly found: Found = {
@@ -86,17 +94,17 @@ class Pass {
     isSound: true,
   };
   readonly db: Database;
-  /** Highest sequence that anything claims to exist, and what claims it: a sentence's subject, with the key that it names. */
+  /** Highest sequence that any record refers to, and which record: the subject of a sentence, and a key to name. */
   claim: readonly [seq: Seq, by: string, key: string | null] = [0, '', null];
   recentAfter: Seq = 0;
   readonly expected = new Map<string, Expected>();
   readonly lostEvents: [from: Seq, to: Seq][] = [];
-  /** Records by space. */
+  /** Number of records by key space. */
   readonly records = new Map<string, number>();
   kept = 0;
   keptSum = 0;
   indexDamaged = false;
-  /** Damaged records that follow from others and are deleted. */
+  /** Keys of damaged records to delete, because other records imply the same. */
   readonly drop: string[] = [];
 
   constructor(db: Database) {
@@ -114,7 +122,7 @@ class Pass {
   }
 }
 
-/** What a sound record of each space adds. */
+/** Effect of a sound record of each key space. */
 const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) => void>> = {
   e: learnEvent,
   o: learnRow,
@@ -128,26 +136,26 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
   },
 };
 
-/** What one pass found, beside what is kept in memory. */
+/** Result of one pass, besides the in-memory state. */
 export interface Examined {
   readonly found: Found;
-  /** Records by space, see `keys.ts`. */
+  /** Number of records by key space, see `keys.ts`. */
   readonly records: ReadonlyMap<string, number>;
-  /** Indexes have to be made again from the log. */
+  /** Whether the indexes must be rebuilt from the log. */
   readonly reindex: boolean;
-  /** Keys of damaged records that are left out, because others say the same. */
+  /** Keys of damaged records to drop, because other records imply the same. */
   readonly drop: readonly string[];
 }
 
 interface Examination {
-  /** Every record, in order of key, sound or not. */
+  /** Called with every record in key order, sound or not. */
   readonly each?: (key: string, value: string) => void;
-  /** Records at a time, and what is awaited between two lots: for a look that must not be in anybody's way. */
+  /** Records per chunk, and what to await between two chunks: for a background check that must not delay others. */
   readonly lot?: number;
   readonly between?: () => Promise<unknown>;
 }
 
-/** Examines, and makes again what follows from the log. [VERIFY-4] */
+/** Examines the database, then repairs indexes and drops what the log implies. [VERIFY-4] */
 export async function verify(db: Database, mark: Mark | 'damaged' | null, point: OnPoint): Promise<Found> {
   point('verify.before');
   const examined = await examine(db, mark);
@@ -156,7 +164,7 @@ export async function verify(db: Database, mark: Mark | 'damaged' | null, point:
   return examined.found;
 }
 
-/** Changes nothing. */
+/** Read-only. */
 export async function examine(
   db: Database,
   mark: Mark | 'damaged' | null,
@@ -193,14 +201,14 @@ export async function examine(
   return { found, records: pass.records, reindex, drop: pass.drop };
 }
 
-/** While one chunk is examined the next is read, by another thread. */
+/** Prefetch: while one chunk is examined, another thread reads the next. */
 async function* ahead<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
   try {
     for (let next = items.next(); ; ) {
       const { done, value } = await next;
       if (done === true) return;
       next = items.next();
-      // Whoever asks for it hears of its failure.
+      // The next iteration awaits it and gets its error.
       next.catch(() => {});
       yield value;
     }
@@ -221,7 +229,7 @@ function learnEvent(pass: Pass, key: string, value: string): void {
   for (const put of touched ?? []) expectRow(pass, put, seq);
 }
 
-/** VERIFY-5. Its commit is of the past: only its rows are looked for. */
+/** VERIFY-5. Only the rows of a kept event are checked, not its commit. */
 function learnKept(pass: Pass, seq: Seq, value: string): void {
   pass.kept += 1;
   pass.keptSum += seq;
@@ -239,7 +247,7 @@ function learnRow(pass: Pass, key: string, value: string): void {
   const expected = pass.expected.get(key);
   pass.expected.delete(key);
   pass.claims(seq, 'the row ', key);
-  // A row from before the recent past is not expected; one that should be gone or newer is what an old table held.
+  // Rows older than the recent commits are not checked. A row that should be removed or newer comes from an old table.
   if (expected !== undefined && (expected.gone || seq < expected.seq)) pass.found.damagedRows.set(key, row);
   else pass.found.order.place(row, shelf, upd, value.length);
 }
@@ -282,7 +290,7 @@ function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): 
   }
 }
 
-/** VERIFY-4. Stale index entries that no damage explains are left: they name events that exist. */
+/** VERIFY-4. Stale index entries that no damage explains stay: they refer to events that exist. */
 async function mend(db: Database, { drop, reindex }: Examined, point: OnPoint): Promise<void> {
   if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
   if (!reindex) return;
@@ -301,7 +309,7 @@ async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batc
   await batch.write();
 }
 
-/** Where the log seems to end; 0 when that cannot be read, which makes the recent past as long as the log. */
+/** Last sequence in the log; 0 when that cannot be read, which makes every commit of the log a recent one. */
 async function lastKnown(db: Database): Promise<Seq> {
   const events = keys.between(keys.eventKey, 0, Number.MAX_SAFE_INTEGER);
   const [last] = await db

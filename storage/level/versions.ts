@@ -1,9 +1,10 @@
 /**
- * Whether the rows that a commit was decided on are still what they were (CONTRACT-11), of the commits of one batch.
+ * Optimistic concurrency check: whether the rows that the commits of a batch were decided on are unchanged
+ * (CONTRACT-11).
  *
- * VERSIONS-1  The engine is asked while no other batch is under way, and members of the batch are compared in their order: so nothing comes between
- *     the comparison and the write.
- * VERSIONS-2  An index that has rotted may hide a row, or show an older one, as it may to reads (LEVEL-READS-4): the row is sought then.
+ * VERSIONS-1  Row versions are read while no other batch is in progress, and the commits of the batch are compared in
+ *     their order: no write can fall between the comparison and the batch.
+ * VERSIONS-2  A rotted index may hide a row or return an older version (LEVEL-READS-4): `sought` then reads the row.
  */
 import { Conflict, type RowKey, type Seq, StoreUnavailable } from '../contract.ts';
 import type { NamedSeen } from '../keys.ts';
@@ -15,7 +16,7 @@ import type { Found } from './verify.ts';
 export class Versions {
   readonly #known = new Map<string, Seq | null | Error>();
 
-  /** Of all rows that some of a batch's commits were decided on. Never rejects. */
+  /** Reads the present version of every row that a commit of the batch was decided on. Never rejects. */
   static async of(seen: readonly NamedSeen[], db: Database, found: Found): Promise<Versions> {
     const versions = new Versions();
     const hidden = new Set<string>();
@@ -32,7 +33,10 @@ export class Versions {
     return versions;
   }
 
-  /** The error of a commit that conflicts with the store or with an earlier member of its batch, which ends at `head` so far; else null. */
+  /**
+   * The error that refuses a commit because it conflicts with the store or with an earlier commit of its batch; null
+   * when there is none. `head`: the sequence up to which the batch has been assigned so far.
+   */
   refusal(seen: readonly NamedSeen[], head: Seq): Error | null {
     for (const each of seen) {
       const now = this.#known.get(each.name);
@@ -44,7 +48,7 @@ export class Versions {
     return null;
   }
 
-  /** A member of the batch writes a row, or removes it. */
+  /** Records that an earlier commit of the batch writes or removes a row. */
   written(name: string, seq: Seq | null): void {
     if (this.#known.has(name)) this.#known.set(name, seq);
   }
@@ -58,13 +62,13 @@ export class Versions {
   }
 }
 
-/** Null also where the engine shows an older one. [VERSIONS-2] */
+/** Also null when the engine returns an older version. [VERSIONS-2] */
 function versionOf(db: Database, { recent, order }: Found, key: RowKey, name: string): Seq | null {
   const written = recent.seqOf(name);
   if (written !== undefined) return written;
   if (order.isAbsent(key)) return null;
   const value = db.getSync<Buffer, Buffer>(Buffer.from(name), { keyEncoding: 'buffer', valueEncoding: 'buffer' });
-  // Of a large row the head alone is made text.
+  // Converts only the head to text: the row may be large.
   const head = headIn(value?.toString('utf8', 0, value.indexOf('\n') + 1));
   const upd = order.updOf(key);
   return head === null || (upd !== undefined && upd !== head[2]) ? null : head[0];

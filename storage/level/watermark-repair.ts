@@ -1,13 +1,16 @@
 /**
- * Floors that rely on rows which the log has lost.
+ * Repair of floors (low watermarks) whose delivery rows were lost, so that no delivery counts as delivered because of a
+ * power cut.
  *
- * A commit that is lost leaves a hole in the sequence. A batch of settles leaves none: where the engine dropped one from the middle of
- * its log, or a power cut took the end of a closed log and left the next one, a later batch has a floor that passes deliveries whose
- * rows are gone, and they would count as delivered. Every delivery that was tried has a row until the horizon passes it, so what was
- * lost can be told from the log: it is owed, at or below the floor, and has no row. Floors go back below it, and it is sent again. [CONTRACT-6]
+ * A lost commit leaves a hole in the sequence, but a lost batch of settles leaves none: the engine may drop a batch
+ * from the middle of its log, or a power cut may take the end of a closed log and leave the next one. A later batch
+ * then has a floor above deliveries whose rows are gone, and they would count as delivered. Every delivery that was
+ * tried has a row until the horizon passes it, so the log reveals a loss: a delivery that is owed at or below the floor
+ * and has no row. The floor goes back below it, and it is sent again. [CONTRACT-6]
  *
- * Only after an unclean end or a loss that was seen: a remembered success that was damaged is left out for good reason, and after a
- * clean end its floor stands for it. [VERIFY-4] After an unclean one it is sent again: that is better than forgetting what was lost.
+ * This runs only after an unclean end or a loss that was seen. A damaged remembered success is dropped on purpose, and
+ * after a clean end its floor stands for it [VERIFY-4]; after an unclean end that delivery is sent again, which is
+ * better than forgetting a lost one.
  */
 import type { Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -17,7 +20,7 @@ import { chunks, type Database, SYNCED } from './leveldb.ts';
 import { readFloors } from './outbox.ts';
 import type { Found } from './verify.ts';
 
-/** Of a database without faults. */
+/** Requires a database without faults. */
 export async function lowerFloors(db: Database, found: Found): Promise<void> {
   const lowered = await doubtfulFloors(db, found);
   if (lowered.size === 0) return;
@@ -29,7 +32,7 @@ export async function lowerFloors(db: Database, found: Found): Promise<void> {
   await batch.write(SYNCED);
 }
 
-/** Receiver → how far its floor can be believed, of each whose floor stands too high. */
+/** Receiver → highest sequence at which its floor can be trusted, for each receiver whose floor is too high. */
 export async function doubtfulFloors(db: Database, { horizon, open }: Found): Promise<ReadonlyMap<string, Seq>> {
   const floors = new Map((await readFloors(db)).map(({ dest, seq }) => [dest, seq]));
   const highest = Math.max(0, ...floors.values());
@@ -37,7 +40,7 @@ export async function doubtfulFloors(db: Database, { horizon, open }: Found): Pr
   if (highest <= horizon.seq) return lowered;
   const range = keys.between(keys.eventKey, horizon.seq + 1, highest);
   for await (const chunk of chunks(db, range)) {
-    // Receiver → sequences of this chunk that its floor passes and that are not open.
+    // Receiver → sequences in this chunk at or below its floor that are not open.
     const passed = new Map<string, Seq[]>();
     for (const [key, value] of chunk) {
       const seq = keys.seqOf(key);
@@ -58,7 +61,7 @@ export async function doubtfulFloors(db: Database, { horizon, open }: Found): Pr
   return lowered;
 }
 
-/** Successes that are remembered between the first and the last of these sequences. */
+/** Sequences of remembered successes between the first and the last of `seqs`. */
 async function deliveredWithin(db: Database, dest: string, seqs: readonly Seq[]): Promise<Set<Seq>> {
   const range = keys.between((seq) => keys.deliveredKey(dest, seq), seqs[0] ?? 0, seqs.at(-1) ?? 0);
   return new Set((await db.keys(range).all()).map(keys.seqOf));
