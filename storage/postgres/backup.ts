@@ -1,6 +1,6 @@
 /**
- * A backup of a PostgreSQL store in the form of the embedded one's: made from one snapshot, verified as every backup is, and restored
- * into a data directory or copied into a database.
+ * Backs up a PostgreSQL store in the format of the embedded store: from one snapshot, verified like every backup, and
+ * restorable into a data directory or copied into a database.
  */
 import type { Client } from 'pg';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
@@ -27,7 +27,7 @@ const MOMENT = `select l.token, l.horizon,
       where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r') as bytes
   from log l`;
 
-/** On a session of its own. Rejects as `Store.backup` does. */
+/** Requires a session of its own. Rejects like `Store.backup`. */
 export async function writePostgresBackup(
   client: Client,
   directory: string,
@@ -81,7 +81,7 @@ function stageEntry(batch: Batch, [key, value]: Entry): void {
   stageIndexes(batch, stream, correlationId, keys.seqOf(key));
 }
 
-/** Of all records in order of keys, and of those that came from the tables, in their order. */
+/** `everything`: over all records in key order. `ours`: over those from the tables, in the order of `recordsIn`. */
 async function digestsOf(db: Database): Promise<{ everything: string; ours: string }> {
   const everything = new Tally();
   for await (const chunk of chunks(db, keys.EVERYTHING)) everything.add(chunk);

@@ -237,8 +237,8 @@ export async function within<T>(client: Client, timeoutMs: number, answer: Promi
 }
 
 /**
- * Whether somebody cancelled the wait for a standby: then a commit is answered with success, and a warning says that it stands on
- * this server and perhaps nowhere else. Its words are in the server's language.
+ * Detects a cancelled wait for a standby: PostgreSQL then answers the commit with success, and warns that the commit
+ * may exist on this server only. The text of the warning depends on the server's language, so only its code counts.
  */
 export function noticesOf(client: Client): { cancelled(): boolean; end(): void } {
   let warned = false;

@@ -1,26 +1,32 @@
 /**
- * Version 1 of the schema had 256 logs, called shards, each with an owner and sequences of its own. They become one log.
+ * Migration from version 1 of the schema, which had 256 logs, called shards, each with an owner and sequences of its
+ * own: merges them into one log.
  *
- * ONE-LOG-1  Kept events come first, then all others; both in order of time, where the clock of a shard never goes back. So within a shard
- *     the old order holds. A schema that was made for one shard keeps its sequences.
- * ONE-LOG-2  A row stands at the last event of its shard that is there and not behind it: comparisons with events end as before.
- * ONE-LOG-3  What was owed stays owed, and what had ended stays so. A receiver had come as far in a shard as its floor, as the place that was
- *     remembered for the shard of its partner, or as the horizon. Its floor lies below the first event behind that which has no
- *     row; what had ended without a row, and is above the floor now, gets one.
- * ONE-LOG-4  Ids of deliveries in the log (`{shard}.{seq}-{receiver}`, of shard 0 without it) follow the sequences. Where their event is gone they
- *     keep theirs, with the shard: no delivery is called so any more.
- * ONE-LOG-5  A node of that version that still runs writes nothing any more: it begins at the table `shards`, which is locked first, and then gone.
+ * ONE-LOG-1  Kept events come first, then all others, each part in order of time. An event counts as no older than the
+ *     events before it in its shard, so the order within a shard stays. A schema made for one shard keeps its
+ *     sequences.
+ * ONE-LOG-2  A row gets the sequence of the last event of its shard that exists and is not newer than the row:
+ *     comparisons with events give the same result.
+ * ONE-LOG-3  Deliveries that were owed stay owed, and ended ones stay ended. A receiver's progress in a shard is the
+ *     greatest of its floor, the position remembered for the shard of its partner, and the horizon. Its new floor is
+ *     just below the first event beyond that progress without a row; a delivery that ended without a row and is above
+ *     the new floor gets a row.
+ * ONE-LOG-4  Ids of deliveries in the log (`{shard}.{seq}-{receiver}`, without the shard for shard 0) change with the
+ *     sequences. Where their event is gone they keep the old sequence, with the shard: no present delivery has such an
+ *     id.
+ * ONE-LOG-5  A node of that version that still runs can no longer write: its writes begin at the table `shards`, which
+ *     the migration locks first and then drops.
  */
 const MOVED = 'events rows listed timers deliveries floors'.split(' ');
 const GONE = ['events_stream', 'events_correlation', 'events_idem', 'rows_listed', 'deliveries_open'];
 
-/** Of a remembered place: in place of a sequence, behind every horizon. */
+/** Takes the place of the sequence in the row of a remembered position: above every horizon. */
 const PLACE_SEQ = Number.MAX_SAFE_INTEGER;
 
-/** JSON whose escapes PostgreSQL takes: U+0000 and unpaired surrogates, which it refuses wherever they stand, are another character. */
+/** JSON that PostgreSQL can decode: U+0001 replaces the escapes that it refuses, of U+0000 and surrogates. */
 const decodable = (json: string) => `regexp_replace(${json}, '\\\\u(0000|d[89a-f][0-9a-f]{2})', '\\\\u0001', 'g')`;
 
-/** `tables`: makes those of the newest version, with their names free. */
+/** `tables`: SQL that creates the tables of the newest version, once their names are free. */
 export const mergingShards = (tables: string): string => `
   lock table shards in access exclusive mode;
   ${GONE.map((index) => `drop index ${index};`).join(' ')}

@@ -1,9 +1,10 @@
 /**
- * Everything of the PostgreSQL store that only reads.
+ * The read half of the PostgreSQL store; `store.ts` adds the writes.
  *
- * POSTGRES-READS-1  Every read goes to the primary, so it sees all that any node was told is written (CONTRACT-7).
- * POSTGRES-READS-2  A read is one statement, so it is of one moment: page and total of a list, log and horizon.
- * POSTGRES-READS-3  A hole in the log behind the horizon is damage, never a shorter log (CONTRACT-8).
+ * POSTGRES-READS-1  Every read goes to the primary, so it sees everything that any node has acknowledged (CONTRACT-7).
+ * POSTGRES-READS-2  A read is one statement, hence one snapshot: a page and the total of its list, or log and horizon,
+ *     are consistent.
+ * POSTGRES-READS-3  A hole in the log above the horizon is damage, never a shorter log (CONTRACT-8).
  */
 import type { Client } from 'pg';
 import type {
@@ -25,12 +26,12 @@ import { ask } from './connect.ts';
 import { HOUR } from './list-counts.ts';
 import { fromText } from './schema.ts';
 
-/** Runs a read on a session of its own. */
+/** Runs a read on a database session of its own. */
 export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;
 
 const SCAN_ROWS = 1000;
 const ALL = 2 ** 31 - 1;
-/** Postgres refuses what is no int8. */
+/** PostgreSQL rejects a limit that is not an int8. */
 const whole = (limit: number): number => Math.max(0, Math.min(ALL, Math.floor(limit)));
 
 interface EventColumns {
@@ -57,18 +58,18 @@ const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json
 const ROW = 'r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.seq';
 
 const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (select horizon from log)`;
-/** $1: behind which sequence, $2 how many, $3 null, or a receiver. The horizon comes with them: it is of the same moment. */
+/** $1 sequence to begin after, $2 limit, $3 receiver or null. Includes the horizon, from the same snapshot. */
 const behind = (columns: string) => `select ${columns}, (select horizon from log) as horizon from events e
   where e.seq > greatest($1::int8, (select horizon from log)) and ($3::text is null or $3 = any (e."to")) order by e.seq limit $2`;
 const EVENTS = behind(EVENT);
-/** $4: how many characters of bodies at most before the last one. */
+/** $4: characters that the events before the last one may have at most. */
 const EVENTS_IN_SIZE = `
 select ${EVENT}, w.horizon from (
   select l.*, sum(l.chars) over (order by l.seq) - l.chars as before
     from (${behind('e.seq, e.chars + octet_length(e.data) as chars')}) l) w
   join events e on e.seq = w.seq
   where w.before < $4::int8 order by e.seq`;
-/** $1: ranges. Of one that has no events a row without one comes. */
+/** $1: ranges. A range without events yields one row without an event, for its horizon and head. */
 const RANGES = `
 select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
   from json_to_recordset($1) p(after int8, "upTo" int8) cross join log l
@@ -87,10 +88,10 @@ const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > 
   and ($4::text is null or r.owner = $4) order by r.owner, r.id limit $5`;
 const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
 /**
- * $1 kind, $2 shelves, $3 and $4 bounds, $5 to $7 the position behind which it begins, $8 offset, $9 limit, $10 size. Counts are sums
- * over hours, and rows of one hour at each bound; the page begins in the hour where its offset lies, or at its position, and ends before
- * the hour (`beyond`, else above all texts that may be an `upd`) before which there are enough; each shelf gives no more than may stand on
- * the page, from its own index.
+ * $1 kind, $2 shelves, $3 and $4 bounds on `upd`, $5 to $7 the position to begin after, $8 offset, $9 limit, $10 size.
+ * A count is the sum of whole hours in `listed`, plus the rows of one hour at each bound. The page begins in the hour
+ * that contains its offset, or at its position, and ends before the hour by which enough rows have come (`beyond`; without such an hour a
+ * text above every possible `upd`). Each shelf contributes, from its own index, no more rows than the page may need.
  */
 const below = (
   upd: string,
@@ -134,7 +135,7 @@ const deliveriesOf = (is: '<>' | '=') => `select dest, seq, state, data from del
 const OPEN = deliveriesOf('<>');
 const DELIVERED = deliveriesOf('=');
 
-/** At least one comes, whatever its size: what stands before it is never less than nothing. */
+/** At least 1, so that the first row, with 0 characters before it, is always returned. */
 const sizeOf = (size = Number.POSITIVE_INFINITY) => (Number.isFinite(size) ? Math.max(1, whole(size)) : null);
 
 export class PostgresReads {

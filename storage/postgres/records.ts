@@ -1,9 +1,10 @@
 /**
- * The records of the embedded store, made from the tables of PostgreSQL and the other way round: the form of backups, and of copies
- * from one store to the other.
+ * Converts between the tables of PostgreSQL and the records of the embedded store: the format of backups, and of copies
+ * between stores.
  *
- * POSTGRES-RECORDS-1  Both ways are exact: what is copied there and read back has the same bytes, so one digest tells whether all of it is there.
- * POSTGRES-RECORDS-2  A record that is not sound is not copied.
+ * POSTGRES-RECORDS-1  The conversion is exact both ways: a record copied and read back has the same bytes, so one
+ *     digest proves that a copy is complete.
+ * POSTGRES-RECORDS-2  A damaged record is not copied.
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Client } from 'pg';
@@ -16,7 +17,7 @@ import { fromText, toText } from './schema.ts';
 
 export type Entry = readonly [key: string, value: string];
 
-/** What has no other source: indexes follow from events, the store's own records are made anew. */
+/** Key spaces to convert. Indexes follow from events, and each store makes its own records anew. */
 const SPACES = ['e', 'o', 'p', 'd', 'f', 't'] as const;
 type Space = (typeof SPACES)[number];
 
@@ -55,7 +56,7 @@ interface DeliveryColumns {
   readonly data: string;
 }
 
-/** A table in one space: how it is read in order of the keys, how a line becomes a record, and how it is written from records. */
+/** How one key space maps to a table: reading it in key order, and converting both ways. */
 interface Form {
   readonly select: string;
   readonly toEntry: (columns: never) => Entry;
@@ -144,7 +145,7 @@ const FORMS: Readonly<Record<Space, Form>> = {
   },
 };
 
-/** Within a transaction of one snapshot. In order of spaces as `SPACES` has them, then of keys. */
+/** Requires a transaction with one snapshot. Ordered by space as in `SPACES`, then by key. */
 export async function* recordsIn(client: Client): AsyncGenerator<Entry[]> {
   for (const space of SPACES) {
     const { select, toEntry } = FORMS[space];
@@ -158,12 +159,12 @@ export async function* recordsIn(client: Client): AsyncGenerator<Entry[]> {
   }
 }
 
-/** The same records of an embedded store, in the same order. */
+/** The same records from an embedded store, in the same order. */
 export async function* recordsOf(db: Database): AsyncGenerator<Entry[]> {
   for (const space of SPACES) for await (const chunk of chunks(db, keys.under(`${space}/`), PIECE)) yield chunk;
 }
 
-/** Writes a piece of one space into empty tables. Throws `Damaged` for a record that is not sound. [POSTGRES-RECORDS-2] */
+/** Inserts records of one space into empty tables. Throws `Damaged` for a damaged record. [POSTGRES-RECORDS-2] */
 export async function insert(client: Client, entries: readonly Entry[]): Promise<void> {
   const space = entries[0]?.[0].charAt(0) as Space;
   const form = FORMS[space];
@@ -171,7 +172,7 @@ export async function insert(client: Client, entries: readonly Entry[]): Promise
   await client.query({ name: `copy-${space}`, text: form.insert, values: [JSON.stringify(lines)] });
 }
 
-/** A digest and counts by space, of records in the order of `recordsIn`. */
+/** Digest and counts by space, over records in the order of `recordsIn`. */
 export class Tally {
   readonly #digest: Hash = createHash('sha256');
   readonly counts: Record<Space, number> = { e: 0, o: 0, p: 0, d: 0, f: 0, t: 0 };
@@ -185,13 +186,13 @@ export class Tally {
     }
   }
 
-  /** Once, at the end. */
+  /** May be called once, at the end. */
   digest(): string {
     return this.#digest.digest('hex');
   }
 }
 
-/** The digest of an embedded store's records. */
+/** Digest of the records of an embedded store. */
 export async function digestOf(db: Database): Promise<string> {
   const tally = new Tally();
   for await (const entries of recordsOf(db)) tally.add(entries);

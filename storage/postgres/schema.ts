@@ -1,12 +1,13 @@
 /**
- * The tables of a PostgreSQL store, and how older ones become these.
+ * The tables of the PostgreSQL store, and the migrations that bring older schemas to the present version.
  *
- * SCHEMA-1  A migration is one transaction with its version: whatever a crash leaves is a whole version.
- * SCHEMA-2  A schema that a newer hub made is not touched, nor is one of version 1 whose nodes still live: what they are about to send would go
- *     beside what the new ones send. Those of version 2 and 3 go on beside the new ones, for one at a time has the log.
+ * SCHEMA-1  A migration and the change of the version number are one transaction: a crash leaves a complete version.
+ * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 with live nodes: what those nodes are
+ *     about to send would be written beside what new nodes send. Nodes of versions 2 and 3 keep running beside new
+ *     ones, because one at a time holds the log.
  * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
- * SCHEMA-4  PostgreSQL holds no U+0000 in a text. It may stand in bodies alone, and is stored there as U+0001 `0`, with U+0001 itself as
- *     U+0001 `1`. JSON is text that is kept as it was written, where U+0000 is an escape.
+ * SCHEMA-4  PostgreSQL cannot store U+0000 in a text. Only bodies may contain it: it is stored as U+0001 `0`, and
+ *     U+0001 itself as U+0001 `1`. JSON is stored as text, unchanged, where U+0000 is an escape sequence.
  */
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../../src/kit/clock.ts';
@@ -19,7 +20,10 @@ import { APPEND } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
-/** Two nodes that make it at once: the other one's is as good. A node of an older version that is still writing: it ends. */
+/**
+ * SQL states to retry: two nodes create the schema at once, and either result is fine; or a node of an older version is
+ * still writing, which ends.
+ */
 const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']);
 
 const TABLES = `
@@ -66,7 +70,7 @@ const NODES = `
   `;
 const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
 
-/** What makes a schema of the newest version, by the version that it has. 0: nothing is there. */
+/** Statements that bring a schema to the newest version, indexed by its present version; 0 is an empty schema. */
 const MIGRATIONS: readonly string[] = [
   NODES + TABLES + APPEND,
   mergingShards(TABLES) + APPEND + FOLLOWS,
@@ -74,16 +78,16 @@ const MIGRATIONS: readonly string[] = [
   APPEND + FOLLOWS,
 ];
 
-/** Nodes of an older version renew their leases. [SCHEMA-2] */
+/** Nodes of an older version still renew their leases. [SCHEMA-2] */
 class OlderNodes extends StoreUnavailable {}
 
 export interface Waiting {
   readonly clock: Clock;
-  /** For so long nodes of an older version are waited for: those that were killed seem to live until their lease has run out. */
+  /** How long to wait for nodes of an older version, ms: a killed node appears alive until its lease expires. */
   readonly limitMs: number;
 }
 
-/** Makes or migrates the schema of a database that is safe to write on. [SCHEMA-1, SCHEMA-2] */
+/** Creates or migrates the schema of a database with safe settings. [SCHEMA-1, SCHEMA-2] */
 export async function migrate(
   primary: Primary,
   { schema, single }: PostgresAddress,
@@ -111,7 +115,7 @@ export async function migrate(
 
 async function migrateWithin(client: Client, schema: string): Promise<void> {
   const present = await client.query('select 1 from pg_namespace where nspname = $1', [schema]);
-  // Another node may have made it since.
+  // Another node may have created it meanwhile.
   if (present.rows.length === 0) await client.query(`create schema if not exists "${schema}"`);
   await client.query(
     'create table if not exists meta (one boolean primary key default true check (one), version int not null, ' +

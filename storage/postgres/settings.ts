@@ -1,11 +1,9 @@
-/**
- * Which settings of a server lose or hide what it acknowledged, and why each of them does.
- */
+/** Checks the settings of a PostgreSQL server: some of them lose or hide acknowledged writes. */
 import type { Client } from 'pg';
 import { StoreUnavailable } from '../contract.ts';
 
 export interface ServerSettings {
-  /** `server_version_num`: 150004. */
+  /** `server_version_num`, e.g. 150004. */
   readonly version: number;
   readonly encoding: string;
   readonly fsync: string;
@@ -20,10 +18,10 @@ export interface ServerSettings {
 const VERSION_MIN = 150_000;
 
 const asked = ['fsync', 'full_page_writes', 'synchronous_commit', 'synchronous_standby_names'] as const;
-/** Known to superusers alone on some servers. */
+/** Some servers show these only to superusers. */
 const mayBeHidden = ['zero_damaged_pages', 'ignore_checksum_failure', 'data_checksums'] as const;
 
-/** Sentences, one for each setting that makes the server unsafe; `single` allows a server without a standby. */
+/** One sentence for each setting that makes the server unsafe. `single` allows a server without a standby. */
 export function unsafeSettings(settings: ServerSettings, single: boolean): string[] {
   const { version, encoding, synchronous_commit: commit, synchronous_standby_names: standbys } = settings;
   const wrong: string[] = [];
@@ -47,13 +45,13 @@ export function unsafeSettings(settings: ServerSettings, single: boolean): strin
   return wrong;
 }
 
-/** What an operator should know though the hub starts; null when there is nothing. */
+/** A warning for the operator that does not keep the hub from starting; null when there is none. */
 export function warningOf(settings: ServerSettings): string | null {
   if (settings.data_checksums !== 'off') return null;
   return 'data_checksums is off: what rots on the disk of the database would be served as data (pg_checksums --enable)';
 }
 
-/** As this session has them. */
+/** Reads the settings as they apply to this database session. */
 async function readSettings(client: Client): Promise<ServerSettings> {
   const columns = [
     ...asked.map((name) => `current_setting('${name}') as ${name}`),
@@ -68,7 +66,7 @@ async function readSettings(client: Client): Promise<ServerSettings> {
   return settings;
 }
 
-/** Rejects, naming every unsafe setting; resolves with a warning or null. */
+/** Rejects with every unsafe setting; resolves with a warning or null. */
 export async function mustBeSafe(client: Client, single: boolean): Promise<string | null> {
   const settings = await readSettings(client);
   const wrong = unsafeSettings(settings, single);

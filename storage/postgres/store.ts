@@ -1,16 +1,19 @@
 /**
- * The store on PostgreSQL: the contract of `contract.ts` for several nodes on one database, of which one at a time has the log.
+ * The PostgreSQL store: implements `contract.ts` for several nodes on one database, of which one at a time holds the
+ * log.
  *
- *     postgres-url, -connect, -settings            the server: which one, how it is reached, whether it is safe
- *     postgres-schema, -shards                     its tables, and how older ones become these
- *     postgres-commits, -append, -lanes            writes: one call for whatever waits
- *     postgres-leases, -pulse, -watch              whether the log is ours, whether the database is there and in good order
- *     postgres-reads, -trim, -records, -backup     the rest of the contract
+ *     url, connect, settings                     which server, how to reach it, and whether its settings are safe
+ *     schema, one-log                            tables, and migrations from older versions
+ *     write-pipeline, write-parameters, -sql     writes: one function call for everything in the queue
+ *     leases, heartbeat, watch                   whether this node holds the log and the database is healthy
+ *     reads, list-counts, trim, records, backup  the rest of the contract
  *
- * POSTGRES-STORE-1  A commit is answered when PostgreSQL has answered its commit, which is when the disk and a quorum of standbys have it (CONTRACT-1).
- * POSTGRES-STORE-2  A caller who waits longer than `ANSWER_MS` is told so: `OutcomeUnknown` when the statement was sent, `StoreUnavailable` when it was
- *     not and will not be. A later call with the same key shares the outcome that is still awaited.
- * POSTGRES-STORE-3  While the database is away writes are refused at once; when it is back they go on, without a restart.
+ * POSTGRES-STORE-1  A commit is answered once PostgreSQL has answered its COMMIT, which is when the disk and a quorum
+ *     of standbys have it (CONTRACT-1).
+ * POSTGRES-STORE-2  A caller that waits longer than `ANSWER_MS` gets `OutcomeUnknown` when the statement was sent, and
+ *     `StoreUnavailable` when it was not and never will be. A later call with the same key shares the outcome that is
+ *     still awaited.
+ * POSTGRES-STORE-3  While the database is unreachable writes are refused at once; they resume without a restart.
  */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
@@ -33,23 +36,22 @@ import { type Job, WritePipeline } from './write-pipeline.ts';
 
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
-/** A node that was killed holds its lease for so many leases at most. */
+/** How long opening waits for a killed node to lose its lease, in leases. */
 const LEASES_WAITED = 3;
 const LOOK_MS = 100;
 
 export interface PostgresStoreOptions {
   readonly url: string;
-  /** Name of this node, for people. */
+  /** Display name of this node. */
   readonly node: string;
-  /** How peers reach it. */
+  /** Where peers reach this node. */
   readonly nodeUrl?: string | null;
   /**
-   * This node is the only one: opening waits until the log is its own, and rejects when another node goes on renewing its lease.
-   * Default: true.
+   * The only node: opening waits for the log, and rejects when another node keeps renewing its lease. Default: true.
    */
   readonly sole?: boolean;
   readonly ttlMs?: number;
-  /** Its leases and waits go by it. Default: the machine's. */
+  /** Clock for leases and waits. Default: the system clock. */
   readonly clock?: Clock;
   readonly answerMs?: number;
   /** What is wrong with how other nodes reach this one. */
@@ -59,7 +61,7 @@ export interface PostgresStoreOptions {
   readonly onPoint?: OnPoint;
 }
 
-/** Opens the store, making its schema when there is none. Rejects with a sentence when the database is away, unsafe or too new. */
+/** Opens the store and creates its schema when missing. Rejects when the database is unreachable, unsafe or too new. */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
   const address = parsePostgresUrl(options.url);
   const primary = new Primary(address, options.node);
@@ -82,7 +84,7 @@ interface Opened {
 }
 
 export class PostgresStore extends PostgresReads implements contract.Store {
-  /** Of this start of this process alone, as `ClusterNode.id` has it. */
+  /** Identifies this start of this process; equals `ClusterNode.id`. */
   readonly id: string;
   readonly #options: PostgresStoreOptions;
   readonly #clock: Clock;
@@ -94,7 +96,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #watch: Watch;
   #head: contract.Seq = 0;
   #horizon: contract.Seq = 0;
-  /** POSTGRES-STORE-2: commits that wait, by key. */
+  /** POSTGRES-STORE-2: commits in flight, by idempotency key. */
   readonly #flying = new Map<string, { readonly job: Job; readonly answer: Promise<contract.Appended> }>();
   readonly #listeners: ((health: contract.StoreHealth) => void)[] = [];
   #state: contract.StoreHealth['state'] = 'failed';
@@ -117,7 +119,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       clock: this.#clock,
       ...{ id: this.id, name: node, url: nodeUrl, ttlMs, lost },
       gained: (fence, head, horizon) => {
-        // Not what was seen before: a database that failed over may have lost what nobody was told is written.
+        // Replaces what was seen before: after a failover the database may lack writes that were never acknowledged.
         this.#head = head;
         this.#horizon = horizon;
         gained(fence);
@@ -142,13 +144,13 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     });
   }
 
-  /** Of `openPostgresStore`. */
+  /** Called by `openPostgresStore` only. */
   async start(): Promise<void> {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
     if (sole) await this.#beAlone(this.#clock.monotonic() + LEASES_WAITED * ttlMs);
     await this.#heartbeat.start();
     const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
-    // What is free is taken in the course of the first beat, what a killed node held when its lease has run out.
+    // The first beat takes a free log; a killed node's log becomes free when its lease expires.
     while (sole && this.#leases.kept() === null) {
       if (this.#clock.monotonic() > deadline)
         throw new StoreUnavailable('the log could not be taken from a node that is gone');
@@ -161,7 +163,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#closed ? null : this.#leases.held();
   }
 
-  /** The node that has the log, as far as this one knows; null when nobody does. */
+  /** The node that holds the log, as far as this node knows; null when there is none. */
   owner(): ClusterNode | null {
     return this.#leases.owner();
   }
@@ -170,46 +172,49 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#leases.nodes();
   }
 
-  /** Of the database's clock and open transactions; null while it is not known. */
+  /** Clock skew and open transactions; null while unknown. */
   sight(): contract.Sight | null {
     return this.#watch.sight;
   }
 
-  /** Renews and looks at once: a peer says that it has let the log go. */
+  /** Beats at once: for when a peer reports that it released the log. */
   poke(): Promise<void> {
     return this.#heartbeat.poke();
   }
 
-  /** Whether the last renewal of the lease still counts, by our own clock. */
+  /** Whether the lease is still valid by this node's own clock. */
   isFresh(): boolean {
     return this.#leases.isFresh();
   }
 
-  /** Sees how far the log goes. Rejects when the database is away. */
+  /** Reads the head of the log from the database. Rejects when the database is unreachable. */
   async look(): Promise<void> {
     const [log] = await this.#read((client) => ask<{ head: contract.Seq }>(client, 'head', 'select head from log'));
     this.#seen(log?.head ?? 0, 0);
   }
 
-  /** Another node says that the log goes so far. */
+  /** Another node reports this head. */
   sees(head: contract.Seq): void {
     this.#seen(head, 0);
   }
 
-  /** Whether every node that lives reads what others write. One of an earlier version, which does not, may have the log. */
+  /** Whether every live node reads what others write. A node of an earlier version does not, and may hold the log. */
   isFollowed(): boolean {
     return this.nodes().every(({ alive, follows }) => follows || !alive);
   }
 
-  /** What this node still sends under its fence is refused from now on; it may hold the log again under another one. */
+  /** From now on refuses writes under the present fence; this node may hold the log again under a later one. */
   giveUp(): void {
     this.#leases.giveUp();
   }
 
-  /** Writes what waits and hands the log over; the store goes on reading, and sees who has it. Rejects when the database is away. */
+  /**
+   * Flushes the queue and hands the log over. Reads continue, and `owner` follows the next owner. Rejects when the
+   * database is unreachable.
+   */
   async leave(): Promise<void> {
     if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
-    // What was pushed under the fence is written before the lease goes; what needs none goes on.
+    // Writes under the fence finish before the lease is released; writes without a fence go on.
     await this.#leases.leave();
   }
 
@@ -271,7 +276,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const isThere = this.#state === 'open';
     if (!isThere) this.#pipeline.stop();
     await this.#pipeline.idle();
-    // A lease that cannot be handed over runs out.
+    // A lease that cannot be handed over expires.
     if (isThere) await this.#leases.leave().catch(ignore);
     this.#pipeline.stop();
     await this.#heartbeat.stop();
@@ -279,7 +284,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#set('closed', 'closed');
   }
 
-  /** Another node is waited for as long as a killed one could seem alive. */
+  /** Waits for another node as long as a killed node can appear alive. */
   async #beAlone(deadline: number): Promise<void> {
     for (;;) {
       const other = await this.#sessions.use((client) => this.#leases.other(client));
@@ -317,7 +322,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       job = { fence, commit, settle, size, sent: false, withdrawn: false, done, fail: reject };
       this.#pipeline.push(job);
     });
-    // Whoever waits hears of it; one who was told already does not.
+    // Prevents an unhandled rejection: a caller that timed out no longer awaits the answer.
     answer.catch(ignore);
     return { job: job as unknown as Job, answer };
   }
@@ -372,7 +377,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#state = state;
     this.#reason = reason;
     const health = this.health();
-    // Not within our own steps: what a listener does or throws is its own affair.
+    // Deferred, so that a listener can neither re-enter this method nor throw into it.
     for (const listener of this.#listeners) queueMicrotask(() => listener(health));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Trimming: one transaction, under the lock of the log's row. Its members see what earlier writes left, so a row that
- * a later event wrote is seen and stays. A crash leaves the horizon where it was or where it was to be (CONTRACT-9).
+ * Trimming of the PostgreSQL store: one transaction under the lock on the log's row. Its statements see what earlier
+ * writes left, so rows written by later events stay. A crash leaves the old horizon or the new one (CONTRACT-9).
  */
 import type { Client } from 'pg';
 import type { Kept, Seq, Trim } from '../contract.ts';
@@ -19,7 +19,7 @@ const KEEP = `update events e set type = k.type, at = k.at, party = k.party, cor
   from json_to_recordset($1) k(seq int8, type text, at text, party text, correlation text, "to" text[], data text, body text, chars int,
     touched text)
   where e.seq = k.seq`;
-/** Receiver by receiver, along the key. */
+/** One receiver after another, along the primary key. */
 const FORGET = `with recursive dests(dest) as (
     (select min(dest) from deliveries)
     union all
@@ -35,7 +35,7 @@ const ROWS = `with gone as (
 const TIDY = 'delete from listed where n = 0';
 const MOVE = 'update log set horizon = $1';
 
-/** Throws what can be refused without the database. */
+/** Makes every check that needs no database; throws. */
 export function prepareTrim({ keeps, rows }: Trim): string {
   for (const row of rows) keys.checkRow(row);
   return JSON.stringify(keeps.map(keptRecord));
@@ -60,7 +60,7 @@ function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows 
   return { ...fields, body: text, chars: body?.length ?? 0 };
 }
 
-/** On a session of its own. Rejects with Fenced or a RangeError, with nothing changed. */
+/** Requires a session of its own. Rejects with Fenced or a RangeError and changes nothing. */
 export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
   const { fence, upTo, keeps, drops, rows } = trim;
   const { token, node } = fence;
@@ -83,7 +83,7 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
     await ask(client, 'trim-move', MOVE, [upTo]);
     await client.query('commit');
   } catch (error) {
-    // A session whose connection is gone has nothing to take back.
+    // Without a connection there is nothing to roll back.
     await client.query('rollback').catch(() => {});
     throw error;
   }

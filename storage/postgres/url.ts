@@ -1,10 +1,10 @@
 /**
- * Addresses of a PostgreSQL store:
+ * Parses the address of a PostgreSQL store:
  *
  *     postgres://user:password@host1:5432,host2:5432/database?schema=ocpi_hub&single=1&sslmode=verify-full&sslrootcert=/ca.pem
  *
- * Several hosts are the servers of one cluster, of which one is the primary. Whatever the address does not say (user, password,
- * database) is looked up as every PostgreSQL client does: PGUSER, PGPASSWORD, `.pgpass`.
+ * Several hosts are the servers of one cluster, one of which is the primary. Missing parts (user, password, database)
+ * come from the usual places of PostgreSQL clients: PGUSER, PGPASSWORD, `.pgpass`.
  */
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
@@ -15,11 +15,11 @@ export interface PostgresAddress {
   readonly password: string | undefined;
   readonly database: string | undefined;
   readonly ssl: false | ConnectionOptions;
-  /** Where all tables of the store lie. */
+  /** Schema that contains all tables of the store. */
   readonly schema: string;
-  /** A single server without a standby is meant, and known to lose everything with its disk. */
+  /** The operator accepts a single server without a standby, which loses everything with its disk. */
   readonly single: boolean;
-  /** For people: without the password. */
+  /** For messages: without the password. */
   readonly shown: string;
 }
 
@@ -28,7 +28,7 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
 const PARAMETERS: ReadonlySet<string> = new Set(['schema', 'single', 'sslmode', 'sslrootcert', 'host']);
 const PORT = 5432;
 
-/** Throws a TypeError that says what is wrong; it never holds the password. */
+/** Throws a TypeError that says what is wrong; it never contains the password. */
 export function parsePostgresUrl(url: string): PostgresAddress {
   const parts = FORM.exec(url);
   if (parts === null)
@@ -54,7 +54,7 @@ export function parsePostgresUrl(url: string): PostgresAddress {
   };
 }
 
-/** A host that begins with `/` is the directory of a socket. */
+/** A host that begins with `/` is the directory of a Unix socket. */
 function hostsOf(list: string): PostgresAddress['hosts'] {
   const hosts = list.split(',').map((each) => {
     const [, host = '', port] = /^(\[[^\]]+\]|[^:]*)(?::(\d+))?$/.exec(each) ?? [];

@@ -1,11 +1,14 @@
 /**
- * What a node looks at in the database besides its lease: how far its clock is from ours, and what keeps it from cleaning up. A
- * transaction that stays open, be it one that only reads (`pg_dump`), makes every poll and write dearer for as long as it lasts.
+ * What a node observes in the database besides its lease: clock skew, and the oldest open transaction. An open
+ * transaction, even a read-only one (`pg_dump`), keeps the database from cleaning up and makes every poll and write
+ * more expensive for as long as it lasts.
  *
- * WATCH-1  Looked at every ten seconds, one look at a time, on one of the sessions of the store's reads: a beat neither waits for it nor fails.
- * WATCH-2  What the way to the database and back may account for is no difference of the clocks.
- * WATCH-3  The server shows when a transaction began only of the same user's sessions, unless the user has the role `pg_read_all_stats`. A
- *     VACUUM holds nothing back. What a standby (`hot_standby_feedback`) or a replication slot holds back is not looked at.
+ * WATCH-1  Observes every 10 s, once at a time, on one of the store's read sessions: a heartbeat neither waits for it
+ *     nor fails with it.
+ * WATCH-2  A clock difference that the round trip to the database can explain counts as 0.
+ * WATCH-3  The server shows when a transaction began only for sessions of the same user, unless the user has the role
+ *     `pg_read_all_stats`. VACUUM holds nothing back and is ignored. What a standby (`hot_standby_feedback`) or a
+ *     replication slot holds back is not observed.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -50,12 +53,14 @@ export class Watch {
     this.#use = use;
   }
 
-  /** Null before the first look, when the last one failed, and when the database has been away since. */
+  /** Null before the first observation, after a failed one, and after the database was unreachable. */
   get sight(): Sight | null {
     return this.#sight;
   }
 
-  /** Looks when it is time to; resolves to whether it did. Never rejects: what is wrong stands among the warnings. [WATCH-1] */
+  /**
+   * Observes when 10 s have passed; resolves with whether it did. Never rejects: a failure becomes a warning. [WATCH-1]
+   */
   async look(): Promise<boolean> {
     const now = this.#clock.monotonic();
     if (this.#isLooking || now < this.#lookedAt + everyMs) return false;
@@ -75,14 +80,14 @@ export class Watch {
     return true;
   }
 
-  /** The database is away: the next beat that ends well looks anew. */
+  /** The database is unreachable: the next successful beat observes again. */
   forget(): void {
     this.#sight = null;
     this.#problem = null;
     this.#lookedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** What somebody should see to, a sentence each, the same for as long as it is the same. */
+  /** Warnings for the operator, one sentence each; the text stays the same while the condition lasts. */
   warnings(): string[] {
     return this.#problem === null ? warningsOf(this.#sight, this.#isSkewed) : [this.#problem];
   }
@@ -102,10 +107,10 @@ function oldestOf({ since, who }: Row, at: number): OpenTransaction | null {
   return { since: new Date(begun).toISOString(), ms: Math.max(0, at - begun), who };
 }
 
-/** How far an instant is ahead of those between which it was taken, ms. [WATCH-2] */
+/** Clock difference, ms: how far `at` is outside the interval from `sent` to `received`. [WATCH-2] */
 const aheadOf = (at: number, sent: number, received: number): number => at - Math.min(Math.max(at, sent), received);
 
-/** `/readyz` shows them to callers without a token, so they name no session. */
+/** `/readyz` shows these warnings to callers without a token, so they name no database session. */
 export function warningsOf(sight: Sight | null, isSkewed: boolean): string[] {
   if (sight === null) return [];
   const { clockAheadMs, oldest } = sight;

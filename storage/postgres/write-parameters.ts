@@ -1,19 +1,24 @@
 /**
- * What waits to be written, and the one call of the database that writes it.
+ * Prepares jobs and turns a group of them into the parameters of one call of the database function that writes it.
  *
- * WRITE-PARAMETERS-1  Fence, sequence, events, rows, timers, deliveries and floors are one call, so one commit: all or none.
- * WRITE-PARAMETERS-2  A write locks the row of the log first, until its commit: commit order is sequence order. A change of the token waits for that lock;
- *     a write behind it finds the new token and writes nothing (CONTRACT-4). What else it reads is read behind that lock, in a snapshot that has
- *     all that was committed before (`write-sql.ts`).
- * WRITE-PARAMETERS-3  Each statement has a greater turn than all before it under the same token. One that a network held back and delivers late
- *     finds its turn passed and writes nothing. One that was refused by WRITE-PARAMETERS-7 leaves the turn as it was: late, it is refused by the same.
- *     One without a fence has no turn. Late, it is refused by its key (WRITE-PARAMETERS-4), or by WRITE-PARAMETERS-7 unless all that it was decided on is as it was.
- * WRITE-PARAMETERS-4  The key of a commit is unique: a second one fails the statement, and its outcome is read from the log (CONTRACT-3).
- * WRITE-PARAMETERS-5  The counts of lists change with the rows, and under the same lock.
- * WRITE-PARAMETERS-6  What can be refused is refused before it waits with others. What the database alone can refuse is found by writing the
- *     members of a group one by one.
- * WRITE-PARAMETERS-7  What the members of a group were decided on is compared before anything of the group is written (CONTRACT-11). None was decided on a row
- *     that another one of the same group writes.
+ * WRITE-PARAMETERS-1  Fence, sequence, events, rows, timers, deliveries and floors are one call, hence one commit: all
+ *     or none.
+ * WRITE-PARAMETERS-2  A write first locks the row of the log, until its commit: commit order is sequence order. A
+ *     change of the token waits for that lock; a later write under the old token finds the new one and writes nothing
+ *     (CONTRACT-4). Everything else that a write reads, it reads after taking the lock, in a snapshot that includes all
+ *     earlier commits (`write-sql.ts`).
+ * WRITE-PARAMETERS-3  Each statement has a greater turn than all earlier ones under the same token. A statement that
+ *     the network delivers late finds its turn passed and writes nothing. A statement that WRITE-PARAMETERS-7 refuses
+ *     does not advance the turn: when it arrives late, the same check refuses it. A statement without a fence has no
+ *     turn: when it arrives late, its idempotency key refuses it (WRITE-PARAMETERS-4), or WRITE-PARAMETERS-7 does,
+ *     unless every row that it was decided on is unchanged.
+ * WRITE-PARAMETERS-4  The idempotency key of a commit is unique: a second commit with it fails the statement, and the
+ *     outcome is read from the log (CONTRACT-3).
+ * WRITE-PARAMETERS-5  The counts of lists change with the rows, under the same lock.
+ * WRITE-PARAMETERS-6  Every check that needs no database is made before a job joins a group. When the database refuses
+ *     the content of a group, its members are written one by one to find the one at fault.
+ * WRITE-PARAMETERS-7  Optimistic concurrency: the rows that the members of a group were decided on are compared before
+ *     anything of the group is written (CONTRACT-11). No member was decided on a row that another member writes.
  */
 import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Seen, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -46,7 +51,7 @@ interface PutRecord {
 export interface PreparedCommit {
   readonly idem: string;
   readonly events: readonly EventRecord[];
-  /** By `rowName`: the last put of each row. */
+  /** By `keys.rowKey`; the last put of each row. */
   readonly puts: ReadonlyMap<string, PutRecord>;
   readonly due: readonly { readonly key: string; readonly at: string | null }[];
   readonly touched: string;
@@ -60,7 +65,7 @@ export interface PreparedSettle {
   readonly size: number;
 }
 
-/** What one job of a group writes. */
+/** Content of one job of a group. */
 export interface Work {
   readonly fence: Fence | null;
   readonly commit: PreparedCommit | null;
@@ -124,17 +129,17 @@ export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Flo
   return { rows: prepared, floors, size: prepared.reduce((sum, { data }) => sum + data.length, floors.length + 1) };
 }
 
-/** Answers nothing when the fence was not held, otherwise a `Moved`. */
+/** Returns no row when the fence was not held, otherwise one `Moved`. */
 export const WRITE = 'select head, stale from append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)';
 
 export interface Moved {
-  /** Where the log ended before it, or ends when it was not written. */
+  /** Head of the log before the write, or the present head when nothing was written. */
   readonly head: Seq;
-  /** JSON array of the `Seen` that are not so any more; null when there are none. Then, and only then, it was written. */
+  /** JSON array of the `Seen` that no longer hold; null when all hold, which alone means that the write was made. */
   readonly stale: string | null;
 }
 
-/** The parameters of `WRITE`, of works under one fence. */
+/** Parameters of `WRITE` for works under one fence. */
 export function parametersOf(works: readonly Work[], turn: number): (string | number | null)[] {
   const events: object[] = [];
   const puts = new Map<string, PutRecord & { pos: number }>();
@@ -169,7 +174,9 @@ export function parametersOf(works: readonly Work[], turn: number): (string | nu
   return [token, node, events.length, turn, ...records.map((each) => JSON.stringify(each))];
 }
 
-/** Where commits of these keys ended, of those that are in the log. The index of keys leaves the empty one out. */
+/**
+ * Last sequences of those commits with these keys that are in the log. The unique index on keys omits the empty one.
+ */
 export const RECALL = `select idem, seq as last, n from events where idem = any ($1::text[]) and idem <> ''`;
 
 export interface Recalled {
@@ -179,7 +186,7 @@ export interface Recalled {
 }
 
 /**
- * What was visible before it is as durable as this: a commit that waits for its standby. A commit that is found in the log after its
- * connection was lost may stand on this server alone.
+ * A commit that waits for its standby, which makes everything visible before it as durable as itself. Needed because a
+ * commit found in the log after its connection was lost may exist on this server only.
  */
 export const CONFIRM = 'update meta set flushed = flushed + 1';

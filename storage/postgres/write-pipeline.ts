@@ -1,13 +1,15 @@
 /**
- * The lane: writes in order, whatever waits together in one statement.
+ * The write pipeline: sends writes in order, with everything in the queue in one statement, so that many commits share
+ * one round trip.
  *
- * WRITE-PIPELINE-1  One statement at a time: two could swap.
- * WRITE-PIPELINE-2  No statement is cancelled. Who waits too long is told that the outcome is unknown, and the statement goes on. One that was
- *     not sent yet is withdrawn, and never sent.
- * WRITE-PIPELINE-3  When a connection ends under a statement, its commits are looked for in the log; what is found is made as durable as a commit
- *     is before it is acknowledged, what is absent is sent again. So the same commit ends up in the log at most once.
- * WRITE-PIPELINE-4  Once a commit may have been written, it is refused only when it cannot be in the log any more.
- * WRITE-PIPELINE-5  What waits is bounded; beyond it a job is refused at once.
+ * WRITE-PIPELINE-1  One statement at a time: two could overtake each other.
+ * WRITE-PIPELINE-2  No statement is cancelled. When a caller waits too long, it is told that the outcome is unknown,
+ *     and the statement goes on. A job that was not sent yet is withdrawn and never sent.
+ * WRITE-PIPELINE-3  When a connection ends during a statement, the pipeline looks for its commits in the log. A commit
+ *     that is there is made as durable as any other before it is acknowledged; an absent one is sent again. So a commit
+ *     is in the log at most once.
+ * WRITE-PIPELINE-4  Once a commit may have been written, it is refused only when it can no longer be in the log.
+ * WRITE-PIPELINE-5  Back-pressure: the queue is bounded, and a job beyond the bound is refused at once.
  */
 import type { Client } from 'pg';
 import { type Clock, every, sleep } from '../../src/kit/clock.ts';
@@ -22,17 +24,17 @@ const GROUP_JOBS = 256;
 const GROUP_CHARACTERS = 4 << 20;
 const WAITING_JOBS_MAX = 16_384;
 const WAITING_CHARACTERS_MAX = 64 << 20;
-/** How often it is asked whether the server still works on a statement that gets no answer. */
+/** Interval for asking whether an unanswered statement still executes, ms. Two no in a row end the connection. */
 const LOOK_MS = 5000;
 const RETRY_MS = 50;
 
 export interface Job extends Work {
   readonly size: number;
-  /** It may be in the log. [WRITE-PIPELINE-4] */
+  /** The job may be in the log. [WRITE-PIPELINE-4] */
   sent: boolean;
-  /** Its caller was told that it was not written. [WRITE-PIPELINE-2] */
+  /** The caller was told that the job was not written. [WRITE-PIPELINE-2] */
   withdrawn: boolean;
-  /** Null for what is no commit. */
+  /** Null for a job without a commit. */
   done(appended: Appended | null): void;
   fail(error: Error): void;
 }
@@ -40,16 +42,16 @@ export interface Job extends Work {
 export interface PipelineOptions {
   readonly clock: Clock;
   readonly connect: (durability: Durability) => Promise<Client>;
-  /** Greater at each call. */
+  /** Increases with each call. [WRITE-PARAMETERS-3] */
   readonly turn: () => number;
-  /** Whether the server works on a statement of this process of its own. */
+  /** Whether the server process `pid` is executing a statement. */
   readonly isWorking: (pid: number) => Promise<boolean>;
   readonly written: (head: Seq) => void;
-  /** The server refused a statement, and not for what it holds. */
+  /** The server refused a statement for a reason other than its content. */
   readonly refused: (error: Error) => void;
-  /** The connection ended, or the log was taken: look at both. */
+  /** The connection ended or the log was taken over: check both. */
   readonly gone: () => void;
-  /** Hears of a statement that is about to be sent, and of its answer. */
+  /** Test hook: called before a statement is sent and after its answer. */
   readonly point: (name: string) => void;
 }
 
@@ -78,13 +80,13 @@ export class WritePipeline {
     await this.#running;
   }
 
-  /** What is in doubt is not asked for any longer. */
+  /** Stops asking for the outcome of commits in doubt. */
   stop(): void {
     this.#stopped = true;
   }
 
   async #run(): Promise<void> {
-    // One turn of the loop: requests that arrived together share the first statement too.
+    // Waits one turn of the event loop, so that requests that arrived together share the first statement.
     await nextTurn();
     while (this.#waiting.length > 0) await this.#write(this.#take(), false);
     this.#running = null;
@@ -95,7 +97,7 @@ export class WritePipeline {
     const fence = this.#waiting[0]?.fence;
     const written = new Set<string>();
     for (const job of this.#waiting) {
-      // Jobs of one statement have one fence, and none was decided on what another one of them writes. [WRITE-PARAMETERS-7]
+      // Jobs of one statement share a fence, and none was decided on what another writes. [WRITE-PARAMETERS-7]
       if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence?.token !== fence?.token) break;
       if (job.commit?.seen.some(({ name }) => written.has(name))) break;
       for (const name of job.commit?.puts.keys() ?? []) written.add(name);
@@ -106,7 +108,7 @@ export class WritePipeline {
     return this.#waiting.splice(0, count);
   }
 
-  /** Never rejects: its jobs are told. `inDoubt`: any of them may be in the log already. */
+  /** Never rejects: answers every job. `inDoubt`: any of the jobs may already be in the log. */
   async #write(group: readonly Job[], inDoubt: boolean): Promise<void> {
     let jobs = group;
     let doubted = inDoubt;
@@ -142,7 +144,7 @@ export class WritePipeline {
     for (const job of jobs) await this.#write([job], doubted);
   }
 
-  /** Resolves with where the log ended before, or with nothing when the fence was not held; null when the outcome is unknown. */
+  /** Resolves with the previous head, with nothing when the fence was not held, or with null: outcome unknown. */
   async #send(client: Client, jobs: readonly Job[]): Promise<readonly Moved[] | null> {
     const { clock, isWorking, point, turn } = this.#options;
     const parameters = parametersOf(jobs, turn());
@@ -178,12 +180,12 @@ export class WritePipeline {
     this.#options.written(head);
   }
 
-  /** Nothing was written. Those that were decided on what has changed are told so, the others are written without them. [WRITE-PARAMETERS-7] */
+  /** Nothing was written. Fails the jobs decided on a changed row and writes the others. [WRITE-PARAMETERS-7] */
   async #conflicting(client: Client, jobs: readonly Job[], { head, stale }: Moved, doubted: boolean): Promise<void> {
     const placed = (seen: Seen) => `${rowKey(seen)} ${seen.seq}`;
     const changed = new Set((JSON.parse(stale ?? '[]') as Seen[]).map(placed));
     const met = ({ commit }: Job) => commit?.seen.find((seen) => changed.has(placed(seen)));
-    // One that is in the log already has itself written what it was decided on. (CONTRACT-3)
+    // A commit already in the log has changed these rows itself, and is acknowledged. (CONTRACT-3)
     for (const job of await this.#recall(client, jobs.filter(met), !doubted)) {
       job.fail(new Conflict(met(job) as Seen, head));
     }
@@ -194,14 +196,14 @@ export class WritePipeline {
 
   async #fenced(client: Client, jobs: readonly Job[], doubted: boolean): Promise<void> {
     this.#options.gone();
-    // One that was sent before may have been written before the log was taken. [WRITE-PIPELINE-4]
+    // A job in doubt may have been written before another node took the log. [WRITE-PIPELINE-4]
     const absent = doubted ? await this.#recall(client, jobs, false) : jobs;
     for (const { fence, fail } of absent) {
       fail(new Fenced(`the log is not held by ${fence?.node} with token ${fence?.token} any more`));
     }
   }
 
-  /** Acknowledges those that are in the log, and gives the others. [WRITE-PIPELINE-3] */
+  /** Acknowledges the commits that are in the log and returns the other jobs. [WRITE-PIPELINE-3] */
   async #recall(client: Client, jobs: readonly Job[], replayed: boolean): Promise<Job[]> {
     const asked = jobs.flatMap(({ commit }) => commit?.idem ?? []);
     if (asked.length === 0) return [...jobs];
@@ -218,12 +220,12 @@ export class WritePipeline {
     });
   }
 
-  /** One of them was committed before: whichever it is, the others are written without it. */
+  /** One of the commits was written before: acknowledges it and returns the others, to be written without it. */
   async #replays(jobs: readonly Job[], doubted: boolean): Promise<Job[]> {
     try {
       return await this.#recall(await this.#client(jobs), jobs, !doubted);
     } catch (error) {
-      // The next attempt meets the same and says so.
+      // The next attempt meets the same error and handles it.
       if (kindOf(error) !== 'gone') throw error;
       return [...jobs];
     }
@@ -249,7 +251,7 @@ export class WritePipeline {
     else this.#options.refused(cause);
   }
 
-  /** Settles alone need not wait for the disk. (CONTRACT-6) */
+  /** A statement with settles alone need not wait for the disk. (CONTRACT-6) */
   #client(jobs: readonly Job[]): Promise<Client> {
     return this.#session(jobs.some(({ commit }) => commit !== null) ? 'flushed' : 'lazy');
   }

@@ -1,13 +1,14 @@
 /**
- * The write of `write-parameters.ts` as a function of the database. It locks the row of the log first, and what follows reads what every
- * write before it has left: a single statement would read as of before its wait for that lock.
+ * The write of `write-parameters.ts` as a database function. The function locks the row of the log first, so that its
+ * later statements read what every earlier write left: a single statement would read a snapshot from before its wait
+ * for that lock.
  *
- * Rows are looked up one by one (`offset 0` keeps it so) and removed by their place: a plan that was made while a table was small stays,
- * and one that walks through the table is the end of it when the table has grown.
+ * Rows are looked up one by one (`offset 0` keeps the planner from changing that) and deleted by their `ctid`. A plan
+ * cached while a table was small stays in use, and a plan that scans it makes writes too slow once it has grown.
  */
 import { COUNT, HOUR } from './list-counts.ts';
 
-/** Makes it, or takes the place of an older one. Only a migration runs this: another text is another version of the schema. */
+/** Creates or replaces the function. Only a migration runs this: a change of the text needs a new schema version. */
 export const APPEND = `
 create or replace function append(
     token int8, owner text, events int8, turn int8, logged json, placed json, removed json, armed json, disarmed json, settled json,
