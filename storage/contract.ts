@@ -147,7 +147,7 @@ export class Conflict extends Error {
 
   /** `key`: one of the changed rows. */
   constructor({ kind, owner, id }: RowKey, head: Seq) {
-    super(`${JSON.stringify([kind, owner, id])} was written since`);
+    super(`${JSON.stringify([kind, owner, id])} has changed since it was read`);
     this.head = head;
   }
 }

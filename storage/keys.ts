@@ -56,7 +56,7 @@ export const dueKey = (key: string): string => `t/${LOG}${key}`;
 /** CONTRACT-4: throws a TypeError for a commit without a fence that writes rows or sets timers with an empty `seen`. */
 export function checkUnfenced({ fence, puts = [], due = [], seen = [] }: Commit): void {
   if (fence === null && puts.length + due.length > 0 && seen.length === 0)
-    throw new TypeError('a commit without a fence says what its rows and timers were decided on');
+    throw new TypeError('a commit without a fence that writes rows or sets timers needs `seen`');
 }
 
 /** `name` is the row's key in the database. */
@@ -67,7 +67,7 @@ export const named = (seen: readonly Seen[]): NamedSeen[] =>
   seen.map((each) => {
     checkRow(each);
     if (each.seq !== null && !Number.isSafeInteger(each.seq))
-      throw new TypeError('a row is seen by a sequence or null');
+      throw new TypeError('the `seq` of a seen row must be a sequence or null');
     return { ...each, name: rowKey(each) };
   });
 

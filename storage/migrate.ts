@@ -61,7 +61,8 @@ export async function copyToPostgres(
     );
     const counts = { ...tally.counts };
     const digest = tally.digest();
-    if ((await digestIn(client, progress)) !== digest) throw new Error('the copy is not the same: nothing was copied');
+    if ((await digestIn(client, progress)) !== digest)
+      throw new Error('the copy differs from the store: nothing was copied');
     await client.query('commit');
     return {
       ...{ head, horizon, events: counts.e, rows: counts.o, deliveries: counts.p + counts.d, floors: counts.f },
@@ -78,7 +79,7 @@ async function soundStore(store: string, progress: NonNullable<BackupOptions['pr
   if (mark === null || (await mustCreate(join(store, 'db'), mark))) throw new Error(`${store} holds no store`);
   const { report } = await inspectIsolated(store, (records) => progress('verifying', records));
   const wrong = [...report.faults, ...report.repairs];
-  if (wrong.length > 0) throw new Error(`a damaged store is not copied: ${wrong.join('; ')}`);
+  if (wrong.length > 0) throw new Error(`cannot copy a damaged store: ${wrong.join('; ')}`);
   return report;
 }
 

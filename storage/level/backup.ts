@@ -212,7 +212,7 @@ export async function examineCopy(
 function mustBeOutside(directory: string, within: string): void {
   const inside = relative(dirname(within), resolve(directory));
   if (isAbsolute(directory) && (inside === '' || !(inside.startsWith('..') || isAbsolute(inside)))) {
-    throw new Error(`${directory} lies inside the data directory: a backup stands elsewhere`);
+    throw new Error(`${directory} is inside the data directory: choose a place outside it`);
   }
 }
 
@@ -237,7 +237,7 @@ async function sizeOf(database: string): Promise<number> {
 async function mustFit(directory: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(dirname(directory));
   if (bavail * bsize < bytes)
-    throw new Error(`${dirname(directory)} has less than the ${bytes} bytes that the store takes`);
+    throw new Error(`${dirname(directory)} has less free space than the store takes, ${bytes} bytes`);
 }
 
 /** Removes the partial copy that a crash left, and rejects when the directory is not one. [BACKUP-2] */
@@ -245,7 +245,8 @@ export async function removeLeftover(partial: string): Promise<void> {
   const names = await readdir(partial).catch(absent);
   if (names === null) return;
   const ours = new Set(['store', MANIFEST, 'db', 'mark', 'ballast']);
-  if (names.some((name) => !ours.has(name))) throw new Error(`${partial} is in the way, and not of our making`);
+  if (names.some((name) => !ours.has(name)))
+    throw new Error(`${partial} exists and was not made by ocpi-hub: move it away`);
   await rm(partial, { recursive: true });
 }
 

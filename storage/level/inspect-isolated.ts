@@ -47,12 +47,12 @@ export async function inspectIsolated(
   if (signal !== null && !byOthers.has(signal)) {
     throw new EngineDied(`LevelDB ends any process that reads it, with ${signal}: ${words}`);
   }
-  throw new Error(`the look at ${store} did not end well (${signal ?? `exit code ${code}`}): ${words}`);
+  throw new Error(`the inspection of ${store} failed (${signal ?? `exit code ${code}`}): ${words}`);
 }
 
 /** The line of the output that has the reason. */
 function wordsOf(said: string): string {
   const lines = said.split('\n').map((line) => line.trim());
   const why = lines.find((line) => /Assertion|FATAL ERROR/.test(line)) ?? lines.findLast((line) => line !== '');
-  return (why ?? 'it said nothing').slice(0, SAID_LENGTH_MAX);
+  return (why ?? 'it printed nothing').slice(0, SAID_LENGTH_MAX);
 }

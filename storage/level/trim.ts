@@ -38,7 +38,7 @@ export async function prepareTrim(
 ): Promise<PreparedTrim> {
   const from = found.horizon.seq;
   if (!Number.isSafeInteger(upTo) || upTo <= from || upTo > found.head) {
-    throw new RangeError(`cannot trim up to ${upTo}: the log is there from ${from + 1} to ${found.head}`);
+    throw new RangeError(`cannot trim up to ${upTo}: the log contains ${from + 1} to ${found.head}`);
   }
   for (const row of rows) keys.checkRow(row);
   const events = await reader.read({ after: from, limit: upTo - from }, upTo, from);
@@ -46,7 +46,7 @@ export async function prepareTrim(
   for (const kept of keeps) {
     const original = events[kept.seq - from - 1];
     if (original?.stream !== kept.stream) {
-      throw new RangeError(`cannot keep ${kept.stream} at ${kept.seq}: no event of it stands there`);
+      throw new RangeError(`cannot keep ${kept.stream} at ${kept.seq}: that stream has no event there`);
     }
     prepared.set(kept.seq, { kept, value: encodeKept(kept) });
   }

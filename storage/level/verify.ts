@@ -286,7 +286,7 @@ function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): 
   const [claimed, subject, key] = claim;
   const by = key === null ? subject : subject + JSON.stringify(key);
   if (claimed > found.head) {
-    found.faults.push(`the log has lost events ${found.head + 1} to ${claimed}: ${by} knows of them`);
+    found.faults.push(`the log has lost events ${found.head + 1} to ${claimed}: ${by} refers to them`);
   }
 }
 

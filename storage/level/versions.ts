@@ -41,7 +41,7 @@ export class Versions {
     for (const each of seen) {
       const now = this.#known.get(each.name);
       if (now instanceof Error) {
-        return new StoreUnavailable('what this was decided on cannot be read', { cause: now });
+        return new StoreUnavailable('a row that this commit was decided on cannot be read', { cause: now });
       }
       if (now !== each.seq) return new Conflict(each, head);
     }

@@ -62,7 +62,7 @@ async function readSettings(client: Client): Promise<ServerSettings> {
        ${columns.join(', ')}`,
   );
   const [settings] = rows;
-  if (settings === undefined) throw new StoreUnavailable('the database server does not say how it is set');
+  if (settings === undefined) throw new StoreUnavailable('the database server does not report its settings');
   return settings;
 }
 

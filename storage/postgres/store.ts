@@ -153,7 +153,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     // The first beat takes a free log; a killed node's log becomes free when its lease expires.
     while (sole && this.#leases.kept() === null) {
       if (this.#clock.monotonic() > deadline)
-        throw new StoreUnavailable('the log could not be taken from a node that is gone');
+        throw new StoreUnavailable('the log could not be taken over from a dead node');
       await sleep(this.#clock, LOOK_MS);
       await this.#heartbeat.poke();
     }

@@ -69,7 +69,7 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
     const [log] = await ask<{ head: Seq; horizon: Seq }>(client, 'lock', LOCK, [token, node]);
     if (log === undefined) throw new Fenced(`the log is not held by ${node} with token ${token} any more`);
     if (!Number.isSafeInteger(upTo) || upTo <= log.horizon || upTo > log.head) {
-      throw new RangeError(`cannot trim up to ${upTo}: the log is there from ${log.horizon + 1} to ${log.head}`);
+      throw new RangeError(`cannot trim up to ${upTo}: the log contains ${log.horizon + 1} to ${log.head}`);
     }
     const kepts = keeps.map(({ seq }) => seq);
     await mustStand(client, trim, kepts, log.horizon);
@@ -94,7 +94,7 @@ async function mustStand(client: Client, { upTo, keeps }: Trim, kepts: readonly 
   const streams = new Map(found.map(({ seq, stream }) => [seq, stream]));
   for (const { seq, stream } of keeps) {
     if (seq <= horizon || seq > upTo || streams.get(seq) !== stream) {
-      throw new RangeError(`cannot keep ${stream} at ${seq}: no event of it stands there`);
+      throw new RangeError(`cannot keep ${stream} at ${seq}: that stream has no event there`);
     }
   }
 }

@@ -32,7 +32,7 @@ const PORT = 5432;
 export function parsePostgresUrl(url: string): PostgresAddress {
   const parts = FORM.exec(url);
   if (parts === null)
-    throw new TypeError('expected postgres://user@host:port/database, with several hosts if there are');
+    throw new TypeError('expected postgres://user@host:port/database, several hosts as host1:port1,host2:port2');
   const [, user, password, authority = '', database, query = ''] = parts;
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {

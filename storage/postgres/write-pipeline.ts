@@ -3,8 +3,8 @@
  * one round trip.
  *
  * WRITE-PIPELINE-1  One statement at a time: two could overtake each other.
- * WRITE-PIPELINE-2  No statement is cancelled. When a caller waits too long, it is told that the outcome is unknown,
- *     and the statement goes on. A job that was not sent yet is withdrawn and never sent.
+ * WRITE-PIPELINE-2  No statement is cancelled. A caller that waits too long gets `OutcomeUnknown`, and the statement goes
+ *     on. A job that was not sent yet is withdrawn and never sent.
  * WRITE-PIPELINE-3  When a connection ends during a statement, the pipeline looks for its commits in the log. A commit
  *     that is there is made as durable as any other before it is acknowledged; an absent one is sent again. So a commit
  *     is in the log at most once.
