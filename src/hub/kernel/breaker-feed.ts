@@ -1,9 +1,12 @@
 /**
- * What the ends of calls say of a partner, told to its circuits.
+ * Feeds call outcomes to a partner's circuit breakers. It batches the successes of a healthy circuit for 5 s, so that a
+ * busy partner does not cost an actor event per call.
  *
- * BREAKER-FEED-1  Successes of a circuit that is well are told together: one by one they would change nothing but a count.
- *     Those from before the time over which a circuit counts are not told any more.
- * BREAKER-FEED-2  They are told before anything that may open the circuit, and of a circuit that is not well each end is told at once.
+ * BREAKER-FEED-1  Successes of a healthy circuit (closed, no failures in a row) are sent as one event with a count:
+ *     sent one by one, they would change only that count. A batch that is older than the sample window of a circuit
+ *     (`sampleMs`) is dropped.
+ * BREAKER-FEED-2  The batch is sent before any outcome that may open the circuit. A circuit that is not healthy gets
+ *     every outcome at once.
  */
 import { type CircuitName, partnerMachine, sampleMs } from '../../../machines/partner.ts';
 import type { Supervisor } from '../../../machines/supervisor.ts';
@@ -11,12 +14,15 @@ import { circuitSign, type Outcome } from '../../domain/errors.ts';
 
 const signEvents = { failure: 'failed', reachable: 'reached', neutral: 'neutral' } as const;
 
-/** How long successes wait to be told, milliseconds: little of the time over which a circuit counts its calls. */
+/**
+ * How long a batch of successes may be held back, ms. It must stay well below `sampleMs`, or the failure ratio of a
+ * circuit is wrong.
+ */
 const toldAfterMs = 5_000;
 
 interface Tally {
   calls: number;
-  /** Of the first of them, epoch ms. */
+  /** When the first call of the batch ended, epoch ms. */
   since: number;
 }
 
@@ -28,7 +34,7 @@ export class BreakerFeed {
     this.#supervisor = supervisor;
   }
 
-  /** A call of the partner with this actor ended; `at` epoch ms. */
+  /** A call to the partner of this actor ended; `at` in epoch ms. */
   told(actor: string, circuit: CircuitName, outcome: Outcome, at: number): void {
     const sign = circuitSign(outcome);
     const tally = this.#tallyOf(actor, circuit);
@@ -40,7 +46,7 @@ export class BreakerFeed {
     }
     const calls = at - tally.since > sampleMs ? 0 : tally.calls;
     tally.calls = 0;
-    // Calls from before the circuit opened say nothing of how it is now.
+    // A batch that began before the circuit opened is dropped: it says nothing about the partner's health now.
     if (isWell && calls > 0) this.#supervisor.send(actor, { type: `${circuit}.reached`, at, calls });
     this.#supervisor.send(actor, { type: `${circuit}.${signEvents[sign]}`, at });
   }

@@ -1,10 +1,12 @@
 /**
- * Hands committed events of all nodes on in order of sequence, without a gap. [RECORDER-3]
+ * Dispatches the committed events of all nodes in order of sequence, without a gap. [RECORDER-3]
  *
- * COMMIT-FEED-1  An event of this node comes with the end of its commit. Events of other nodes are read from the log: to fill a gap, and up to a sequence
- *     that `follow` announces.
- * COMMIT-FEED-2  Nothing is handed on before `begin`. Recovery calls it when it has read what is owed up to the sequence of `startAt`.
- * COMMIT-FEED-3  A door needs the changes of partners and routes alone, and reads nothing while there are none.
+ * COMMIT-FEED-1  Events of this node arrive when their commit ends. Events of other nodes are read from the log: to
+ *     fill a gap, and up to a sequence that `follow` announces.
+ * COMMIT-FEED-2  No event is dispatched before `begin`. Recovery calls `begin` when it has read the owed deliveries up
+ *     to the sequence of `startAt`.
+ * COMMIT-FEED-3  A door needs only the changes of partners and routes, and reads no events while the row `directoryKey`
+ *     shows that there are none.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -14,9 +16,12 @@ import type { Log } from '../ports/ports.ts';
 import { directoryKey } from './directory-row.ts';
 
 const readAgainMs = 200;
-/** Somebody who waits for an answer waits no longer for what others wrote. */
+/**
+ * How long `reached` waits, ms; then it throws `unavailable`, so that no request hangs while events of other nodes
+ * cannot be read.
+ */
 const reachedMs = 5000;
-/** A page that is read from the log: so many events, of so many characters. */
+/** Size of a page that is read from the log, in events and in characters. */
 const readBatch = 500;
 const readSize = 4 * 1024 * 1024;
 
@@ -25,7 +30,7 @@ interface Awaited {
   readonly resolve: () => void;
 }
 
-/** What is read from behind a sequence, in order, and up to where the log was read. */
+/** Events after a sequence, in order, and the sequence up to which the log was read. */
 interface Page {
   readonly events: readonly StoredEvent[];
   readonly upTo: Seq;
@@ -38,11 +43,12 @@ export class CommitFeed {
   readonly #log: Log;
   #listener: (event: StoredEvent) => void = () => {};
   #read: (event: StoredEvent) => void = () => {};
-  /** Sequence up to which events were handed on, and those that came before a gap was filled. */
+  /** Sequence of the last event that was dispatched. */
   #upTo: Seq = 0;
   #hasBegun = false;
+  /** Events of this node that wait until a gap below them is filled. */
   readonly #early = new Map<Seq, StoredEvent>();
-  /** Up to where the log is known to go, and the reading that is under way. */
+  /** Highest sequence that the log is known to hold, and the read in progress. */
   #head: Seq = 0;
   #reading: Promise<void> | null = null;
   readonly #awaited = new Set<Awaited>();
@@ -58,28 +64,31 @@ export class CommitFeed {
     return this.#upTo;
   }
 
-  /** It will begin behind this sequence. */
+  /** The first event to dispatch is the one after this sequence. */
   startAt(seq: Seq): void {
     this.#upTo = seq;
   }
 
-  /** What was written since is read from the log. [COMMIT-FEED-2] */
+  /** Starts dispatching. Events written since `startAt` are read from the log. [COMMIT-FEED-2] */
   begin(): void {
     this.#hasBegun = true;
     this.follow(0);
   }
 
-  /** Called with every event, in order. Must not throw. */
+  /** The listener gets every event, in order, and must not throw. */
   onCommitted(listener: (event: StoredEvent) => void): void {
     this.#listener = listener;
   }
 
-  /** Called with every event that came from the log alone, when it was handed on. One of ours may be among them. Must not throw. */
+  /**
+   * The listener gets every event that came from the log, after its dispatch, and must not throw. An event of this node
+   * may be among them: one that was read before the end of its commit arrived here.
+   */
   onRead(listener: (event: StoredEvent) => void): void {
     this.#read = listener;
   }
 
-  /** An event of ours is in the log. [COMMIT-FEED-1, COMMIT-FEED-3] */
+  /** A commit of this node put this event into the log. [COMMIT-FEED-1, COMMIT-FEED-3] */
   committed(event: StoredEvent): void {
     if (this.#isDoor) return;
     const { seq } = event;
@@ -90,18 +99,20 @@ export class CommitFeed {
     this.follow(seq);
   }
 
-  /** The log goes up to this sequence. [COMMIT-FEED-1] */
+  /** Announces that the log goes up to this sequence. [COMMIT-FEED-1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
     if (!this.#hasBegun || this.#head <= this.#upTo || this.#store.health().state === 'closed') return;
     this.#reading ??= this.#readOn().finally(() => {
       this.#reading = null;
-      // It may have ended just before it was told of more.
+      // A sequence may have been announced after the last check of the read.
       this.follow(0);
     });
   }
 
-  /** Resolves when the event of this sequence, which is in the log, was handed on. Refuses with `unavailable` when that takes long. */
+  /**
+   * Resolves when the event of this sequence, which is in the log, has been dispatched; throws `unavailable` after `reachedMs`.
+   */
   async reached(seq: Seq): Promise<void> {
     if (seq <= this.#upTo) return;
     let resolve = () => {};
@@ -118,7 +129,7 @@ export class CommitFeed {
 
   /** Never rejects. */
   async #readOn(): Promise<void> {
-    // Those of ours that end in this turn come by themselves.
+    // Commits of this node that end in this turn of the event loop bring their events themselves.
     await nextTurn();
     while (this.#upTo < this.#head && this.#store.health().state !== 'closed') {
       try {
@@ -130,7 +141,7 @@ export class CommitFeed {
         }
         if (this.#reachedTo(upTo)) continue;
       } catch (error) {
-        this.#log.error({ err: error }, 'could not read what others wrote; trying again');
+        this.#log.error({ err: error }, 'could not read events of other nodes from the log; retrying');
       }
       await sleep(this.#clock, readAgainMs);
     }
@@ -159,7 +170,7 @@ export class CommitFeed {
     this.#resolve();
   }
 
-  /** False when the log was read before up to there. */
+  /** Moves to the end of a page; false when the page was empty, so that the caller waits before it reads again. */
   #reachedTo(seq: Seq): boolean {
     const before = this.#upTo;
     this.#upTo = Math.max(before, seq);

@@ -1,5 +1,5 @@
 /**
- * What every part of the hub shares.
+ * The dependencies that every part of the hub shares.
  */
 import type { Supervisor } from '../../../machines/supervisor.ts';
 import type { Store } from '../../../storage/contract.ts';
@@ -21,7 +21,7 @@ export interface Context {
   readonly settings: HubSettings;
 }
 
-/** Of what nobody asked for. */
+/** A trace for work that the hub starts by itself, without a request. */
 export function newTrace({ ports: { secrets } }: Pick<Context, 'ports'>): Trace {
   return { requestId: secrets.newId(), correlationId: secrets.newId() };
 }

@@ -1,4 +1,7 @@
-/** The row that every change of partners and routes writes, so that what was decided on them can say as of which. [RECORDER-5] */
+/**
+ * Version row of the directory: every change of partners or routes writes it, so that a decision can state which
+ * version it read. [RECORDER-5]
+ */
 import type { Put, RowKey } from '../../../storage/contract.ts';
 
 export const directoryKey: RowKey = { kind: 'directory', owner: '', id: 'last' };

@@ -1,6 +1,6 @@
 /**
- * What the hub keeps in memory: partners, parties, tokens and routes, folded from what was recorded. It begins with the rows and follows
- * the log, with the events of other nodes.
+ * In-memory directory of partners, parties, tokens and routes, so that a request is authenticated and routed without a
+ * read of the store. It loads the rows at start and then folds the events of the log, those of other nodes included.
  */
 import type { RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/party.ts';
@@ -14,7 +14,10 @@ interface PartyEntry {
   readonly party: PartyRole;
 }
 
-/** Put in order when they are next asked for: a party may have as many routes as there are parties. */
+/**
+ * The counterparts of a party. Sorted on the next read, not on each insert: a party may have as many routes as there
+ * are parties.
+ */
 interface Ends {
   ids: PartyId[];
   isSorted: boolean;
@@ -34,7 +37,7 @@ function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
   else links.delete(from);
 }
 
-/** What a token is; `former` still works unless its successor was used or its time is over. */
+/** Kind of a token; a `former` token stays valid until its successor is used or its time is over. */
 type TokenKind = Credential['kind'] | 'former';
 
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
@@ -42,14 +45,14 @@ export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}
 export class PartnerDirectory implements Directory {
   readonly hub: PartyId;
   readonly #partners = new Map<PartyId, Partner>();
-  /** Sequences of the events that wrote their rows. */
+  /** For each partner, the sequence of the event that wrote its row. */
   readonly #writtenBy = new Map<PartyId, Seq>();
-  /** Of the last change of all. */
+  /** Sequence of the last change of any partner or route. */
   #last: Seq | null = null;
   readonly #parties = new Map<PartyId, PartyEntry[]>();
   readonly #tokens = new Map<string, { partnerId: PartyId; kind: TokenKind }>();
   readonly #routes = new Map<string, Route>();
-  /** The other ends of active routes, by eMSP and by CPO: a party that is both has two sides. */
+  /** Counterparts over active routes, by eMSP and by CPO: a party with both roles has an entry in each. */
   readonly #cpos = new Map<PartyId, Ends>();
   readonly #emsps = new Map<PartyId, Ends>();
   readonly #lastContact = new Map<PartyId, number>();
@@ -58,22 +61,22 @@ export class PartnerDirectory implements Directory {
     this.hub = partyKey(hub.countryCode, hub.partyId);
   }
 
-  /** For a decision that rests on what stands here. [RECORDER-5] */
+  /** The version of the directory, for a decision that reads partners or routes. [RECORDER-5] */
   get seen(): Seen {
     return { ...directoryKey, seq: this.#last };
   }
 
-  /** For a change of a partner that was decided on what it is here. */
+  /** The version of a partner's row, for a change that was decided on this state of the partner. */
   seenOf(id: PartyId): Seen {
     return { kind: 'partners', owner: id, id, seq: this.#writtenBy.get(id) ?? null };
   }
 
-  /** What stands here is as of the event that wrote `directoryKey`. */
+  /** Sets the version of the directory: the sequence of the event that wrote the row `directoryKey`. */
   isAsOf(seq: Seq | null): void {
     this.#last = seq;
   }
 
-  /** An event of the log, in its turn. One that a row held already when it was read changes nothing. */
+  /** Folds the next event of the log. An event whose effect the row already held when it was loaded changes nothing. */
   follow({ seq, stream, type, at, data }: StoredEvent): void {
     if (type === 'row.rebuilt') return this.#rebuilt(data as RowKey, seq);
     if (type === 'route.set' || type === 'route.removed') this.applyRoute(data as Route, type === 'route.removed');
@@ -115,7 +118,7 @@ export class PartnerDirectory implements Directory {
     return this.#partners.get(id);
   }
 
-  /** How many partners there are; none ever goes. */
+  /** Number of partners; a partner is never removed. */
   get count(): number {
     return this.#partners.size;
   }
@@ -130,7 +133,7 @@ export class PartnerDirectory implements Directory {
     return entry && this.#partners.get(entry.partnerId);
   }
 
-  /** A party in one of its roles, in the case in which it was assigned. */
+  /** A party in one of its roles, spelled in the case in which the operator assigned it. */
   party(id: PartyId, role?: PartyRole['role']): PartyRole | undefined {
     return this.#parties.get(id)?.find((entry) => role === undefined || entry.party.role === role)?.party;
   }
@@ -145,7 +148,7 @@ export class PartnerDirectory implements Directory {
     return this.#routes.get(routeKey(emsp, cpo))?.active === true;
   }
 
-  /** The other ends of a party's active rules in one of its roles, registered or not, in order of id. */
+  /** Counterparts of a party over its active routing rules in one of its roles, registered or not, in order of id. */
   counterparts(party: PartyId, role: PartyRole['role']): readonly PartyId[] {
     const ends = (role === 'EMSP' ? this.#cpos : this.#emsps).get(party);
     if (!ends) return [];
@@ -179,7 +182,7 @@ export class PartnerDirectory implements Directory {
     return [...this.#routes.values()];
   }
 
-  /** Any authenticated call is a sign of life. [D34] */
+  /** Records an authenticated call of a partner as a sign of life. [D34] */
   touched(partnerId: PartyId, at: number): void {
     this.#lastContact.set(partnerId, at);
   }
@@ -193,7 +196,7 @@ export class PartnerDirectory implements Directory {
     this.applyPartner(applyToPartner(this.#partners.get(id) ?? null, event, at), seq);
   }
 
-  /** A row that was made again from the log says what it said. */
+  /** A rebuilt row has the same content: only the sequence that wrote it changes. */
   #rebuilt({ kind, id }: RowKey, seq: Seq): void {
     if (kind === 'partners') this.#writtenBy.set(id, seq);
     if (kind === directoryKey.kind) this.#last = seq;

@@ -1,15 +1,20 @@
 /**
- * The only writer: decide → append → apply → dispatch, in that order.
+ * The hub's only writer: it takes every change through decide → append → apply → dispatch, in that order.
  *
- * RECORDER-1  Nothing is applied or dispatched before it is durable.
- * RECORDER-2  Work on one thing runs in turn, so a decision always sees what the one before it stored.
- * RECORDER-3  Committed events are dispatched in order of sequence, without a gap: what others wrote in between is read from the log.
- * RECORDER-4  While it is not known whether a commit is in the log, nothing else is written: it would rest on what that commit changed.
- * RECORDER-5  A decision reads partners and routes in memory, as of their last change that was dispatched, and says so: every change of them writes
- *     the row `directoryKey` (`directory-row.ts`). So nothing is decided on an old rule, and lists read after a change are complete.
- * RECORDER-6  A commit that changes an object says which rows it was decided on. When one of them was written since, it is decided again on what is
- *     stored now (CONTRACT-11), when changes of partners and routes up to now were dispatched here. While that is under way no such change is begun.
- *     What is read of the log is kept by turns alone.
+ * RECORDER-1  An event is applied and dispatched only after it is durable.
+ * RECORDER-2  Work on the same key runs one at a time, in order of arrival, so a decision always sees what the one
+ *     before it stored.
+ * RECORDER-3  Committed events are dispatched in order of sequence, without a gap; events of other nodes in between are
+ *     read from the log.
+ * RECORDER-4  While the outcome of a commit is unknown, nothing else is written: a later decision could depend on what
+ *     that commit changed.
+ * RECORDER-5  A decision reads partners and routes in memory, as of their last dispatched change, and states that
+ *     version in `seen`: every change of them writes the row `directoryKey` (`directory-row.ts`). So no decision
+ *     commits on an outdated rule, and a list that is read after a change is complete.
+ * RECORDER-6  Optimistic concurrency: a commit that changes an object states the rows that it was decided on. If one of
+ *     them was written since (CONTRACT-11), the hub first dispatches the changes of partners and routes up to now, then
+ *     decides again on what is stored. While a decision is repeated, no change of partners or routes starts unless it
+ *     states its own rows. What a decision reads from the log is protected by turns alone.
  */
 import type { Conflict, Due, Put, Seen, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -25,7 +30,7 @@ import { directoryKey, directoryPut } from './directory-row.ts';
 export interface Fact {
   readonly stream: string;
   readonly event: HubEvent;
-  /** The partner that it is recorded for; null when there is none. */
+  /** The partner that the fact is recorded for; null when there is none. */
   readonly party: PartyId | null;
   readonly to?: readonly PartyId[];
   readonly body?: string | null;
@@ -35,18 +40,18 @@ export interface Recording {
   readonly facts: readonly Fact[];
   readonly puts?: readonly Put[];
   readonly due?: readonly Due[];
-  /** What it was decided on. [RECORDER-6] */
+  /** The rows that the decision read. [RECORDER-6] */
   readonly seen?: readonly Seen[];
-  /** It is judged by what it was decided on alone, so a door may record it: no fence is needed (CONTRACT-4). */
+  /** A door may record this: the store checks `seen` alone and needs no fence (CONTRACT-4). */
   readonly unfenced?: true;
   readonly trace: Pick<Trace, 'correlationId'> | null;
-  /** RFC 3339, from `instant()`; the time of the facts. */
+  /** Time of the facts, RFC 3339, from `instant()`. */
   readonly at: string;
 }
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 const askAgainMs = 200;
-/** Attempts at a decision that meets conflicts; then its caller gets `unavailable`. */
+/** Attempts at a decision that keeps meeting conflicts; then its caller gets `unavailable`. */
 const decisionsMax = 20;
 
 export class Recorder {
@@ -55,14 +60,14 @@ export class Recorder {
   readonly #log: Log;
   readonly #newId: () => string;
   readonly #meter: Meter;
-  /** How to ask again at once, of each commit that is in doubt. [RECORDER-4] */
+  /** For each commit of unknown outcome, the function that retries it at once. [RECORDER-4] */
   readonly #doubts = new Map<object, () => void>();
-  /** Writes under way. */
+  /** Writes in flight. */
   readonly #writing = new Set<Promise<unknown>>();
   readonly #turns = new Map<string, Promise<unknown>>();
-  /** Decisions that are made again. [RECORDER-6] */
+  /** Decisions that are being repeated after a conflict. [RECORDER-6] */
   readonly #again = new Set<Promise<unknown>>();
-  /** What was committed, in order. [RECORDER-3] */
+  /** Committed events, in order of sequence. [RECORDER-3] */
   readonly feed: CommitFeed;
 
   constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter, isDoor = false) {
@@ -77,14 +82,14 @@ export class Recorder {
     });
   }
 
-  /** Now, as it stands in events. */
+  /** The present time in the format of events. */
   instant(): string {
     return instantText(this.#clock.now());
   }
 
   /**
-   * Resolves when it is durable, with the sequence of the last fact. Refuses with `unavailable` when the store cannot write, and with
-   * `Conflict` when it was decided on what has changed.
+   * Resolves with the sequence of the last fact when the commit is durable. Throws `unavailable` when the store cannot
+   * write, and `Conflict` when a row of `seen` has changed.
    */
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
@@ -112,27 +117,28 @@ export class Recorder {
     }
   }
 
-  /** Like `record`, of a change of partners or routes; resolves when it was dispatched, too. [RECORDER-5] */
+  /** Like `record`, for a change of partners or routes; it also waits until the change is dispatched. [RECORDER-5] */
   async recordDirectory({ puts = [], ...recording }: Recording): Promise<Seq> {
-    // One that was decided on something may itself be made again.
+    // A recording with `seen` may itself be a repeated decision: waiting here would make it wait for itself.
     if (!recording.seen) await Promise.allSettled(this.#again);
     const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
     await this.feed.reached(seq);
     return seq;
   }
 
-  /** Records what nobody waits for: a failure is logged and counted, since no caller is there to be told. */
+  /** Records a fact that no caller waits for; a failure is logged and counted. */
   note(recording: Recording): void {
     this.record(recording).catch((error: unknown) => {
       const types = recording.facts.map((fact) => fact.event.type);
       for (const type of types) this.#meter.unrecorded(type);
-      this.#log.error({ err: error, events: types }, 'could not record');
+      this.#log.error({ err: error, events: types }, 'could not record events');
     });
   }
 
   /**
-   * Runs work on one thing after the work on it that came before. [RECORDER-2] The rows that it rests on go into `seen` and into its record, before
-   * which it does nothing that must not be done twice: it is run again when one of them was written meanwhile. [RECORDER-6]
+   * Runs the work after all earlier work of the same key. [RECORDER-2] The work adds every row that it reads to `seen`
+   * and passes `seen` to `record`. When one of these rows was written meanwhile, the work runs again, so it must have
+   * no side effect before `record`. [RECORDER-6]
    */
   async inTurn<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
     const before = this.#turns.get(key);
@@ -152,7 +158,7 @@ export class Recorder {
     } catch (error) {
       if (!isConflict(error)) throw error;
       if (triesLeft > 1) return this.#decideAgain(work, triesLeft - 1);
-      this.#log.warn({ err: error, decisions: decisionsMax }, 'what was decided on kept changing');
+      this.#log.warn({ err: error, decisions: decisionsMax }, 'a decision met a conflict at every attempt');
       throw new HubError('unavailable', { retryAfterS: 1 });
     }
   }
@@ -186,7 +192,8 @@ export class Recorder {
         if (!refusals.has(kind)) throw error;
         const inDoubt = kind === 'OutcomeUnknown' || this.#doubts.has(commit);
         this.#log.error({ err: error, inDoubt }, 'write refused by the store');
-        // It may be in the log: until that is known nothing may be decided on what it changed. Asking again is safe, by its key.
+        // The commit may be in the log. Nothing may be decided on what it changed until its outcome is known; its
+        // idempotency key makes a retry safe.
         if (!inDoubt || kind === 'Fenced' || this.#store.health().state === 'closed') {
           throw new HubError('unavailable', { retryAfterS: 1 });
         }
@@ -195,7 +202,7 @@ export class Recorder {
     }
   }
 
-  /** Resolves when the store may know what became of it: when it is open again, or after a while. */
+  /** Waits until the store may know the outcome of the commit: until it is open again, for `askAgainMs` at most. */
   async #known(commit: object): Promise<void> {
     await sleep(this.#clock, askAgainMs, (wake) => this.#doubts.set(commit, wake));
   }

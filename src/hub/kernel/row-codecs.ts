@@ -1,5 +1,5 @@
 /**
- * How read models stand in rows of the store, and stored facts before their machines.
+ * Converts read models to and from rows of the store, and stored events to the events of state machines.
  */
 import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { HubObject, ObjectModule } from '../../domain/object.ts';
@@ -9,7 +9,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import { routeKey } from './directory.ts';
 
-/** Shelf of sessions and CDRs that belong to nobody yet. No party is named so: it has no hyphen. [D23] */
+/** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
 export const unownedShelf = 'unowned';
 
 const listed = { shelf: null, upd: '', body: null } as const;
@@ -22,7 +22,7 @@ export function routePut(route: Route): Put {
   return { kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo), ...listed, data: route };
 }
 
-/** What of an object stands beside its body. */
+/** The part of an object that a row stores as `data`, beside the body. */
 type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key'>;
 
 function shelfOf(object: HubObject): string | null {
@@ -45,14 +45,14 @@ export function objectFromRow(row: Row): HubObject {
   return sent ? { ...plain, sent } : plain;
 }
 
-/** The row, for a decision that rests on it. [RECORDER-6] */
+/** Reads a row for a decision and adds its version to `seen`. [RECORDER-6] */
 export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<Row | null> {
   const row = await store.get(key);
   seen.push({ ...key, seq: row?.seq ?? null });
   return row;
 }
 
-/** Whether the store may hold something of this name. Whoever asks for another is told that it is not there, as it cannot be. */
+/** Whether the store accepts this name (no U+0000, no unpaired surrogate). A lookup of any other name finds nothing. */
 export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text);
 
 export async function readObject(
@@ -67,7 +67,10 @@ export async function readObject(
   return row && objectFromRow(row);
 }
 
-/** About how many characters objects of one key have that are large. */
+/**
+ * At least as many characters as the large bodies of these objects have together; it reads no body, and small ones may
+ * count 0.
+ */
 export async function objectsSize(
   store: Store,
   module: ObjectModule,
@@ -78,7 +81,7 @@ export async function objectsSize(
   return store.size(owners.filter(isName).map((owner) => ({ kind: module, owner, id: key })));
 }
 
-/** Where to find the owners of a location or session by its id alone. [D27] */
+/** Index row by which the owners of a location, session or CDR are found from its id alone. [D27] */
 export function ownerPut(module: ObjectModule, key: string, owner: PartyId): Put {
   return { kind: `${module}:owners`, owner: key, id: owner, ...listed, data: null };
 }
@@ -89,7 +92,7 @@ export async function ownersOf(store: Store, module: ObjectModule, id: string): 
   return owners;
 }
 
-/** Where to find that a session was billed. */
+/** Index row by which the hub finds that a CDR of a session is stored. */
 export function billedKey(cpo: PartyId, session: string): RowKey {
   return { kind: 'cdrs:sessions', owner: cpo, id: session.toLowerCase() };
 }
@@ -104,7 +107,7 @@ export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
   return row && (row.data as T);
 }
 
-/** A stored fact as the machine of its stream hears it. */
+/** A stored event as the event of the state machine of its stream. */
 export function heard(event: StoredEvent): { type: string; at: number; data: unknown; seq: number } {
   return { type: event.type, at: Date.parse(event.at), data: event.data, seq: event.seq };
 }

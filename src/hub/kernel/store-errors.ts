@@ -1,6 +1,6 @@
 /**
- * The store as the hub reads it: a read that cannot be served now, because the store is mending itself, is refused as a write is,
- * with `unavailable`. Whoever asked is told to come again, and not that the hub has a fault. [D2]
+ * Translates the store's `StoreUnavailable` on reads to `unavailable`: while the store reopens and verifies itself, a
+ * caller gets a retryable refusal, as for writes, and no internal error. [D2]
  */
 import type { Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -20,7 +20,7 @@ async function* refusing<T>(items: AsyncIterable<T>): AsyncIterable<T> {
   }
 }
 
-/** Writes are the recorder's and the outbox's, who know the errors of the store by name: they pass as they are. */
+/** Writes pass unchanged: recorder and outbox handle the store's errors by name. */
 export function withStoreErrors(store: Store): Store {
   return {
     held: () => store.held(),

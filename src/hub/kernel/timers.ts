@@ -1,5 +1,5 @@
 /**
- * Waits of the hub by name, all kept by the one deadline actor.
+ * Named timers of the hub. One deadline actor keeps them all, so the process has one platform timer for them.
  */
 import { type Actor, createActor } from 'xstate';
 import { type DeadlineEvent, deadline } from '../../../machines/deadline.ts';
@@ -17,7 +17,7 @@ export class Timers {
       try {
         fire?.(at);
       } catch (error) {
-        log.error({ err: error, deadline: id }, 'what was to happen at a deadline failed');
+        log.error({ err: error, deadline: id }, 'the handler of a deadline failed');
       }
     };
     this.#actor = createActor(deadline, { input: { clock, passed } });
@@ -25,9 +25,9 @@ export class Timers {
     this.#actor.start();
   }
 
-  /** Calls `fire` once when the instant (epoch ms) has passed; arming a name again moves it. */
+  /** Calls `fire` once when the instant (epoch ms) has passed; arming the same id again moves the deadline. */
   arm(id: string, at: number, fire: (at: number) => void): void {
-    // An instant that is none would stand at the head of the queue for ever and stop every other wait.
+    // NaN or Infinity would stay at the head of the queue for ever and block every other timer.
     if (!Number.isFinite(at)) throw new RangeError(`deadline ${id}: ${at} is not an instant`);
     this.#passed.set(id, fire);
     this.#send({ type: 'deadline.arm', id, at });
@@ -37,7 +37,7 @@ export class Timers {
     if (this.#passed.delete(id)) this.#send({ type: 'deadline.disarm', id });
   }
 
-  /** Waits that are armed. */
+  /** Number of armed timers. */
   get size(): number {
     return this.#passed.size;
   }

@@ -1,14 +1,15 @@
 /**
- * Facts that nobody waits for, gathered: what came within a moment is written in one batch of the store instead of many.
+ * Coalesces facts that no caller waits for: the facts of 20 ms go to the store together, so that they share a batch and
+ * its fsync.
  *
- * WRITE-COALESCER-1  A fact keeps the instant at which it came, and is handed to the store `gatherMs` later at most.
- * WRITE-COALESCER-2  `close` hands over what was gathered; whatever comes after it goes on at once.
+ * WRITE-COALESCER-1  A fact keeps the instant at which it arrived, and goes to the store at most `gatherMs` later.
+ * WRITE-COALESCER-2  `close` flushes the pending facts; a fact that arrives after `close` goes to the store at once.
  */
 import type { Clock } from '../../kit/clock.ts';
 import type { Recorder, Recording } from './recorder.ts';
 
 const gatherMs = 20;
-/** About as many as the store takes into one batch. */
+/** Flush threshold, in facts: about the size of one batch of the store. */
 const gatheredMax = 256;
 
 export class WriteCoalescer {
@@ -33,7 +34,6 @@ export class WriteCoalescer {
     this.#handOver();
   }
 
-  /** What was gathered goes to the store now. */
   #handOver(): void {
     const gathered = this.#gathered;
     this.#gathered = [];
