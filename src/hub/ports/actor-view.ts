@@ -1,19 +1,19 @@
 /**
- * What those who watch the running actors are told, and how. Nothing of it is a secret.
+ * Views of running actors and the callbacks by which the inspector watches them. They contain no secrets.
  */
 import type { PartyId } from '../../domain/party.ts';
 
-/** A running actor as it is shown. */
+/** A running actor as the inspector shows it. */
 export interface WatchedActor {
   /** `partner:NL-CPO`, `courier:NL-EMS`, `command:{id}`, `orphan-stop:{cpo}/{session}`. */
   readonly id: string;
   readonly kind: string;
-  /** Ids of the partners and of their parties that it is about. */
+  /** Ids of the partners, and of their parties, that the actor concerns. */
   readonly parties: readonly PartyId[];
-  /** JSON text of its machine's configuration; one text per kind. */
+  /** Configuration of the actor's machine as JSON text; all actors of a kind share one text. */
   readonly definition: string;
   readonly state: 'active' | 'restarting' | 'quarantined' | 'ended';
-  /** Without value and context, with `status` error, while it is rebuilt and when it was given up. */
+  /** While the actor is being restarted, and when it is quarantined: `status` is `error`, without value and context. */
   readonly snapshot: {
     readonly status: 'active' | 'done' | 'error' | 'stopped';
     readonly value?: unknown;
@@ -21,7 +21,7 @@ export interface WatchedActor {
     readonly error?: string;
   };
   readonly restarts: number;
-  /** Of the last time that it threw. */
+  /** Message of the last error that the actor threw; null when it never did. */
   readonly error: string | null;
 }
 
@@ -32,9 +32,9 @@ export interface WatchedEvent {
   readonly data?: { readonly result: string };
 }
 
-/** Called while events are handled: must be quick. What it throws is dropped. */
+/** Callbacks that run while an actor handles an event, so they must be quick. An error that they throw is dropped. */
 export interface Watcher {
-  /** An actor took an event, or came, failed or came back (`event` null). */
+  /** An actor handled an event, or (`event` null) started, failed or was restarted. */
   readonly changed: (id: string, event: WatchedEvent | null) => void;
   readonly ended: (last: WatchedActor) => void;
 }

@@ -1,20 +1,20 @@
 /**
- * A backup as operators see it.
+ * A backup as operators see it, and the verbs that start one and read its progress.
  */
 import type { Trace } from '../../domain/trace.ts';
 
 export interface BackupView {
   readonly id: string;
-  /** Absolute, on the hub's machine. */
+  /** Absolute path on the hub's machine. */
   readonly directory: string;
   readonly state: 'RUNNING' | 'DONE' | 'FAILED' | 'INTERRUPTED';
-  /** What it is at; null when it has ended. */
+  /** Present step; null when the backup has ended. */
   readonly step: 'copying' | 'verifying' | null;
-  /** Records that were copied, then those that were verified. */
+  /** Records copied so far; while verifying, records verified so far. */
   readonly records: number;
-  /** What it holds, once it is done. */
+  /** Size of the finished backup; null before it is done. */
   readonly bytes: number | null;
-  /** Last event that it holds, once it is done. */
+  /** Sequence of the last event in the finished backup; null before it is done. */
   readonly sequence: number | null;
   readonly started_at: string;
   readonly ended_at: string | null;
@@ -22,7 +22,9 @@ export interface BackupView {
 }
 
 export interface BackupVerbs {
-  /** Resolves once it is under way. Refuses with `invalid` where none can be made, and with `conflict` while one is. */
+  /**
+   * Resolves once the backup runs. Throws `invalid` where no backup can be made, and `conflict` while another one runs.
+   */
   startBackup(directory: string, trace: Trace): Promise<BackupView>;
   backup(id: string): Promise<BackupView>;
 }

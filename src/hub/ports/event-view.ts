@@ -1,5 +1,5 @@
 /**
- * Events as operators read them, and what they ask for.
+ * Events as operators read them, with the filters and ranges of their queries.
  */
 import type { Actor } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -8,11 +8,11 @@ export interface EventView {
   readonly seq: number;
   readonly at: string;
   readonly type: string;
-  /** `{noun}:{key}` of what it is about, for example `partner:NL-CPO`. */
+  /** Subject of the event as `{noun}:{key}`, for example `partner:NL-CPO`. */
   readonly about: string;
-  /** All that it concerns. */
+  /** All parties that the event concerns. */
   readonly parties: readonly PartyId[];
-  /** The partner that it was recorded for; `by` says who acted. */
+  /** The partner that the event was recorded for; `by` says who acted. */
   readonly party: PartyId | null;
   /** `{cc}-{pid}/{id}`. */
   readonly object: string | null;
@@ -22,10 +22,10 @@ export interface EventView {
 }
 
 export interface EventFilter {
-  /** Or the beginning of one, up to a dot. */
+  /** An event type, or a prefix of one up to a dot. */
   readonly type?: string;
   readonly about?: string;
-  /** One of those that it concerns. */
+  /** A party that the event concerns. */
   readonly party?: string;
   readonly object?: string;
   readonly correlation_id?: string;
@@ -33,9 +33,12 @@ export interface EventFilter {
 
 export interface EventRange {
   readonly order: 'oldest' | 'newest';
-  /** Behind which sequence the range begins. */
+  /** The range begins after this sequence. */
   readonly after: number;
-  /** `next_cursor` of the page before. Oldest first: the page begins behind it, and `after` is ignored. Newest first: the page begins before it. */
+  /**
+   * `next_cursor` of the previous page. Oldest first: the page begins after it, and `after` is ignored. Newest first:
+   * the page begins before it.
+   */
   readonly cursor: number | null;
   readonly limit: number;
 }
@@ -43,9 +46,12 @@ export interface EventRange {
 export interface EventPage {
   readonly items: readonly EventView[];
   readonly next_cursor: string | null;
-  /** Up to here the log was looked at; with the newest first, its end. What came later is found behind it. */
+  /**
+   * Sequence up to which the log was searched; newest first, the end of the log. Use it as `after` to find later
+   * events.
+   */
   readonly last_seq: number;
-  /** The first sequence that is still kept: what came before is older than HUB_EVENTS_KEEP_DAYS. */
+  /** First sequence that the log still holds: earlier events are older than HUB_EVENTS_KEEP_DAYS and were trimmed. */
   readonly kept_from: number;
 }
 

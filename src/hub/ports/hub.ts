@@ -1,6 +1,6 @@
 /**
- * The verbs that doors call, and nothing else that they may know of the hub. A refusal is a thrown `HubError`; every promise
- * that resolves after a write resolves when the write is durable.
+ * The interface through which doors call the hub; they may import nothing else of it. The hub refuses a request by
+ * throwing a `HubError`; a promise of a verb that writes resolves when the write is durable.
  */
 import type { CommandName } from '../../domain/events.ts';
 import type { HubObject, ObjectChange, ObjectModule } from '../../domain/object.ts';
@@ -9,11 +9,14 @@ import type { Trace } from '../../domain/trace.ts';
 import type { Operations } from './operator.ts';
 import type { HeaderParty } from './ports.ts';
 
-/** Whose token it is. `spent`: it was valid once; only the 405 rules of credentials still know it. [D9, D10] */
+/**
+ * The partner that a token belongs to, and its kind. `spent`: the token was valid once; only the 405 rules of
+ * credentials still use it. [D9, D10]
+ */
 export interface Credential {
   readonly partner: Partner;
   readonly kind: 'hub' | 'initial' | 'spent';
-  /** Decoded, as sent. */
+  /** The token as the partner sent it, decoded. */
   readonly token: string;
 }
 
@@ -21,10 +24,13 @@ export interface Credential {
 export interface Caller {
   readonly partner: Partner;
   readonly party: PartyRole;
-  /** `partyKey` of the party. */
+  /** `partyKey` of `party`. */
   readonly id: PartyId;
   readonly trace: Trace;
-  /** Whether nobody waits for the answer any more; asked just before something is decided for it. Absent: it is the hub itself. */
+  /**
+   * True when nobody waits for the answer any more; checked just before a decision. Absent when the hub itself is the
+   * caller.
+   */
   readonly isStale?: () => boolean | Promise<boolean>;
 }
 
@@ -42,7 +48,7 @@ export interface HubRole extends HeaderParty {
   readonly business_details: { readonly name: string };
 }
 
-/** What the hub gives a partner. */
+/** The credentials that the hub answers a partner with. */
 export interface IssuedCredentials {
   readonly token: string;
   readonly url: string;
@@ -50,13 +56,13 @@ export interface IssuedCredentials {
 }
 
 export interface Accepted {
-  /** `duplicate`: the same CDR again; nothing was stored. */
+  /** `duplicate`: the CDR is stored already, and nothing was written. */
   readonly result: 'created' | 'updated' | 'deleted' | 'duplicate';
-  /** As stored now; of a deleted one, as it was. */
+  /** The object as stored now; a deleted object as it was before. */
   readonly object: HubObject;
 }
 
-/** A stored object's place in a list: where the next page begins. */
+/** Keyset cursor of a list: the sort key of the last item of a page; the next page begins after it. */
 export interface Position {
   readonly upd: string;
   readonly owner: string;
@@ -64,12 +70,12 @@ export interface Position {
 }
 
 export interface ListRequest {
-  /** Sortable dates (`sortableDate`): inclusive lower, exclusive upper bound. */
+  /** Bounds on `last_updated` as sortable dates (`sortableDate`): `from` inclusive, `to` exclusive. */
   readonly from?: string;
   readonly to?: string;
   readonly offset: number;
   readonly limit: number;
-  /** No more items once they have so many characters together. */
+  /** The page ends once its items have this many characters together. */
   readonly size?: number;
   readonly after?: Position;
 }
@@ -98,7 +104,7 @@ export interface AuthorizeRequest {
   readonly body: string | null;
 }
 
-/** The party that a command's token names, if any: `uid` and the rest are the CPO's to read. */
+/** The party that a command's token names, if any. The hub reads nothing else of the token; the rest is for the CPO. */
 export interface TokenParty {
   readonly country_code?: string | null | undefined;
   readonly party_id?: string | null | undefined;
@@ -112,51 +118,60 @@ export interface CommandRequest {
   readonly sessionId: string | null;
   readonly reservationId: string | null;
   readonly tokenUid: string | null;
-  /** Of START_SESSION and RESERVE_NOW. */
+  /** Only for START_SESSION and RESERVE_NOW. */
   readonly tokenParty?: TokenParty | undefined;
   readonly authorizationReference: string | null;
-  /** The body to forward, given the hub's callback URL: all but `response_url` byte for byte. */
+  /**
+   * Makes the body to forward: the received text with the hub's callback URL as `response_url`, otherwise byte for
+   * byte.
+   */
   readonly bodyFor: (callbackUrl: string) => string;
 }
 
-/** `AuthorizationInfo`: what the hub reads of it, and the text in which it passes. [D72] */
+/** `AuthorizationInfo`: the field that the hub reads, and the whole text, which passes through unchanged. [D72] */
 export interface AuthorizeAnswer {
   readonly allowed: string;
   readonly text: string;
 }
 
-/** `CommandResponse`: what the hub reads of it, and the text in which it passes, with a `timeout`. [D28, D72] */
+/**
+ * `CommandResponse`: the fields that the hub reads, and the whole text, which passes through and always has a
+ * `timeout`. [D28, D72]
+ */
 export interface CommandAnswer {
   readonly result: string;
-  /** Seconds for which the hub waits for the result. */
+  /** How long the hub waits for the result, seconds. */
   readonly timeout: number;
   readonly text: string;
 }
 
-/** Asked with the characters that are about to be read, when they are many; rejects with `unavailable` when there is no room. */
+/** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. */
 export type Reserve = (characters: number) => Promise<void>;
 
-/** Verbs of partners, by OCPI. */
+/** The verbs of partners, who call them over OCPI. */
 export interface Hub {
   readonly publicUrl: string;
-  /** The hub's own. */
+  /** The hub's own party. */
   readonly party: HeaderParty;
 
   authenticate(token: string): Credential | null;
-  /** When it was last suspended, also when it has registered again since; null: never. */
+  /** When the partner was last suspended, even if it has registered again since; null when never. */
   suspendedAt(partner: PartyId): string | null;
-  /** `read` gives the body, or refuses it. */
+  /** `read` returns the validated body or throws a refusal. */
   register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
   rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials>;
   unregister(credential: Credential, trace: Trace): Promise<void>;
-  /** The credentials that the hub gave this partner, with the token it sent. [D11] */
+  /** The hub's credentials for this partner, with the token that the partner sent. [D11] */
   credentialsOf(credential: Credential): IssuedCredentials;
 
   clientInfo(request: ListRequest): Listed<ClientInfo>;
 
-  /** Accept → record → decide who is owed what; delivering follows by itself. */
+  /** Decides who is owed the change, records it and resolves; delivery follows asynchronously. */
   accept(caller: Caller, change: ObjectChange): Promise<Accepted>;
-  /** Text of an object, or of a part of a location, as stored; `notFound` when the caller may not see it. [D20, D47] */
+  /**
+   * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it. [D20,
+   * D47]
+   */
   read(
     caller: Caller,
     query: { module: ObjectModule; owner: PartyId | null; id: string; within: readonly string[]; tokenType?: string },
@@ -164,13 +179,13 @@ export interface Hub {
   ): Promise<string>;
   list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>>;
 
-  /** CPO at the charger: asks the eMSP named by `to`; answers AuthorizationInfo. */
+  /** For a CPO with a driver at the charger: queries the eMSP that `to` names. */
   authorizeAtEmsp(caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer>;
-  /** eMSP: asks the CPO with the same method and path. */
+  /** For an eMSP: queries the CPO with the same method and path. */
   authorizeAtCpo(caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer>;
 
   command(caller: Caller, request: CommandRequest): Promise<CommandAnswer>;
-  /** The CPO's asynchronous result; `body` is a raw CommandResult, forwarded as it is. */
+  /** The CPO's asynchronous result; `body` is a raw CommandResult and is relayed unchanged. */
   callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void>;
 
   readonly operations: Operations;

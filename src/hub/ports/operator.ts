@@ -1,5 +1,6 @@
 /**
- * The verbs of operators, and what they are shown. Doors for operators know nothing else of the hub.
+ * The interface through which the doors for operators call the hub: their verbs and the views that these return. Those
+ * doors may import nothing else of the hub.
  */
 import type { CommandName } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/object.ts';
@@ -13,7 +14,7 @@ import type { EventVerbs } from './event-view.ts';
 import type { OverviewVerbs } from './overview-view.ts';
 import type { HeaderParty } from './ports.ts';
 
-/** For the doors, which may import no other file of the hub. */
+/** Re-exported because doors may import no other file of the hub. */
 export type { EventFilter, EventPage, EventRange, EventView } from './event-view.ts';
 
 export type CircuitName = 'sync' | 'async';
@@ -22,11 +23,11 @@ export interface CircuitView {
   readonly circuit: CircuitName;
   readonly state: 'closed' | 'open' | 'halfOpen';
   readonly failures: number;
-  /** RFC 3339, when an open circuit lets a call through again. */
+  /** RFC 3339: when an open circuit becomes half-open and lets a call through; null in the other states. */
   readonly until: string | null;
 }
 
-/** A partner as operators see it; never a token. */
+/** A partner as operators see it; it contains no token. */
 export interface PartyView {
   readonly id: PartyId;
   readonly status: ConnectionStatus;
@@ -54,7 +55,7 @@ export interface DeliveryView {
   readonly correlation_id: string | null;
   readonly accepted_at: string;
   readonly due_at: string | null;
-  /** How it ended, or how its last attempt did; null before any. */
+  /** Outcome class of the delivery, or of its last attempt so far; null before the first attempt. */
   readonly class: string | null;
   readonly reason: string | null;
   readonly attempts: readonly {
@@ -67,12 +68,12 @@ export interface DeliveryView {
   }[];
 }
 
-/** One delivery with what is sent, for those who look at that one. */
+/** A delivery with its request and change, for the view of a single one. */
 export interface DeliveryDetail extends DeliveryView {
-  /** The request as it would go out now: the body of then, the address of the present. */
+  /** The request as it would be sent now: the body as accepted, the receiver's present address. */
   readonly request: {
     readonly method: string;
-    /** Null: the receiver has no endpoint for the module at present. */
+    /** Null when the receiver has no endpoint for the module at present. */
     readonly url: string | null;
     readonly from: HeaderParty | null;
     readonly to: HeaderParty | null;
@@ -81,24 +82,26 @@ export interface DeliveryDetail extends DeliveryView {
   readonly change: DeliveryChange | null;
 }
 
-/** What a delivery changes for its receiver: the whole object as it has it, and as it then has it. */
+/** The effect of a delivery on its receiver: the receiver's whole object before and after the delivery. */
 export interface DeliveryChange {
-  /** By the last delivery before it that arrived; null when none did, or when the object was deleted by it. */
+  /**
+   * State after the last earlier delivery that arrived; null when none arrived, or when that one deleted the object.
+   */
   readonly before: { readonly seq: number; readonly at: string; readonly body: string | null } | null;
-  /** Null: deleted. */
+  /** Null when the delivery deletes the object. */
   readonly after: string | null;
 }
 
-/** Dead letters that ended alike. */
+/** Dead letters with the same receiver, module and outcome class. */
 export interface DeadGroup {
   readonly receiver: PartyId;
   readonly module: string;
   readonly class: string;
   readonly count: number;
-  /** Instants of acceptance or last re-drive, RFC 3339. */
+  /** Oldest and newest time of acceptance or last re-drive, RFC 3339. */
   readonly oldest_at: string;
   readonly newest_at: string;
-  /** One of them. */
+  /** Id of one delivery of the group. */
   readonly sample: string;
 }
 
@@ -113,7 +116,7 @@ export interface DeliveryFilter {
 }
 
 export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
-  /** Which deliveries; `DEAD` when absent. `ANY` = dead and delivered: a replay. [D53] */
+  /** State of the deliveries to send again; `DEAD` when absent. `ANY` = dead and delivered, which is a replay. [D53] */
   readonly state?: 'DEAD' | 'DELIVERED' | 'ANY';
   /** Inclusive bounds on the sequence. */
   readonly from_seq?: number;
@@ -121,35 +124,38 @@ export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
 }
 
 export interface RedriveOptions {
-  /** Deliveries put back per second at most. */
+  /** Throttle of the re-drive, deliveries per second. */
   readonly ratePerS: number;
-  /** Also where the receiver has a newer version of the object already. */
+  /** Re-drive a delivery even when its receiver already has a newer version of the object. */
   readonly force: boolean;
-  /** Whom a replayed event is owed to: the receivers of then, or of these those that would get it now. */
+  /**
+   * Receivers of a replayed event: `then` = the original ones; `now` = those of them to whom the present rules would
+   * send it.
+   */
   readonly routing: 'then' | 'now';
 }
 
 export interface RedrivePlan {
   readonly matched: number;
   readonly by_receiver: Readonly<Record<PartyId, number>>;
-  /** How many of them would be skipped, because the receiver has a newer version of the object. */
+  /** Matched deliveries that would be skipped, because the receiver has a newer version of the object. */
   readonly stale: number;
-  /** The first of them. */
+  /** The first matched deliveries. */
   readonly sample: readonly DeliveryView[];
 }
 
-/** Long work of an operator: a re-drive, replay or resync. */
+/** A long-running operation that an operator started: a re-drive, replay or resync. */
 export interface JobView {
   readonly id: string;
   readonly kind: 'redrive' | 'resync';
-  /** `INTERRUPTED`: the hub was restarted; what was put back is put back, the rest can be asked for again. */
+  /** `INTERRUPTED`: the hub was restarted. Deliveries that were queued stay queued; start a new job for the rest. */
   readonly state: 'RUNNING' | 'DONE' | 'CANCELED' | 'INTERRUPTED' | 'FAILED';
   readonly matched: number;
-  /** Put back into their lanes. */
+  /** Deliveries that were put back into their lanes. */
   readonly queued: number;
   readonly skipped_stale: number;
   readonly skipped_pending: number;
-  /** The receiver is suspended or never registered: nothing can be sent to it. */
+  /** Deliveries skipped because their receiver is suspended or never registered. */
   readonly skipped_unregistered: number;
   readonly started_at: string;
   readonly ended_at: string | null;
@@ -164,9 +170,12 @@ export interface TraceStep {
   readonly module: ObjectModule | null;
   readonly object: string | null;
   readonly correlation_id: string | null;
-  /** What happened, in a sentence. */
+  /** The step as one sentence. */
   readonly summary: string;
-  /** Why it was forwarded to nobody, in a sentence; null when it was, or when there was nothing to forward. */
+  /**
+   * Why the change was forwarded to nobody, as one sentence; null when it was forwarded or there was nothing to
+   * forward.
+   */
   readonly not_forwarded: string | null;
   readonly warnings: readonly string[];
   readonly deliveries: readonly DeliveryView[];
@@ -184,7 +193,7 @@ export interface RouteExplanation {
   readonly to: PartyId;
   readonly module: string;
   readonly delivers: boolean;
-  /** Each condition in a sentence, and whether it holds; delivery needs all of them. */
+  /** Every condition as a sentence, and whether it holds; a delivery needs all of them. */
   readonly conditions: readonly { readonly holds: boolean; readonly because: string }[];
 }
 
@@ -193,12 +202,12 @@ export interface CommandView {
   readonly command: CommandName;
   readonly emsp: PartyId;
   readonly cpo: PartyId;
-  /** State of its machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
+  /** State of the command's machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
   readonly state: string;
   readonly result: string | null;
-  /** Why the hub rejected it, or could not relay its result. */
+  /** Why the hub rejected the command, or could not relay its result. */
   readonly reason: string | null;
-  /** Id of the session that it stops, null when it names none. */
+  /** Id of the session that the command stops; null when it names none. */
   readonly session: string | null;
   readonly at: string;
 }
@@ -212,23 +221,23 @@ export interface OrphanView {
   readonly cpo: PartyId;
   readonly emsp: PartyId;
   readonly opened_at: string | null;
-  /** When the CPO was last asked for the true state. */
+  /** When the hub last queried the CPO for the true state. */
   readonly pulled_at: string | null;
   readonly resolved_at: string | null;
   readonly note: string | null;
 }
 
-/** A pull of a CPO's own list. [interface, Admin pulls] */
+/** A pull: the hub reads a CPO's own list of locations or tariffs. [interface, Admin pulls] */
 export interface PullView {
   readonly id: string;
   /** Id of the partner. */
   readonly party: PartyId;
   readonly module: PulledModule;
   readonly state: 'RUNNING' | 'DONE' | 'FAILED';
-  /** The whole list was asked for. */
+  /** The pull reads the whole list. */
   readonly full: boolean;
   readonly forward: boolean;
-  /** RFC 3339; null when the whole list was asked for. */
+  /** Lower bound on `last_updated`, RFC 3339; null when the pull reads the whole list. */
   readonly date_from: string | null;
   readonly pages: number;
   readonly received: number;
@@ -236,28 +245,28 @@ export interface PullView {
   readonly unchanged: number;
   readonly invalid: number;
   readonly deleted: number;
-  /** Why it failed. */
+  /** Why the pull failed. */
   readonly error?: string;
   readonly note: string | null;
   readonly started_at: string;
   readonly ended_at: string | null;
 }
 
-/** An object that a pull refused. */
+/** An object that a pull refused because it is invalid. */
 export interface QuarantineView {
   readonly party: PartyId;
   readonly module: PulledModule;
-  /** `{cc}-{pid}/{id}`; null when it does not say. */
+  /** `{cc}-{pid}/{id}`; null when the text does not contain it. */
   readonly object: string | null;
   readonly reason: string;
   /** Id of the pull. */
   readonly pull: string;
   readonly at: string;
-  /** As it came; the first 65,536 characters. */
+  /** The object's text as received, its first 65,536 characters. */
   readonly text: string;
 }
 
-/** One page of an operators' list, newest or oldest first as the list says. */
+/** One page of a list for operators; the verb that returns it defines the order. */
 export interface Page<T> {
   readonly items: readonly T[];
   readonly next_cursor: string | null;
@@ -279,20 +288,27 @@ export interface HubStatus {
   readonly backlog: { readonly depth: number; readonly oldest_age_s: number | null };
 }
 
-/** What only measuring asks for, as it stands now. */
+/** Present values of gauges that only the metrics endpoint reads. */
 export interface Vitals {
-  /** Of this process alone. */
+  /** Actors of this process alone. */
   readonly actors: HubStatus['actors'];
-  /** By partner: what should have gone out a minute ago or more, though neither its circuit nor an operator holds it back. */
+  /**
+   * By partner: deliveries that are at least a minute overdue although neither the circuit nor an operator holds them
+   * back.
+   */
   readonly overdue: Readonly<Record<PartyId, number>>;
-  /** Sends to actors that were not there, since the start; waits that are armed. */
+  /** Events sent to actors that did not exist, since the start. */
   readonly lost_sends: number;
+  /** Armed timers. */
   readonly deadlines: number;
-  /** By partner that holds the log back: age of the oldest event that stays. */
+  /**
+   * For each partner that keeps the log from being trimmed: age of the oldest event that had to stay, seconds. It is
+   * the same for all of them.
+   */
   readonly log_held_age_s: Readonly<Record<PartyId, number>>;
 }
 
-/** Verbs of operators. Parties are named by the id of their partner. */
+/** The verbs of operators. An `id` of a party is the id of its partner. */
 export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   addParty(
     roles: readonly PartyRole[],
@@ -313,12 +329,12 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   suspend(id: string, trace: Trace): Promise<PartyView>;
   /** Opens a circuit by hand, or closes it and forgets its failures. */
   setCircuit(id: string, circuit: CircuitName, state: 'open' | 'closed'): PartyView;
-  /** Asks the partner for its versions now. */
+  /** Queries the partner's versions now. */
   probe(id: string): Promise<{ status: 'reachable' | 'unreachable'; latency_ms: number; error?: string }>;
 
   routes(): Route[];
   setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route & { released: number }>;
-  /** Resolves also when there is no such rule. [D77] */
+  /** Idempotent: resolves even when the rule does not exist. [D77] */
   removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void>;
 
   /** Newest first. */
@@ -326,7 +342,10 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   delivery(id: string): Promise<DeliveryDetail>;
   /** Dead letters by receiver, module and class, most first. */
   deadGroups(): Promise<DeadGroup[]>;
-  /** Puts one delivery back, whatever its state; `conflict` when it is on its way already or stale and not forced. */
+  /**
+   * Re-drives one delivery, dead or delivered; throws `conflict` when it is pending, or when it is stale and not
+   * forced.
+   */
   redriveOne(id: string, force: boolean, trace: Trace): Promise<DeliveryView>;
   planRedrive(filter: RedriveFilter, options: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan>;
   redrive(filter: RedriveFilter, options: RedriveOptions, trace: Trace): Promise<JobView>;
@@ -334,19 +353,24 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   resync(id: string, module: ObjectModule, trace: Trace): Promise<JobView>;
   job(id: string): Promise<JobView>;
   cancelJob(id: string): Promise<JobView>;
-  /** The whole story of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
+  /** All steps of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
   trace(key: string): Promise<TraceView>;
   explain(from: PartyId, to: PartyId, module: string): RouteExplanation;
   /** Newest first. */
   commands(page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;
-  /** Cases, open and resolved; watches in their grace are no cases yet, and come when that state is asked for. [D77] */
+  /** Open and resolved cases. A watch in its grace is not a case yet; `state` GRACE lists those. [D77] */
   orphans(state: string | null): Promise<OrphanView[]>;
-  /** Asks the CPO of an open case again; what comes of it stands in its note. Refuses with `conflict` when it is not open. */
+  /**
+   * Queries the CPO of an open case again; the note of the case gets the result. Throws `conflict` when the case is not
+   * open.
+   */
   pullOrphan(id: string, trace: Trace): Promise<OrphanView>;
   /** Closes an open case by hand. */
   resolveOrphan(id: string, note: string | null, trace: Trace): Promise<OrphanView>;
-  /** Resolves with the id of a pull that runs from now on; `conflict` when one runs or the partner has no such list. */
+  /**
+   * Starts a pull and resolves with its id; throws `conflict` when one runs already or the partner has no such list.
+   */
   startPull(
     id: string,
     module: PulledModule,
@@ -356,7 +380,7 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   /** Newest first. */
   pulls(page: PageRequest): Promise<Page<PullView>>;
   pull(id: string): Promise<PullView>;
-  /** Newest first: of each object the last refusal, until a pull finds it good. */
+  /** Newest first: the last refusal of each object, until a pull finds the object valid. */
   quarantine(page: PageRequest): Promise<Page<QuarantineView>>;
   storedNotForwarded(
     page: PageRequest,
@@ -364,9 +388,12 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   status(): HubStatus;
   vitals(): Vitals;
 
-  /** Every live actor as it stands. */
+  /** All live actors in their present state. */
   actors(): Iterable<WatchedActor>;
   actor(id: string): WatchedActor | undefined;
-  /** Tells of every change until the function that it returns is called. Costs nothing while nobody watches. */
+  /**
+   * Reports every change of an actor to the watcher until the returned function is called. Without watchers it costs
+   * nothing.
+   */
   watch(watcher: Watcher): () => void;
 }

@@ -1,5 +1,5 @@
 /**
- * What pages that show every partner at once, or watch one connect, are told.
+ * Views for the pages that show all partners at once, or follow the registration of one.
  */
 import type { ConnectionStatus, PartyId, Role } from '../../domain/party.ts';
 
@@ -8,16 +8,18 @@ type CircuitState = 'closed' | 'open' | 'halfOpen';
 export interface HandshakeStep {
   /** RFC 3339. */
   readonly at: string;
-  /** `called`: its initial token was used. `received`: it sent its credentials, and its versions are read. */
+  /**
+   * `called`: the partner used its initial token. `received`: it sent its credentials, and the hub reads its versions.
+   */
   readonly step: 'called' | 'received' | 'failed' | 'connected';
-  /** Why it failed, in words. */
+  /** Why the registration failed, in words; null for the other steps. */
   readonly reason: string | null;
 }
 
-/** A partner at a glance. */
+/** One partner as a row of the overview. */
 export interface OverviewRow {
   readonly id: PartyId;
-  /** Of all its parties. */
+  /** All parties of the partner. */
   readonly parties: readonly PartyId[];
   readonly names: readonly string[];
   readonly roles: readonly Role[];
@@ -25,52 +27,52 @@ export interface OverviewRow {
   readonly paused: boolean;
   readonly sync: CircuitState;
   readonly async: CircuitState;
-  /** Deliveries that wait in memory. */
+  /** Backlog in memory, in deliveries. */
   readonly depth: number;
-  /** More wait in the log. */
+  /** True when the log holds more of the backlog than memory does. */
   readonly behind: boolean;
-  /** RFC 3339: since when the oldest of them is owed, or was last put back. */
+  /** RFC 3339: when the oldest delivery of the backlog was accepted or last re-driven. */
   readonly oldest_at: string | null;
   readonly dead: number;
-  /** What should have gone out a minute ago or more, though nothing holds it back. */
+  /** Deliveries that are at least a minute overdue although neither the circuit nor an operator holds them back. */
   readonly overdue: number;
-  /** Since the hub started. */
+  /** Deliveries that succeeded since the hub started. */
   readonly delivered: number;
 }
 
-/** Events that are too old to be kept and stay, because they are still owed. */
+/** Events past the retention period that cannot be trimmed, because they are still owed to a partner. */
 export interface LogHeld {
-  /** RFC 3339: the oldest of them. */
+  /** RFC 3339: time of the oldest of these events. */
   readonly since: string;
-  /** Partners to whom they are owed. */
+  /** Partners to whom these events are owed. */
   readonly by: readonly PartyId[];
 }
 
 export interface OverviewTotals {
   readonly partners: number;
-  /** Commands that are under way, by state. */
+  /** Open commands by state. */
   readonly commands: Readonly<Record<string, number>>;
-  /** Sessions that are watched for their end or their CDR. */
+  /** Sessions that the hub watches for their end or their CDR. */
   readonly watches: number;
   readonly open_cases: number;
-  /** Actors that were given up. */
+  /** Actors that the supervisor no longer restarts. */
   readonly quarantined: readonly { readonly actor: string; readonly error: string | null }[];
   readonly store: { readonly state: string; readonly reason: string | null };
-  /** As the last trimming found it, which is hourly; null when nothing is held back. */
+  /** Result of the last trim, which runs hourly; null when no event is held back. */
   readonly log_held: LogHeld | null;
 }
 
 export interface HandshakeView {
-  /** Where the partner begins. */
+  /** The hub's versions URL, where a partner starts its registration. */
   readonly versions_url: string;
   /** Oldest first, since the hub started. */
   readonly steps: readonly HandshakeStep[];
 }
 
 export interface OverviewView {
-  /** To be said next time. */
+  /** Pass it as `after` in the next request. */
   readonly revision: string;
-  /** All partners, not those alone that have changed. */
+  /** True when `rows` has all partners; false when it has only those that changed. */
   readonly full: boolean;
   /** RFC 3339, by the hub's clock. */
   readonly at: string;
@@ -79,8 +81,8 @@ export interface OverviewView {
 }
 
 export interface OverviewVerbs {
-  /** Rows that have changed since a revision that it gave; all without one, or when it is of another start. */
+  /** Rows that changed since the revision `after`; all rows without it, or when the hub has restarted since. */
   overview(after?: string): OverviewView;
-  /** How the registration of a partner went since the hub started. Throws `notFound`. */
+  /** Steps of a partner's registration since the hub started. Throws `notFound`. */
   handshake(id: string): HandshakeView;
 }

@@ -1,5 +1,6 @@
 /**
- * What the hub needs from outside, declared where it is used. `main.ts` plugs the real ones in; tests plug in a simulated clock.
+ * The ports that the hub calls out through, declared by the hub so that it depends on no implementation. `main.ts`
+ * plugs in the real ones; tests plug in a simulated clock.
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
 import type { ObjectFacts, ObjectModule } from '../../domain/object.ts';
@@ -7,8 +8,8 @@ import type { Endpoint, TokenEncoding } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 
 /**
- * What a hub is on its store: the only one; the one of several that delivers, watches and waits; or a door, which takes what partners ask and
- * leaves to the owner what follows from it.
+ * Role of a hub on its store. `alone`: the only hub. `owner`: of several, the one that runs deliveries, watches and
+ * timers. `door`: takes requests of partners and leaves all follow-up work to the owner.
  */
 export type HubKind = 'alone' | 'owner' | 'door';
 
@@ -23,11 +24,11 @@ export interface OutboundCall {
   readonly method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
   readonly url: string;
   /**
-   * The partner's own URL that `url` lies at or below. The client remembers for it whether paths of one depth end with a slash; absent:
-   * it remembers nothing. [D55]
+   * The partner's registered URL that contains `url`. Per registered URL the client remembers whether paths of one
+   * depth end with a slash; when absent it remembers nothing. [D55]
    */
   readonly endpoint?: string | undefined;
-  /** The partner's token in the clear; it goes into the header and nowhere else. */
+  /** The partner's token in plain text; the client puts it into the header and nowhere else. */
   readonly token: string;
   readonly encoding: TokenEncoding;
   readonly from: HeaderParty | null;
@@ -36,28 +37,37 @@ export interface OutboundCall {
   readonly correlationId: string;
   /** Exactly the bytes to send; null for none. */
   readonly body: string | null;
-  /** The same as bytes, where it goes to many and was made into them once. */
+  /** `body` as bytes, encoded once for a fan-out to many receivers. */
   readonly bytes?: Uint8Array | undefined;
-  /** Limit of the whole exchange, milliseconds. */
+  /** Time-out of the whole exchange, milliseconds. */
   readonly timeoutMs: number;
   /** A 2xx without a body counts as success. */
   readonly emptyOk: boolean;
-  /** May be sent again at once when a re-used connection was closed before any byte of the answer. Never for commands. */
+  /**
+   * The client may resend at once when a re-used connection closes before the first byte of the answer. Never set for
+   * commands.
+   */
   readonly resend: boolean;
-  /** A delivery, whose sender bounds how many are in flight: it goes over sockets of its own, so that no other call waits behind it. */
+  /**
+   * A delivery. Deliveries have sockets of their own, so that no other call waits behind them; the dispatcher bounds
+   * how many are in flight.
+   */
   readonly isDelivery?: boolean;
-  /** It stands on nothing that was written: whoever may not write now may still make it. */
+  /** The call depends on no write, so a node that is cut off from the database may still make it. */
   readonly unwritten?: boolean;
-  /** `data` of a success is one object: an array of one counts as that object, and the outcome keeps its text. [D56, D72] */
+  /**
+   * `data` of a success is one object: an array with one item counts as that item, and the outcome keeps the text.
+   * [D56, D72]
+   */
   readonly oneObject?: boolean | undefined;
 }
 
-/** Whatever comes back becomes an Outcome: a call never throws. */
+/** Sends OCPI requests. A call never throws: every result and every failure is an `Outcome`. */
 export interface PartnerClient {
   call(call: OutboundCall): Promise<Outcome>;
 }
 
-/** What a partner's versions tell. Refuses with `partnerUnusable`, `versionUnsupported` or `endpointsMissing`. */
+/** Discovers a partner's endpoints. Throws `partnerUnusable`, `versionUnsupported` or `endpointsMissing`. */
 export interface PartnerVersions {
   discover(partner: {
     url: string;
@@ -67,7 +77,7 @@ export interface PartnerVersions {
   }): Promise<Endpoint[]>;
 }
 
-/** The list of a partner that is the sender of a module; `url` is its first page. */
+/** Request for the list of a partner that is the sender of a module; `url` is the first page. */
 export type ListCall = Pick<OutboundCall, 'url' | 'endpoint' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId'>;
 
 export type PartnerPage =
@@ -75,18 +85,18 @@ export type PartnerPage =
       readonly kind: 'page';
       /** The objects' texts, byte for byte. [D17] */
       readonly texts: readonly string[];
-      /** Of `X-Total-Count`; null when the partner does not say. */
+      /** Value of `X-Total-Count`; null when the partner does not send it. */
       readonly total: number | null;
     }
-  /** The last one of a list that could not be read to its end; `reason` is one sentence for people. */
+  /** Last page of a list that could not be read to its end; `reason` is one sentence for people. */
   | { readonly kind: 'failed'; readonly reason: string };
 
 export interface PartnerLists {
-  /** Pages in order, each asked for when it is wanted. Never throws. */
+  /** Pages in order, each fetched when the iterator is advanced. Never throws. */
   pages(list: ListCall): AsyncIterator<PartnerPage, void>;
 }
 
-/** What the hub relies on in a whole object. */
+/** The fields of a whole object that the hub relies on. */
 export interface WholeObject extends HeaderParty {
   readonly id: string;
   readonly lastUpdated: string;
@@ -94,7 +104,10 @@ export interface WholeObject extends HeaderParty {
   readonly warnings: readonly string[];
 }
 
-/** Reads JSON text as the object's own door reads a PUT of it, so that a pull takes what a push takes. Refuses with `invalid`. */
+/**
+ * Validates JSON text with the schemas that a door uses for a PUT, so that a pull accepts exactly what a push accepts.
+ * Throws `invalid`.
+ */
 export interface ObjectReader {
   read(module: ObjectModule, text: string): WholeObject;
 }
@@ -106,9 +119,9 @@ export interface Secrets {
   digest(token: string): string;
   /** AES-256-GCM under the key outside the database. */
   seal(text: string): string;
-  /** Also what was sealed under a previous key. */
+  /** Also opens text that was sealed under a previous key. */
   open(sealed: string): string;
-  /** Whether it is sealed under another key than `seal` uses. */
+  /** Whether the text is sealed under another key than the one that `seal` uses. */
   isStale(sealed: string): boolean;
   newId(): string;
 }
@@ -120,32 +133,36 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
-/** Calls that somebody waits for, by what they carry. `name` is the direction of an authorize, or the command. */
+/** Kinds of synchronous forwards. The `name` in `Meter.forwarded` is the direction of an authorize, or the command. */
 export type ForwardKind = 'authorize' | 'command' | 'command result';
 
 /**
- * Where the hub tells what it measured. Every text is one of a known, short list: never an id of an object, never what a partner
- * made up. Called on the way of every request, so it must be cheap and must not throw.
+ * Receives the hub's measurements. Every text argument comes from a short, fixed list, never from a partner or an
+ * object id: otherwise the label cardinality of the metrics is unbounded. Every request calls it, so it must be cheap
+ * and must not throw.
  */
 export interface Meter {
-  /** A change came to its end: `created`, `updated`, `deleted`, `duplicate`, `unchanged`, or the code of its refusal. */
+  /**
+   * A change was handled; `result` is `created`, `updated`, `deleted`, `duplicate`, `unchanged`, or the code of the
+   * refusal.
+   */
   ingested(source: 'push' | 'pull', module: string, method: string, result: string): void;
-  /** It was stored and is owed to nobody. */
+  /** A change was stored and is owed to no receiver. */
   notForwarded(module: string, reason: string): void;
-  /** One durable write: how long it took, and how many waited for the disk when it began, itself included. */
+  /** One durable write: its duration, and how many writes were in flight when it began, itself included. */
   committed(seconds: number, waiting: number): void;
-  /** One try at a delivery. */
+  /** One attempt at a delivery. */
   attempted(module: string, outcome: OutcomeClass, seconds: number): void;
-  /** A delivery ended: seconds since its acceptance (or since an operator put it back), and how. */
+  /** A delivery ended: its outcome, and the seconds since its acceptance or last re-drive. */
   deliveryEnded(module: string, outcome: OutcomeClass, seconds: number): void;
-  /** A call ended as `outcome` says: what was answered, or the code of the refusal. */
+  /** A synchronous forward ended; `outcome` is the answer, or the code of the refusal. */
   forwarded(kind: ForwardKind, name: string, outcome: string, seconds: number): void;
   actorFailed(kind: string, end: 'restarted' | 'quarantined'): void;
-  /** A fact that nobody waits for was not written. */
+  /** A fact that no caller waits for could not be written. */
   unrecorded(type: string): void;
 }
 
-/** Measures nothing. */
+/** A meter that drops every measurement. */
 export const noMeter: Meter = {
   ingested: () => {},
   notForwarded: () => {},
@@ -157,7 +174,7 @@ export const noMeter: Meter = {
   unrecorded: () => {},
 };
 
-/** Settings the hub itself obeys; `config.ts` says unit, source and consequence of each. */
+/** Settings that the hub itself uses; `config.ts` documents the unit, source and effect of each. */
 export interface HubSettings {
   readonly publicUrl: string;
   readonly countryCode: string;
@@ -175,21 +192,21 @@ export interface HubSettings {
   readonly deliveryConcurrency: number;
   readonly circuitFailures: number;
   readonly circuitOpenMs: number;
-  /** How far back a START_SESSION may lie that a session goes back to, hours. [D37] */
+  /** Maximum age of the START_SESSION that a session may be attributed to, hours. [D37] */
   readonly compatibilityWindowH: number;
   readonly probeIntervalS: number;
   readonly offlineAfterS: number;
   readonly orphanGraceS: number;
   readonly orphanSweepS: number;
-  /** A session COMPLETED without a CDR for so long becomes a case; 0 = never. [D36] */
+  /** A session that is COMPLETED without a CDR for this long becomes an orphan case, seconds; 0 = never. [D36] */
   readonly orphanCdrAfterS: number;
-  /** How long events are kept; 0 = for ever. */
+  /** Retention of events, days; 0 = for ever. */
   readonly eventsKeepDays: number;
 }
 
 export interface HubPorts {
   readonly clock: Clock;
-  /** Uniform in 0…1, for jitter. */
+  /** Uniform random number in 0…1, for jitter. */
   readonly random: () => number;
   readonly client: PartnerClient;
   readonly versions: PartnerVersions;
@@ -199,14 +216,14 @@ export interface HubPorts {
   readonly log: Log;
   readonly meter: Meter;
   /**
-   * Characters of bodies in flight to partners that are held in memory, and as many of fresh ones that wait; beyond it they are read
-   * again from the log.
+   * Memory limit for bodies in flight to partners, in characters, and the same limit again for bodies of fresh
+   * deliveries that wait. Beyond it the bodies are read again from the log.
    */
   readonly bodiesMax: number;
-  /** Deliveries in flight to all partners together. */
+  /** Limit of deliveries in flight to all partners together. */
   readonly inFlightMax: number;
-  /** Deliveries of one partner in memory; the rest stays in the log. */
+  /** Limit of one partner's deliveries in memory; the rest of its backlog stays in the log. */
   readonly windowMax: number;
-  /** Turns of the event loop so far. */
+  /** Number of turns of the event loop so far. */
   readonly turn: () => number;
 }
