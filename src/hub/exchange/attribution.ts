@@ -1,9 +1,11 @@
 /**
- * Whose START_SESSION a session goes back to, for CPOs in their COMPATIBILITY period, whose `cdr_token` names somebody else.
- * [interface, Sessions 3; D37]
+ * Attributes a session or CDR to the eMSP whose START_SESSION began it. CPOs in their COMPATIBILITY period need this:
+ * their `cdr_token` does not name that eMSP. [interface, Sessions 3; D37]
  *
- * ATTRIBUTION-1  Only commands that this CPO itself accepted, at most 24 hours ago, and only while its period lasts.
- * ATTRIBUTION-2  `authorization_reference` first, else the token's uid; a CDR inherits from its session before that.
+ * ATTRIBUTION-1  Only commands count that this CPO itself accepted, at most `compatibilityWindowH` (24 h by default)
+ *     ago, and only during its period.
+ * ATTRIBUTION-2  The match is by `authorization_reference` first, else by the token's uid; a CDR first inherits from
+ *     its session.
  */
 import type { Put, Seen } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
@@ -14,13 +16,13 @@ import { isName, readObject, rowSeen } from '../kernel/row-codecs.ts';
 
 interface Start {
   readonly emsp: PartyId;
-  /** When the CPO accepted it, RFC 3339. */
+  /** When the CPO accepted the command, RFC 3339. */
   readonly at: string;
 }
 
 const kinds = { reference: 'starts:reference', uid: 'starts:uid' } as const;
 
-/** Rows by which an accepted START_SESSION is found again. */
+/** Index rows from the reference and the token uid of an accepted START_SESSION to its eMSP. */
 export function startRows(record: CommandRecord, at: string): Put[] {
   const row = (kind: string, id: string | null): Put[] => {
     const data: Start = { emsp: record.emsp, at };
@@ -31,7 +33,10 @@ export function startRows(record: CommandRecord, at: string): Put[] {
   return [...row(kinds.reference, record.authorizationReference), ...row(kinds.uid, record.tokenUid)];
 }
 
-/** The eMSP that a session or CDR goes back to; null outside a COMPATIBILITY period or when no command fits. [RECORDER-6] */
+/**
+ * The eMSP that a session or CDR is attributed to; null outside a COMPATIBILITY period or when no command matches.
+ * [RECORDER-6]
+ */
 export async function initiatorOf(
   context: Context,
   change: ObjectChange,

@@ -1,5 +1,6 @@
 /**
- * Token authorization, forwarded while the driver waits: one try, no retry. [interface, Token authorization; D25, D43, D44]
+ * Forwards real-time token authorization while the driver waits: one attempt, no retry. [interface, Token
+ * authorization; D25, D43, D44]
  */
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
@@ -10,7 +11,7 @@ import type { HeaderParty } from '../ports/ports.ts';
 import { instrument } from './instrument.ts';
 import { below, callPartner, type Failure, failureOf, type SyncCall, unambiguousText } from './sync-calls.ts';
 
-/** Which way an authorize goes, and what differs between the two. */
+/** The two directions of an authorize, and how they differ. */
 const directions = {
   toEmsp: { side: 'eMSP', role: 'EMSP', interfaceRole: 'SENDER', method: 'POST' },
   toCpo: { side: 'CPO', role: 'CPO', interfaceRole: 'RECEIVER', method: 'PUT' },
@@ -39,12 +40,15 @@ export function addressee(context: Context, caller: Caller, to: HeaderParty | nu
 export function authorize(context: Context, coalescer: WriteCoalescer) {
   const { directory, recorder, settings, ports } = context;
 
-  /** The receiver; null when there is no routing rule or it is unknown, which is an answer and not an error. */
+  /**
+   * The receiver; null when it is unknown or no routing rule allows the pair, which the hub answers with NOT_ALLOWED,
+   * not with an error.
+   */
   function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): PartyId | null {
     const named = addressee(context, caller, request.to);
     const { role } = directions[direction];
     if (named === null) {
-      // Toward a CPO the only routed one is meant. [D43]
+      // Toward a CPO, a missing addressee means the only routed CPO. [D43]
       const [only, second] = direction === 'toCpo' ? directory.counterparts(caller.id, 'EMSP') : ['', ''];
       if (only === undefined) return null;
       if (second === undefined) return only;
@@ -93,7 +97,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer) {
     return { allowed: String(allowed), text };
   }
 
-  /** For the trace; nobody waits for it. */
+  /** Records the authorization for the trace; the caller does not wait for the write. */
   function note(
     direction: Direction,
     caller: Caller,

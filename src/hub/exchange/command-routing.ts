@@ -1,5 +1,6 @@
 /**
- * Which CPO a command is for: the owner of the location, session or reservation that it names. [interface, Commands 1; D5, D26, D27, D45]
+ * Finds the CPO of a command: the owner of the location, session or reservation that the command names. [interface,
+ * Commands 1; D5, D26, D27, D45]
  */
 import { HubError } from '../../domain/errors.ts';
 import type { HubObject } from '../../domain/object.ts';
@@ -10,7 +11,7 @@ import type { Caller, CommandRequest } from '../ports/hub.ts';
 
 export interface CommandTarget {
   readonly cpo: PartyId;
-  /** Of STOP_SESSION. */
+  /** The session that a STOP_SESSION names; null for other commands. */
   readonly session: HubObject | null;
 }
 
@@ -28,7 +29,7 @@ export async function findCpo(
   return { cpo: await reservationCpo(context, caller, request, named), session: null };
 }
 
-/** A session of another eMSP is as if unknown. [D45] */
+/** Treats a session of another eMSP as unknown. [D45] */
 async function ownSession(context: Context, caller: Caller, id: string, named: PartyId | null): Promise<CommandTarget> {
   const sessions = new Map<PartyId, HubObject>();
   for (const owner of await ownersOf(context.store, 'sessions', id)) {
@@ -55,7 +56,10 @@ async function reservationCpo(
   return named;
 }
 
-/** Of several owners of one id: the one that `OCPI-to-*` names, else the only routed one. */
+/**
+ * Chooses among the owners of one id: the one that `OCPI-to-*` names, else the only routed one. Without any, the first,
+ * which the routing check then refuses.
+ */
 function choose(context: Context, caller: Caller, owners: readonly PartyId[], named: PartyId | null): PartyId {
   const [only] = owners;
   if (only === undefined) throw new HubError('locationNotFound');

@@ -1,5 +1,6 @@
 /**
- * How a command stands in the store: its row, the rows by which later steps find it, and its facts.
+ * Rows and events of a command in the store: its own row, the index rows by which later steps find it, and its named
+ * events.
  */
 import type { Put, RowKey } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
@@ -12,7 +13,7 @@ export function commandRow(record: CommandRecord) {
   return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
 }
 
-/** Rows by which later steps find what this command began: a reservation its CPO, a session its eMSP. */
+/** Index rows of an accepted command: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
 export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
   const { command, reservationId, emsp: owner, cpo } = record;
   if (event.type !== 'command.answered' || event.data.result !== 'ACCEPTED') return [];
@@ -23,7 +24,7 @@ export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: str
   return command === 'START_SESSION' ? startRows(record, at) : [];
 }
 
-/** With what it is a fact of, so that it can be understood alone. */
+/** Adds the command's name, parties and session to an event, so that the event can be understood alone. */
 export function named(event: CommandEvent, { command, emsp, cpo, sessionId }: CommandRecord): CommandEvent {
   if (event.type === 'command.requested') return event;
   return { ...event, data: { ...event.data, command, emsp, cpo, sessionId } } as CommandEvent;

@@ -1,13 +1,13 @@
 /**
- * Commands of eMSPs: find the CPO, forward once, answer at once; relay the asynchronous result when it comes.
+ * Commands of eMSPs: finds the CPO, forwards the command once, returns its answer, and relays the asynchronous result.
  * [interface, Commands 1–6; D26–D29, D44, D45, D54]
  *
- * COMMANDS-1  The record of a command is durable before it is forwarded; nothing is forwarded twice.
- * COMMANDS-2  A command whose forward or relay was cut off by a restart is marked as failed, never sent again.
- * COMMANDS-3  The hub makes no result of its own.
- * COMMANDS-4  A command that nobody waits for any more is not forwarded: it would reach the charger long after its driver has left.
- * COMMANDS-5  A door forwards and relays by itself, and has an actor only while it forwards. The owner follows what doors record and keeps every
- *     wait; a forward or relay whose end is not recorded within its limit was cut off. [COMMANDS-2]
+ * COMMANDS-1  The record of a command is durable before the hub forwards it; the hub never forwards a command twice.
+ * COMMANDS-2  A command whose forward or relay was cut off by a restart is marked as failed and never sent again.
+ * COMMANDS-3  The hub makes up no result.
+ * COMMANDS-4  A command whose caller no longer waits is not forwarded: its driver may have left the charger by then.
+ * COMMANDS-5  A door forwards and relays by itself, and has an actor only while it forwards. The owner follows its
+ *     events and keeps all timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
  */
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -44,28 +44,28 @@ const refusals: Record<Failure, ErrorCode> = {
   unusable: 'commandFailed',
 };
 
-/** Of `CommandResponse`; whatever else a CPO answers is measured as one. */
+/** Results of `CommandResponse`; the meter counts any other answer as `other`. */
 const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION']);
 
-/** Longest wait of the hub for a result, seconds. */
+/** Upper bound of the wait for a result, seconds. */
 const timeoutMaxS = 86_400;
 
 const againMs = 1_000;
 
-/** Beyond the limit of its call to a partner a door has so long to record how that ended. [COMMANDS-5] */
+/** Time that a door has after the time-out of its call to record the end of the call, ms. [COMMANDS-5] */
 const recordedMs = 5_000;
 
-/** Commands whose facts are read at the same time when the hub starts. */
+/** Commands whose history is read at the same time when the hub starts. */
 const revivedAtOnce = 64;
 
 const cutOff = 'the hub was restarted meanwhile';
 
-/** Of a fact to be recorded. */
+/** Details of an event to be recorded. */
 interface With {
   readonly trace: Trace | null;
   readonly party?: PartyId | null;
   readonly body?: string | null;
-  /** It is one only while the command is in this state. */
+  /** Record the event only while the command is in this state. */
   readonly only?: CommandState;
 }
 
@@ -73,7 +73,7 @@ export class Commands {
   readonly #context: Context;
   readonly #orphans: Pick<OrphanCases, 'arm'>;
   readonly #kind: HubKind;
-  /** What the machine's effect `forwardToCpo` starts, by command; the verb awaits its end. */
+  /** Forwards by command id: the machine's effect `forwardToCpo` starts them, and the verb awaits their end. */
   readonly #forwards = new Map<string, () => void>();
   readonly #machine: typeof commandMachine;
 
@@ -102,7 +102,7 @@ export class Commands {
     );
   }
 
-  /** The CPO's asynchronous result, relayed to the eMSP. It may come early, late and more than once. [D29] */
+  /** Relays the CPO's asynchronous result to the eMSP. A result may come early, late and more than once. [D29] */
   callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
     const { meter } = this.#context.ports;
     return instrument(
@@ -164,7 +164,7 @@ export class Commands {
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
-  /** The CPO's answer stands, whatever becomes of the watch; it begins when the store can write, or with the next start. */
+  /** Watches a stopped session. The answer stands even if the write fails: a retry or the next start repeats it. */
   async #watch(session: HubObject, caller: Caller, at: number): Promise<void> {
     const { log } = this.#context.ports;
     try {
@@ -172,7 +172,7 @@ export class Commands {
     } catch (error) {
       log.error(
         { err: error, objectKey: `${session.owner}/${session.id}` },
-        'could not watch a stopped session; trying again',
+        'could not watch a stopped session; retrying',
       );
       this.#again(() => void this.#watch(session, caller, at));
     }
@@ -183,20 +183,20 @@ export class Commands {
     timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
   }
 
-  /** Brings back every command that still waits for something. [COMMANDS-2] */
+  /** Restores every open command. [COMMANDS-2] */
   async recover(keys: readonly string[], mayRecord: boolean): Promise<void> {
     await mapLimit(keys, revivedAtOnce, async (key) => {
       const record = await this.#read(key);
       if (!record) return;
       await this.#revive(record);
       if (!mayRecord) return;
-      // Of several nodes another one may be at it.
+      // With several nodes, a door may still be working on the command.
       if (this.#kind === 'alone') await this.#cutOff(record);
       else this.#cutOffInTime(record);
     });
   }
 
-  /** Another node has recorded a fact. [COMMANDS-5] */
+  /** Follows an event that another node recorded. [COMMANDS-5] */
   followUp(event: StoredEvent): void {
     const { recorder, supervisor } = this.#context;
     if (!event.stream.startsWith(prefix)) return;
@@ -209,7 +209,7 @@ export class Commands {
       this.#cutOffInTime(record);
     };
     recorder.inTurn(event.stream, follow).catch((error: unknown) => {
-      this.#context.ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; trying again');
+      this.#context.ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; retrying');
       this.#again(() => this.followUp(event));
     });
   }
@@ -221,7 +221,7 @@ export class Commands {
     const limitMs = Math.max(settings.commandTimeoutMs, settings.callbackTimeoutMs) + recordedMs;
     timers.arm(cut, ports.clock.now() + limitMs, () => {
       this.#cutOff(record).catch((error: unknown) => {
-        ports.log.error({ err: error, commandId: record.id }, 'could not record a command; trying again');
+        ports.log.error({ err: error, commandId: record.id }, 'could not record a command; retrying');
         this.#again(() => this.#cutOffInTime(record));
       });
     });
@@ -266,27 +266,27 @@ export class Commands {
     return answer;
   }
 
-  /** The hub marks its record rejected and keeps nothing pending. [interface, Command result values] */
+  /** Marks the command rejected, so that nothing stays pending, and throws. [interface, Command result values] */
   async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
     await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, { trace });
     throw new HubError(code);
   }
 
   /**
-   * Records how a call ended. The caller gets the partner's answer at once, also while the store cannot write; then the fact is
-   * recorded as soon as it can be. A restart before that finds the call cut off. [COMMANDS-2]
+   * Records the end of a call. Never rejects: while the store cannot write, the caller still gets the partner's answer,
+   * and the write is retried every `againMs`. A restart before it succeeds finds the call cut off. [COMMANDS-2]
    */
   async #recordEnd(id: string, event: CommandEvent, how: With): Promise<void> {
     try {
       await this.#record(id, event, how);
     } catch (error) {
       const { log } = this.#context.ports;
-      log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; trying again');
+      log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; retrying');
       this.#again(() => void this.#recordEnd(id, event, how));
     }
   }
 
-  /** Refuses what may not be forwarded by the rules as they stand when it is recorded. */
+  /** Records a command; throws when the present rules, read in the turn of the write, forbid to forward it. */
   #request(id: string, caller: Caller, request: CommandRequest, cpo: PartyId): Promise<CommandRecord> {
     const { recorder, directory } = this.#context;
     const data = {
@@ -304,7 +304,7 @@ export class Commands {
     });
   }
 
-  /** Records a fact of a command in turn: a result may have been recorded while the forward was under way. */
+  /** Records an event of a command in its turn: a result may have been recorded while the forward was in flight. */
   #record(id: string, event: CommandEvent, how: With): Promise<CommandRecord> {
     return this.#context.recorder.inTurn(actorId(id), async (seen) => {
       const before = await this.#read(id, seen);
@@ -329,7 +329,7 @@ export class Commands {
     const seq = await recorder.record({
       facts: [{ stream: actor, event: named(event, record), party, body }],
       puts: [commandRow(record), ...foundAgainBy(record, event, at)],
-      // Every command that is not over has a due time: that is how a restart finds it.
+      // Every open command has a due time, by which a restart finds it.
       due: [{ key: actor, at: isOver ? null : dueAt }],
       seen,
       unfenced: true,
@@ -339,7 +339,7 @@ export class Commands {
     if (this.#kind === 'door') return record;
     if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
     if (isOver) supervisor.stop(actor);
-    // A result of one that was over. Only now: a write that failed leaves no actor behind.
+    // A result revives the actor of an ended command, but only now: a failed write must leave no actor behind.
     else if (event.type === 'command.resultReceived') await this.#revive(record);
     return record;
   }
@@ -375,10 +375,10 @@ export class Commands {
   }
 }
 
-/** States in which a partner is being called. */
+/** States in which a call to a partner is in flight. */
 const underWay: ReadonlySet<CommandState> = new Set(['forwarding', 'relaying']);
 
-/** A token without party is allowed; one that names a party names an eMSP of the caller's partner. [D26, D65] */
+/** Throws unless the token names no party, or an eMSP of the caller's partner. [D26, D65] */
 function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {
   const fits = (named: string | null | undefined, own: string) => !named || named.toUpperCase() === own.toUpperCase();
   const isOwn = partner.roles.some(
@@ -387,7 +387,7 @@ function refuseForeignToken({ partner }: Caller, { country_code, party_id }: Tok
   if (!isOwn) throw new HubError('invalid', { message: 'token.party_id: expected a party of the caller' });
 }
 
-/** The CPO's CommandResponse as its text, with the default where its `timeout` is none; null when it cannot be used. [D28, D72] */
+/** The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. [D28, D72] */
 function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
   const { result, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
   const text = unambiguousText(outcome, 'result');

@@ -1,11 +1,14 @@
 /**
- * Accept: what a partner pushes is stored, and what is owed to whom is decided, in one durable write.
+ * Ingest of objects that partners push: one durable write stores the object together with the receivers that are owed a
+ * delivery of it.
  *
- * INGEST-1  An answer of success means the event, the object and every owed delivery are durable.
+ * INGEST-1  A success answer means that the event, the object and every owed delivery are durable.
  * INGEST-2  A refused push changes nothing.
- * INGEST-3  What an object becomes depends on its stored state and the push alone, so the log can rebuild it.
- * INGEST-4  What a pull brings takes the same road, and never undoes what was pushed while its page was on the way.
- * INGEST-5  A push that nobody waits for any more changes nothing: its caller may have pushed a newer state since.
+ * INGEST-3  The new state of an object depends only on its stored state and the push, so it can be rebuilt from the
+ *     log.
+ * INGEST-4  Pulled objects take the same path, and never overwrite a push that arrived while the pulled page was in
+ *     flight.
+ * INGEST-5  A push whose caller no longer waits changes nothing: the caller may have pushed a newer state since.
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -31,9 +34,9 @@ import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
 
-/** How a change came that its owner did not push. */
+/** Origin of a change that the hub pulled from a list of its owner. */
 export interface Pulled {
-  /** Head of the log before the page was asked for: what was stored later may be newer. */
+  /** Head of the log before the page was requested: an object that was stored later may be newer than the page. */
   readonly asOf: Seq;
   readonly forward: boolean;
 }
@@ -61,11 +64,11 @@ const eventTypes = {
 /** Modules whose objects are looked up by id alone: commands name a location or a session, a pull a CDR. */
 const foundById: ReadonlySet<string> = new Set(['locations', 'sessions', 'cdrs']);
 
-/** Of a stored CDR these may be repaired as long as it was never forwarded. [D22] */
+/** Fields of a stored CDR that its CPO may repair as long as the CDR was never forwarded. [D22] */
 const repairable = new Set(['cdr_token', 'last_updated']);
 const dated = new Set(['last_updated']);
 
-/** Characters of a stored object: what the largest push may bring, and as much again in fragments. [D38] */
+/** Limit of a stored object, characters: the largest push, and as much again in fragments. [D38] */
 const bodyLengthMax = 8 * 1024 * 1024;
 
 const notForwarded = 'pulled without forward';
@@ -79,18 +82,18 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async (seen) => {
-      // It may have waited for its turn. [INGEST-5]
+      // The push may have waited for its turn. [INGEST-5]
       if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
       const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before, seen);
-      // It may have been suspended since it was let in, as a decision that is made again knows.
+      // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
       if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
       return settle(caller, change, before, decided, stream, seen);
     });
   }
 
-  /** Stores what a list of its owner has, unless that is stored already. [INGEST-4, D51, D52] */
+  /** Stores an object from a list of its owner, unless the same or a newer state is stored. [INGEST-4, D51, D52] */
   async function acceptPulled(caller: Caller, change: ObjectChange, pulled: Pulled): Promise<Taken> {
     refuseDotSegments(change);
     const key = objectKey(change.module, change.id, change.facts);
@@ -104,7 +107,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
       const found = await decision(caller, change, before, seen);
       const decided = byHub(pulled.forward ? found : withheld(found));
       if (before && isDecidedCdr(before, change, decided)) return { result: 'unchanged', object: before };
-      // The same text again is news only for those who were not sent it.
+      // The same text again is stored only when it is now owed to a receiver and was not forwarded before.
       const isOwed = before?.reason !== null && decided.to.length > 0;
       if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
       return settle(caller, change, before, decided, stream, seen);
@@ -160,7 +163,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
     return recorder.record({ facts, puts, seen, unfenced: true, trace, at: recorder.instant() });
   }
 
-  /** Tells how each change ends. */
+  /** Wraps a verb so that the meter counts the result of each change. */
   function counted<T extends Taken, Rest extends unknown[]>(
     source: 'push' | 'pull',
     take: (caller: Caller, change: ObjectChange, ...rest: Rest) => Promise<T>,
@@ -181,10 +184,10 @@ const withheld = ({ data }: Decision): Decision => ({
   data: { ...data, owed: null, reason: data.reason ?? notForwarded },
 });
 
-/** Its owner has it, and the hub asked for it. */
+/** The hub acted, not the owner of the object: it pulled the object. */
 const byHub = ({ to, data }: Decision): Decision => ({ to, data: { ...data, by: 'hub' } });
 
-/** Whether a change is of a later `last_updated`; a DELETE has none. */
+/** Whether a change has a later `last_updated` than the stored object; a DELETE has none and is never newer. */
 function isNewer({ lastUpdated }: ObjectChange, before: HubObject): boolean {
   const [now, old] = [lastUpdated && sortableDate(lastUpdated), sortableDate(before.lastUpdated)];
   return Boolean(now && old && now > old);
@@ -198,13 +201,16 @@ function refuseDotSegments(change: ObjectChange): void {
   }
 }
 
-/** Fragments, EVSEs and connectors make an object larger; without an end it could not be read, sent or held in memory any more. */
+/**
+ * Fragments, EVSEs and connectors make an object grow; without a limit it could become too large to read, send or hold
+ * in memory.
+ */
 function refuseOvergrown({ module, body }: HubObject): void {
   if (body.length <= bodyLengthMax) return;
   throw new HubError('invalid', { message: `${module}: expected an object of at most ${bodyLengthMax} characters` });
 }
 
-/** Whose it is, who is owed it, and in which form. */
+/** Decides the owning eMSP of a change, its receivers, and the form that each receiver gets. */
 function decide(
   directory: Directory,
   owner: PartyRole,
@@ -237,15 +243,19 @@ function decide(
   return { data, to: audience.to };
 }
 
-/** Arrival decides, so an older object is stored all the same; support should see it. [D46] */
+/**
+ * Order of arrival decides, so an object with an older date is still stored; the warning makes it visible to support.
+ * [D46]
+ */
 function warningsOf(before: HubObject | null, lastUpdated: string | null): string[] {
   const [old, now] = [before && sortableDate(before.lastUpdated), lastUpdated && sortableDate(lastUpdated)];
   return old && now && now < old ? [`last_updated ${lastUpdated} is older than the stored ${before?.lastUpdated}`] : [];
 }
 
 /**
- * CDRs are immutable: the same content again, but for its date, is a duplicate, and other content is refused. Of one that was never
- * forwarded a repair goes on, and so does a duplicate that is owed to somebody by now. [D22, D63]
+ * Whether a pushed CDR needs no write. CDRs are immutable: the same content, apart from `last_updated`, is a duplicate,
+ * and different content is refused. A CDR that was never forwarded may be repaired, and a duplicate of it is stored
+ * when it is owed to a receiver by now. [D22, D63]
  */
 function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision): boolean {
   if (change.module !== 'cdrs') return false;
@@ -257,7 +267,10 @@ function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision)
   throw new HubError('invalid', { message: 'CDR already exists' });
 }
 
-/** The change as it came for those who have the object, and the whole as of this change for those who may never have had it. */
+/**
+ * The requests that are owed: the change as received for receivers that have the object, the whole object as of this
+ * change for receivers that may never have had it.
+ */
 function owedRequests(
   owner: PartyRole,
   change: ObjectChange,
@@ -278,7 +291,7 @@ function owedRequests(
   return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };
 }
 
-/** The request that carries a stored object as a whole. */
+/** The request that sends a stored object as a whole. */
 export function owedWhole(owner: PartyRole, object: HubObject): Owed {
   const { module, facts } = object;
   const session = module === 'cdrs' ? facts.sessionId : null;
@@ -289,7 +302,10 @@ export function owedWhole(owner: PartyRole, object: HubObject): Owed {
   };
 }
 
-/** Below the receiver's module URL: the owner's identifiers and the object's, in the case in which they were first stored. */
+/**
+ * Path and query below the receiver's module URL: the identifiers of owner and object, in the case in which they were
+ * first stored.
+ */
 function address(
   { country_code, party_id }: PartyRole,
   { module, id, within, facts }: Pick<ObjectChange, 'module' | 'id' | 'within' | 'facts'>,

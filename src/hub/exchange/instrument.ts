@@ -1,11 +1,11 @@
 /**
- * Runs a verb and tells how it ended and how long it took: what was answered, or the code of the refusal.
+ * Measures a verb: reports its outcome (derived from the answer, or the code of the refusal) and its duration.
  */
 import { HubError } from '../../domain/errors.ts';
 
 export async function instrument<T>(
   work: () => Promise<T>,
-  /** One of a short list, whatever a partner answered. */
+  /** Must map every answer to one of a short list: the outcome is a metric label. */
   outcomeOf: (answer: T) => string,
   tell: (outcome: string, seconds: number) => void,
 ): Promise<T> {
@@ -16,7 +16,7 @@ export async function instrument<T>(
     told(outcomeOf(answer));
     return answer;
   } catch (error) {
-    // What is not a refusal is a bug.
+    // An error that is not a refusal is a bug.
     told(error instanceof HubError ? error.code : 'internal');
     throw error;
   }

@@ -1,10 +1,10 @@
 /**
- * Watches sessions, one actor each, and keeps the cases that came of it: after an accepted STOP_SESSION until the session has
- * ended, and where that is set up, after COMPLETED until its CDR has come. [D36, D52]
+ * Watches sessions, one actor each, and keeps the orphan cases of those that did not end as they should: after an
+ * accepted STOP_SESSION until the session ends, and if configured, after COMPLETED until its CDR arrives. [D36, D52]
  *
- * ORPHAN-CASES-1  A case is opened once, by a sweep, and the CPO is asked once by itself; a restart in between asks it then.
- * ORPHAN-CASES-2  What ends a watch or a case is what the CPO said, or an operator. The hub invents neither state nor CDR.
- * ORPHAN-CASES-3  One CPO is asked for one case at a time.
+ * ORPHAN-CASES-1  A sweep opens a case once; the hub then queries the CPO once by itself, if need be after a restart.
+ * ORPHAN-CASES-2  Only data of the CPO or an operator ends a watch or a case. The hub invents neither state nor CDR.
+ * ORPHAN-CASES-3  The hub queries a CPO for one case at a time.
  */
 import { orphanStopMachine } from '../../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -22,28 +22,28 @@ import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
 const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
-/** A session may be watched more than once in its life; each watch is a stream of its own. */
+/** Each watch has a stream of its own: a session may be watched more than once. */
 const streamOf = (id: string) => `orphan:${id}`;
 const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
 
 /**
- * Follow-ups of a fact are recorded within moments of it, or when there is an owner again: only events of the last time can lack theirs. They
- * are read backwards in pages of so many, up to so many pages.
+ * A follow-up is recorded within moments of its event, or when there is an owner again, so at a start only events of
+ * the last `tailMs` can lack theirs. They are read backwards, in at most `tailPages` pages of `tailEvents`.
  */
 const tailMs = 60_000;
 const tailEvents = 1_000;
 const tailPages = 20;
 
-/** What a door leaves in the log, and what may follow from it. */
+/** Types of events that a door records and that may need a follow-up by the owner. */
 const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered']);
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
 
-/** Asks the CPO what became of the session of a case; resolves with one sentence for the case. */
+/** Queries the CPO for the true state of a case's session; resolves with one sentence, the note of the case. */
 export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
 
-/** A session by its name. */
+/** The key of a session to watch. */
 export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
 
 export class OrphanCases {
@@ -51,7 +51,7 @@ export class OrphanCases {
   readonly #ask: AskForEnd;
   /** Live watches and open cases, by actor; null while one is being armed. */
   readonly #records = new Map<string, OrphanRecord | null>();
-  /** Cases for which the CPO is being asked, or will be in its turn, by actor. */
+  /** Queries of CPOs in progress or waiting for their turn, by actor. */
   readonly #asking = new Map<string, Promise<void>>();
   readonly #machine: typeof orphanStopMachine;
   #closed = false;
@@ -69,14 +69,14 @@ export class OrphanCases {
     });
   }
 
-  /** A STOP_SESSION was accepted at an instant (epoch ms): the session is watched from then on, once. */
+  /** Watches a session, once, from the instant (epoch ms) at which its STOP_SESSION was accepted. */
   async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
     const graceEndsAt = at + this.#context.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
     await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
   }
 
-  /** Every stored session passes here: one that has ended needs no watch for its end any more, and its CDR may be watched for. */
+  /** Handles every stored session: an ended one no longer needs a watch for its end, and may need one for its CDR. */
   sessionStored(before: HubObject | null, session: HubObject, trace: Trace): void {
     const { settings, ports } = this.#context;
     const { owner, key, viewer } = session;
@@ -86,7 +86,7 @@ export class OrphanCases {
     if (status === 'INVALID') this.#end(actorId('complete_without_cdr', owner, key), 'the session is INVALID', trace);
     const afterS = settings.orphanCdrAfterS;
     const isNews = status === 'COMPLETED' && before?.facts.status !== 'COMPLETED';
-    // A session of nobody has a CDR of nobody: operators see it among what was stored and not forwarded.
+    // A session without an eMSP has a CDR without one; operators find both listed as stored and not forwarded.
     if (!isNews || viewer === null || afterS === 0) return;
     const isAwaited = async () => !(await this.#isBilled(owner, key));
     const graceEndsAt = ports.clock.now() + afterS * 1000;
@@ -94,14 +94,14 @@ export class OrphanCases {
     this.#untilDone(watch, 'could not watch for the CDR of a session', `${owner}/${key}`);
   }
 
-  /** Every stored CDR passes here. */
+  /** Handles every stored CDR: it ends the watch of its session. */
   cdrStored(cdr: HubObject, trace: Trace): void {
     const session = cdr.facts.sessionId;
     if (!session) return;
     this.#end(actorId('complete_without_cdr', cdr.owner, session.toLowerCase()), `the CDR ${cdr.id} came`, trace);
   }
 
-  /** Asks the CPO again. Refuses with `notFound`, or with `conflict` when the case is not open or is being asked for. */
+  /** Queries the CPO again. Throws `notFound`, or `conflict` when the case is not open or a query is in progress. */
   async pull(id: string, trace: Trace): Promise<OrphanRecord> {
     const { actor, record } = await this.#openCase(id);
     if (this.#asking.has(actor)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
@@ -109,7 +109,7 @@ export class OrphanCases {
     return record;
   }
 
-  /** Closes a case by hand. Refuses with `notFound`, or with `conflict` when it is not open. */
+  /** Closes a case by hand. Throws `notFound`, or `conflict` when the case is not open. */
   async resolve(id: string, note: string, trace: Trace): Promise<OrphanRecord> {
     const { actor, record } = await this.#openCase(id);
     return this.#context.recorder.inTurn(actor, async () => {
@@ -118,7 +118,7 @@ export class OrphanCases {
     });
   }
 
-  /** Arms the next sweep. Sweeps stand on multiples of the interval, so that restarts do not put them off. */
+  /** Arms the next sweep. Sweeps run at multiples of the interval, so that restarts do not delay them. */
   scheduleSweep(): void {
     const { timers, ports, settings, supervisor } = this.#context;
     const intervalMs = settings.orphanSweepS * 1000;
@@ -129,7 +129,7 @@ export class OrphanCases {
     });
   }
 
-  /** Brings back every watch and open case; `mayWrite` is false on a damaged log. */
+  /** Restores every watch and open case; `mayWrite` is false on a damaged log. */
   async recover(mayWrite: boolean): Promise<void> {
     const { store, supervisor } = this.#context;
     for await (const row of store.scan('orphans')) {
@@ -147,11 +147,11 @@ export class OrphanCases {
   }
 
   /**
-   * A kill may have come between a fact and the watch that follows from it, or the end of one: what the last events of the log
-   * ask for is done now. Doing it again changes nothing.
+   * Redoes the follow-ups of the last events of the log, because a kill may have come between an event and the start or
+   * end of its watch. A follow-up is idempotent.
    */
   async #catchUp(): Promise<void> {
-    // What follows from an object follows from its present state: once is enough.
+    // The follow-up of an object depends on its present state: once per object is enough.
     const last = new Map((await this.#tail()).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
     for (const event of last.values()) await this.#followUp(event);
   }
@@ -170,7 +170,7 @@ export class OrphanCases {
     return events;
   }
 
-  /** Another node has written an event; one after the other they are followed. */
+  /** Follows an event that another node wrote, after all earlier ones. */
   followUp(event: StoredEvent): void {
     if (!atDoors.has(event.type) || !asksForMore(event)) return;
     const work = async () => {
@@ -180,7 +180,7 @@ export class OrphanCases {
     this.#following = this.#following.then(work).catch(again);
   }
 
-  /** Whether a session had been COMPLETED before. That it is said again asks for nothing. */
+  /** Whether the session was COMPLETED before this event, which then needs no follow-up. */
   async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
     const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
     if (statusOf(data) !== 'COMPLETED') return false;
@@ -207,7 +207,7 @@ export class OrphanCases {
     }
   }
 
-  /** Whether a watch that began at or after an instant has ended as a case that an operator or the CPO resolved. */
+  /** Whether a case whose grace ended after this instant is resolved, so that the session needs no new watch. */
   async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
     for await (const row of this.#context.store.scan('orphans', session.owner)) {
       const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
@@ -225,7 +225,7 @@ export class OrphanCases {
     return session === null || ended.has(session.facts.status);
   }
 
-  /** Nothing is asked any more; resolves when what is under way has ended, for which the lists must be closed. */
+  /** Starts no more queries; resolves when those in progress have ended, for which the lists must be closed, too. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#asking.values());
@@ -257,7 +257,7 @@ export class OrphanCases {
     }
   }
 
-  /** A watch that is not needed any more disappears; a case stays, resolved. */
+  /** Ends a watch: its record is removed, but an open case stays as resolved. */
   #end(actor: string, why: string, trace: Trace): void {
     if (!this.#records.has(actor)) return;
     const end = () =>
@@ -273,11 +273,11 @@ export class OrphanCases {
     this.#untilDone(end, 'could not end an orphan watch', actor);
   }
 
-  /** Nobody waits for it, and nothing else would do it before the next start: it is tried until the store can write. */
+  /** Retries the work until the store can write: nobody waits for it, and only the next start would redo it. */
   #untilDone(work: () => Promise<void>, failed: string, of: string): void {
     const { ports, timers } = this.#context;
     work().catch((error: unknown) => {
-      ports.log.error({ err: error, of }, `${failed}; trying again`);
+      ports.log.error({ err: error, of }, `${failed}; retrying`);
       const again = () => this.#untilDone(work, failed, of);
       timers.arm(`orphan-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, again);
     });
@@ -286,7 +286,7 @@ export class OrphanCases {
   async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
     for (const [actor, record] of this.#records) {
       if (record?.id !== id) continue;
-      // A reader may see that it is open before what follows from the commit was done: that comes first.
+      // A reader may see the open case before its commit has updated the records: the turn waits for that.
       const present = await this.#context.recorder.inTurn(actor, async () => this.#records.get(actor));
       if (present?.id === id && present.state === 'OPEN') return { actor, record: present };
       throw notOpen();
@@ -302,7 +302,7 @@ export class OrphanCases {
     const asking = recorder
       .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace, by))
       .catch((error: unknown) => {
-        ports.log.error({ err: error, actor }, 'could not pull the session of a case; trying again');
+        ports.log.error({ err: error, actor }, 'could not pull the session of a case; retrying');
         timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace, by));
       })
       .finally(() => this.#asking.delete(actor));
@@ -313,10 +313,10 @@ export class OrphanCases {
     const record = this.#records.get(actor);
     if (this.#closed || record?.state !== 'OPEN') return;
     const note = await this.#ask(record, trace);
-    // Cut off by the end of the hub, it has not been asked: the next start does it. [ORPHAN-CASES-1]
+    // A query that the end of the hub cut off does not count: the next start repeats it. [ORPHAN-CASES-1]
     if (this.#closed) return;
     await this.#context.recorder.inTurn(actor, async () => {
-      // What was pulled may have resolved it.
+      // The pulled object may have resolved the case.
       if (this.#records.get(actor)?.id !== record.id) return;
       await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
     });
@@ -355,7 +355,7 @@ export class OrphanCases {
           return;
         }
         await this.#record(actor, { type: 'orphan.opened', data: {} }, null);
-        ports.log.warn({ actor }, 'a session did not end as it should: case opened');
+        ports.log.warn({ actor }, 'opened an orphan case: a session did not end as it should');
       })
       .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not open an orphan case'));
   }
@@ -378,12 +378,12 @@ export class OrphanCases {
   }
 }
 
-/** With the session and the parties that it is about, so that it can be understood alone. */
+/** Adds the session and its parties to an event, so that the event can be understood alone. */
 function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): OrphanEvent {
   return { ...event, data: { kind, session, cpo, emsp, ...event.data } } as OrphanEvent;
 }
 
-/** Whether a watch may follow from it, or the end of one. */
+/** Whether an event may start or end a watch. */
 function asksForMore({ type, data }: StoredEvent): boolean {
   if (!type.startsWith('object.')) return type === 'command.answered';
   const { module, facts } = data as ObjectEventData;

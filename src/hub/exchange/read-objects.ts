@@ -1,5 +1,6 @@
 /**
- * What a caller may read: one object, or the list of those it is entitled to. [interface, Routing and ownership]
+ * Reads by partners: one object, or the list of the objects that the caller is entitled to. [interface, Routing and
+ * ownership]
  */
 import type { ListPage, Row } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -12,7 +13,7 @@ import type { Caller, Listed, ListRequest, Reserve } from '../ports/hub.ts';
 
 export interface ObjectQuery {
   readonly module: ObjectModule;
-  /** Null when the path does not say: the caller's own, or one of its counterparts'. */
+  /** Null when the path does not name an owner: the object is the caller's own, or one of its counterparts'. */
   readonly owner: PartyId | null;
   readonly id: string;
   readonly within: readonly string[];
@@ -20,7 +21,10 @@ export interface ObjectQuery {
 }
 
 export function readObjects({ store, directory }: Context) {
-  /** Whether a counterpart may see it: owned objects by `cdr_token`, catalogue objects by routing and `publish`. */
+  /**
+   * Whether the caller may see the object: its own always, others' sessions and CDRs by `cdr_token`, catalogue objects
+   * by routing and `publish`.
+   */
   function maySee(caller: Caller, object: HubObject): boolean {
     if (object.owner === caller.id) return true;
     if (isOwned(object.module)) return object.viewer === caller.id;
@@ -28,11 +32,11 @@ export function readObjects({ store, directory }: Context) {
     return object.facts.publish !== false && directory.isRouted(emsp, cpo);
   }
 
-  /** Owners among whom an id without its owner is looked for. */
+  /** Owners to search when the query does not name one. */
   async function candidates(caller: Caller, query: ObjectQuery): Promise<readonly PartyId[]> {
     if (query.owner !== null) return [query.owner];
     if (caller.party.role === 'CPO' && query.module !== 'tokens') return [caller.id];
-    // A CDR is its eMSP's for ever, whatever the routing is now. [D22]
+    // A CDR belongs to its eMSP for ever, whatever the present routing. [D22]
     if (query.module === 'cdrs') return ownersOf(store, 'cdrs', query.id);
     return directory.counterparts(caller.id, caller.party.role);
   }

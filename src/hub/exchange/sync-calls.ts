@@ -1,6 +1,6 @@
 /**
- * Calls that somebody waits for: authorize, commands, callbacks. One try each, through the partner's `sync` circuit. An OFFLINE
- * partner is called all the same; an open circuit answers at once. [interface, Errors]
+ * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through the partner's `sync`
+ * circuit breaker. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
  */
 import { partnerMachine } from '../../../machines/partner.ts';
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
@@ -16,7 +16,7 @@ export interface SyncCall
     OutboundCall,
     'method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten' | 'oneObject'
   > {
-  /** What it is, for log lines; urls hold card numbers and secrets of partners. */
+  /** Name of the call for log lines, which must not contain URLs: these hold card numbers and secrets of partners. */
   readonly what: string;
 }
 
@@ -29,7 +29,7 @@ const heldBack = (message: string): Outcome => ({
   durationMs: 0,
 });
 
-/** Makes the call as the hub's registration with this partner; the outcome also feeds its circuit. */
+/** Makes the call with the partner's token; the outcome also feeds the partner's `sync` circuit. */
 export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
   const { supervisor, breakerFeed, ports } = context;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
@@ -54,11 +54,12 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
       resend: false,
     });
   } catch (error) {
-    // A call never throws; if it does all the same, the partner's circuit must not wait for its end for ever.
-    ports.log.error({ err: error }, 'a call threw');
+    // The port must not throw; if it does, the half-open circuit must still get an outcome, or it waits for ever.
+    ports.log.error({ err: error }, 'a call to a partner threw');
     outcome = { ...heldBack('a fault of the hub'), class: 'unavailable' };
   }
-  // A call from before the circuit opened says nothing of the trial that is under way: only the trial's own end does.
+  // While a trial of a half-open circuit is in flight, only its own outcome counts; calls from before the opening do
+  // not.
   if (isTrial || typeof circuitNow() !== 'object') {
     breakerFeed.told(actor, 'sync', outcome, ports.clock.now());
   }
@@ -78,7 +79,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   return outcome;
 }
 
-/** What a failed call is in the words of the error table. [D44] */
+/** Kinds of failure in the error table. [D44] */
 export type Failure = 'timeout' | 'unavailable' | 'unauthorized' | 'notFound' | 'rejected' | 'unusable';
 
 const failures: Readonly<Record<Exclude<OutcomeClass, 'delivered'>, Failure>> = {
@@ -94,8 +95,8 @@ const failures: Readonly<Record<Exclude<OutcomeClass, 'delivered'>, Failure>> = 
 };
 
 /**
- * Null when the call succeeded. Whether trying again makes sense, which the classes also tell apart, is of no interest to
- * those who wait: every other 4xx is a rejection, and a redirect is a partner that is not where it should be.
+ * The kind of failure of a call; null when it succeeded. A caller that waits does not retry, so the transient 4xx
+ * classes count as a rejection, like every other 4xx; a redirect means that the partner is not at its URL.
  */
 export function failureOf({ class: met, httpStatus, ocpiStatus }: Outcome): Failure | null {
   if (met === 'delivered') return null;
@@ -112,8 +113,9 @@ export function below(moduleUrl: string, segments: readonly string[], query = ''
 }
 
 /**
- * The object of a call with `oneObject`, as the text it came in; null where the member that the hub decides by could mean something else
- * to another reader of the text. A node of an earlier version gives the value alone.
+ * The object of a call with `oneObject`, as received text; null when another reader of the text could read a different
+ * value of the member `decisive`, which the hub decides by. A node of an earlier version passes on the parsed value
+ * without the text.
  */
 export function unambiguousText({ dataText, data }: Outcome, decisive: string): string | null {
   const text = dataText ?? JSON.stringify(data) ?? '';
@@ -121,8 +123,8 @@ export function unambiguousText({ dataText, data }: Outcome, decisive: string): 
 }
 
 /**
- * A module URL with a path and a query behind it. Without a path it stays as it was given, with a slash at its end if it has one; before
- * a path there is exactly one slash. A query of its own is kept, in front. [D55]
+ * Appends a path and a query to a module URL. Without a path the URL keeps its form, with or without a trailing slash;
+ * before a path there is exactly one slash. A query of the module URL is kept and comes first. [D55]
  */
 export function within(moduleUrl: string, tail: string, query = ''): string {
   const mark = moduleUrl.indexOf('?');
