@@ -1,23 +1,28 @@
 /**
- * How many exchanges of credentials a partner has at once. Each calls the partner, so one that does not answer must not gather them.
+ * Bounded queue of credentials exchanges per partner. Each exchange calls the partner, so without a bound a partner
+ * that does not answer would pile them up.
  *
- * EXCHANGE-QUEUE-1  One is under way; the next begins when it has ended.
- * EXCHANGE-QUEUE-2  Two wait, each for as long as the calls of one may take. Others are refused as rate limited.
+ * EXCHANGE-QUEUE-1  One exchange of a partner is in progress; the next begins when it has ended.
+ * EXCHANGE-QUEUE-2  Two more may wait, each at most 20 s, which is about what the calls of one exchange may take. The
+ *     hub refuses any other as rate limited.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { type Clock, withTimeout } from '../../kit/clock.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 
-/** Under way and waiting, of one partner. */
+/** Limit of a partner's exchanges, the one in progress and the waiting ones together. */
 const atOnceMax = 3;
-/** About what the calls of one exchange may take. */
+/**
+ * How long an exchange waits for its turn, ms; also its `Retry-After`. It is about what the calls of one exchange may
+ * take.
+ */
 const waitMs = 20_000;
 
 export class ExchangeQueue {
   readonly #recorder: Recorder;
   readonly #clock: Clock;
-  /** Under way and waiting. */
+  /** Exchanges in progress and waiting, by partner. */
   readonly #counts = new Map<PartyId, number>();
 
   constructor(recorder: Recorder, clock: Clock) {
@@ -41,7 +46,7 @@ export class ExchangeQueue {
       await withTimeout(this.#clock, waitMs, done);
       if (state === 'waiting') state = 'late';
     }
-    // One that is late ends when those before it have ended; its caller does not wait for that.
+    // A late exchange is refused in its turn; its caller does not wait for that turn.
     if (state !== 'late') return done;
     done.catch(() => {});
     throw tooMany();

@@ -1,8 +1,9 @@
 /**
- * How each partner's registration went of late, for operators who watch it. In memory alone: what came of it is in the log, and an
- * attempt that failed changed nothing.
+ * Recent steps of each partner's registration, for operators who follow it. They are kept in memory only: the event log
+ * has a successful registration, and a failed attempt changes nothing.
  *
- * REGISTRATION-LOG-1  Bounded: the last steps of a partner, and of those alone whose initial token was used.
+ * REGISTRATION-LOG-1  Memory is bounded: it keeps the last `stepsMax` steps per partner, and only for partners that
+ *     used their initial token.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -27,12 +28,12 @@ export class RegistrationLog {
   note(partnerId: PartyId, step: HandshakeStep['step'], reason: string | null = null): void {
     const noted = { at: new Date(this.#clock.now()).toISOString(), step, reason };
     const before = this.of(partnerId);
-    // Versions, version details and credentials are three calls with one token: the first of them tells it.
+    // Versions, version details and credentials are three calls with one token: only the first is noted.
     if (step === 'called' && before.at(-1)?.step === 'called') return;
     this.#steps.set(partnerId, [...before, noted].slice(-stepsMax));
   }
 
-  /** Notes how a registration that was asked for ended. */
+  /** Runs a registration and notes its start and its result. */
   async watched<T>(partnerId: PartyId, work: () => Promise<T>): Promise<T> {
     this.note(partnerId, 'received');
     try {

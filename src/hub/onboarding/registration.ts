@@ -1,14 +1,20 @@
 /**
- * The credentials exchange. [interface, Credentials 1–8; D8–D13]
+ * The OCPI credentials exchange: authentication, registration, token rotation and unregistration of partners.
+ * [interface, Credentials 1–8; D8–D13]
  *
- * REGISTRATION-1  Nothing changes unless the partner's versions could be read and hold what is needed.
- * REGISTRATION-2  A token is stored as a digest alone; it leaves the hub once, in the answer that issues it.
- * REGISTRATION-3  A partner has one exchange at a time (`exchange-queue.ts`): of two at once, the second meets the result of the first.
- * REGISTRATION-4  An exchange calls the partner outside the turn in which facts of it are recorded, so no other fact waits for those calls. What was
- *     decided before them is decided again in that turn: one that was overtaken, by a suspension for example, changes nothing.
- * REGISTRATION-5  The token that asked for a rotation stays good until the new one was used once, at most a day after the first rotation that it
- *     asked for: a partner that did not get the answer asks again with it. The use ends it at once in memory; the fact follows, and each
- *     later use tries again to record it. A POST with an initial token ends all earlier tokens at once. [D73]
+ * REGISTRATION-1  An exchange changes nothing unless the hub could read the partner's versions and found the required
+ *     endpoints.
+ * REGISTRATION-2  The hub stores the tokens that it issues only as digests; a token leaves the hub once, in the answer
+ *     that issues it.
+ * REGISTRATION-3  A partner has one exchange at a time (`exchange-queue.ts`): of two concurrent ones, the second sees
+ *     the result of the first.
+ * REGISTRATION-4  An exchange calls the partner outside the turn in which the partner's events are recorded, so that no
+ *     other event waits for those calls. In that turn it checks its preconditions again: an exchange that was
+ *     overtaken, for example by a suspension, changes nothing.
+ * REGISTRATION-5  The token that requested a rotation stays valid until the new token is first used, at most 24 h after
+ *     the first rotation that it requested: a partner that did not get the answer repeats the request with it. The
+ *     first use of the new token ends the old one at once in memory; the event is recorded afterwards, and each later
+ *     use retries a failed write. A POST with an initial token ends all earlier tokens at once. [D73]
  */
 import type { Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -43,12 +49,12 @@ export class Registration {
   readonly #suspended: (partner: Partner) => void;
   readonly #resends: Pick<Resends, 'dueAfter' | 'registered'>;
   readonly #exchanges: ExchangeQueue;
-  /** The last hub token of a partner that is known to be used after a rotation, as a digest. */
+  /** For each partner, the digest of the latest rotated token that it has used. */
   readonly #used = new Map<PartyId, string>();
-  /** Partners of whom a first use is being recorded. */
+  /** Partners for whom the first use of a new token is being recorded. */
   readonly #confirming = new Set<PartyId>();
 
-  /** `suspended` is called when a partner's deliveries end. */
+  /** `suspended` is called after a partner's suspension is recorded, to end its deliveries. */
   constructor(
     context: Context,
     actors: PartnerActors,
@@ -80,7 +86,10 @@ export class Registration {
     return this.#issued(credential.token);
   }
 
-  /** `read` refuses what is not a body of credentials: operators who watch see that, too. */
+  /**
+   * `read` throws when the body is not valid credentials. It runs inside `watched`, so that operators see that failure,
+   * too.
+   */
   register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
     return this.#exchanges.run(credential.partner.id, async () => {
       const { id } = this.#inForce(credential, refuseRegistered);
@@ -97,7 +106,7 @@ export class Registration {
     });
   }
 
-  /** How a partner's registration went since the hub started. */
+  /** Steps of a partner's registration since the hub started. */
   handshake(partnerId: PartyId): HandshakeView {
     const steps = this.#handshakes.of(partnerId);
     return { versions_url: versionsUrl(this.#context.settings.publicUrl), steps };
@@ -114,7 +123,7 @@ export class Registration {
     this.#suspended(partner);
   }
 
-  /** What its probes found, recorded in turn and only when it is news. */
+  /** Records whether probes reach the partner, in its turn and only when that changes its status. */
   async recordReachable(partnerId: PartyId, isReachable: boolean): Promise<void> {
     const { recorder, directory } = this.#context;
     await recorder.inTurn(partnerStream(partnerId), async () => {
@@ -127,8 +136,8 @@ export class Registration {
   }
 
   /**
-   * Seals anew, partner by partner, what stands under a previous key. Each is one commit, so a kill at any moment leaves tokens
-   * that the keys of this start open, and the next start goes on.
+   * Re-seals the partner tokens that are sealed under a previous key, in one commit per partner. A kill at any moment
+   * leaves tokens that the keys of this start can open, and the next start continues.
    */
   async reseal(partners: Iterable<Partner>): Promise<void> {
     const { recorder, directory, ports } = this.#context;
@@ -147,7 +156,7 @@ export class Registration {
       ports.log.info({ count }, 'partner tokens were sealed anew; HUB_SECRET_KEY_PREVIOUS is not needed any more');
   }
 
-  /** Records a fact of a partner's life and tells its actor. */
+  /** Records an event of a partner and sends it to the partner's actor. */
   async recordPartner(
     before: Partner | null,
     event: PartnerEvent,
@@ -178,7 +187,10 @@ export class Registration {
     return isGood && this.#used.get(id) !== hubTokenDigest ? 'hub' : 'spent';
   }
 
-  /** The token that asks for a rotation, and how long it goes on: one that asks again has no more time than before. [REGISTRATION-5] */
+  /**
+   * The token that requests a rotation, and its expiry: a repeated request with it does not extend the expiry.
+   * [REGISTRATION-5]
+   */
   #formerOf({ formerToken }: Partner, formerDigest: string) {
     const until = new Date(this.#context.ports.clock.now() + formerTokenMs).toISOString();
     return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
@@ -194,20 +206,23 @@ export class Registration {
     const confirmed = recorder.inTurn(partnerStream(id), async () => {
       const partner = directory.partner(id);
       if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
-      // A door takes the first use, too.
+      // Unfenced, because the first use may come in at a door.
       await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { unfenced: true });
     });
     confirmed
       .catch((error: unknown) =>
         ports.log.warn(
           { err: error, partyId: id },
-          'could not record that a new token was used; the next use tries again',
+          'could not record the first use of a rotated token; the next use retries',
         ),
       )
       .finally(() => this.#confirming.delete(id));
   }
 
-  /** The partner as it stands now, unless what happened since the request came in leaves it nothing to do. */
+  /**
+   * The present state of the partner; throws when its token was revoked, or is not of the right kind, since the request
+   * came in.
+   */
   #inForce(credential: Credential, refuse: Refuse): Partner {
     const owner = this.#ownerOf(this.#context.ports.secrets.digest(credential.token));
     if (!owner) throw new HubError('invalidToken');
@@ -238,7 +253,8 @@ export class Registration {
       const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
       const due = this.#resends.dueAfter(partner);
       await this.recordPartner(partner, { type, data }, trace, { due });
-      // A rule may have been set while this was written; a kill right then leaves that release to the next `PUT /routes`.
+      // A routing rule may have been set during this write. A kill at this point leaves that release to the next `PUT
+      // /routes`.
       const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
       if (isReleased) this.#resends.registered(partner.id, trace);
       this.#actors.connected(partner.id);
@@ -253,7 +269,7 @@ export class Registration {
   }
 }
 
-/** What in a store the keys of this start have to open. */
+/** The sealed partner tokens of a store, which the keys of this start must be able to open. */
 export async function sealedTokens(store: Store): Promise<{ partner: PartyId; text: string }[]> {
   const found: { partner: PartyId; text: string }[] = [];
   for await (const { data } of store.scan('partners')) {
@@ -265,19 +281,25 @@ export async function sealedTokens(store: Store): Promise<{ partner: PartyId; te
 
 const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;
 
-/** POST needs an initial token; of a registered partner, too, which then begins anew. [D9, D73] */
+/** POST needs an initial token; a registered partner may use one, too, and then registers anew. [D9, D73] */
 function refuseRegistered(partner: Partner, kind: Credential['kind']): void {
   if (kind !== 'initial') throw new HubError(isRegistered(partner) ? 'alreadyRegistered' : 'invalidToken');
 }
 
-/** PUT and DELETE need a token that is in force; what the others meet depends on whether the partner is registered. [D9, D10] */
+/**
+ * PUT and DELETE need a valid hub token; the refusal of any other token depends on whether the partner is registered.
+ * [D9, D10]
+ */
 function refuseUnregistered(partner: Partner, kind: Credential['kind']): void {
   if (kind === 'hub') return;
   if (kind === 'spent' && isRegistered(partner)) throw new HubError('invalidToken');
   throw new HubError('notRegistered');
 }
 
-/** The assigned roles with the business details of the body; a role that was not assigned is refused. [D12] */
+/**
+ * The roles that the operator assigned, with the business details of the body; throws when the body names any other
+ * role. [D12]
+ */
 function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRole[] {
   const named = new Map(body.roles.map((role) => [`${role.role.toUpperCase()} ${keyOf(role)}`, role]));
   const roles = partner.roles.map((assigned) => {

@@ -1,9 +1,11 @@
 /**
- * Asks silent partners for their versions, to know whether they can be reached. [interface, What the service does 5; D34, D42]
+ * Probes silent partners by a GET of their versions URL, to find out whether the hub can reach them. [interface, What
+ * the service does 5; D34, D42]
  *
- * HEALTH-PROBES-1  A partner that called the hub within the interval is not asked: it is alive. That proves nothing about reaching it, so an
- *     offline partner is asked all the same.
- * HEALTH-PROBES-2  What a probe finds goes to the partner's actor alone; only the actor decides that it is offline or back.
+ * HEALTH-PROBES-1  A partner that called the hub within the probe interval is alive and is not probed. An offline
+ *     partner is always probed: its calls do not prove that the hub can reach it.
+ * HEALTH-PROBES-2  The result of a probe goes only to the partner's actor, which alone decides whether the partner is
+ *     offline or back.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -29,13 +31,13 @@ export class HealthProbes {
     this.#context = context;
   }
 
-  /** From now on the partner is looked after, one interval at a time. */
+  /** Checks the partner after each interval from now on. */
   watch(partnerId: PartyId): void {
     const { timers, ports, settings } = this.#context;
     const intervalMs = settings.probeIntervalS * 1000;
     timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs, () => {
       const done = this.#lookAfter(partnerId, intervalMs)
-        .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'a probe could not be made'))
+        .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'could not probe a partner'))
         .finally(() => {
           this.#running.delete(done);
           if (!this.#closed) this.watch(partnerId);
@@ -44,7 +46,7 @@ export class HealthProbes {
     });
   }
 
-  /** Asks now, whoever is silent or not. */
+  /** Probes the partner now, silent or not. */
   async probe(partner: Partner): Promise<ProbeResult> {
     const { ports, supervisor } = this.#context;
     if (partner.partnerToken === null || partner.url === null) {

@@ -1,5 +1,5 @@
 /**
- * Starts and revives the two actors of each partner, and gives hands to what their machines name.
+ * Starts and revives the two actors of each partner, and implements the effects that their machines name.
  */
 import { courierMachine } from '../../../machines/courier.ts';
 import {
@@ -18,7 +18,10 @@ import type { Context } from '../kernel/context.ts';
 import { heard } from '../kernel/row-codecs.ts';
 import type { CircuitView } from '../ports/operator.ts';
 
-/** Of all partners and never forgotten, since none ever goes: a name that is the same text is found faster than one made anew. */
+/**
+ * Memoizes actor ids, because a map lookup by the same string object is faster than by a new one. It needs no eviction:
+ * partners are never removed.
+ */
 function named(kind: string): (id: PartyId) => string {
   const names = new Map<PartyId, string>();
   return (id) => {
@@ -34,18 +37,21 @@ function named(kind: string): (id: PartyId) => string {
 export const partnerStream = named('partner');
 export const courierActor = named('courier');
 const timerOf = (actor: string, circuit: CircuitName) => `${actor}#${circuit}`;
-/** Of either actor, whose it is. */
+/** The partner of a partner or courier actor. */
 export const partnerOf = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
 
-/** Of a circuit's region, as operators call it. */
+/** Converts the state value of a circuit's region to the name that operators see. */
 export function circuitState(value: unknown = 'closed'): CircuitView['state'] {
   return typeof value === 'string' ? (value as 'closed' | 'open') : 'halfOpen';
 }
 
-/** Longest time that a circuit stays open before it lets a call through. */
+/** Upper bound of the back-off of an open circuit, ms: how long it stays open before it lets a trial call through. */
 const openMsMax: Record<CircuitName, number> = { sync: 30_000, async: 60_000 };
 
-/** Circuit facts are told to a machine that is being rebuilt under names of their own: live it opened by itself. */
+/**
+ * Renames circuit events for the replay of a partner's history: a running machine opened the circuit by itself, a
+ * rebuilt one must be told.
+ */
 function asHeard(event: StoredEvent): HeardEvent {
   const plain = heard(event);
   if (event.type !== 'circuit.opened' && event.type !== 'circuit.closed') return plain;
@@ -62,7 +68,7 @@ interface Why {
 const byOperator = (done: string): Why => ({ reason: `${done} by an operator`, by: 'operator' });
 const renewed: Why = { reason: 'the partner exchanged credentials', by: 'partner' };
 
-/** By the event that changed the circuit; every other event is the end of a call. [D80] */
+/** Reason by the event that changed the circuit; every other event is the outcome of a call. [D80] */
 const acts: Readonly<Record<string, Why | undefined>> = {
   'sync.operatorOpened': byOperator('opened'),
   'async.operatorOpened': byOperator('opened'),
@@ -78,11 +84,11 @@ function failed({ failures, failed: of, calls }: PartnerContext[CircuitName], { 
   return { reason: failures >= failuresMax ? inRow : inSample, by: 'hub' };
 }
 
-/** What the machines name and others do. */
+/** Effects of the machines that other parts of the hub implement. */
 export interface PartnerHands {
-  /** Send what may be sent to this partner. */
+  /** Send the partner's deliveries that are ready. */
   readonly pump: (partnerId: PartyId) => void;
-  /** Record that it can, or cannot, be reached. */
+  /** Record whether the hub can reach the partner. */
   readonly reachable: (partnerId: PartyId, isReachable: boolean) => void;
   /** Record why a circuit changed, and who did it. */
   readonly circuit: (partnerId: PartyId, event: HubEvent, byPartner: boolean) => void;
@@ -101,7 +107,7 @@ export class PartnerActors {
     this.#hands = hands;
     this.#partnerMachine = this.#handedPartner();
     this.#courierMachine = courierMachine.provide({
-      // The machine publishes its new state after its effects: the pump has to see it.
+      // The machine publishes its new state after its effects, and the pump must see that state.
       actions: { pump: ({ self }) => queueMicrotask(() => hands.pump(partnerOf(self.id))) },
     });
     this.#rules = {
@@ -118,10 +124,10 @@ export class PartnerActors {
     this.#context.supervisor.send(courierActor(partner.id), { type: 'suspend' });
   }
 
-  /** A door calls partners that wait for an answer, and has circuits of its own for them. */
+  /** Starts a partner's actor at a door, which has circuits of its own for the synchronous calls that it makes. */
   startAtDoor(id: PartyId): void {
     const { supervisor } = this.#context;
-    // A row may be read that is younger than the events which are still to come.
+    // The row may already contain events that are still to be dispatched, so the actor may exist.
     if (!supervisor.has(partnerStream(id))) supervisor.start(this.#partnerSpec(id));
   }
 
@@ -130,7 +136,7 @@ export class PartnerActors {
     await this.#context.supervisor.revive(this.#courierSpec(partner.id));
   }
 
-  /** Credentials were exchanged: deliveries flow, over circuits that have forgotten the past. */
+  /** The partner exchanged credentials: its deliveries flow, and its circuits forget earlier failures. */
   connected(partnerId: PartyId): void {
     this.#context.supervisor.send(courierActor(partnerId), { type: 'connect' });
     this.renewed(partnerId);
@@ -185,7 +191,7 @@ export class PartnerActors {
     });
   }
 
-  /** Deliveries are the asynchronous circuit's alone. */
+  /** Only the `async` circuit concerns the courier. */
   #toCourier(actor: string, circuit: CircuitName, type: string): void {
     if (circuit === 'async') this.#context.supervisor.send(courierActor(partnerOf(actor)), { type });
   }
@@ -201,7 +207,7 @@ export class PartnerActors {
       input: { rules: this.#rules, at: ports.clock.now() },
       history: async () => (await store.history(actor)).map(asHeard),
       restored: (snapshot) => {
-        // A courier that comes after its partner reads the circuit by itself.
+        // A courier that starts after its partner reads the circuit by itself.
         if (!this.#context.supervisor.has(courierActor(id))) return;
         if (typeof snapshot.value.async !== 'string') this.#toCourier(actor, 'async', 'circuit.halfOpened');
         else if (snapshot.value.async === 'closed') this.#toCourier(actor, 'async', 'circuit.closed');
@@ -209,7 +215,7 @@ export class PartnerActors {
     };
   }
 
-  /** The courier's history is the partner's present state: it has no facts of its own. */
+  /** The courier has no recorded events, so the partner's present state serves as its history. */
   #courierSpec(id: PartyId): ActorSpec<typeof courierMachine> {
     return {
       id: courierActor(id),
@@ -232,7 +238,7 @@ export class PartnerActors {
   }
 }
 
-/** A circuit's change, as a fact of the partner. */
+/** Records changes of circuits as events of the partner. */
 export function noteCircuit({ recorder }: Context): PartnerHands['circuit'] {
   return (id, event, byPartner) =>
     recorder.note({
