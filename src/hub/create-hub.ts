@@ -1,9 +1,11 @@
 /**
- * Makes a hub on an open store: loads what is recorded, brings every actor, timer and owed delivery back, and gives out the verbs.
+ * Composes a hub on an open store: it wires the parts, restores every actor, timer and owed delivery from what is
+ * recorded, and returns the verbs.
  *
- * CREATE-HUB-1  Nothing is accepted of a party before everything recorded of it is back.
- * CREATE-HUB-2  A row that is damaged or missing is made again from the log before it is used.
- * CREATE-HUB-3  On a damaged log the hub comes up all the same: reads and operators are served, writes refused, nothing delivered.
+ * CREATE-HUB-1  The hub accepts no request of a party before everything recorded of that party is restored.
+ * CREATE-HUB-2  A damaged or missing row is rebuilt from the log before it is used.
+ * CREATE-HUB-3  On a damaged log the hub still starts: it serves reads and operators, refuses writes and delivers
+ *     nothing.
  */
 import { Supervisor } from '../../machines/supervisor.ts';
 import type { Seq, Store } from '../../storage/contract.ts';
@@ -43,22 +45,26 @@ import { views } from './views/views.ts';
 
 export interface CreatedHub {
   readonly hub: Hub;
-  /** Parts for tests that make an actor throw or read what is under way. */
+  /** The hub's parts, for tests that make an actor throw or inspect work in flight. */
   readonly context: Context;
-  /** How long deliveries wait that nothing but the hub itself keeps back, milliseconds. */
+  /**
+   * Forwarding lag, ms: the median over healthy receivers of how long their oldest ready delivery has waited. Ingest is
+   * throttled by it.
+   */
   forwardingLagMs(): number;
   /** Resolves when verbs may be called. */
   recover(): Promise<void>;
-  /** Other nodes have written up to this sequence; `followed` resolves when what they wrote counts here. */
+  /** Announces that other nodes have written up to this sequence. */
   follow(seq: Seq): void;
+  /** Resolves when the events up to this sequence are dispatched on this node. */
   followed(seq: Seq): Promise<void>;
-  /** Before it is closed: nothing more is delivered, and what is in flight ends, for `graceMs` at most. */
+  /** Drains before `close`: starts no more deliveries, and waits for those in flight, for `graceMs` at most. */
   calm(graceMs: number): Promise<void>;
-  /** Lets what is in flight end and remembers it; the store stays open. */
+  /** Waits for the work in flight and records how it ended; the store stays open. */
   close(): Promise<void>;
 }
 
-/** The owner watches, by what it reads of the log. */
+/** A door watches no sessions: the owner does, by the events that it reads from the log. */
 const noWatches = { sessionStored: () => {}, cdrStored: () => {}, arm: async () => {} };
 
 export function createHub(
@@ -80,7 +86,7 @@ export function createHub(
       registration
         .recordReachable(partnerId, isReachable)
         .catch((error: unknown) =>
-          ports.log.error({ err: error, partyId: partnerId }, 'could not record a connection'),
+          ports.log.error({ err: error, partyId: partnerId }, 'could not record whether a partner is reachable'),
         );
     },
   });
@@ -146,7 +152,7 @@ export function createHub(
     calm: (graceMs) => dispatcher.calm(graceMs),
     async close() {
       ready = false;
-      // What runs of pulls and cases ends at the page it waits for.
+      // A running pull, or the query of a case, ends at the page that it waits for.
       const asked = orphans.close();
       lists.close();
       await Promise.all([asked, pulls.ended()]);
@@ -171,11 +177,11 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
   const supervisor = new Supervisor(clock, {
     failed: ({ id, kind, restarts }, error) => {
       meter.actorFailed(kind, 'restarted');
-      log.error({ err: error, actor: id, restarts }, 'an actor failed; restarting it');
+      log.error({ err: error, actor: id, restarts }, 'an actor threw; restarting it');
     },
     quarantined: ({ id, kind, parties }, error) => {
       meter.actorFailed(kind, 'quarantined');
-      log.error({ err: error, actor: id }, 'an actor keeps failing and was quarantined');
+      log.error({ err: error, actor: id }, 'an actor kept throwing and is quarantined');
       const data = { actor: id, error: error instanceof Error ? error.message : String(error), parties };
       const facts = [{ stream: `quarantine:${id}`, event: { type: 'actor.quarantined' as const, data }, party: null }];
       recorder.note({ facts, trace: null, at: recorder.instant() });

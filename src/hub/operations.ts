@@ -1,5 +1,5 @@
 /**
- * The verbs of operators: onboarding, settings, routing, status.
+ * The verbs of operators that manage partners and routes, control pulls and orphan cases, and report the hub's status.
  */
 import { HubError } from '../domain/errors.ts';
 import {
@@ -30,12 +30,12 @@ import type { ActorFeed } from './views/actor-feed.ts';
 import { overdueAfterMs } from './views/overview.ts';
 import { orphanView, type ViewVerb } from './views/views.ts';
 
-/** What puts right or explains, in rooms of its own. */
+/** Verbs that repair or explain; `maintain/` and `views/` implement them. */
 type RepairVerb = 'redriveOne' | 'planRedrive' | 'redrive' | 'resync' | 'job' | 'cancelJob' | 'trace' | 'explain';
 
 type Verbs = Omit<Operations, ViewVerb | RepairVerb | 'overview' | keyof ActorFeed | keyof BackupVerbs>;
 
-/** Note of a case that an operator closed without a word. */
+/** Note of a case that an operator closed without a note. */
 const byHand = 'closed by an operator';
 
 export interface OperationsParts {
@@ -64,7 +64,7 @@ export function operations(parts: OperationsParts): Verbs {
     return partner;
   }
 
-  /** Work on a partner as it stands when its turn has come. */
+  /** Runs work on a partner in its turn, with the partner's state at that time. */
   function inTurn<T>(id: string, work: (partner: Partner) => Promise<T>): Promise<T> {
     const partner = known(id);
     return recorder.inTurn(partnerStream(partner.id), () => work(known(partner.id)));
@@ -143,7 +143,7 @@ export function operations(parts: OperationsParts): Verbs {
 
   function suspend(id: string, trace: Trace): Promise<PartyView> {
     return inTurn(id, async (partner) => {
-      // Of one that is suspended already, an initial token that was issued since ends.
+      // A suspended partner is suspended again only to revoke an initial token that was issued since.
       const isOver = partner.status === 'SUSPENDED' && partner.initialTokenDigest === null;
       if (!isOver) await registration.suspend(partner, 'suspended by an operator', trace);
       return view(known(partner.id));
@@ -161,7 +161,7 @@ export function operations(parts: OperationsParts): Verbs {
     if (directory.route(pair.emsp, pair.cpo)) await recordRoute({ ...pair, active: false }, true, trace);
   }
 
-  /** Refuses with `notFound`. */
+  /** Throws `notFound` when either party is unknown in its role. */
   function knownPair(emsp: PartyId, cpo: PartyId): Pick<Route, 'emsp' | 'cpo'> {
     const pair = { emsp: emsp.toUpperCase(), cpo: cpo.toUpperCase() };
     for (const [id, role] of [

@@ -1,8 +1,8 @@
 /**
- * Brings back what is recorded into a hub that begins.
+ * Restores a starting hub from the store: directory, actors, timers, owed deliveries and open work.
  *
- * RECOVERY-1  No verb is called before everything recorded is back.
- * RECOVERY-2  A log that is damaged is read and served; nothing is written or sent until it was restored.
+ * RECOVERY-1  No verb is called before the recovery is complete.
+ * RECOVERY-2  A damaged log is read and served; the hub writes and sends nothing until the log is restored.
  */
 import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { Partner } from '../domain/party.ts';
@@ -22,7 +22,7 @@ import type { HealthProbes } from './partners/health-probes.ts';
 import { type PartnerActors, partnerOf } from './partners/partner-actors.ts';
 import type { Pulls } from './pull/pulls.ts';
 
-/** Actors whose facts are read at the same time. */
+/** Actors whose history is read at the same time. */
 const revivedAtOnce = 64;
 const commandDue = 'command:';
 
@@ -38,16 +38,20 @@ export interface Recovered {
   readonly retention: Retention;
 }
 
-/** Partners and routes as they stand in rows. What was written behind the sequence at which dispatching begins may be among it. */
+/**
+ * Loads partners and routes from their rows. The rows may already contain changes after the sequence at which
+ * dispatching begins.
+ */
 async function readDirectory({ store, directory }: Context): Promise<void> {
-  // A row that is damaged was not made again: nothing is written then. [RECOVERY-2]
+  // On a damaged log the row is not rebuilt and may be damaged, too. Without it nothing is lost, since nothing is
+  // written. [RECOVERY-2]
   const last = store.health().state === 'quarantined' ? null : await store.get(directoryKey);
   directory.isAsOf(last?.seq ?? null);
   for await (const row of store.scan('partners')) directory.applyPartner(row.data as Partner, row.seq);
   for await (const row of store.scan('routes')) directory.applyRoute(row.data as Route);
 }
 
-/** The same of a door, which follows partners and routes and owns nothing. */
+/** Opens a door: it follows partners and routes, and restores nothing else. */
 export async function openDoor(context: Context, actors: PartnerActors): Promise<void> {
   const { store, directory, recorder } = context;
   recorder.feed.startAt(store.head());
@@ -100,11 +104,11 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     orphans.followUp(event);
   });
   await orphans.recover(isWhole);
-  // A store that cannot write now is no reason not to begin: the previous keys still open what they sealed.
+  // A store that cannot write must not stop the start: the previous keys still open the tokens that they sealed.
   if (store.health().state === 'open') {
     await registration
       .reseal(partners)
-      .catch((error: unknown) => ports.log.error({ err: error }, 'could not seal all tokens anew'));
+      .catch((error: unknown) => ports.log.error({ err: error }, 'could not re-seal all partner tokens'));
   }
   for (const { id } of partners) probes.watch(id);
   retention.schedule();

@@ -1,17 +1,17 @@
 /** The clock port: every wait and deadline goes through it, so tests can use simulated time. */
 
 export interface Clock {
-  /** Epoch milliseconds. It may step. */
+  /** Epoch milliseconds; the wall clock may jump. */
   now(): number;
   /** Monotonic milliseconds from an arbitrary start, for deadlines and durations. */
   monotonic(): number;
-  /** `args` are for `fn`: a wait that is armed per request needs no closure. */
+  /** Passes `args` to `fn`, so that a timer per request needs no closure. */
   setTimeout<A extends unknown[]>(fn: (...args: A) => void, timeoutMs: number, ...args: A): unknown;
-  /** Nothing for a wait that has ended, or never was. */
+  /** Does nothing for a timer that has fired or never existed. */
   clearTimeout(id: unknown): void;
 }
 
-/** Resolves after `ms`, or as soon as the function that is passed to `early` is called. */
+/** Resolves after `ms`, or as soon as the `wake` function that `early` receives is called. */
 export function sleep(clock: Clock, ms: number, early?: (wake: () => void) => void): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.setTimeout(resolve, ms);
@@ -36,8 +36,8 @@ export async function withTimeout(clock: Clock, ms: number, work: Promise<unknow
 }
 
 /**
- * Repeats the work, first after `firstMs`, then `ms` after the end of each run, until the returned function is called. Its timer does not
- * keep the process alive.
+ * Repeats the work, first after `firstMs`, then `ms` after the end of each run, until the returned function is called.
+ * The timer does not keep the process alive.
  */
 export function every(clock: Clock, ms: number, work: () => void | Promise<void>, firstMs = ms): () => void {
   let isStopped = false;
@@ -56,7 +56,7 @@ export function every(clock: Clock, ms: number, work: () => void | Promise<void>
   };
 }
 
-/** The same timer; it does not keep the process alive any more. */
+/** Unrefs the timer, so that it does not keep the process alive, and returns it. */
 export function background(timer: unknown): unknown {
   (timer as { unref?(): void }).unref?.();
   return timer;

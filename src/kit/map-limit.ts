@@ -1,6 +1,9 @@
-/** Work on many things that do not wait for each other. */
+/** Bounded concurrency for independent work on many items. */
 
-/** Does it for each item, `most` of them at a time, begun in their order. Rejects with the first failure, and begins no more then. */
+/**
+ * Starts the work on the items in order, at most `most` at a time. Rejects with the first failure, and then starts no
+ * more work.
+ */
 export async function mapLimit<T>(
   items: Iterable<T>,
   most: number,

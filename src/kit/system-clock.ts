@@ -1,4 +1,4 @@
-/** The clock of the machine: the only file that touches the timers of the platform. */
+/** The real clock, and the only file that uses the platform's timers. */
 import type { Clock } from './clock.ts';
 
 export const systemClock: Clock = {
@@ -8,5 +8,8 @@ export const systemClock: Clock = {
   clearTimeout: (id) => clearTimeout(id as NodeJS.Timeout | undefined),
 };
 
-/** Resolves in the next turn of the event loop: others get theirs first, and what else is settled in this turn is known. */
+/**
+ * Resolves in the next turn of the event loop: pending callbacks run first, and all promises that settle in this turn
+ * have settled.
+ */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

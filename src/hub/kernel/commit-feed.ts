@@ -111,7 +111,8 @@ export class CommitFeed {
   }
 
   /**
-   * Resolves when the event of this sequence, which is in the log, has been dispatched; throws `unavailable` after `reachedMs`.
+   * Resolves when the event of this sequence, which is in the log, has been dispatched; throws `unavailable` after
+   * `reachedMs`.
    */
   async reached(seq: Seq): Promise<void> {
     if (seq <= this.#upTo) return;

@@ -293,8 +293,8 @@ export interface Vitals {
   /** Actors of this process alone. */
   readonly actors: HubStatus['actors'];
   /**
-   * By partner: deliveries that are at least a minute overdue although neither the circuit nor an operator holds them
-   * back.
+   * By partner: lanes whose next delivery is at least a minute overdue although neither the circuit nor an operator holds
+   * it back.
    */
   readonly overdue: Readonly<Record<PartyId, number>>;
   /** Events sent to actors that did not exist, since the start. */

@@ -34,7 +34,9 @@ export interface OverviewRow {
   /** RFC 3339: when the oldest delivery of the backlog was accepted or last re-driven. */
   readonly oldest_at: string | null;
   readonly dead: number;
-  /** Deliveries that are at least a minute overdue although neither the circuit nor an operator holds them back. */
+  /**
+   * Lanes whose next delivery is at least a minute overdue although neither the circuit nor an operator holds it back.
+   */
   readonly overdue: number;
   /** Deliveries that succeeded since the hub started. */
   readonly delivered: number;
