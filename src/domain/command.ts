@@ -1,5 +1,5 @@
 /**
- * The record of a command, folded from its facts. State names are those of its machine.
+ * The record of a command, folded from its events. Its states have the names of the states of the command machine.
  */
 import type { CommandEvent, CommandName } from './events.ts';
 import type { PartyId } from './party.ts';
@@ -19,7 +19,7 @@ export interface CommandRecord {
   readonly state: CommandState;
   /** The CPO's immediate answer, then its asynchronous result. */
   readonly result: string | null;
-  /** Why it was rejected by the hub or could not be relayed. */
+  /** Why the hub rejected the command or could not relay its result. */
   readonly reason: string | null;
   /** RFC 3339. */
   readonly at: string;
@@ -30,7 +30,7 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
   if (record === null) throw new Error(`${event.type} of a command that was never requested`);
   switch (event.type) {
     case 'command.answered': {
-      // The result may have come before the answer; then the answer ends nothing. [D29]
+      // The result may come before the answer; then the answer does not change the state. [D29]
       if (record.state !== 'forwarding') return record;
       const state = event.data.result === 'ACCEPTED' ? 'awaiting' : 'rejected';
       return { ...record, state, result: event.data.result };

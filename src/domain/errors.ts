@@ -1,6 +1,7 @@
 /**
- * Refusals and ends of calls. A refused request throws `HubError(code)`; the end of an outbound call is an `Outcome`
- * value; anything else that is thrown is a bug. What a code means on the wire stands in `transport/status-codes.ts`.
+ * Refusals of requests and outcomes of outbound calls. A refused request throws `HubError(code)`; an outbound call ends
+ * with an `Outcome` value; any other thrown error is a bug. `transport/status-codes.ts` maps the codes to HTTP and
+ * OCPI.
  */
 
 export type ErrorCode =
@@ -44,11 +45,11 @@ export type ErrorCode =
   | 'conflict';
 
 export interface HubErrorDetail {
-  /** Replaces the message of the table, or fills it in. */
+  /** Replaces or completes the message of the table. */
   readonly message?: string;
   /** `data` of the envelope. */
   readonly data?: unknown;
-  /** Seconds after which trying again makes sense. */
+  /** Seconds after which the caller should retry. */
   readonly retryAfterS?: number;
   /** Which side failed, for messages that name it. [D25] */
   readonly side?: 'CPO' | 'eMSP';
@@ -79,8 +80,8 @@ export type OutcomeClass =
   | 'expired';
 
 /**
- * How an outbound call ended. `delivered` = a 2xx with an OCPI 1xxx envelope; everything else says what was met, so that
- * deliveries, authorize and commands can each read their own meaning from it. [D44]
+ * Result of an outbound call. `delivered` = a 2xx with an OCPI 1xxx envelope; every other class names what happened,
+ * and deliveries, authorize and commands each interpret it in their own way. [D44]
  */
 export interface Outcome {
   readonly class: OutcomeClass;
@@ -90,7 +91,7 @@ export interface Outcome {
   readonly data?: unknown;
   /** The text of `data`, when the call asked for one object. [D72] */
   readonly dataText?: string | undefined;
-  /** One sentence for people: what was met. Never holds a token. */
+  /** What happened, as one sentence for people. Never contains a token. */
   readonly message: string;
   /** First 512 characters of the answer, for people. */
   readonly excerpt: string;
@@ -119,7 +120,7 @@ export function circuitSign(outcome: Pick<Outcome, 'class'>): CircuitSign {
   return signs[outcome.class];
 }
 
-/** How a call ends that a fault of ours kept from being made: tried again like one that nobody answered. */
+/** Outcome of a call that an error of the hub prevented: it is retried, like a call to an unavailable partner. */
 export function faultOf(error: unknown): Outcome {
   const message = `a fault of the hub: ${error instanceof Error ? error.message : String(error)}`;
   return { class: 'unavailable', httpStatus: null, ocpiStatus: null, message, excerpt: '', durationMs: 0 };

@@ -1,5 +1,6 @@
 /**
- * The facts in the log. Past tense, dotted; each is enough to rebuild what was stored when it was recorded.
+ * Types of the events in the log. Their names are in the past tense and dotted; each event has all the data that is
+ * needed to rebuild the rows that were written with it.
  */
 import type { Outcome, OutcomeClass } from './errors.ts';
 import type { ObjectFacts, ObjectModule, PushMethod } from './object.ts';
@@ -7,34 +8,34 @@ import type { PartnerEvent, PartyId } from './party.ts';
 import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Route } from './routing.ts';
 
-/** The request as it will be sent to each receiver: what is below the receiver's module URL, and which bytes. */
+/** The request that is owed to each receiver: method, path below the receiver's module URL, and body. */
 export interface Owed {
   readonly method: PushMethod;
-  /** Below the module URL, percent-encoded, e.g. `/NL/TNM/101`. Empty for CDRs. */
+  /** Path below the module URL, percent-encoded, e.g. `/NL/TNM/101`. Empty for CDRs. */
   readonly path: string;
-  /** Query with its `?`, or empty. */
+  /** Query with its leading `?`, or empty. */
   readonly query: string;
-  /** Bytes to send when they are not the event's own body. */
+  /** Body to send instead of the event's own. */
   readonly body?: string;
-  /** Lane whose undelivered updates go first (a CDR waits for its session). */
+  /** Lane whose undelivered updates go first: a CDR waits for its session. */
   readonly behind?: string;
 }
 
-/** Characters of the bodies that an event carries: what came, and what is sent in place of it. */
+/** Size in characters of all bodies that an event carries: the received one, and those sent instead of it. */
 export function charactersOf({ body, data }: { readonly body: string | null; readonly data: unknown }): number {
   const { owed, whole } = (data ?? {}) as Partial<ObjectEventData>;
   return (body?.length ?? 0) + (owed?.body?.length ?? 0) + (whole?.body?.length ?? 0);
 }
 
-/** Of the object: all of it, its end, or less than it. */
+/** What a delivery carries: the whole object, its deletion (`end`), or a part. */
 export type Form = 'whole' | 'end' | 'part';
 
-/** What is owed to one of the receivers. */
+/** The request that is owed to one receiver. */
 export function owedTo({ owed, whole }: Pick<ObjectEventData, 'owed' | 'whole'>, receiver: PartyId): Owed | null {
   return whole?.to.includes(receiver) ? whole : owed;
 }
 
-/** In which form it is owed. What goes whole in place of a part has a body of its own. */
+/** The form of the request that is owed to one receiver. A whole object that replaces a part has a body of its own. */
 export function formOf(data: Pick<ObjectEventData, 'owed' | 'whole' | 'within'>, receiver: PartyId): Form {
   const owed = owedTo(data, receiver);
   if (owed?.method === 'DELETE') return 'end';
@@ -43,9 +44,9 @@ export function formOf(data: Pick<ObjectEventData, 'owed' | 'whole' | 'within'>,
 }
 
 /**
- * Data of `object.put`, `object.patched`, `object.deleted`; of `object.resent`, which sends the stored object to somebody and leaves its
- * body as it is; of `object.missed`, by which a receiver leaves `sent`; and of `object.base`, which stands for those that were too old to
- * be kept.
+ * Data of `object.put`, `object.patched` and `object.deleted`; of `object.resent`, which sends the unchanged stored
+ * object to a receiver; of `object.missed`, which removes a receiver from `sent`; and of `object.base`, which replaces
+ * the events that compaction removed.
  */
 export interface ObjectEventData {
   readonly module: ObjectModule;
@@ -57,22 +58,25 @@ export interface ObjectEventData {
   readonly facts: ObjectFacts;
   readonly viewer: PartyId | null;
   readonly owed: Owed | null;
-  /** Of a change that is less than the object: the whole as of this change, for those receivers that may never have had it. [D59] */
+  /** Of a partial change: the whole object as of this change, for the receivers that may never have had it. [D59] */
   readonly whole?: Owed & { readonly to: readonly PartyId[] };
-  /** Of a base and of `object.missed`: to whom the object was sent whole. */
+  /** Of `object.base` and `object.missed`: receivers to whom the whole object was sent. */
   readonly sent?: readonly PartyId[];
-  /** Of `object.missed`: whom the whole never reached. */
+  /** Of `object.missed`: the receiver that the whole object never reached. */
   readonly receiver?: PartyId;
-  /** Why it was not forwarded; null when it was. */
+  /** Why the change was not forwarded; null when it was. */
   readonly reason: string | null;
   readonly warnings: readonly string[];
-  /** Of a base: a delivery was owed to somebody before. */
+  /** Of `object.base`: a delivery of the object was owed to some receiver before. */
   readonly forwarded?: true;
-  /** Who acted, when it is another than the type says: a pull and a release after a first registration are the hub's. */
+  /**
+   * The actor, where it is not the usual one of the event type: the hub for a pull and for a release after a first
+   * registration.
+   */
   readonly by?: Actor;
 }
 
-/** Who acted. Operators have no names yet. [D80] */
+/** Who caused an event. Operators are not distinguished. [D80] */
 export type Actor = 'operator' | 'partner' | 'hub';
 
 export type CommandName = 'START_SESSION' | 'STOP_SESSION' | 'RESERVE_NOW' | 'CANCEL_RESERVATION' | 'UNLOCK_CONNECTOR';
@@ -85,7 +89,10 @@ export const commandNames: readonly CommandName[] = [
   'UNLOCK_CONNECTOR',
 ];
 
-/** What each later fact of a command says again, so that it is found by itself; absent in older logs. */
+/**
+ * Fields that every later event of a command repeats, so that searches find it without the first one; absent in older
+ * logs.
+ */
 export type CommandNamed = {
   readonly command?: CommandName;
   readonly emsp?: PartyId;
@@ -102,7 +109,7 @@ export type CommandEvent =
         emsp: PartyId;
         cpo: PartyId;
         responseUrl: string;
-        /** Lower-cased ids that later steps need. */
+        /** Ids that later steps need. */
         sessionId: string | null;
         reservationId: string | null;
         authorizationReference: string | null;
@@ -118,13 +125,13 @@ export type CommandEvent =
 
 export type OrphanKind = 'stop_without_complete' | 'complete_without_cdr';
 
-/** What each later fact of a watch or case says again; absent in older logs. */
+/** Fields that every later event of a watch or case repeats; absent in older logs. */
 export interface OrphanNamed {
   readonly kind?: OrphanKind;
   readonly cpo?: PartyId;
   readonly emsp?: PartyId;
   readonly session?: string;
-  /** When it is not the hub. */
+  /** Who acted, when it was not the hub. */
   readonly by?: Actor;
 }
 
@@ -135,7 +142,7 @@ export type OrphanEvent =
     }
   | { type: 'orphan.disarmed'; data: OrphanNamed & { reason: string } }
   | { type: 'orphan.opened'; data: OrphanNamed }
-  /** The CPO was asked; `note` says what came of it. */
+  /** The hub queried the CPO; `note` says with what result. */
   | { type: 'orphan.pulled'; data: OrphanNamed & { note: string } }
   | { type: 'orphan.resolved'; data: OrphanNamed & { note: string } };
 
@@ -148,7 +155,7 @@ export type HubEvent =
   | CommandEvent
   | OrphanEvent
   | PullEvent
-  /** What was kept for a partner until its first registration is owed to it now. */
+  /** All objects that were kept for a partner until its first registration are now owed to it. */
   | { type: 'release.ended'; data: { partner: PartyId; released: number } }
   | { type: 'pull.objectRefused'; data: QuarantineRecord }
   | { type: 'route.set' | 'route.removed'; data: Route }
@@ -166,7 +173,7 @@ export type HubEvent =
     }
   | { type: 'delivery.dead'; data: DeliveryNamed & { class: OutcomeClass; reason: string } }
   | { type: 'delivery.redriven'; data: DeliveryNamed & { job: string | null } }
-  /** As operators are shown it then; `receiver` when it is for one, of a resync the partner. */
+  /** The view of the job at that time; `receiver` when the job is for one receiver, for a resync the partner. */
   | {
       type: 'job.started' | 'job.progressed' | 'job.ended';
       data: { id: string; kind: string; state: string; receiver?: PartyId; [field: string]: unknown };
@@ -182,7 +189,7 @@ export type HubEvent =
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 
-/** Of which delivery it is; all but the first two are absent in older logs. */
+/** Fields that name the delivery of an event; all but the first two are absent in older logs. */
 export interface DeliveryNamed {
   readonly delivery: string;
   readonly receiver: PartyId;
@@ -192,7 +199,7 @@ export interface DeliveryNamed {
   readonly object?: string;
 }
 
-/** One try at a delivery, as support sees it. */
+/** One attempt at a delivery, as operators see it. */
 export interface Attempt {
   readonly at: string;
   readonly duration_ms: number;

@@ -1,13 +1,16 @@
 /**
- * What a recorded push makes of an object. Accepting and rebuilding use this one function, so a projection that was lost or
- * damaged can be made again from the log, to the byte. [OBJECT-4]
+ * Fold of object events. Ingest and rebuild share this one function, so a lost or damaged projection can be rebuilt
+ * from the log byte for byte. [OBJECT-4]
  */
 import type { ObjectEventData } from './events.ts';
 import { changedBody, type HubObject, objectKey } from './object.ts';
 import { isOwned } from './ownership.ts';
 import type { PartyId } from './party.ts';
 
-/** The object after a push that was owed to these; null when it was deleted, or when the push needs something that is not there. */
+/**
+ * The object after a push that was owed to the receivers `to`; null when the push deletes it, or changes something that
+ * does not exist.
+ */
 export function applyToObject(
   before: HubObject | null,
   data: ObjectEventData,
@@ -34,25 +37,31 @@ export function applyToObject(
   };
 }
 
-/** A receiver that is owed anything of an object is owed it whole first. A session is its eMSP's, so only one that missed it has such a list. */
+/**
+ * Adds the receivers of a change to `sent`: a receiver gets the whole object before any part of it. Of sessions and
+ * CDRs only those that their eMSP missed have such a list.
+ */
 function sentAfter(
   before: HubObject | null,
   { module, sent, forwarded }: ObjectEventData,
   to: readonly PartyId[],
 ): readonly PartyId[] | undefined {
   if (sent) return sent;
-  // A base that an earlier version made does not say who has the object.
+  // A base event of an earlier version does not say which receivers have the object.
   if (isOwned(module) || forwarded) return before?.sent && withAll(before.sent, to);
   return withAll(before?.sent ?? [], to);
 }
 
-/** In order of id, without anybody twice. */
+/** Union of the two lists, in order of id. */
 function withAll(sent: readonly PartyId[], to: readonly PartyId[]): readonly PartyId[] {
   const known = new Set(sent);
   return to.every((id) => known.has(id)) ? sent : [...new Set([...sent, ...to])].sort();
 }
 
-/** A push that makes the object at once, in place of all that made it: what stays when those are too old to be kept. */
+/**
+ * Compaction: one push that recreates the object and replaces all events that made it, when these are too old to be
+ * kept.
+ */
 export function baseOf({ body, key: _key, forwarded, ...object }: HubObject): { data: ObjectEventData; body: string } {
   const plain = { method: 'PUT', within: [], owed: null, warnings: [] } as const;
   return { data: { ...object, ...plain, ...(forwarded && { forwarded }) }, body };

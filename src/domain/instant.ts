@@ -1,13 +1,13 @@
 /**
- * An instant as it stands in events and answers: RFC 3339, UTC, milliseconds. It is asked for several times in every push, and the calendar
- * has to be asked only once a second.
+ * Formats and parses instants of events and answers: RFC 3339, UTC, milliseconds. Every push formats several of them,
+ * so the calendar part is cached and computed only once a second.
  */
 const endings = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`);
 
 let second = Number.NaN;
 let beginning = '';
 
-/** A RangeError for what is no instant, as `Date` has it. */
+/** The text of an instant; throws a RangeError for an invalid one, as `Date` does. */
 export function instantText(epochMs: number): string {
   const whole = Math.trunc(epochMs);
   const its = Math.floor(whole / 1000);
@@ -20,7 +20,10 @@ export function instantText(epochMs: number): string {
 
 let read: readonly [text: string, epochMs: number] = ['', Number.NaN];
 
-/** Epoch ms of the text of an instant, NaN of any other. What one event owes to many bears the same one again and again. */
+/**
+ * Epoch ms of the text of an instant, NaN for any other text. The last result is cached: a fan-out parses the same text
+ * once per receiver.
+ */
 export function instantOf(text: string): number {
   if (read[0] !== text) read = [text, Date.parse(text)];
   return read[1];

@@ -1,9 +1,10 @@
 /**
- * Reads and splices JSON text without re-writing what it does not touch: numbers, escapes, white space and the order of
- * fields of a partner's body survive every merge byte for byte. [D17]
+ * Scans and splices JSON text without rewriting the rest: numbers, escapes, white space and field order of a partner's
+ * body survive every merge byte for byte. [D17]
  *
- * JSON-TEXT-1  The text was accepted by `JSON.parse` before: this scanner finds borders, it does not validate.
- * JSON-TEXT-2  Of duplicate keys the last one counts, as in `JSON.parse`.
+ * JSON-TEXT-1  Callers pass only text that `JSON.parse` has accepted: this scanner finds boundaries, it does not
+ *     validate.
+ * JSON-TEXT-2  The last of several duplicate keys counts, as in `JSON.parse`.
  */
 
 export interface Span {
@@ -28,14 +29,14 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/** Position behind the string that starts at `from`. */
+/** Position after the string that starts at `from`. */
 function skipString(text: string, from: number): number {
   let at = from + 1;
   while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
   return at + 1;
 }
 
-/** Position behind the value that starts at `from`. */
+/** Position after the value that starts at `from`. */
 function skipValue(text: string, from: number): number {
   const first = text.charCodeAt(from);
   if (first === QUOTE) return skipString(text, from);
@@ -62,22 +63,22 @@ function skipValue(text: string, from: number): number {
   return at;
 }
 
-/** Where the values of an object's own fields stand; what is no object has none. */
+/** Spans of the values of an object's own fields; empty when the text is not an object. */
 export function members(text: string, object: Span = { start: 0, end: text.length }): Map<string, Span> {
   const found = new Map<string, Span>();
   eachMember(text, object.start, (key, span) => found.set(key, span));
   return found;
 }
 
-/** No other name is read as one of these. */
+/** Names that case folding leaves unchanged. */
 const isPlainName = /^[a-z_]+$/;
 
-/** Up and down again, so that letters with one capital in common become the same. */
+/** Case folding: upper case first, then lower case, so that letters that share an upper-case form become equal. */
 const folded = (name: string): string => name.toUpperCase().toLowerCase();
 
 /**
- * The first of an object's own names that readers may take for different fields: one of `names` that stands twice, or in another
- * case. Some readers count the first of two, and some compare without regard to case; null when all would read the same.
+ * The first of `names` that JSON readers may resolve differently, because the object has it twice or in another case;
+ * null when there is none. Some readers take the first of two equal keys, and some compare keys case-insensitively.
  */
 export function ambiguousName(text: string, names: ReadonlySet<string>): string | null {
   const seen = new Set<string>();
@@ -92,8 +93,8 @@ export function ambiguousName(text: string, names: ReadonlySet<string>): string 
 }
 
 /**
- * Whether there is certainly no ambiguous name in an object that was parsed from a text in which it has so many names: told without reading
- * the text again.
+ * Fast check on a parsed object: true when it certainly has no ambiguous name. `written` is the number of keys that its
+ * text has; the text is not scanned again.
  */
 export function isUnambiguous(object: object, written: number, names: ReadonlySet<string>): boolean {
   const keys = Object.keys(object);
@@ -102,7 +103,7 @@ export function isUnambiguous(object: object, written: number, names: ReadonlySe
   );
 }
 
-/** Every field of the object that begins at `from`, in order. */
+/** Visits every field of the object that begins at `from`, in order. */
 function eachMember(text: string, from: number, visit: (key: string, span: Span) => void): void {
   const open = skipSpace(text, from);
   if (text.charCodeAt(open) !== BRACE) return;
@@ -121,7 +122,7 @@ function eachMember(text: string, from: number, visit: (key: string, span: Span)
   }
 }
 
-/** Where the items of an array stand. */
+/** Spans of the items of an array. */
 export function items(text: string, array: Span): Span[] {
   const found: Span[] = [];
   let at = skipSpace(text, array.start + 1);
@@ -137,7 +138,7 @@ export function items(text: string, array: Span): Span[] {
 
 export const slice = (text: string, span: Span): string => text.slice(span.start, span.end);
 
-/** The text with some of an object's fields set to raw JSON values; new ones are added at its end. */
+/** Sets fields of an object to raw JSON values; new fields go to its end. */
 export function setMembers(text: string, values: ReadonlyMap<string, string>): string {
   const present = members(text);
   const edits: { span: Span; value: string }[] = [];
@@ -155,7 +156,7 @@ export function setMembers(text: string, values: ReadonlyMap<string, string>): s
   return splice(text, edits);
 }
 
-/** The text with spans replaced; spans must not overlap. */
+/** Replaces spans of the text; they must not overlap. */
 export function splice(text: string, edits: readonly { span: Span; value: string }[]): string {
   let result = '';
   let from = 0;
@@ -166,7 +167,7 @@ export function splice(text: string, edits: readonly { span: Span; value: string
   return result + text.slice(from);
 }
 
-/** The array text with the items of another array text behind its own. */
+/** Appends the items of another array text to an array text. */
 export function appendItems(array: string, more: string): string {
   const inner = more.slice(more.indexOf('[') + 1, more.lastIndexOf(']'));
   if (inner.trim() === '') return array;
@@ -175,7 +176,7 @@ export function appendItems(array: string, more: string): string {
   return `${array.slice(0, close)}${empty ? '' : ','}${inner}]`;
 }
 
-/** The items of another array text behind its own, but for those that it has already. */
+/** Appends the items of another array text, except those that the array already has. */
 export function appendNewItems(array: string, more: string): string {
   const known = new Set(itemTexts(array).map(plain));
   const came = itemTexts(more);
@@ -186,10 +187,13 @@ export function appendNewItems(array: string, more: string): string {
 const itemTexts = (array: string): string[] =>
   items(array, { start: array.indexOf('['), end: array.lastIndexOf(']') + 1 }).map((span) => slice(array, span));
 
-/** Without the white space that says nothing. */
+/** JSON text without insignificant white space. */
 const plain = (text: string): string => JSON.stringify(JSON.parse(text));
 
-/** The text of the object with `item` in its array field `field`: replacing the item whose `idField` is `id`, else behind the others. */
+/**
+ * Puts `item` into the array field `field` of an object: it replaces the item whose `idField` is `id`, or goes to the
+ * end.
+ */
 export function upsertItem(text: string, field: string, idField: string, id: string, item: string): string {
   const array = members(text).get(field);
   if (!array || text.charCodeAt(array.start) !== 0x5b) return setMembers(text, new Map([[field, `[${item}]`]]));
@@ -198,7 +202,7 @@ export function upsertItem(text: string, field: string, idField: string, id: str
   return splice(text, [{ span: array, value: appendItems(slice(text, array), `[${item}]`) }]);
 }
 
-/** Where the item with this id stands in an array field; ids compare case-insensitively. [D12] */
+/** Span of the item with this id in an array field; ids compare case-insensitively. [D12] */
 export function findItem(text: string, field: string, idField: string, id: string): Span | null {
   const array = members(text).get(field);
   if (!array || text.charCodeAt(array.start) !== 0x5b) return null;

@@ -1,12 +1,14 @@
 /**
- * A stored OCPI object and how a push changes it. The core knows a module, an owner, an id and a body; what the hub relies on
- * inside a body is read once by the door and travels beside it as `facts`.
+ * A stored OCPI object, and how a push changes it. The core knows only a module, an owner, an id and a body; the door
+ * reads the fields of the body that the hub relies on, once, and passes them on as `facts`.
  *
- * OBJECT-1  A PUT or POST stores exactly the text that came. [D17]
- * OBJECT-2  A PATCH replaces the fields it carries, whole; `charging_periods` of a session are appended. One that is there already is
- *     not appended again: a PATCH may come twice when its answer was lost. [D19; interface, Delivery rules 8]
- * OBJECT-3  An EVSE or connector update moves `last_updated` of its parents. [D18]
- * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the log.
+ * OBJECT-1  A PUT or POST stores exactly the text that was received. [D17]
+ * OBJECT-2  A PATCH replaces each field that it carries as a whole, but appends to the `charging_periods` of a session.
+ *     A period that is already stored is not appended again, because a partner repeats a PATCH whose answer was lost.
+ *     [D19; interface, Delivery rules 8]
+ * OBJECT-3  An update of an EVSE or connector also sets `last_updated` of its parents. [D18]
+ * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
+ *     log.
  */
 import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import type { PartyId } from './party.ts';
@@ -14,73 +16,74 @@ import type { PartyId } from './party.ts';
 export type ObjectModule = 'locations' | 'tariffs' | 'sessions' | 'cdrs' | 'tokens';
 export type PushMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
-/** The party named by a `cdr_token`, and its uid. */
+/** The party and the uid in a `cdr_token`. */
 export interface CdrTokenFact {
   readonly party: PartyId;
   readonly uid: string;
 }
 
-/** What the hub relies on in a body. A PATCH carries only those it changes. */
+/** The fields of a body that the hub relies on. The facts of a PATCH have only the fields that it changes. */
 export interface ObjectFacts {
   /** Locations. */
   readonly publish?: boolean;
-  /** Sessions and CDRs; null when the body has none that can be read. */
+  /** Sessions and CDRs; null when the body has no readable `cdr_token`. */
   readonly cdrToken?: CdrTokenFact | null;
   /** Sessions. */
   readonly status?: string;
   readonly authorizationReference?: string | null;
-  /** CDRs: the session it bills. */
+  /** CDRs: id of the session that the CDR bills. */
   readonly sessionId?: string | null;
   /** Tokens: type, part of the key. */
   readonly tokenType?: string;
 }
 
-/** What a door hands over: one authenticated, validated push. */
+/** One authenticated, validated push, as a door passes it to the hub. */
 export interface ObjectChange {
   readonly module: ObjectModule;
   readonly method: PushMethod;
   readonly owner: PartyId;
-  /** In the case in which it came. A token's is `uid` alone; its type stands in the facts. */
+  /** Id in the case in which it was received. The id of a token is its `uid`; its type is in the facts. */
   readonly id: string;
-  /** Below a location: `[]`, `[evse_uid]` or `[evse_uid, connector_id]`. */
+  /** Path below a location: `[]`, `[evse_uid]` or `[evse_uid, connector_id]`. */
   readonly within: readonly string[];
-  /** The body's `last_updated` as it came; null for DELETE. */
+  /** The body's `last_updated` as received; null for DELETE. */
   readonly lastUpdated: string | null;
   readonly facts: ObjectFacts;
-  /** Exactly the text that was received; empty for DELETE. */
+  /** The body exactly as received; empty for DELETE. */
   readonly body: string;
-  /** What the door noted and did not refuse, for the trace. [D17] */
+  /** Deviations that the door noted for the trace but did not refuse. [D17] */
   readonly warnings?: readonly string[];
 }
 
-/** What of a change decides the body. */
+/** The fields of a change that determine the new body. */
 export type BodyChange = Pick<ObjectChange, 'module' | 'method' | 'within' | 'lastUpdated' | 'body'>;
 
 export interface HubObject {
   readonly module: ObjectModule;
   readonly owner: PartyId;
-  /** Lower-cased id (tokens: with their type), unique per module and owner. [D12] */
+  /** Lower-case id (for tokens with the type), unique per module and owner. [D12] */
   readonly key: string;
-  /** In the case in which it was first stored. */
+  /** Id in the case in which it was first stored. */
   readonly id: string;
-  /** The body's own, as text. */
+  /** `last_updated` of the body, as text. */
   readonly lastUpdated: string;
   readonly facts: ObjectFacts;
   readonly body: string;
   /** Owning eMSP of a session or CDR; null without a usable `cdr_token`. */
   readonly viewer: PartyId | null;
-  /** Why it was not forwarded when it was last stored; null when it was. [D23] */
+  /** Why the last stored change was not forwarded; null when it was. [D23] */
   readonly reason: string | null;
-  /** Whether a delivery of it was ever owed to anyone. */
+  /** Whether a delivery of the object was ever owed to any receiver. */
   readonly forwarded: boolean;
   /**
-   * Receivers that were owed it whole, in order of id, without those whom it never reached. Absent: of a session or CDR its eMSP has it if
-   * it was forwarded; of anything else that an earlier version stored and forwarded, each receiver that is owed a change. [D59, D82]
+   * Receivers that were owed the whole object, in order of id, without those that it never reached. When absent: a
+   * session or CDR was sent to its eMSP if it was `forwarded`; any other object, which an earlier version stored and
+   * forwarded, counts as sent to every receiver that is owed a change. [D59, D82]
    */
   readonly sent?: readonly PartyId[];
 }
 
-/** `{cc}-{pid}/{id}`, the name of an object for operators. */
+/** Name of an object for operators: `{cc}-{pid}/{id}`. */
 export function objectName(object: Pick<HubObject, 'owner' | 'id'>): string {
   return `${object.owner}/${object.id}`;
 }
@@ -90,16 +93,21 @@ export function objectKey(module: ObjectModule, id: string, facts: ObjectFacts):
   return module === 'tokens' ? `${key}/${facts.tokenType ?? 'RFID'}` : key;
 }
 
-/** The event stream, and the lane, of an object. */
+/** Name of the event stream, and of the lane, of an object. */
 export function streamOf(module: ObjectModule, owner: PartyId, key: string): string {
   return `${module}/${owner}/${key}`;
 }
 
-/** The form in which nearly all dates come, valid without asking the calendar: UTC, a day that its month has in any year. */
+/**
+ * Fast path for nearly all dates: UTC, on a day that exists in its month in any year, so no calendar check is needed.
+ */
 const plainDate =
   /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
 
-/** A date as sortable text: UTC, nine digits of fraction, no designator. Undefined when it is not RFC 3339. [D31] */
+/**
+ * Normalizes a date to sortable text: UTC, nine digits of fraction, no zone designator. Undefined when the text is not
+ * RFC 3339. [D31]
+ */
 export function sortableDate(text: string): string | undefined {
   const plain = plainDate.exec(text);
   if (plain) return `${text.slice(0, 19)}.${(plain[1] ?? '').slice(0, 9).padEnd(9, '0')}`;
@@ -108,11 +116,12 @@ export function sortableDate(text: string): string | undefined {
   const [, day, time, fraction = '', zone] = match;
   const instant = new Date(`${day}T${time}${zone === undefined || zone === 'z' ? 'Z' : zone}`);
   if (Number.isNaN(instant.getTime())) return undefined;
-  // A day that does not exist (31 April) is read by Date as the next month's: refuse what does not come back the same.
+  // Date turns a day that does not exist (31 April) into one of the next month, so the day is rejected unless it
+  // survives the round trip.
   const wall = new Date(`${day}T${time}Z`);
   if (Number.isNaN(wall.getTime()) || wall.toISOString().slice(0, 10) !== day) return undefined;
   const utc = instant.toISOString();
-  // An offset may lead out of the years that four digits hold; their text would not sort.
+  // An offset may move the date beyond four-digit years, whose text would not sort.
   return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
@@ -128,7 +137,9 @@ function patchText(text: string, fragment: string, append: string | null): strin
   return setMembers(text, values);
 }
 
-/** Puts `item` (or, as a fragment, its fields) at `path` below a location and moves the parents' `last_updated`. */
+/**
+ * Puts an EVSE or connector (for PATCH: its fields) into a location and sets `last_updated` of its parents. [OBJECT-3]
+ */
 function changeWithin(body: string, change: BodyChange): string | null {
   const [evseUid = '', connectorId] = change.within;
   const moved = new Map([['last_updated', JSON.stringify(change.lastUpdated)]]);
@@ -155,8 +166,8 @@ function changeWithin(body: string, change: BodyChange): string | null {
 }
 
 /**
- * The body after a change; null when the change needs something that is not there (PATCH never creates, an EVSE needs its
- * location, a connector its EVSE). [D4, D46]
+ * The body after a change; null when the target of the change does not exist: a PATCH never creates, an EVSE needs its
+ * location, a connector its EVSE. [D4, D46]
  */
 export function changedBody(before: string | null, change: BodyChange): string | null {
   if (change.within.length > 0) return before === null ? null : changeWithin(before, change);
@@ -165,7 +176,7 @@ export function changedBody(before: string | null, change: BodyChange): string |
   return patchText(before, change.body, change.module === 'sessions' ? 'charging_periods' : null);
 }
 
-/** The EVSE or connector of a location, as stored text; the location itself for an empty path. */
+/** The stored text of an EVSE or connector of a location; for an empty path the location itself. */
 export function readWithin(body: string, within: readonly string[]): string | null {
   const steps = [
     ['evses', 'uid'],
@@ -181,13 +192,13 @@ export function readWithin(body: string, within: readonly string[]): string | nu
   return text;
 }
 
-/** The text with the value of one own field replaced, everything else byte for byte as it was. */
+/** Replaces the value of one top-level field and keeps everything else byte for byte. */
 export function replaceField(text: string, field: string, value: string): string {
   const span = members(text).get(field);
   return span ? splice(text, [{ span, value: JSON.stringify(value) }]) : text;
 }
 
-/** Whether two JSON values are the same apart from some fields at the top. */
+/** Whether two JSON values are equal, ignoring the top-level fields in `except`. */
 export function sameJson(a: unknown, b: unknown, except: ReadonlySet<string> = new Set()): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;

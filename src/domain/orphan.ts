@@ -1,4 +1,6 @@
-/** The record of an orphan watch or case, folded from its facts. Null: all was well and nothing needs to be kept. */
+/**
+ * The record of an orphan watch or case, folded from its events. It is null after a watch that ended without a case.
+ */
 import type { OrphanEvent, OrphanKind } from './events.ts';
 import type { PartyId } from './party.ts';
 
@@ -12,7 +14,7 @@ export interface OrphanRecord {
   readonly state: 'GRACE' | 'OPEN' | 'RESOLVED';
   readonly graceEndsAt: string;
   readonly openedAt: string | null;
-  /** When the CPO was last asked for the true state; null before that. */
+  /** When the hub last queried the CPO for the true state; null before that. */
   readonly pulledAt: string | null;
   readonly resolvedAt: string | null;
   readonly note: string | null;

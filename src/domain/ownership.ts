@@ -1,5 +1,6 @@
 /**
- * Whose session or CDR it is: the eMSP named by `cdr_token`, or the reason why it is nobody's. [interface, Sessions 1–5; D23]
+ * Ownership of sessions and CDRs: the eMSP that the `cdr_token` names, or the reason why there is no owning eMSP.
+ * [interface, Sessions 1–5; D23]
  */
 import type { HubObject, ObjectFacts, ObjectModule } from './object.ts';
 import type { PartyId } from './party.ts';
@@ -7,12 +8,12 @@ import { type Audience, type Directory, nobody } from './routing.ts';
 
 export type Ownership = { readonly viewer: PartyId } | { readonly viewer: null; readonly reason: string };
 
-/** Modules whose objects belong to one eMSP each. */
+/** Whether every object of the module belongs to one eMSP. */
 export const isOwned = (module: ObjectModule): boolean => module === 'sessions' || module === 'cdrs';
 
 /**
- * The owning eMSP. `initiator` is the eMSP whose accepted START_SESSION fits, when the CPO's COMPATIBILITY period is active; it
- * counts only where the `cdr_token` itself cannot be used. [interface, Sessions 3 and 4; D37]
+ * The owning eMSP. `initiator` is the eMSP whose accepted START_SESSION matches, if the CPO's COMPATIBILITY period is
+ * active; it counts only when the `cdr_token` itself names no usable eMSP. [interface, Sessions 3 and 4; D37]
  */
 export function owningEmsp(
   directory: Directory,
@@ -34,7 +35,10 @@ function namedEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ow
   return { viewer: named.party };
 }
 
-/** Audience of a session or CDR. An eMSP that did not have it before gets the whole object rather than a fragment. */
+/**
+ * Audience of a session or CDR. An eMSP that did not have the object before gets the whole object instead of a
+ * fragment.
+ */
 export function ownedAudience(
   directory: Directory,
   before: Pick<HubObject, 'viewer' | 'forwarded' | 'reason' | 'sent'> | null,

@@ -1,11 +1,15 @@
 /**
- * Partners and their parties. A partner is one credentials relationship; it may hold several parties, as platforms do.
- * Routing and ownership are per party; tokens, endpoints and circuits per partner. [D16]
+ * Partners and their parties, and the fold of a partner's events. A partner is one credentials relationship and may
+ * hold several parties, as platforms do. Routing and ownership are per party; tokens, endpoints and circuits are per
+ * partner. [D16]
  */
 
 export type Role = 'CPO' | 'EMSP';
 
-/** `country_code` and `party_id` in capitals, joined: `NL-TNM`. Compared case-insensitively, so always made by `partyKey`. */
+/**
+ * `country_code` and `party_id` in upper case, joined: `NL-TNM`. OCPI compares them case-insensitively, so only
+ * `partyKey` makes one.
+ */
 export type PartyId = string;
 
 export interface BusinessDetails {
@@ -13,7 +17,7 @@ export interface BusinessDetails {
   readonly website?: string | undefined;
 }
 
-/** One party of a partner, in the case in which the operator assigned it. */
+/** One party of a partner, spelled in the case in which the operator assigned it. */
 export interface PartyRole {
   readonly role: Role;
   readonly country_code: string;
@@ -26,7 +30,9 @@ export type ConnectionStatus = 'REGISTERED' | 'CONNECTED' | 'OFFLINE' | 'SUSPEND
 
 export type InterfaceRole = 'SENDER' | 'RECEIVER';
 
-/** Module + interface role + URL, from version details or set by the operator, who wins. [D13] */
+/**
+ * Module, interface role and URL, from version details or set by the operator, whose endpoint takes precedence. [D13]
+ */
 export interface Endpoint {
   readonly identifier: string;
   readonly role: InterfaceRole;
@@ -41,21 +47,24 @@ export type IdentityMode = 'COMPATIBILITY' | 'COMPLIANT';
 export interface PartnerSettings {
   readonly token_encoding: TokenEncoding;
   readonly identity_mode: IdentityMode;
-  /** RFC 3339 instant at which COMPATIBILITY ends; null = no end was set, so it is not active. [D37] */
+  /** RFC 3339 instant at which COMPATIBILITY ends; null = no end is set, and COMPATIBILITY is not active. [D37] */
   readonly compatibility_until: string | null;
-  /** Deliveries to it wait while true. */
+  /** While true, deliveries to the partner wait. */
   readonly paused: boolean;
-  /** An empty 2xx from it counts as success. */
+  /** An empty 2xx answer of the partner counts as success. */
   readonly empty_2xx_ok: boolean;
 }
 
-/** The hub token before the last rotation: good until the new one is used, or until the instant (RFC 3339). [D73] */
+/** The hub token before the last rotation: valid until the new one is used, at most until `until` (RFC 3339). [D73] */
 export interface FormerToken {
   readonly digest: string;
   readonly until: string;
 }
 
-/** Read model of one partner. Tokens we issued are kept as SHA-256 digests, its own token encrypted. */
+/**
+ * Read model of one partner. It keeps tokens that the hub issued as SHA-256 digests, and the partner's own token
+ * encrypted.
+ */
 export interface Partner {
   /** `{country_code}-{party_id}` of its first role. */
   readonly id: PartyId;
@@ -63,17 +72,17 @@ export interface Partner {
   readonly status: ConnectionStatus;
   readonly settings: PartnerSettings;
   readonly endpoints: readonly Endpoint[];
-  /** The url of its credentials: versions list or version details. */
+  /** The `url` of the partner's credentials: its versions list or version details. */
   readonly url: string | null;
   readonly initialTokenDigest: string | null;
   readonly hubTokenDigest: string | null;
   /** Absent in rows of earlier versions. */
   readonly formerToken?: FormerToken | null;
-  /** Digests of tokens that were valid once: spent initial tokens and replaced or revoked hub tokens. [D10] */
+  /** Digests of tokens that are no longer valid: used initial tokens, and replaced or revoked hub tokens. [D10] */
   readonly spentDigests: readonly string[];
   /** Encrypted; only `secrets.ts` can open it. */
   readonly partnerToken: string | null;
-  /** When it was last suspended, RFC 3339: what was owed to it before is not sent any more. [D50] */
+  /** When the partner was last suspended, RFC 3339: deliveries that were owed before are not sent any more. [D50] */
   readonly suspendedAt: string | null;
   /** RFC 3339. Moves when the status or the roles change. */
   readonly lastUpdated: string;
@@ -95,7 +104,7 @@ export function keyOf(role: Pick<PartyRole, 'country_code' | 'party_id'>): Party
   return partyKey(role.country_code, role.party_id);
 }
 
-/** The facts of a partner's life as the log has them; `applyToPartner` folds them. */
+/** The events of a partner in the log; `applyToPartner` folds them. */
 export type PartnerEvent =
   | {
       type: 'partner.added';
@@ -110,30 +119,39 @@ export type PartnerEvent =
         discovered: readonly Endpoint[];
         hubTokenDigest: string;
         partnerToken: string;
-        /** Of a rotation: the token that asked for it goes on so long. Absent in events of earlier versions. */
+        /**
+         * Of a rotation: the token that requested it, and how long it stays valid. Absent in events of earlier
+         * versions.
+         */
         formerDigest?: string;
         formerUntil?: string;
       };
     }
-  /** The new token was used: the former one ends. [D73] */
+  /** The partner used its new token, which ends the former one. [D73] */
   | { type: 'partner.tokenConfirmed'; data: Record<string, never> }
-  /** The same token under another key. */
+  /** The same token, sealed under another key. */
   | { type: 'partner.resealed'; data: { partnerToken: string } }
   | { type: 'partner.suspended' | 'partner.online' | 'partner.offline'; data: { reason: string } }
   | { type: 'partner.changed'; data: { settings: Partial<PartnerSettings>; roles?: readonly PartyRole[] } }
   | { type: 'partner.endpointsSet'; data: { endpoints: readonly Endpoint[] } };
 
-/** Operator-set endpoints stand first, so they win over discovered ones, which stay for when they are withdrawn. [D13] */
+/**
+ * Operator-set endpoints come first and so take precedence; discovered ones stay in case the operator withdraws those.
+ * [D13]
+ */
 const ofSource = (partner: Partner, source: Endpoint['source']) =>
   partner.endpoints.filter((endpoint) => endpoint.source === source);
 
-/** So many are remembered: a partner that rotates without end must not make its record grow without end. */
+/** Limit of remembered digests: a partner that keeps rotating must not make its record grow without bound. */
 const spentMax = 100;
 
 const spend = (partner: Partner, ...digests: (string | null | undefined)[]): string[] =>
   [...partner.spentDigests, ...digests.filter((digest) => typeof digest === 'string')].slice(-spentMax);
 
-/** An exchange takes the place of all earlier tokens, but of the one that asked for a rotation: that one may have to ask again. */
+/**
+ * An exchange replaces all earlier tokens except the one that requested a rotation: the partner may have to repeat the
+ * request with it.
+ */
 function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partner.registered' | 'partner.rotated' }>) {
   const { hubTokenDigest, formerDigest, formerUntil: until } = event.data;
   const begins = event.type === 'partner.registered';
@@ -146,7 +164,10 @@ function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partn
   };
 }
 
-/** The partner after a fact; null before it was added. Facts about a partner that was never added are a bug. */
+/**
+ * The partner after an event; `partner` is null before `partner.added`. Any other event of a partner that was never
+ * added is a bug.
+ */
 export function applyToPartner(partner: Partner | null, event: PartnerEvent, at: string): Partner {
   if (event.type === 'partner.added') {
     const { id, roles, settings, initialTokenDigest } = event.data;
@@ -220,7 +241,10 @@ export function isRegistered(partner: Partner): boolean {
   return partner.hubTokenDigest !== null;
 }
 
-/** What was owed before a suspension is not sent, also when the partner has registered again. [D50] */
+/**
+ * Whether the partner was suspended after `since` (epoch ms) or is not registered: deliveries owed before a suspension
+ * are not sent, even after a new registration. [D50]
+ */
 export function isSuspendedSince({ partnerToken, suspendedAt }: Partner, since: number): boolean {
   return partnerToken === null || (suspendedAt !== null && since < Date.parse(suspendedAt));
 }

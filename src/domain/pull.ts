@@ -1,18 +1,18 @@
-/** The record of a pull, folded from its facts. [interface, Admin pulls; D51] */
+/** The record of a pull, folded from its events. [interface, Admin pulls; D51] */
 import type { PartyId } from './party.ts';
 
 export type PulledModule = 'locations' | 'tariffs';
 
-/** How far a pull has come. */
+/** Progress of a pull. */
 export interface PullCounts {
   readonly pages: number;
   /** Objects on these pages. */
   readonly received: number;
   readonly stored: number;
-  /** Already stored with the same text, or pushed anew meanwhile. */
+  /** Objects that were already stored with the same text, or that their owner pushed meanwhile. */
   readonly unchanged: number;
   readonly invalid: number;
-  /** Tariffs that a full list does not have any more. */
+  /** Tariffs deleted because the full list no longer contains them. */
   readonly deleted: number;
 }
 
@@ -30,23 +30,23 @@ export interface PullRecord extends PullCounts {
   readonly state: 'RUNNING' | 'DONE' | 'FAILED';
   /** Why it failed. */
   readonly error: string | null;
-  /** What an operator should know of one that is done. */
+  /** Remark for operators on a finished pull. */
   readonly note: string | null;
   readonly startedAt: string;
   readonly endedAt: string | null;
 }
 
-/** What a pull would not take, with the text as it came. */
+/** An object that a pull refused; the event also carries its text as received. */
 export interface QuarantineRecord {
   readonly pull: string;
   readonly party: PartyId;
   readonly module: PulledModule;
-  /** `{cc}-{pid}/{id}`; null when it does not say. */
+  /** `{cc}-{pid}/{id}`; null when the text does not contain it. */
   readonly object: string | null;
   readonly reason: string;
 }
 
-/** The facts of a pull as the log has them. */
+/** The events of a pull in the log. */
 export type PullEvent =
   | {
       type: 'pull.started';
@@ -61,7 +61,7 @@ export type PullEvent =
     }
   | { type: 'pull.progressed'; data: PullCounts }
   | { type: 'pull.done'; data: PullCounts & { note: string | null } }
-  /** Without counts when nobody knows them: a restart cut it off. */
+  /** Without counts when a restart cut the pull off: they are lost then. */
   | { type: 'pull.failed'; data: Partial<PullCounts> & { error: string } };
 
 export function applyToPull(record: PullRecord | null, event: PullEvent, at: string): PullRecord {

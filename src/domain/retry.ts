@@ -1,16 +1,18 @@
 /**
- * When a failed delivery is tried again, and when it is given up. [interface, Delivery rules 3 and 4; D39]
+ * Retry rule: when a failed delivery gets its next attempt, and when it becomes a dead letter. [interface, Delivery
+ * rules 3 and 4; D39]
  *
- * RETRY-1  Only `timeout`, `unavailable`, `throttled` (and a call that the circuit held back) are tried again.
- * RETRY-2  The end is by age, not by count: 24 h, CDRs 72 h from acceptance or from the last re-drive.
- * RETRY-3  `Retry-After` moves the next attempt later, never earlier than the schedule says.
+ * RETRY-1  Only `timeout`, `unavailable`, `throttled` and a call that the circuit breaker held back are retried.
+ * RETRY-2  Retries end by age, not by count: by default after 24 h, CDRs after 72 h, from acceptance or the last
+ *     re-drive.
+ * RETRY-3  `Retry-After` can delay the next attempt, but never move it before the time of the schedule.
  */
 import type { OutcomeClass } from './errors.ts';
 
 export interface RetryRules {
   /** Seconds before attempt 2, 3, …; the last one repeats. */
   readonly scheduleS: readonly number[];
-  /** Share of each delay by which it varies both ways, 0…1. */
+  /** Jitter: the fraction of each delay by which it varies in both directions, 0…1. */
   readonly jitter: number;
   readonly windowMs: number;
   readonly windowCdrMs: number;
@@ -26,13 +28,13 @@ export type Verdict =
 export interface Tried {
   readonly module: string;
   readonly outcome: { readonly class: OutcomeClass; readonly retryAfterMs?: number };
-  /** Attempts made in this window, this one included. */
+  /** Attempts in this retry window, this one included. */
   readonly attempts: number;
-  /** Start of the window, epoch ms. */
+  /** Start of the retry window, epoch ms. */
   readonly since: number;
   /** Now, epoch ms. */
   readonly at: number;
-  /** Uniform in 0…1; given from outside so that the rule stays pure. */
+  /** Uniform random number in 0…1; an argument, so that the rule stays pure. */
   readonly random: number;
 }
 
@@ -49,7 +51,7 @@ export function verdict(rules: RetryRules, tried: Tried): Verdict {
     : { kind: 'retry', dueAt: Math.round(dueAt) };
 }
 
-/** Whether the retry window, by age, is over. [RETRY-2] */
+/** Whether the retry window has ended. [RETRY-2] */
 export function isExpired(rules: RetryRules, { module, since, at }: Pick<Tried, 'module' | 'since' | 'at'>): boolean {
   return at > since + (module === 'cdrs' ? rules.windowCdrMs : rules.windowMs);
 }

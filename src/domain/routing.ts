@@ -1,5 +1,6 @@
 /**
- * Who gets what: routing rules of eMSP–CPO pairs, and the audience of a catalogue object. [interface, What the service does 2]
+ * Routing rules of eMSP–CPO pairs, and the audience (fan-out) of a catalogue object. [interface, What the service does
+ * 2]
  */
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
@@ -10,31 +11,37 @@ export interface Route {
   readonly active: boolean;
 }
 
-/** What the rules ask of the present state. */
+/** The present state of partners and routes that the rules query. */
 export interface Directory {
-  /** Active routing rule between the two. */
+  /** Whether there is an active routing rule for the pair. */
   isRouted(emsp: PartyId, cpo: PartyId): boolean;
-  /** Registered eMSPs with an active rule for a CPO, and the other way round, in order of id. */
+  /** Registered eMSPs with an active rule for a CPO, and registered CPOs for an eMSP, in order of id. */
   emspsOf(cpo: PartyId): readonly PartyId[];
   cposOf(emsp: PartyId): readonly PartyId[];
   isEmsp(party: PartyId): boolean;
-  /** Whether its partner has exchanged credentials and not unregistered since: only then is anything owed to it. */
+  /**
+   * Whether the party's partner has exchanged credentials and has not unregistered since; only then it is owed
+   * deliveries.
+   */
   isRegistered(party: PartyId): boolean;
   /** The hub's own party. */
   readonly hub: PartyId;
 }
 
-/** Who is owed a copy of a change, as what, and why nobody when nobody is. */
+/** The receivers of a change and the form that they get; `reason` says why, when there are none. */
 export interface Audience {
   readonly to: readonly PartyId[];
-  /** Those of them who get the whole object as PUT in place of a change that is less, since they may never have had it. [D21, D59] */
+  /**
+   * Receivers that get the whole object as PUT instead of a partial change, because they may never have had it. [D21,
+   * D59]
+   */
   readonly whole: readonly PartyId[];
   readonly reason: string | null;
 }
 
 export const nobody = (reason: string): Audience => ({ to: [], whole: [], reason });
 
-/** Tells whether a receiver was owed the whole of an object, and did not miss it. */
+/** Makes a predicate: whether a receiver was owed the whole object and did not miss it. */
 function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver: PartyId) => boolean {
   if (!before?.sent) return () => before?.forwarded === true;
   const sent = new Set(before.sent);
@@ -42,8 +49,8 @@ function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver
 }
 
 /**
- * Audience of a location, tariff or token: every routed counterpart; of unpublished locations nobody. A DELETE goes to all who were sent it,
- * too. [D62, D82]
+ * Audience of a location, tariff or token: every routed counterpart, but nobody for an unpublished location. A DELETE
+ * also goes to all receivers that the object was sent to. [D62, D82]
  */
 export function catalogueAudience(
   directory: Directory,
@@ -53,7 +60,8 @@ export function catalogueAudience(
 ): Audience {
   const wasPublic = before !== null && before.facts.publish !== false;
   const isPublic = after.facts.publish !== false;
-  // Going private is itself sent to those who have the public copy, and to nobody else; after that nothing is. [D21]
+  // The change that makes a location private goes only to receivers that have the public copy; later changes go to
+  // nobody. [D21]
   if (!isPublic && !wasPublic) return nobody('unpublished');
   const counterparts = after.module === 'tokens' ? directory.cposOf(after.owner) : directory.emspsOf(after.owner);
   const routed = isPublic ? counterparts : counterparts.filter(sentTo(before));

@@ -1,16 +1,17 @@
 /**
- * Whom and what an event is about, and who acted: one table over all types, so that no filter and no list misses an event.
+ * Subject, parties and actor of every event: one table over all event types, so that no filter and no list misses an
+ * event.
  *
- * SUBJECT-1  What is said follows from the event alone and from which parties a partner has, so events of older stores are found as far as
- *     their stream and data tell.
- * SUBJECT-2  Every type has a line of its own: one that is missing does not compile.
+ * SUBJECT-1  A subject depends only on the event and on the parties of a partner, so events of older stores are found
+ *     as far as their stream and data allow.
+ * SUBJECT-2  Every event type has its own line in the table; a missing line is a compile error.
  */
 import type { Actor, CommandNamed, DeliveryNamed, HubEvent, ObjectEventData, OrphanNamed } from './events.ts';
 import { type ObjectModule, objectName } from './object.ts';
 import type { PartyId } from './party.ts';
 import type { Route } from './routing.ts';
 
-/** An event as any store has it. */
+/** The fields of a stored event that its subject depends on. */
 export interface Recorded {
   readonly stream: string;
   readonly type: string;
@@ -22,9 +23,9 @@ export interface Recorded {
 export interface Subject {
   /** `{noun}:{key}`: `partner:NL-CPO`, `session:NL-CPO/101`, `delivery:42-NL-EMS`. */
   readonly about: string;
-  /** All that it concerns, each once. */
+  /** All parties that the event concerns, without duplicates. */
   readonly parties: readonly PartyId[];
-  /** `{cc}-{pid}/{id}`; null when it is about no object. */
+  /** `{cc}-{pid}/{id}`; null when the event concerns no object. */
   readonly object: string | null;
   readonly by: Actor;
 }
@@ -38,14 +39,14 @@ type DataOf<Type, Event = HubEvent> = Event extends { type: infer Types; data: i
     : never
   : never;
 
-/** What a line of the table says; receivers and the partner that the event was recorded for are added for all types. */
+/** A line of the table; receivers and the partner that the event was recorded for are added for all types. */
 interface Line {
   readonly about: string;
   readonly parties?: readonly (PartyId | null | undefined)[];
   /** A partner, with all of its parties. */
   readonly partner?: PartyId;
   readonly object?: string | null;
-  /** When absent: the partner that it was recorded for, or the hub when there is none. */
+  /** When absent: the partner that the event was recorded for, or the hub when there is none. */
   readonly by?: Actor;
 }
 
@@ -77,7 +78,7 @@ const ofPartner =
 
 const ofCircuit: Teller<DataOf<'circuit.opened'>> = (event) => ofPartner(event.data.by ?? 'hub')(event);
 
-/** Its reason is all that older logs say. */
+/** The actor of a suspension comes from its reason, the only hint in older logs. */
 const ofSuspension: Teller<DataOf<'partner.suspended'>> = (event) => {
   const { reason = '' } = event.data as Partial<typeof event.data>;
   const by = reason.endsWith('by the partner') ? 'partner' : reason.endsWith('by an operator') ? 'operator' : 'hub';
@@ -128,7 +129,7 @@ const ofBackup =
   (by: Actor) =>
   ({ stream }: Recorded): Line => ({ about: stream, by });
 
-/** Rows by which owners are found stand under the id of the object and are named by the party. */
+/** The index rows of owners (`…:owners`) have the object's id as `owner` and the party as `id`. */
 const ofRow: Teller<DataOf<'row.rebuilt'>> = ({ data: { kind, owner, id } }) => {
   const parties = [owner, ...(kind.endsWith(':owners') ? [id] : [])].filter(isParty);
   const object = isModule(kind) ? { owner, id: kind === 'tokens' ? id.slice(0, id.lastIndexOf('/')) : id } : null;
@@ -198,7 +199,7 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'actor.quarantined': ofActor,
 };
 
-/** An event of a type that only another version knows says what its stream says. */
+/** The line of an event; an event of a type that only another version knows is about its stream. */
 function lineOf(event: Recorded): Line {
   const tell = (subjects as Readonly<Record<string, Teller<never> | undefined>>)[event.type];
   return tell ? tell(event as never) : { about: event.stream };
@@ -217,7 +218,7 @@ export function subjectOf(event: Recorded, rolesOf: RolesOf): Subject {
 }
 
 export interface SubjectFilter {
-  /** In capitals. */
+  /** In upper case. */
   readonly party?: PartyId | undefined;
   /** In lower case. */
   readonly object?: string | undefined;
@@ -225,7 +226,7 @@ export interface SubjectFilter {
   readonly about?: string | undefined;
 }
 
-/** Whether an event is about what is looked for. Quicker than its whole subject, for those who look at many. */
+/** Whether an event matches the filter. Faster than `subjectOf`, for searches over many events. */
 export function concerns(event: Recorded, { party, object, about }: SubjectFilter, rolesOf: RolesOf): boolean {
   if (party === undefined && object === undefined && about === undefined) return true;
   const line = lineOf(event);

@@ -1,4 +1,4 @@
-/** Ids that follow one request through log lines, events and forwards. [D14] */
+/** The two ids that link the log lines, events and forwards of one request. [D14] */
 export interface Trace {
   readonly requestId: string;
   readonly correlationId: string;
