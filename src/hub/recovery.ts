@@ -70,7 +70,7 @@ export async function openDoor(context: Context, actors: PartnerActors): Promise
   await recorder.feed.reached(directory.seen.seq ?? 0);
 }
 
-/** Resolves when verbs may be called. */
+/** Restores a hub that is no door; resolves when verbs may be called. */
 export async function recover(context: Context, parts: Recovered): Promise<void> {
   const { store, directory, recorder, ports } = context;
   const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention } = parts;

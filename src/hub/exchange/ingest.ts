@@ -107,7 +107,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
       const found = await decision(caller, change, before, seen);
       const decided = byHub(pulled.forward ? found : withheld(found));
       if (before && isDecidedCdr(before, change, decided)) return { result: 'unchanged', object: before };
-      // The same text again is stored only when it is now owed to a receiver and was not forwarded before.
+      // The same text again is stored only when it is owed to a receiver now and its last change was not forwarded.
       const isOwed = before?.reason !== null && decided.to.length > 0;
       if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
       return settle(caller, change, before, decided, stream, seen);

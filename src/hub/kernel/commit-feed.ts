@@ -15,6 +15,7 @@ import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
 import { directoryKey } from './directory-row.ts';
 
+/** Back-off after a read of the log that failed or found nothing, ms. */
 const readAgainMs = 200;
 /**
  * How long `reached` waits, ms; then it throws `unavailable`, so that no request hangs while events of other nodes
@@ -153,7 +154,7 @@ export class CommitFeed {
     return { events, upTo: events.at(-1)?.seq ?? 0 };
   }
 
-  /** [COMMIT-FEED-3] */
+  /** The next events of the log up to the last change of partners or routes. [COMMIT-FEED-3] */
   async #changes(): Promise<Page> {
     const [after, head] = [this.#upTo, this.#head];
     const last = (await this.#store.get(directoryKey))?.seq ?? 0;

@@ -50,6 +50,7 @@ export interface Recording {
 }
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
+/** Back-off between retries of a commit of unknown outcome, ms; a store that opens again ends it early. */
 const askAgainMs = 200;
 /** Attempts at a decision that keeps meeting conflicts; then its caller gets `unavailable`. */
 const decisionsMax = 20;

@@ -8,6 +8,7 @@
 import type { Clock } from '../../kit/clock.ts';
 import type { Recorder, Recording } from './recorder.ts';
 
+/** How long facts are gathered, ms: a crash loses the facts of this span. */
 const gatherMs = 20;
 /** Flush threshold, in facts: about the size of one batch of the store. */
 const gatheredMax = 256;

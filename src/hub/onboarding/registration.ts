@@ -38,6 +38,7 @@ import type { HandshakeView } from '../ports/overview-view.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
 import { RegistrationLog } from './registration-log.ts';
 
+/** How long a token stays valid after the rotation that it requested, ms. [REGISTRATION-5] */
 const formerTokenMs = 24 * 3_600_000;
 
 type Refuse = (partner: Partner, kind: Credential['kind']) => void;

@@ -18,6 +18,7 @@ export interface ProbeResult {
   readonly error?: string;
 }
 
+/** Time-out of a probe, ms; a partner that answers later counts as unreachable. */
 const probeTimeoutMs = 10_000;
 
 const timerOf = (partnerId: PartyId) => `${partnerStream(partnerId)}#probe`;

@@ -51,7 +51,7 @@ export interface EventPage {
    * events.
    */
   readonly last_seq: number;
-  /** First sequence that the log still holds: earlier events are older than HUB_EVENTS_KEEP_DAYS and were trimmed. */
+  /** First sequence that the list can return: earlier events are older than HUB_EVENTS_KEEP_DAYS and were trimmed. */
   readonly kept_from: number;
 }
 

@@ -293,8 +293,7 @@ export interface Vitals {
   /** Actors of this process alone. */
   readonly actors: HubStatus['actors'];
   /**
-   * By partner: lanes whose next delivery is at least a minute overdue although neither the circuit nor an operator holds
-   * it back.
+   * By partner: lanes whose next delivery is a minute or more overdue, though neither circuit nor operator holds it.
    */
   readonly overdue: Readonly<Record<PartyId, number>>;
   /** Events sent to actors that did not exist, since the start. */

@@ -117,7 +117,7 @@ export interface Secrets {
   newToken(): string;
   /** SHA-256 of a token, base64url. */
   digest(token: string): string;
-  /** AES-256-GCM under the key outside the database. */
+  /** AES-256-GCM under a key that is kept outside the database. */
   seal(text: string): string;
   /** Also opens text that was sealed under a previous key. */
   open(sealed: string): string;
