@@ -1,6 +1,6 @@
 /**
- * Retry rule: when a failed delivery gets its next attempt, and when it becomes a dead letter. [interface, Delivery
- * rules 3 and 4; D39]
+ * Retry rule: when a failed delivery gets its next attempt, and when it becomes a dead letter.
+ * [interface, Delivery rules 3 and 4; D39]
  *
  * RETRY-1  Only `timeout`, `unavailable`, `throttled` and a call that the circuit breaker held back are retried.
  * RETRY-2  Retries end by age, not by count: by default after 24 h, CDRs after 72 h, from acceptance or the last

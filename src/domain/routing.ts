@@ -1,6 +1,6 @@
 /**
- * Routing rules of eMSP–CPO pairs, and the audience (fan-out) of a catalogue object. [interface, What the service does
- * 2]
+ * Routing rules of eMSP–CPO pairs, and the audience (fan-out) of a catalogue object.
+ * [interface, What the service does 2]
  */
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
@@ -32,8 +32,8 @@ export interface Directory {
 export interface Audience {
   readonly to: readonly PartyId[];
   /**
-   * Receivers that get the whole object as PUT instead of a partial change, because they may never have had it. [D21,
-   * D59]
+   * Receivers that get the whole object as PUT instead of a partial change, because they may never have had it.
+   * [D21, D59]
    */
   readonly whole: readonly PartyId[];
   readonly reason: string | null;

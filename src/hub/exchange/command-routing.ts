@@ -1,6 +1,6 @@
 /**
- * Finds the CPO of a command: the owner of the location, session or reservation that the command names. [interface,
- * Commands 1; D5, D26, D27, D45]
+ * Finds the CPO of a command: the owner of the location, session or reservation that the command names.
+ * [interface, Commands 1; D5, D26, D27, D45]
  */
 import { HubError } from '../../domain/errors.ts';
 import type { HubObject } from '../../domain/object.ts';

@@ -1,6 +1,6 @@
 /**
- * Reads by partners: one object, or the list of the objects that the caller is entitled to. [interface, Routing and
- * ownership]
+ * Reads by partners: one object, or the list of the objects that the caller is entitled to.
+ * [interface, Routing and ownership]
  */
 import type { ListPage, Row } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';

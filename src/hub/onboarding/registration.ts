@@ -254,8 +254,8 @@ export class Registration {
       const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
       const due = this.#resends.dueAfter(partner);
       await this.recordPartner(partner, { type, data }, trace, { due });
-      // A routing rule may have been set during this write. A kill at this point leaves that release to the next `PUT
-      // /routes`.
+      // A routing rule may have been set during this write. A kill at this point leaves that release to the next
+      // `PUT /routes`.
       const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
       if (isReleased) this.#resends.registered(partner.id, trace);
       this.#actors.connected(partner.id);

@@ -1,6 +1,6 @@
 /**
- * Probes silent partners by a GET of their versions URL, to find out whether the hub can reach them. [interface, What
- * the service does 5; D34, D42]
+ * Probes silent partners by a GET of their versions URL, to find out whether the hub can reach them.
+ * [interface, What the service does 5; D34, D42]
  *
  * HEALTH-PROBES-1  A partner that called the hub within the probe interval is alive and is not probed. An offline
  *     partner is always probed: its calls do not prove that the hub can reach it.

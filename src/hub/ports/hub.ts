@@ -169,8 +169,8 @@ export interface Hub {
   /** Decides who is owed the change, records it and resolves; delivery follows asynchronously. */
   accept(caller: Caller, change: ObjectChange): Promise<Accepted>;
   /**
-   * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it. [D20,
-   * D47]
+   * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it.
+   * [D20, D47]
    */
   read(
     caller: Caller,
