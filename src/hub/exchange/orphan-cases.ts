@@ -176,7 +176,7 @@ export class OrphanCases {
     const work = async () => {
       if (!this.#closed && !(await this.#wasCompleted(event))) await this.#followUp(event);
     };
-    const again = () => this.#untilDone(work, 'could not follow what was stored', event.stream);
+    const again = () => this.#untilDone(work, 'could not follow an event of another node', event.stream);
     this.#following = this.#following.then(work).catch(again);
   }
 
