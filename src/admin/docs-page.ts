@@ -2,8 +2,8 @@
  * Renders the OpenAPI document of the admin API as a page: operations by noun, their parameters and answers, and a curl
  * command for each.
  *
- * D1  Every text from the OpenAPI document is escaped; the page contains no script but its own.
- * D2  The page contains no data and no token: curl commands name the variable that holds the token.
+ * DOCS-PAGE-1  Every text from the OpenAPI document is escaped; the page contains no script but its own.
+ * DOCS-PAGE-2  The page contains no data and no token: curl commands name the variable that holds the token.
  */
 import { curl, type Parameter } from './docs-curl.ts';
 import { script, style } from './docs-look.ts';

@@ -1,10 +1,10 @@
 /**
  * Delivery rows and floors of the embedded store: the part of the outbox that is not in the log.
  *
- * D1  A delivery has at most one row: an open one (`p/`, pending or dead) or a remembered success (`d/`).
- * D2  The set of open deliveries is in memory, 8 bytes each: reading them never walks over the tombstones of ended
+ * OUTBOX-1  A delivery has at most one row: an open one (`p/`, pending or dead) or a remembered success (`d/`).
+ * OUTBOX-2  The set of open deliveries is in memory, 8 bytes each: reading them never walks over the tombstones of ended
  *     ones, and a success that was never open needs no delete.
- * D3  At or below the horizon nothing is remembered of a delivery. Above it, every delivery that was tried keeps its
+ * OUTBOX-3  At or below the horizon nothing is remembered of a delivery. Above it, every delivery that was tried keeps its
  *     row: `watermark-repair.ts` needs these rows to correct floors after a loss. So the horizon alone bounds their
  *     number.
  */

@@ -1,7 +1,7 @@
 /**
  * Writes that go on while nodes die, and the account of them afterwards: what was acknowledged, what the log holds, what arrived where.
  *
- * D1  Every body is sent once only, so a text in the log or at a receiver names the write that it came from.
+ * TEST-LOAD-1  Every body is sent once only, so a text in the log or at a receiver names the write that it came from.
  */
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';

@@ -1,9 +1,9 @@
 /**
  * What a simulated store leaves behind when its process dies: the records, and how much of the last moment a power cut takes.
  *
- * D1  A commit is on the disk whole or not at all.
- * D2  Settles since the last commit are lost from the newest back, none older than a second. [CONTRACT-6]
- * D3  Up to the horizon there are the events that were kept, and no other. [CONTRACT-9]
+ * TEST-MEMORY-DISK-1  A commit is on the disk whole or not at all.
+ * TEST-MEMORY-DISK-2  Settles since the last commit are lost from the newest back, none older than a second. [CONTRACT-6]
+ * TEST-MEMORY-DISK-3  Up to the horizon there are the events that were kept, and no other. [CONTRACT-9]
  * D4  Rows rot while no process runs; one that did is unreadable until it is written again. [CONTRACT-8]
  */
 import type {
@@ -130,7 +130,7 @@ export class MemoryDisk {
     return drops.some((seq) => seq > this.horizon) ? 'only what an earlier trim kept can be dropped' : null;
   }
 
-  /** [D3] */
+  /** [TEST-MEMORY-DISK-3] */
   trim({ upTo, keeps, drops, rows }: DiskTrim): void {
     const kept = new Map(keeps.map(({ rows: _rows, ...event }) => [event.seq, event]));
     for (const seq of drops) this.#drop(seq);
@@ -184,7 +184,7 @@ export class MemoryDisk {
     return this.#losses.filter((loss) => at - loss.at < lostMaxMs).length;
   }
 
-  /** The newest `count` unsynced records were never written. [D2] */
+  /** The newest `count` unsynced records were never written. [TEST-MEMORY-DISK-2] */
   lose(count: number): void {
     for (let n = 0; n < count; n++) this.#losses.pop()?.undo();
     this.#losses.length = 0;
