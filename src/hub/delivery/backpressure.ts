@@ -1,5 +1,6 @@
 /**
- * How the queues of partners stand: for operators, and for the doors, which take less while forwarding falls behind.
+ * Measures the delivery queues of partners: depth and overdue lanes for operators, and the forwarding lag by which the
+ * doors throttle ingest (back-pressure).
  */
 import type { SnapshotFrom } from 'xstate';
 import type { courierMachine } from '../../../machines/courier.ts';
@@ -9,38 +10,42 @@ import type { Progress } from './outbox-writer.ts';
 
 type Courier = SnapshotFrom<typeof courierMachine> | undefined;
 
-/** A receiver whose calls take longer is what its own deliveries wait for, milliseconds. */
+/**
+ * A receiver whose attempts take this long on average, ms, is left out of the lag: its deliveries wait for it, not for
+ * the hub.
+ */
 const slowMs = 1_000;
 
 const isBehind = ({ behind }: Progress) => behind;
 
-/** `behind`: the log holds more than `depth`, which is what memory has. */
+/** `depth` counts the deliveries in memory; `behind`: the log holds more that are not in memory. */
 export function standingOf({ lanes, progress, dead, delivered }: Readonly<Queue>) {
   return { depth: lanes.size, oldestAt: lanes.oldestAt, dead, delivered, behind: progress.some(isBehind) };
 }
 
-/** Whether neither circuit nor operator holds deliveries back. */
+/** Whether the circuit is closed and no operator has paused the partner. */
 function flows(courier: Courier): boolean {
   const { hold, circuit } = courier?.value ?? {};
   return hold !== 'paused' && (circuit === undefined || circuit === 'closed');
 }
 
 /**
- * Lanes whose head should have gone before an instant (epoch ms), though nothing holds it back: a fault of ours, or more than the
- * partner takes. A log that is not read on although memory is empty counts as one.
+ * Counts lanes whose head was due before an instant (epoch ms) although neither circuit nor operator blocks it: a bug
+ * of the hub, or a partner that takes less than it is owed. A backlog in the log that is not read although memory is
+ * empty counts as one lane.
  */
 export function overdueOf({ lanes, progress }: Queue, courier: Courier, before: number): number {
   if (!flows(courier)) return 0;
   const { oldestAt } = lanes;
   if (oldestAt === null) return progress.some(isBehind) ? 1 : 0;
-  // No head may go since before the oldest one was owed.
+  // No head is due before the oldest retry window starts: a younger one spares the walk over all lanes.
   return oldestAt < before ? lanes.countDueBefore(before) : 0;
 }
 
-/** What tells whose reason it is that something waits. */
+/** What `lagOf` reads to decide whether a delivery waits for the hub or for its partner. */
 export interface Sight {
   readonly courierOf: (queue: Queue) => Courier;
-  /** How many a queue may have in flight now. */
+  /** How many deliveries the queue may have in flight now. */
   readonly slotsOf: (queue: Queue) => number;
   /** Turns of the event loop so far. */
   readonly turn: number;
@@ -49,16 +54,17 @@ export interface Sight {
 }
 
 /**
- * Whether it is the hub that lanes wait for: a slot is free for them. Where none is, they wait for the partner, unless its answers are
- * there as soon as the hub looks: then it is the hub that has no time to take them, and the slots would be free if it had.
+ * Whether ready lanes wait for the hub: they have a free slot. Without one they wait for the partner, unless the
+ * partner answers within `quickTurns` turns of the event loop: then the answers lie unread because the hub has no CPU
+ * time, and the slots would be free if it had.
  */
 const waitsForHub = (queue: Queue, { slotsOf, turn }: Sight) =>
   queue.lanes.busy < slotsOf(queue) || turn - queue.quickAt <= quickTurns;
 
 /**
- * How long deliveries wait that could go, milliseconds: the middle one of the receivers for whom any does, so that one receiver never
- * decides for all. Receivers that are slow, fail or are held back are their own reason and do not count, nor do those
- * that have as much in flight as they may.
+ * Forwarding lag, ms: the median over healthy receivers of how long their oldest ready delivery has waited, so that one
+ * receiver cannot throttle ingest. Receivers that are slow, failing or paused do not count, nor do those with no free
+ * slot, because their deliveries do not wait for the hub.
  */
 export function lagOf(queues: Iterable<Queue>, sight: Sight): number {
   const lags: number[] = [];

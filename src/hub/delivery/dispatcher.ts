@@ -1,10 +1,13 @@
 /**
- * Delivers what is owed: sends it in lanes, and decides by the outcome what comes next.
+ * Dispatches deliveries (store and forward): sends what the outbox owes, lane by lane, and decides from each outcome
+ * whether the delivery is done, is retried or becomes a dead letter.
  *
- * DISPATCHER-1  The log is the outbox: what is owed is found there again after any crash; memory holds a bounded window of it.
- * DISPATCHER-2  A transient failure holds its lane alone; a final one frees it. Nothing is dropped without a row that says so.
- * DISPATCHER-3  No attempt is made while the partner's courier allows none (circuit open, paused).
- * DISPATCHER-4  Partners take turns, so one partner's backlog raises nobody else's latency.
+ * DISPATCHER-1  The log is the outbox: after any crash every owed delivery is found there again. Memory holds a bounded
+ *     window of it.
+ * DISPATCHER-2  A transient failure blocks its own lane only; a final one frees the lane. No delivery is dropped
+ *     without a row that says so and why.
+ * DISPATCHER-3  The hub makes no attempt while the partner's courier allows none (circuit open, paused).
+ * DISPATCHER-4  Partners are served round-robin, so one partner's backlog does not raise the latency of others.
  */
 import { allowance, isGrowing } from '../../../machines/courier.ts';
 import type { DeliveryRow, DeliveryState, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -25,12 +28,12 @@ import { type DeliveryMemory, type Ending, memoryOf, OutboxWriter } from './outb
 import { attemptLine, callOf, noteDead } from './request.ts';
 import { asDelivered, isToHeal, Wholes } from './wholes.ts';
 
-/** A CDR waits at most this long for its session's undelivered updates. */
+/** A CDR waits at most this long, ms, for the undelivered updates of its session; then it may overtake them. */
 const behindMs = 10_000;
 const hourMs = 3_600_000;
-/** Over so many tries what one takes is averaged. */
+/** Window of the moving average of attempt duration, in attempts. */
 const attemptsMeant = 16;
-/** A lane that met a fault of ours twice is left alone for so long. */
+/** Back-off of a lane, ms, after an attempt failed by a bug of the hub and its end could not be noted either. */
 const faultMs = 60_000;
 
 export class Dispatcher {
@@ -41,8 +44,9 @@ export class Dispatcher {
   readonly #rules: RetryRules;
   readonly #writer: OutboxWriter;
   readonly #inFlight: InFlight;
+  /** Characters of fresh bodies that memory keeps until the first attempt is settled; at most about `bodiesMax`. */
   #fresh = 0;
-  /** It sends nothing more. */
+  /** Starts no further attempt. */
   #calm = false;
 
   constructor(context: Context) {
@@ -63,44 +67,47 @@ export class Dispatcher {
     this.wholes = new Wholes(context, this);
   }
 
-  /** An event was committed. */
+  /** Takes a committed event into the lanes of its receivers. */
   owed(event: StoredEvent): void {
     this.reader.owed(event);
   }
 
-  /** A partner was added. */
+  /** Starts the floors of a new partner's parties at the head of the log: they are owed nothing of the past. */
   added(partner: Partner): void {
     this.reader.added(partner);
   }
 
-  /** Sends what may be sent to this partner now. */
+  /** Sends what the partner's courier and the global limit allow now. */
   pump(partnerId: PartyId): void {
     if (this.scheduler.giveTurn(partnerId)) this.#dispatch();
   }
 
-  /** A suspended partner is owed nothing any more: what waits for it ends as dead, with the reason. [D50] */
+  /** Ends every delivery that waits for a suspended partner as a dead letter with that reason. [D50] */
   suspend(partner: Partner): void {
     this.#context.supervisor.send(courierActor(partner.id), { type: 'suspend' });
     this.scheduler.releaseAll(partner.id);
     this.pump(partner.id);
   }
 
-  /** Whether a delivery without a row is still to come. */
+  /** Whether a delivery that has no row is still going to be sent. */
   isPending(receiver: PartyId, seq: Seq): boolean {
     return this.reader.isPending(receiver, seq);
   }
 
-  /** How long deliveries wait for the hub itself, milliseconds. */
+  /** Forwarding lag, ms; 0 while the dispatcher stops. */
   lagMs(): number {
     return this.#calm ? 0 : this.scheduler.lagMs((queue) => this.#slots(queue));
   }
 
-  /** Resolves when every end of a delivery up to now stands in the store. */
+  /** Resolves when the store holds the row of every delivery that ended before this call. */
   flushed(): Promise<void> {
     return this.#writer.flushed();
   }
 
-  /** Puts a delivery at the tail of its lane, as if it had just been accepted; safe from a kill when it resolves. */
+  /**
+   * Re-drives a delivery: puts it at the tail of its lane as if it had just been accepted, with a new retry window.
+   * Survives a kill once it resolves.
+   */
   async again(event: StoredEvent, receiver: PartyId, attempts: readonly Attempt[], wasDead: boolean): Promise<void> {
     const queue = this.scheduler.ofReceiver(receiver);
     const progress = this.reader.progressFor(receiver);
@@ -117,13 +124,13 @@ export class Dispatcher {
     this.#take(queue, receiver, event, memory);
   }
 
-  /** So many dead letters of a receiver went with their events. */
+  /** Subtracts the dead letters that a trim of the log removed. */
   forgotten(receiver: PartyId, dead: number): void {
     const queue = this.scheduler.ofReceiver(receiver);
     if (queue) queue.dead -= dead;
   }
 
-  /** What is remembered of a delivery, also before it is written. */
+  /** The delivery's row, including one that is not written yet. */
   async row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null> {
     return this.#writer.unwritten(receiver, seq) ?? (await this.#context.store.delivery(receiver, seq));
   }
@@ -132,13 +139,13 @@ export class Dispatcher {
     return this.#writer.unwrittenRows();
   }
 
-  /** Sends nothing more; resolves when what is in flight has ended, or after a while. */
+  /** Starts no further attempt; resolves when the calls in flight have ended, at the latest after `graceMs`. */
   async calm(graceMs: number): Promise<void> {
     this.#calm = true;
     await withTimeout(this.#context.ports.clock, graceMs, this.#inFlight.landed());
   }
 
-  /** Lets what is in flight end, and remembers it. */
+  /** Waits for the calls in flight without a limit, and writes their rows and all floors. */
   async close(): Promise<void> {
     this.#calm = true;
     await this.#inFlight.landed();
@@ -181,7 +188,7 @@ export class Dispatcher {
       const slots = this.#inFlight.slots(queue, allowed);
       const lane = lanes.busy < slots ? lanes.take(slots) : undefined;
       if (!lane) {
-        // Something waits, and its courier allows it: only the common room keeps it back.
+        // Lanes wait and the courier allows them to go: only the global limit blocks this queue.
         if (slots < allowed && lanes.busy < allowed && lanes.busy < lanes.size) this.#inFlight.keepBack(queue);
         continue;
       }
@@ -199,7 +206,7 @@ export class Dispatcher {
     return this.#inFlight.slots(queue, this.#allowed(queue));
   }
 
-  /** A CDR goes after the undelivered updates of its session, for a while. */
+  /** Holds a CDR behind the undelivered updates of its session, for at most `behindMs` since it came into memory. */
   #waitsForSession(queue: Queue, lane: Lane): boolean {
     const [head] = lane.items;
     const ahead = head?.behind ? queue.lanes.laneOf(head.receiver, head.behind) : undefined;
@@ -229,18 +236,18 @@ export class Dispatcher {
     }
   }
 
-  /** A fault of ours, not the receiver's: tried again on the same schedule, without a word to its circuit. */
+  /** A bug of the hub, not a failure of the receiver: retried on the same schedule, and not reported to its breaker. */
   #failed(queue: Queue, lane: Lane, error: unknown): void {
     const { log, clock } = this.#context.ports;
-    log.error({ err: error, lane: lane.key }, 'a delivery could not be attempted');
+    log.error({ err: error, lane: lane.key }, 'could not attempt a delivery');
     const isBusy = () => lane.state === 'busy';
     if (!isBusy()) return;
     try {
       const [item] = lane.items;
       if (item) this.#settle(queue, lane, item, faultOf(error));
     } catch (again) {
-      // Not even that could be noted: its row stays as it was, and it is taken up again after a while.
-      log.error({ err: again, lane: lane.key }, 'the end of a delivery could not be noted');
+      // Settling failed, too: the row stays as it was, and the lane goes on after `faultMs`.
+      log.error({ err: again, lane: lane.key }, 'could not settle a delivery');
       if (!isBusy()) return;
       queue.lanes.hold(lane);
       this.#releaseAt(queue, lane, clock.now() + faultMs);
@@ -270,7 +277,7 @@ export class Dispatcher {
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     queue.attemptMs += (outcome.durationMs - queue.attemptMs) / attemptsMeant;
     this.#settle(queue, lane, head, outcome);
-    // After it, so that the success that closes a circuit is not also the first that widens it.
+    // After #settle: otherwise the success that closes the circuit and resets the slots to 1 would also double them.
     breakerFeed.told(partnerStream(queue.partnerId), 'async', outcome, ports.clock.now());
   }
 
@@ -306,7 +313,7 @@ export class Dispatcher {
     } else this.#bury(queue, lane, tried, next.class, outcome.message);
   }
 
-  /** Many may end at once: others get their turn between them. */
+  /** Yields to the event loop first: a backlog that ends at once must not block it. */
   #buryUnsent(queue: Queue, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): Promise<void> {
     return nextTurn().then(() => this.#bury(queue, lane, item, outcomeClass, reason));
   }
@@ -317,7 +324,7 @@ export class Dispatcher {
     this.#finish(queue, lane, item);
   }
 
-  /** The receiver does not have what it was sent a part of: it gets the whole, once, before anything else of the object. [D59] */
+  /** The receiver lacks the object of a part: sends the whole, once, before anything else of that object. [D59] */
   #heal(queue: Queue, lane: Lane, item: Item): void {
     lane.dueAt = this.#context.ports.clock.now();
     const healing = { ...item, asWhole: true };
@@ -332,7 +339,7 @@ export class Dispatcher {
     this.#remember(item, 'DEAD', { due: null, class: outcomeClass, reason });
     queue.dead++;
     ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
-    // That a partner was suspended stands in the log already; its rows say the rest.
+    // The log already has the suspension of the partner, and the rows say the rest: no event per delivery.
     if (reason === suspended) return;
     noteDead(recorder, item, outcomeClass, reason);
   }
@@ -344,7 +351,7 @@ export class Dispatcher {
     if (lane.items.length === 0) queue.lanes.releaseBehind(lane);
   }
 
-  /** The body of a fresh event is not kept any more. */
+  /** Stops counting the body of a fresh event, which memory no longer keeps. */
   #letGo(item: Item): void {
     if (item.event) this.#fresh -= charactersOf(item.event);
   }

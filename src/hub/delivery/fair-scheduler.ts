@@ -1,7 +1,8 @@
 /**
- * The queues of the partners, and whose turn it is.
+ * Holds the delivery queue of each partner and decides which partner sends next.
  *
- * FAIR-SCHEDULER-1  Partners take turns, so one partner's backlog raises nobody else's latency. (DISPATCHER-4)
+ * FAIR-SCHEDULER-1  Partners are served round-robin, so one partner's backlog does not raise the latency of others.
+ *     (DISPATCHER-4)
  */
 import { courierMachine } from '../../../machines/courier.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -14,14 +15,14 @@ import { RoundRobin } from './round-robin.ts';
 export class FairScheduler {
   readonly #context: Context;
   readonly #queues = new Map<PartyId, Queue>();
-  /** Queues that may be able to send, in order of turn. */
+  /** Queues that may have something to send, in round-robin order. */
   readonly #turns = new RoundRobin<Queue>();
 
   constructor(context: Context) {
     this.#context = context;
   }
 
-  /** The queue of the partner that holds a party, made when there is none; undefined when there is no such partner. */
+  /** The queue of the partner that holds a party, created on first use; undefined when no partner holds it. */
   ofReceiver(receiver: PartyId): Queue | undefined {
     const partner = this.#context.directory.partnerOf(receiver);
     if (!partner) return undefined;
@@ -30,14 +31,14 @@ export class FairScheduler {
     return queue;
   }
 
-  /** False when the partner has no queue. */
+  /** Adds the partner's queue to the round; false when the partner has none. */
   giveTurn(partnerId: PartyId): boolean {
     const queue = this.#queues.get(partnerId);
     if (queue) this.#turns.add(queue);
     return queue !== undefined;
   }
 
-  /** Whose turn it is; its turn is over with that. */
+  /** Removes and returns the queue whose turn it is. */
   nextTurn(): Queue | undefined {
     const queue = this.#turns.first;
     if (queue) this.#turns.delete(queue);
@@ -52,25 +53,25 @@ export class FairScheduler {
     return this.#context.supervisor.snapshot(courierMachine, courierActor(partnerId));
   }
 
-  /** How a partner's deliveries stand. */
+  /** Depth, age and counts of a partner's queue. */
   standing(partnerId: PartyId): ReturnType<typeof standingOf> {
     return standingOf(this.#queues.get(partnerId) ?? nothingOwed);
   }
 
-  /** Lanes of a partner whose head should have gone before an instant, epoch ms. */
+  /** Counts lanes of a partner whose head was due before an instant (epoch ms) and is not blocked. */
   overdue(partnerId: PartyId, before: number): number {
     const queue = this.#queues.get(partnerId);
     return queue ? overdueOf(queue, this.courier(partnerId), before) : 0;
   }
 
-  /** How long deliveries wait for the hub itself, milliseconds. */
+  /** Forwarding lag, ms: how long deliveries wait for the hub itself. */
   lagMs(slotsOf: (queue: Queue) => number): number {
     const { clock, turn } = this.#context.ports;
     const courierOf = ({ partnerId }: Queue) => this.courier(partnerId);
     return lagOf([...this.#queues.values()], { courierOf, slotsOf, turn: turn(), now: clock.now() });
   }
 
-  /** Whether as much waits for the partner of a party as memory holds. */
+  /** Whether memory holds `windowMax` deliveries of the partner that holds the party. */
   isFull(receiver: PartyId): boolean {
     return (this.ofReceiver(receiver)?.lanes.size ?? 0) >= this.#context.ports.windowMax;
   }

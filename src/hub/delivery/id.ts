@@ -10,7 +10,7 @@ export interface DeliveryName {
 /** Stable over retries, restarts and re-drives. */
 export const deliveryId = (receiver: PartyId, { seq }: { readonly seq: Seq }): string => `${seq}-${receiver}`;
 
-/** Null: it is no id of a delivery. */
+/** Null when the text is not a delivery id. */
 export function readDeliveryId(id: string): DeliveryName | null {
   const [, seq, receiver] = /^(\d{1,16})-(.+)$/.exec(id) ?? [];
   return seq === undefined || receiver === undefined ? null : { seq: Number(seq), receiver };

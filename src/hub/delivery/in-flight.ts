@@ -1,10 +1,11 @@
 /**
- * What is in flight to all partners together, and how much more one of them may have.
+ * Limits the deliveries in flight to all partners together, and gives each partner its share of that limit.
  *
- * IN-FLIGHT-1  The sum is bounded by calls, which are sockets and memory, and by characters of bodies. Where it is used up everybody waits for an end.
- * IN-FLIGHT-2  Half of that is kept for the first call of each partner, so that many that hang leave one to each that does not. Of the other half one
- *     partner has at most as much as it leaves to the others.
- * IN-FLIGHT-3  A queue that only the common room keeps back has its turn again when any call ends, not when one of its own does.
+ * IN-FLIGHT-1  The limit counts calls (sockets and memory) and characters of their bodies. At the limit every partner
+ *     waits until a call ends.
+ * IN-FLIGHT-2  Half of the limit is reserved for the first call of each partner, so that many partners that hang still
+ *     leave one call to each that does not. Of the other half one partner gets at most as much as it leaves free.
+ * IN-FLIGHT-3  A queue that only this limit blocks gets its turn when any call ends, not only when one of its own does.
  */
 
 import type { HubPorts } from '../ports/ports.ts';
@@ -12,16 +13,18 @@ import type { Item, Lane } from './lanes.ts';
 import type { Queue } from './outbox-reader.ts';
 import { RoundRobin } from './round-robin.ts';
 
-/** A call that ends after so few turns of the event loop was answered as soon as the hub looked. */
+/** A call that takes at most so many turns of the event loop was answered before the hub looked for the answer. */
 export const quickTurns = 2;
 
 export interface Flight {
   readonly queue: Queue;
-  /** Turns of the event loop before it. */
+  /** Turn of the event loop in which the call began. */
   readonly turn: number;
+  /** Characters of its body. */
   size: number;
-  /** Its partner had nothing else in flight. */
+  /** The partner had no other call in flight. */
   readonly isFirst: boolean;
+  /** Resolves when the call has ended and is settled. */
   landed: Promise<void>;
 }
 
@@ -29,12 +32,12 @@ type Room = Pick<HubPorts, 'inFlightMax' | 'bodiesMax' | 'turn'>;
 
 export class InFlight {
   readonly #room: Room;
-  /** Not by lane: its next flight may start before the end of this one has been seen. */
+  /** Not keyed by lane: a lane's next call may begin before `end` has been called for this one. */
   readonly #flights = new Set<Flight>();
   readonly #calls = new Map<Queue, number>();
   readonly #keptBack = new RoundRobin<Queue>();
   #size = 0;
-  /** Calls that were not their partner's first, and characters of their bodies. */
+  /** Calls in flight that were not their partner's first, and characters of their bodies. */
   #more = 0;
   #moreSize = 0;
 
@@ -47,14 +50,14 @@ export class InFlight {
     return this.#flights.size >= this.#room.inFlightMax || this.#size >= this.#room.bodiesMax;
   }
 
-  /** How many of a queue may be in flight now, of so many that its courier allows. [IN-FLIGHT-2] */
+  /** How many deliveries of a queue may be in flight now; at most `allowed`, which its courier says. [IN-FLIGHT-2] */
   slots({ lanes }: Queue, allowed: number): number {
     const { inFlightMax, bodiesMax } = this.#room;
     const more = lanes.busySize > bodiesMax / 2 - this.#moreSize ? 0 : Math.floor(inFlightMax / 2) - this.#more;
     return Math.min(allowed, 1 + Math.max(0, more));
   }
 
-  /** `size`: characters of its body. The caller says in `landed` when it has ended. */
+  /** `size`: characters of the body. The caller sets `landed` to a promise that resolves when the call has ended. */
   begin(queue: Queue, size: number): Flight {
     const calls = this.#calls.get(queue) ?? 0;
     this.#calls.set(queue, calls + 1);
@@ -64,7 +67,7 @@ export class InFlight {
     return flight;
   }
 
-  /** The head of its lane goes in another form, of another size. */
+  /** Replaces the head of the lane by the form that is really sent, whose size differs. */
   replace(flight: Flight, lane: Lane, head: Item): void {
     flight.queue.lanes.replace(lane, head);
     this.#count(flight, -1);
@@ -72,12 +75,12 @@ export class InFlight {
     this.#count(flight, 1);
   }
 
-  /** Its courier allows more than the common room has left. [IN-FLIGHT-3] */
+  /** Queues a partner whose courier allows more than this limit does. [IN-FLIGHT-3] */
   keepBack(queue: Queue): void {
     this.#keptBack.add(queue);
   }
 
-  /** The queue that was kept back first, if any: it has its turn now. [IN-FLIGHT-3] */
+  /** Ends a call; returns the queue that was kept back first, if any, whose turn it is now. [IN-FLIGHT-3] */
   end(flight: Flight): Queue | undefined {
     const { queue } = flight;
     this.#flights.delete(flight);
@@ -92,7 +95,7 @@ export class InFlight {
     return keptBack;
   }
 
-  /** Resolves when all that is in flight now has ended. */
+  /** Resolves when all calls that are in flight now have ended. */
   async landed(): Promise<void> {
     await Promise.all([...this.#flights].map(({ landed }) => landed));
   }

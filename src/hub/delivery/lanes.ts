@@ -1,10 +1,12 @@
 /**
- * The queue of one receiving partner, in memory: a lane per receiver and object, served in turn.
+ * The in-memory queue of one receiving partner: one lane per receiver and object, served round-robin. Lanes keep the
+ * order of each object and confine head-of-line blocking to it.
  *
- * LANES-1  Inside a lane strictly first in, first out, and one in flight.
- * LANES-2  A held lane holds nobody else; lanes that are ready take turns.
- * LANES-3  Lanes with a re-driven head take no more than their share of the slots, and are not kept from it either.
- * LANES-4  Memory is bounded by whoever adds: a lane that is empty is forgotten.
+ * LANES-1  A lane is strictly first in, first out, with one delivery in flight.
+ * LANES-2  A held lane blocks no other lane; ready lanes take turns.
+ * LANES-3  Lanes with a re-driven head get one in `redriveShare` of the slots and turns: no more while others wait, so
+ *     that a re-drive does not starve live traffic, and no less.
+ * LANES-4  The caller of `add` bounds memory; a lane that is empty is removed.
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Attempt, Form } from '../../domain/events.ts';
@@ -19,27 +21,27 @@ export interface Item {
   readonly stream: string;
   readonly module: string;
   readonly sender: PartyId;
-  /** Of the object, as the event has it. */
+  /** Id of the object, as the event spells it. */
   readonly id: string;
   /** Characters of the body that is sent. */
   readonly size: number;
   /** Start of the retry window, epoch ms: acceptance, or the last re-drive. */
   readonly since: number;
-  /** When it came into memory, epoch ms. */
+  /** When the delivery came into memory, epoch ms. */
   readonly loadedAt: number;
-  /** Stream whose undelivered updates go first, for a while. */
+  /** Stream whose undelivered updates go first (a CDR waits for its session), for at most 10 s. */
   readonly behind: string | null;
   readonly correlationId: string | null;
   readonly form: Form;
-  /** It goes as a whole in place of a part. [D59] */
+  /** The whole object is sent in place of a part. [D59] */
   readonly asWhole: boolean;
-  /** Kept while it is fresh and memory allows; read again from the log otherwise. */
+  /** Kept until the first attempt has ended, if memory allows; null: read from the log for the attempt. */
   readonly event: StoredEvent | null;
-  /** Put back or sent anew by an operator: such deliveries share a part of the partner's slots. */
+  /** A re-drive or resend: such deliveries share one in `redriveShare` of the partner's slots. [LANES-3] */
   readonly isRedriven: boolean;
-  /** Attempts in this window. */
+  /** Attempts in this retry window. */
   readonly tries: number;
-  /** The whole story of failed attempts, oldest first. */
+  /** All earlier attempts, also those before a re-drive, oldest first. */
   readonly attempts: readonly Attempt[];
 }
 
@@ -47,30 +49,34 @@ export interface Lane {
   readonly key: string;
   readonly items: Item[];
   state: 'ready' | 'busy' | 'held';
-  /** From when on its head may go, epoch ms. Order does not follow it; it tells what has waited for too long. */
+  /** When the head became or becomes due, epoch ms. It orders no lanes; lag and overdue lanes are measured by it. */
   dueAt: number;
-  /** Key of the lane that its head waits for, while it does. */
+  /** Key of the lane whose updates the head waits for; null when it waits for none. */
   behind: string | null;
 }
 
-/** Re-driven deliveries get at most one in so many of a partner's slots, and of its turns while others wait. */
+/**
+ * Re-driven deliveries get one in so many of a partner's slots (at least one), and of its turns while others wait. A
+ * smaller number slows live traffic during a re-drive.
+ */
 const redriveShare = 4;
 
 export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
   readonly #lanes = new Map<string, Lane>();
-  /** In order of turn; those whose head was re-driven apart. */
+  /** Ready lanes in round-robin order; `#readyAgain` has those with a re-driven head. */
   readonly #ready = new RoundRobin<Lane>();
   readonly #readyAgain = new RoundRobin<Lane>();
-  /** Lanes that wait for the lane of another object. */
+  /** Lanes that wait for the lane of another object, by the key of that lane. */
   readonly #followers = new Map<string, Set<Lane>>();
   readonly #oldest = new MultisetMin();
   #size = 0;
   #busy = 0;
   #busySize = 0;
+  /** Re-driven deliveries in flight. */
   #busyAgain = 0;
-  /** Takes since a re-driven head had its turn. */
+  /** Turns since a re-driven head last had one. */
   #takenSince = 0;
 
   /** Deliveries in memory. */
@@ -78,12 +84,12 @@ export class Lanes {
     return this.#size;
   }
 
-  /** Start of the earliest retry window, epoch ms; null when nothing waits. */
+  /** Start of the earliest retry window, epoch ms; null when memory holds no delivery. */
   get oldestAt(): number | null {
     return this.#oldest.at;
   }
 
-  /** Since when the lane whose turn is next may go, epoch ms; null when none waits for its turn. */
+  /** When the lane whose turn is next became due, epoch ms; null when none is ready. Leaves re-driven heads out. */
   get readySince(): number | null {
     return this.#ready.first?.dueAt ?? null;
   }
@@ -112,7 +118,7 @@ export class Lanes {
     return lane;
   }
 
-  /** The lane whose turn it is, now busy; undefined when none may go. `slots`: how many may be in flight. [LANES-3] */
+  /** Takes the next lane and marks it busy; undefined when none may go. `slots`: limit of those in flight. [LANES-3] */
   take(slots: number): Lane | undefined {
     const shareMax = Math.max(1, Math.floor(slots / redriveShare));
     const again = this.#busyAgain < shareMax ? this.#readyAgain.first : undefined;
@@ -128,7 +134,7 @@ export class Lanes {
     return lane;
   }
 
-  /** The head of a busy lane is settled: the next one takes its turn. */
+  /** Removes the settled head of a busy lane; the next delivery takes its turn. */
   done(lane: Lane): void {
     this.#land(lane);
     const ended = lane.items.shift();
@@ -138,42 +144,42 @@ export class Lanes {
     else this.#makeReady(lane);
   }
 
-  /** The head of a busy lane goes in another form. */
+  /** Replaces the head of a busy lane by the form that is really sent. */
   replace(lane: Lane, head: Item): void {
     this.#busySize += head.size - (lane.items[0]?.size ?? 0);
     lane.items[0] = head;
   }
 
-  /** The head of a busy lane stays, and waits. */
+  /** Holds a busy lane: its head, or the `head` that replaces it, stays and waits. */
   hold(lane: Lane, head?: Item): void {
     this.#land(lane);
     lane.state = 'held';
     if (head) lane.items[0] = head;
   }
 
-  /** A lane that nobody has taken yet waits. */
+  /** Holds a ready lane, which was not taken yet. */
   holdReady(lane: Lane): void {
     this.#unready(lane);
     lane.state = 'held';
   }
 
-  /** A held lane takes its turn again. */
+  /** Makes a held lane ready; does nothing for one that is ready, busy or removed. */
   release(lane: Lane): void {
     if (lane.state === 'held' && this.#lanes.get(lane.key) === lane) this.#makeReady(lane);
   }
 
-  /** The lane of an object that still has undelivered updates for this receiver. */
+  /** The lane of an object; undefined when it has no undelivered updates for this receiver. */
   laneOf(receiver: PartyId, stream: string): Lane | undefined {
     return this.#lanes.get(laneKey(receiver, stream));
   }
 
-  /** Nothing of this lane's object is left: what waited for its updates takes its turn. */
+  /** Releases the lanes that waited for the updates of this lane's object, which are all done. */
   releaseBehind(lane: Lane): void {
     const followers = this.#followers.get(lane.key);
     if (followers) for (const other of [...followers]) this.release(other);
   }
 
-  /** The head of a busy lane waits for another object's updates. */
+  /** Holds a busy lane behind the updates of another object. */
   holdBehind(lane: Lane, receiver: PartyId, stream: string): void {
     this.hold(lane);
     const key = laneKey(receiver, stream);
@@ -182,12 +188,12 @@ export class Lanes {
     lane.behind = key;
   }
 
-  /** Nothing waits any more. */
+  /** Makes every held lane ready. */
   releaseAll(): void {
     for (const lane of this.#lanes.values()) this.release(lane);
   }
 
-  /** Lanes whose head may go since before an instant, in flight or not. */
+  /** Counts lanes whose head was due before an instant (epoch ms), in flight or not. */
   countDueBefore(at: number): number {
     let due = 0;
     for (const lane of this.#lanes.values()) if (lane.dueAt < at) due++;
@@ -200,7 +206,7 @@ export class Lanes {
     (lane.items[0]?.isRedriven ? this.#readyAgain : this.#ready).add(lane);
   }
 
-  /** It waits for no other lane any more, so that one's end is no word for it to go. */
+  /** The lane no longer waits for another one, so the end of that one must not release it. */
   #unfollow(lane: Lane): void {
     if (lane.behind === null) return;
     const followers = this.#followers.get(lane.behind);

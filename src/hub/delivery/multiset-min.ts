@@ -1,20 +1,21 @@
 /**
- * The earliest of the instants that are held, kept while they come and go: it is asked for often, and walking a backlog costs.
+ * Minimum of a multiset of instants, kept while instants are added and removed: it is read often, and a walk over the
+ * backlog is too slow.
  *
- * MULTISET-MIN-1  What is kept is never more than twice what is held (and a few).
+ * MULTISET-MIN-1  Memory holds at most twice as many distinct instants as the multiset, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
 
-/** Below so many, instants that are gone are not worth a walk. */
+/** Removed instants that may stay in the queue before a sweep is worth its walk. */
 const goneMin = 64;
 
 export class MultisetMin {
   #queue = new TinyQueue<number>();
-  /** How often each instant of the queue is held; 0: gone, and dropped when it comes to the top. */
+  /** Count of each instant in the queue; 0: removed, dropped when it comes to the top or by a sweep. */
   readonly #held = new Map<number, number>();
   #gone = 0;
 
-  /** Epoch ms; null when none is held. */
+  /** Earliest instant, epoch ms; null when the multiset is empty. */
   get at(): number | null {
     return this.#queue.peek() ?? null;
   }
@@ -31,7 +32,7 @@ export class MultisetMin {
     this.#held.set(at, (held ?? 0) + 1);
   }
 
-  /** Of what was added. */
+  /** Removes one occurrence of an instant that was added. */
   remove(at: number): void {
     const held = (this.#held.get(at) ?? 0) - 1;
     this.#held.set(at, held);

@@ -1,7 +1,9 @@
 /**
- * The changes of one object as the log has them, and the object after each: for wholes that are sent later, and for operators.
+ * Reads the changes of one object from the log and folds the object after each: for wholes that replace a part, and for
+ * the diff that operators see.
  *
- * OBJECT-HISTORY-1  At most `changesMax` are looked at, page by page, and others get their turn between pages: one object must not keep the hub busy.
+ * OBJECT-HISTORY-1  It reads at most `changesMax` changes, in pages, and yields to the event loop between pages: one
+ *     object must not block the hub.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -12,7 +14,7 @@ import { nextTurn } from '../../kit/system-clock.ts';
 const batch = 100;
 const changesMax = 5_000;
 
-/** Oldest first. [OBJECT-HISTORY-1] */
+/** The changes, oldest first. [OBJECT-HISTORY-1] */
 export async function* changesOf(store: Pick<Store, 'history'>, stream: string): AsyncIterable<StoredEvent> {
   for (let after = 0, seen = 0; seen < changesMax; seen += batch) {
     const page = await store.history(stream, after, batch);
@@ -24,7 +26,7 @@ export async function* changesOf(store: Pick<Store, 'history'>, stream: string):
   }
 }
 
-/** Up to an event and with it; null where the log does not tell. [OBJECT-HISTORY-1] */
+/** Each change up to and including an event, with the object after it; null when none is left. [OBJECT-HISTORY-1] */
 export async function* foldedTo(
   store: Pick<Store, 'history'>,
   event: Pick<StoredEvent, 'stream' | 'seq'>,

@@ -1,9 +1,11 @@
 /**
- * Takes what is owed from the log into memory, in order, as far as there is room; the rest stays in the log until there is.
+ * Reads owed deliveries from the outbox (the log) into the lanes, in order of the log, up to `windowMax` for each
+ * partner; the backlog beyond stays in the log until there is room.
  *
- * OUTBOX-READER-1  Live events, a restart and catching up enter by the same door (`#offer`).
- * OUTBOX-READER-2  What was taken is outstanding until it has ended or has a row; a receiver's floor stays below it.
- * OUTBOX-READER-3  A receiver that is behind gets nothing live: it reads the log itself, so its order is the log's.
+ * OUTBOX-READER-1  Live events, restart and catching up enter the lanes by the same function (`#offer`).
+ * OUTBOX-READER-2  A delivery that was taken is outstanding until it has ended or has a row; the receiver's floor stays
+ *     below it.
+ * OUTBOX-READER-3  A receiver that is behind takes no live event: it reads the log itself, so its order is the log's.
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
@@ -12,17 +14,18 @@ import type { Context } from '../kernel/context.ts';
 import { Lanes } from './lanes.ts';
 import { type DeliveryMemory, type OutboxWriter, type Progress, rowsOf } from './outbox-writer.ts';
 
-/** What waits for one partner, and how far its parties have come. */
+/** Deliveries of one partner in memory, and the position of each of its parties in the log. */
 export interface Queue {
   readonly partnerId: PartyId;
   readonly lanes: Lanes;
   readonly progress: Progress[];
+  /** Dead letters of the partner. */
   dead: number;
-  /** Since the start. */
+  /** Deliveries since the start of the process. */
   delivered: number;
-  /** What one try takes of late, milliseconds. */
+  /** Moving average of attempt duration, ms. */
   attemptMs: number;
-  /** Turn of the event loop at which a quick call ended last. */
+  /** Turn of the event loop in which a call last ended that took at most `quickTurns` turns. */
   quickAt: number;
 }
 
@@ -39,19 +42,19 @@ export function emptyQueue(partnerId: PartyId): Queue {
 }
 
 export interface Taker {
-  /** The queue of the partner that holds a party; undefined when there is no such partner. */
+  /** The queue of the partner that holds a party; undefined when no partner holds it. */
   queueOf(receiver: PartyId): Queue | undefined;
-  /** Puts a delivery at the tail of its lane; `memory` of one that was tried before. */
+  /** Puts a delivery at the tail of its lane; `memory` is its row's, null when it has none. */
   take(queue: Queue, receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void;
 }
 
 const readBatch = 500;
-/** Characters of records that one reading may bring into memory. */
+/** Characters of records that one read of the log brings into memory at most. */
 const readSize = 4 * 1024 * 1024;
-/** Receivers whose rows are read together. */
+/** Receivers whose rows a restart reads concurrently. */
 const recalledAtOnce = 16;
 const readAgainMs = 1_000;
-/** A floor that moved without anything being owed is written this often. */
+/** Interval, ms, at which floors of idle receivers are written. A longer one makes a restart read more of the log. */
 const idleFloorsMs = 60_000;
 
 export class OutboxReader {
@@ -67,7 +70,7 @@ export class OutboxReader {
     this.#writer = writer;
   }
 
-  /** An event was committed: whoever it is owed to gets it in turn. */
+  /** Offers a committed event to each receiver that it is owed to. */
   owed(event: StoredEvent): void {
     for (const receiver of event.to) {
       const progress = this.#progressOf(receiver, event.seq - 1);
@@ -75,7 +78,7 @@ export class OutboxReader {
     }
   }
 
-  /** A party that was just added is owed nothing of the past. */
+  /** Starts the floors of a new partner's parties at the head of the log: they are owed nothing of the past. */
   added(partner: Partner): void {
     for (const party of partner.roles) {
       const progress = this.progressFor(keyOf(party));
@@ -83,7 +86,7 @@ export class OutboxReader {
     }
   }
 
-  /** Of a known party always there. */
+  /** The progress of a party, created at the head of the log on first use; undefined only for an unknown party. */
   progressFor(receiver: PartyId): Progress | undefined {
     return this.#progressOf(receiver, this.#context.recorder.feed.upTo);
   }
@@ -92,14 +95,14 @@ export class OutboxReader {
     return this.#progress.get(receiver);
   }
 
-  /** Whether a delivery without a row is still to come. */
+  /** Whether a delivery that has no row is still going to be sent. */
   isPending(receiver: PartyId, seq: Seq): boolean {
     const progress = this.progress(receiver);
     if (!progress || seq > this.#context.recorder.feed.upTo) return true;
     return progress.outstanding.has(seq) || (progress.behind && seq > progress.cursor);
   }
 
-  /** Reads on from the log when there is room again. */
+  /** Reads more of the backlog from the log once memory is at most half full. */
   readOn(queue: Queue): void {
     if (this.#closed || queue.lanes.size > this.#context.ports.windowMax / 2) return;
     for (const progress of queue.progress) {
@@ -108,7 +111,7 @@ export class OutboxReader {
       this.#catchUp(queue, progress)
         .catch((error: unknown) => {
           const { log, clock } = this.#context.ports;
-          log.error({ err: error }, 'could not read on from the log; trying again');
+          log.error({ err: error }, 'could not read the backlog from the log; next try in 1 s');
           const again = `read-on:${queue.partnerId}`;
           this.#context.timers.arm(again, clock.now() + readAgainMs, () => this.readOn(queue));
         })
@@ -118,7 +121,7 @@ export class OutboxReader {
     }
   }
 
-  /** Floors of receivers to whom nothing is owed move too, so that a restart has little to read. */
+  /** Advances the floors of idle receivers every `idleFloorsMs`, so that a restart reads little of the log. */
   keepIdleFloors(): void {
     const { timers, ports } = this.#context;
     timers.arm('idle-floors', ports.clock.now() + idleFloorsMs, () => {
@@ -127,7 +130,7 @@ export class OutboxReader {
     });
   }
 
-  /** Finds everything that is owed, as the log and the rows have it, before anything is sent. */
+  /** Rebuilds the lanes from floors, rows and log. Must end before the first delivery is sent. */
   async recover(): Promise<void> {
     const { store, recorder, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
@@ -139,7 +142,7 @@ export class OutboxReader {
     await this.#scan(recorder.feed.upTo);
   }
 
-  /** Takes nothing more; floors are written as they stand. */
+  /** Reads no more of the log; has all floors written. */
   close(): void {
     this.#closed = true;
     for (const progress of this.#progress.values()) this.#writer.touch(progress);
@@ -159,7 +162,7 @@ export class OutboxReader {
     return progress;
   }
 
-  /** Takes an owed event into memory, or notes that memory is full and the log holds the rest. */
+  /** Takes an owed event into its lane, or marks the receiver as behind when memory is full. [OUTBOX-READER-1] */
   #offer(progress: Progress, event: StoredEvent): void {
     const queue = this.#taker.queueOf(progress.receiver);
     if (!queue) return;
@@ -182,7 +185,7 @@ export class OutboxReader {
       const events = await store.read({ after, limit: readBatch, size: readSize, to });
       const due = events.filter(({ seq }) => seq <= head);
       for (const event of due) if (queue.lanes.size < windowMax) this.#offer(progress, event);
-      // A reading may be cut before its limit: the end is where nothing comes any more.
+      // `readSize` may cut a page before its limit, so only an empty page is the end of the log.
       if (due.length > 0) continue;
       progress.cursor = head;
       if (recorder.feed.upTo > head) continue;
@@ -191,7 +194,7 @@ export class OutboxReader {
     }
   }
 
-  /** One pass over the log for all receivers, as long as it is taken from there for one of them. */
+  /** Reads the log once for all receivers, from the lowest cursor of those that are not behind. */
   async #scan(head: Seq): Promise<void> {
     const all = [...this.#progress.values()];
     const lowest = () => Math.min(head, ...all.flatMap(({ behind, cursor }) => (behind ? [] : [cursor])));
@@ -199,7 +202,7 @@ export class OutboxReader {
       const events = await this.#context.store.read({ after, limit: readBatch, size: readSize });
       if (events.length === 0) break;
       for (const event of events) {
-        // What others write meanwhile is dispatched when all of this is back.
+        // Other nodes have written since: the commit feed hands those events on after recovery.
         if (event.seq > head) return this.#scanned(all);
         for (const receiver of event.to) {
           const progress = this.progress(receiver);
@@ -215,7 +218,11 @@ export class OutboxReader {
     for (const progress of all) if (!progress.behind) progress.known.clear();
   }
 
-  /** Deliveries that wait for another attempt come back with their due time; those that ended are not taken again. */
+  /**
+   * Puts deliveries with a PENDING row back into their lanes with their due time, and marks every row above the floor
+   * as
+   * `known`, so that the scan of the log does not take those deliveries again.
+   */
   async #recall(progress: Progress): Promise<void> {
     const { store } = this.#context;
     const { receiver: dest, cursor: floor } = progress;

@@ -1,9 +1,9 @@
 /**
- * Remembers how deliveries went: rows of what is being retried, dead or done, and each receiver's floor. Written lazily and
- * together, never a synced write per attempt.
+ * Writes delivery state: a row for each delivery that is being retried, dead or done, and each receiver's floor (its
+ * low watermark in the log). It writes lazily and in batches, never a synced write per attempt.
  *
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
- * OUTBOX-WRITER-2  Rows and the floors that rely on them go in one write.
+ * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
  */
 import type { DeliveryQuery, DeliveryRow, Floor, Seq, Store } from '../../../storage/contract.ts';
 import type { OutcomeClass } from '../../domain/errors.ts';
@@ -15,27 +15,27 @@ import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
 import type { Item } from './lanes.ts';
 
-/** What a delivery's row remembers. */
+/** Data of a delivery's row. */
 export interface DeliveryMemory {
   readonly attempts: readonly Attempt[];
-  /** RFC 3339; null when it has ended. */
+  /** When the next attempt is due, RFC 3339; null for one that is due at once or has ended. */
   readonly due: string | null;
   /** Start of the retry window, RFC 3339. */
   readonly since: string;
-  /** Attempts in this window. */
+  /** Attempts in this retry window. */
   readonly tries: number;
   readonly module: string;
-  /** How it ended; null while it waits. */
+  /** Outcome class of the end; null while the delivery waits. */
   readonly class: OutcomeClass | null;
-  /** Why it is dead. */
+  /** Why the delivery is dead; null when it is not. */
   readonly reason: string | null;
-  /** Put back by an operator. */
+  /** A re-drive or resend. */
   readonly redriven?: true;
-  /** It went as a whole in place of a part. [D59] */
+  /** The whole object is sent in place of a part. [D59] */
   readonly whole?: true;
 }
 
-/** Of an attempt: when the next is due, or how it all ended. */
+/** Result of an attempt: when the next one is due, or how the delivery ended. */
 export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
 
 export function memoryOf(item: Item, { due, class: ended, reason }: Ending): DeliveryMemory {
@@ -45,18 +45,20 @@ export function memoryOf(item: Item, { due, class: ended, reason }: Ending): Del
   return { module, attempts, tries, since, due, class: ended, reason, ...marks };
 }
 
-/** How far one receiver has come in the log. */
+/** Position of one receiver in the log. */
 export interface Progress {
   readonly receiver: PartyId;
-  /** Everything owed up to here was taken into memory. */
+  /** Everything owed up to this sequence was taken into memory. */
   cursor: Seq;
-  /** The log holds more than memory: it is read on when there is room. */
+  /** The log holds a backlog that is not in memory; it is read when there is room. */
   behind: boolean;
+  /** A read of the backlog is in progress. */
   reading: boolean;
-  /** Taken into memory and neither ended nor remembered by a row; ascending. */
+  /** Sequences taken into memory that have neither ended nor a row; ascending. */
   readonly outstanding: Set<Seq>;
-  /** Sequences above the floor that have rows, so they are not taken again. */
+  /** Sequences above the floor that have rows, so that they are not taken again. */
   readonly known: Set<Seq>;
+  /** The floor that the store holds. */
   flushed: Seq;
 }
 
@@ -64,10 +66,10 @@ const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${
 
 const retryWriteMs = 1_000;
 const rowsBatch = 500;
-/** Receivers whose first rows are read together. */
+/** Receivers whose first batch of rows is read concurrently. */
 const readAtOnce = 16;
 
-/** Rows of one receiver from a sequence on, read in batches so that memory stays bounded. */
+/** Rows of one receiver from a sequence on, read in batches of `rowsBatch` to bound memory. */
 export async function* rowsOf(
   store: Store,
   query: Omit<DeliveryQuery, 'limit' | 'fromSeq'> & { fromSeq: Seq },
@@ -81,7 +83,7 @@ export async function* rowsOf(
   }
 }
 
-/** Open rows of these receivers up to a sequence, each receiver's together. */
+/** Open rows (PENDING or DEAD) of these receivers up to a sequence, grouped by receiver. */
 export async function* openRows(store: Store, receivers: Iterable<PartyId>, toSeq?: Seq): AsyncIterable<DeliveryRow> {
   const query = { rows: 'open', ...(toSeq !== undefined && { toSeq }) } as const;
   const left = [...receivers];
@@ -103,13 +105,13 @@ export class OutboxWriter {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #dispatchedTo: () => Seq;
-  /** Not written yet, by delivery; the later of two rows counts. */
+  /** Rows not written yet, by delivery; a later row replaces the earlier one. */
   #rows = new Map<string, DeliveryRow>();
-  /** Being written. */
+  /** Rows of the write in progress. */
   #flying: ReadonlyMap<string, DeliveryRow> = new Map();
   #touched = new Set<Progress>();
   #writing: Promise<void> | null = null;
-  /** Who waits for the next write. */
+  /** Callers of `flushed` that wait for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   #wake: () => void = () => {};
   #closed = false;
@@ -126,25 +128,25 @@ export class OutboxWriter {
     this.touch(progress);
   }
 
-  /** Resolves when what was remembered before this call is safe from a kill, whatever else is remembered meanwhile. */
+  /** Resolves when every row remembered before this call survives a kill; later rows do not delay it. */
   flushed(): Promise<void> {
     const written = new Promise<void>((resolve, reject) => this.#waiting.push({ resolve, reject }));
     this.#writing ??= this.#drain();
     return written;
   }
 
-  /** A row that the store does not have yet. */
+  /** The row of a delivery if the store does not have it yet. */
   unwritten(dest: PartyId, seq: Seq): DeliveryRow | undefined {
     const key = rowKey({ dest, seq });
     return this.#rows.get(key) ?? this.#flying.get(key);
   }
 
-  /** Rows that the store does not have yet; of two for the same delivery the later one comes later. */
+  /** Rows that the store does not have yet; a later row of the same delivery comes after the earlier one. */
   unwrittenRows(): readonly DeliveryRow[] {
     return [...this.#flying.values(), ...this.#rows.values()];
   }
 
-  /** Its floor may have moved. */
+  /** Has the floor of a receiver written if it has moved. */
   touch(progress: Progress): void {
     this.#touched.add(progress);
     this.#writing ??= this.#drain();
@@ -163,7 +165,7 @@ export class OutboxWriter {
   }
 
   async #drain(): Promise<void> {
-    // What else is settled in this turn of the event loop goes into the same write.
+    // Group commit: whatever else is settled in this turn of the event loop goes into the same write.
     await nextTurn();
     while (this.#rows.size > 0 || this.#touched.size > 0 || this.#waiting.length > 0) {
       const rows = this.#rows;
@@ -179,7 +181,7 @@ export class OutboxWriter {
         for (const { resolve } of waiting) resolve();
       } catch (error) {
         const level = this.#store.held() ? 'error' : 'warn';
-        this.#log[level]({ err: error, rows: rows.size }, 'could not remember how deliveries went; trying again');
+        this.#log[level]({ err: error, rows: rows.size }, 'could not write delivery state; next try in 1 s');
         this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
@@ -192,15 +194,16 @@ export class OutboxWriter {
         });
       }
     }
-    // In the same turn as the last look at what is left: whatever comes after it starts a new write.
+    // No await since the loop found nothing left, so a row that comes later starts a new drain.
     this.#writing = null;
   }
 
   async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
     const fence = this.#store.held();
-    // Another node owns the log: the write fails, so that no caller takes its rows for durable.
+    // Another node holds the fence: the write fails, so that no caller takes its rows for durable.
     if (!fence) throw new Error('the log is not written here now');
-    // All floors before the first wait: what ends meanwhile has its row in the next write. [OUTBOX-WRITER-2]
+    // Floors are computed before the first await: a delivery that ends during it has its row in the next write.
+    // [OUTBOX-WRITER-2]
     const raised = touched
       .map((progress) => ({ progress, seq: this.floorOf(progress) }))
       .filter(({ progress, seq }) => seq > progress.flushed);

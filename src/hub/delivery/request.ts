@@ -1,5 +1,6 @@
 /**
- * The request that carries a delivery, made from the event that owes it. What is sent and what operators are shown is the same.
+ * Builds the request that carries a delivery from the event that owes it. Sending and the operators' view share
+ * `requestOf`, so operators see exactly what is sent.
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
@@ -15,7 +16,7 @@ import type { OutboundCall } from '../ports/ports.ts';
 import { deliveryId } from './id.ts';
 import type { Item } from './lanes.ts';
 
-/** `moduleUrl` may have a query of its own. */
+/** `moduleUrl` may have its own query, which the request keeps. */
 function requestOf(
   event: StoredEvent,
   owed: Owed | null,
@@ -28,10 +29,10 @@ function requestOf(
   };
 }
 
-/** Bodies as bytes, of requests that are owed to several: made once, for as long as the event is in memory. */
+/** Encoded bodies of requests with several receivers (fan-out): encoded once while the event is in memory. */
 const bytesOf = new WeakMap<Owed, Buffer>();
 
-/** Undefined when nobody shares them. */
+/** Undefined when the event has a single receiver, so that encoding once saves nothing. */
 function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffer | undefined {
   if (event.to.length < 2 || owed === null) return undefined;
   let bytes = bytesOf.get(owed);
@@ -42,7 +43,7 @@ function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffe
   return bytes;
 }
 
-/** The call that carries it to the partner that holds the receiver. */
+/** The call that carries the delivery to the partner that holds the receiver. */
 export function callOf(
   { directory, ports: { secrets }, settings }: Context,
   partner: Partner,
@@ -71,7 +72,7 @@ export function callOf(
   };
 }
 
-/** What the log says of an attempt. */
+/** Fields of the log line of an attempt. */
 export function attemptLine(item: Item, { correlationId }: StoredEvent, outcome: Outcome) {
   return {
     partyId: item.receiver,
@@ -85,7 +86,7 @@ export function attemptLine(item: Item, { correlationId }: StoredEvent, outcome:
   };
 }
 
-/** What the log of events says of a dead letter. */
+/** Records `delivery.dead` in the event log. */
 export function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeClass, reason: string): void {
   const delivery = deliveryId(item.receiver, item);
   const { receiver, sender, module, id } = item;
@@ -98,7 +99,7 @@ export function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeCl
   });
 }
 
-/** As it would go out now; without a URL where the receiver has no endpoint for it. */
+/** The request as it would be sent now; `url` is null when the receiver has no endpoint for the module. */
 export function presentRequest(
   directory: PartnerDirectory,
   event: StoredEvent,

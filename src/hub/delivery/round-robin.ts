@@ -1,8 +1,8 @@
 /**
- * A queue in order of turn from whose middle may be taken: each step costs the same, however many wait. A `Set` does not: to find
- * its first member it passes over those that were deleted before.
+ * First-in-first-out queue with O(1) `first`, `add` and `delete` from the middle. A `Set` is not O(1): to find its
+ * first member it skips every entry deleted before it.
  *
- * ROUND-ROBIN-1  A member stands in it once; added again it keeps its place.
+ * ROUND-ROBIN-1  A member is in the queue once; adding it again keeps its place.
  */
 
 interface Place<T> {
@@ -20,7 +20,7 @@ export class RoundRobin<T> {
     return this.#first?.member;
   }
 
-  /** At the end, unless it has a place. [ROUND-ROBIN-1] */
+  /** Appends a member unless it is in the queue. [ROUND-ROBIN-1] */
   add(member: T): void {
     if (this.#places.has(member)) return;
     const place: Place<T> = { member, before: this.#last, after: null };

@@ -1,15 +1,15 @@
 /**
- * How one delivery stands.
+ * Looks up the state of one delivery from its row, or from the outbox when it has none.
  *
- * STATE-1  A delivery is shown as delivered only when its receiver has taken it. One that ends during the look-up has its row before it is
- *     not pending any more, so the row is read again after that was asked.
+ * STATE-1  A delivery is shown as DELIVERED only when its receiver has accepted it. A delivery that ends during the
+ *     look-up gets its row before it stops being pending, so the row is read once more after the check for pending.
  */
 import type { DeliveryRow, DeliveryState, Seq } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Dispatcher } from './dispatcher.ts';
 
 export interface DeliveryStanding {
-  /** Null of a delivery that has not been tried, and of one that was delivered long ago. */
+  /** Null before the first attempt is settled, and for an old success of which only the floor tells. */
   readonly row: DeliveryRow | null;
   readonly state: DeliveryState;
 }

@@ -1,14 +1,16 @@
 /**
- * Whether a receiver has an object, and the whole of it for one that has not. [D59, D82]
+ * Decides whether a receiver has an object, and sends the whole object instead of a part (a PATCH, or a PUT below the
+ * object) to a receiver that lacks it. [D59, D82]
  *
- * WHOLES-1  The row of an object names those to whom it was owed whole. Lanes are first in, first out, so the whole arrives before the next part
- *     or has ended as dead.
- * WHOLES-2  A receiver whom the whole never reached gets the next part in its lane as a whole, or leaves that list, in the log, when its lane is
- *     empty. They are noted in the log one at a time, in order; a close notes a few more and leaves the rest. What a restart forgets of both
- *     is healed when a part is refused.
- * WHOLES-3  Of a session the whole is the object as of the change that it goes in place of: charging periods that are behind it in the lane are
- *     appended, and stay right. Of all else parts replace what they carry, so the object goes as it stands now, and a location that is not
- *     public any more does not go at all. [D21]
+ * WHOLES-1  An object's row lists the receivers that were owed the whole object (`sent`). Lanes are first in, first
+ *     out, so the whole has arrived, or has become a dead letter, before the next part is sent.
+ * WHOLES-2  After the whole became a dead letter, the receiver gets the next part in its lane as a whole; when nothing
+ *     waits behind it, the hub removes the receiver from `sent` (`object.missed`), so that the next change is owed
+ *     whole. The removals are recorded one at a time, in order; `close` records at most `lateMax` more and drops the
+ *     rest. What a restart forgets is healed when the receiver refuses a part.
+ * WHOLES-3  The whole of a session is the session as of the change that it replaces: PATCHes behind it in the lane
+ *     append charging periods, and would append them twice to a later state. In other modules a part replaces the
+ *     fields that it carries, so the present object is sent; a location that is no longer public is not sent. [D21]
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
@@ -24,7 +26,7 @@ import { type Item, laneKey } from './lanes.ts';
 import { changesOf, foldedTo } from './object-history.ts';
 import type { DeliveryMemory } from './outbox-writer.ts';
 
-/** How deliveries went. */
+/** Read access to the state of deliveries. */
 interface Remembered {
   row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null>;
   isPending(receiver: PartyId, seq: Seq): boolean;
@@ -34,28 +36,31 @@ type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
 
 interface Missed extends Pick<HubObject, 'module' | 'owner' | 'key'> {
   readonly receiver: PartyId;
-  /** Of the whole that did not arrive. */
+  /** Sequence of the whole that did not arrive. */
   readonly seq: number;
 }
 
 interface Sent {
   readonly owed: Owed | null;
-  /** As it is sent: a whole is larger than the part in whose place it goes. */
+  /** The delivery as it is sent: a whole is larger than the part that it replaces. */
   readonly head: Item;
 }
 
 const batch = 100;
-/** Lanes that are known to miss their object; beyond it only the log knows the oldest. */
+/**
+ * Limit of lanes in `#missing`. Beyond it the oldest entry is dropped: then only the log knows that the object is
+ * missing, and a refused part heals it.
+ */
 const missingMax = 10_000;
-/** Wholes that died and that a close still notes. */
+/** Dead wholes that `close` still records, at most. A larger number delays the end of the process. */
 const lateMax = 100;
 
-/** The receiver does not know what a part belongs to: it gets the whole, once. */
+/** Whether the receiver refused a part because it lacks the object: it gets the whole, once. */
 export function isToHeal({ form, asWhole }: Item, { httpStatus, ocpiStatus }: Outcome): boolean {
   return form === 'part' && !asWhole && (httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003);
 }
 
-/** Where what is to be deleted is not there, the DELETE is done. */
+/** Turns a 404 or 410 to a DELETE into a success: the receiver does not have the object. */
 export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
   const isGone = form === 'end' && (outcome.httpStatus === 404 || outcome.httpStatus === 410);
   return isGone ? { ...outcome, class: 'delivered' } : outcome;
@@ -64,11 +69,14 @@ export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
 export class Wholes {
   readonly #context: Context;
   readonly #deliveries: Remembered;
-  /** By lane, the last whole of it that died and is not noted yet: many may die at once. [WHOLES-2] */
+  /** By lane, its last dead whole that is not recorded yet: many may die at once. [WHOLES-2] */
   readonly #unnoted = new Map<string, Place>();
   #noting: Promise<void> | null = null;
   #closed = false;
-  /** Lanes whose last whole did not arrive, and before which sequence what they hold was decided on without knowing. [WHOLES-2] */
+  /**
+   * Lanes whose last whole did not arrive, each with a sequence: events before it were decided on without knowing that,
+   * so they may need to be sent as wholes. [WHOLES-2]
+   */
   readonly #missing = new Map<string, Seq>();
 
   constructor(context: Context, deliveries: Remembered) {
@@ -76,7 +84,7 @@ export class Wholes {
     this.#deliveries = deliveries;
   }
 
-  /** What is sent now. Null: the receiver needs the whole, and there is none for it. */
+  /** The request to send now. Null when the receiver needs the whole object and there is none to send. */
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
     const mayMiss = item.form === 'part' && item.seq < (this.#missing.get(laneOf(item)) ?? 0);
     const asWhole = item.asWhole || (mayMiss && !(await this.#hasBefore(item)));
@@ -85,7 +93,7 @@ export class Wholes {
     return owed && { owed, head: { ...item, asWhole, size: owed.body?.length ?? 0 } };
   }
 
-  /** The request with the whole object in place of a change. Null when there is none to be sent. [WHOLES-3] */
+  /** The request with the whole object in place of a change. Null when there is none to send. [WHOLES-3] */
   async asOf(event: StoredEvent): Promise<Owed | null> {
     const { owner, module } = event.data as ObjectEventData;
     const party = this.#context.directory.party(owner);
@@ -96,14 +104,14 @@ export class Wholes {
     return { ...owedWhole(party, object), body: object.body };
   }
 
-  /** What goes to a receiver, or went. */
+  /** The request as it is or was sent to a receiver. */
   async requestOf(event: StoredEvent, receiver: PartyId): Promise<Owed | null> {
     const memory = (await this.#deliveries.row(receiver, event.seq))?.data as DeliveryMemory | undefined;
     const whole = memory?.whole ? await this.asOf(event) : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
   }
 
-  /** A delivery arrived. */
+  /** Notes that a delivery arrived; after a whole the lane no longer misses its object. */
   arrived(item: Item): void {
     if (!isWhole(item) || this.#missing.size + this.#unnoted.size === 0) return;
     const lane = laneOf(item);
@@ -111,7 +119,7 @@ export class Wholes {
     this.#unnoted.delete(lane);
   }
 
-  /** A delivery ended as dead. [WHOLES-2] */
+  /** Notes that a delivery became a dead letter: the receiver may lack the object. [WHOLES-2] */
   missed(item: Item): void {
     if (!isWhole(item) || item.module === 'cdrs') return;
     const lane = laneOf(item);
@@ -128,7 +136,10 @@ export class Wholes {
     await this.#noting;
   }
 
-  /** In turn with pushes of the object. Null when what is owed behind it is to make up for it. */
+  /**
+   * Records `object.missed`, serialized with pushes of the object. Null when there is nothing to record: the object is
+   * gone, the receiver is not in `sent`, or a later delivery that it is owed goes as a whole.
+   */
   #recordMissed({ module, owner, key, receiver, seq }: Missed): Promise<Seq | null> {
     const { recorder, store } = this.#context;
     const stream = streamOf(module, owner, key);
@@ -150,7 +161,7 @@ export class Wholes {
     });
   }
 
-  /** In order, until none is left, or so many after a close. */
+  /** Records dead wholes in order until none is left; after `close` at most `lateMax`. [WHOLES-2] */
   async #noteAll(): Promise<void> {
     let left = lateMax;
     for (const [lane, place] of this.#unnoted) {
@@ -160,7 +171,7 @@ export class Wholes {
         await this.#note(place);
       } catch (error) {
         const { log } = this.#context.ports;
-        log.warn({ err: error, objectKey: place.stream }, 'could not note that an object never arrived');
+        log.warn({ err: error, objectKey: place.stream }, 'could not record that an object never reached its receiver');
         if (this.#closed) break;
       }
     }
@@ -175,28 +186,28 @@ export class Wholes {
     const { owner, module } = event.data as ObjectEventData;
     const { receiver, seq } = place;
     const at = await this.#recordMissed({ module, owner, key: keyIn(event), receiver, seq });
-    // What was decided on before that does not know it yet.
+    // Events before `at` were decided on without knowing it.
     if (at !== null && this.#missing.has(lane)) this.#missing.set(lane, at);
   }
 
-  /** Whether anything of the object arrived at the receiver before: the first that did was a whole. [WHOLES-1] */
+  /** Whether any earlier delivery of the object arrived at the receiver: the first that did was a whole. [WHOLES-1] */
   async #hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
     for await (const { seq: earlier, to, data, type } of changesOf(this.#context.store, stream)) {
       if (earlier >= seq) return false;
-      // It says who else was sent the object, and nothing of what arrived.
+      // `object.missed` lists the remaining receivers and says nothing about what arrived.
       if (type === 'object.missed') continue;
       const { sent, forwarded } = data as ObjectEventData;
-      // A base that an earlier version made does not say who has the object.
+      // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
       if (sent ? sent.includes(receiver) : forwarded) return true;
       if (type === 'object.deleted' || !to.includes(receiver)) continue;
       const row = await this.#deliveries.row(receiver, earlier);
       if (row ? row.state === 'DELIVERED' : !this.#deliveries.isPending(receiver, earlier)) return true;
     }
-    // Too many changes to look at: the part is sent, and healed when it is refused.
+    // More than `changesMax` changes: the part is sent, and healed when the receiver refuses it.
     return true;
   }
 
-  /** Null when the log does not tell any more, or has too much of it. */
+  /** The object as of an event; null when its events are trimmed or more than `changesMax`. */
   async #folded(event: StoredEvent): Promise<HubObject | null> {
     for await (const { change, object } of foldedTo(this.#context.store, event)) {
       if (change.seq === event.seq) return object;
@@ -208,8 +219,8 @@ export class Wholes {
 const isWhole = ({ form, asWhole }: Item): boolean => form === 'whole' || asWhole;
 const laneOf = ({ receiver, stream }: Place): string => laneKey(receiver, stream);
 
-/** A fragment that changes nothing. */
+/** Body of a PATCH that changes nothing. */
 const nothing = '{}';
 
-/** Of the object in the name of its stream. */
+/** Key of the object, taken from the name of its stream. */
 const keyIn = ({ stream }: StoredEvent): string => stream.split('/').slice(2).join('/');
