@@ -1,8 +1,9 @@
 /**
- * Backups that operators ask for, one at a time. [interface, Admin backup]
+ * Runs the backups that operators start, one at a time. [interface, Admin backup]
  *
- * BACKUPS-1  What cannot be begun is refused at once, in a sentence; what was begun is a job with progress, and leaves a fact.
- * BACKUPS-2  The end of the hub ends it: then nothing stands under its name, and it is shown as INTERRUPTED.
+ * BACKUPS-1  A backup that cannot begin is refused at once with a reason. One that has begun is a job with progress and
+ *     records its start and end as events.
+ * BACKUPS-2  Closing the hub aborts the backup: nothing exists under its name then, and it is shown as INTERRUPTED.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -36,7 +37,7 @@ export class Backups implements BackupVerbs {
     const run: Run = { view, stop: new AbortController(), ended: Promise.resolve() };
     this.#run = run;
     try {
-      // Before the first progress it has looked whether it can be made; a refusal of that is the caller's.
+      // The store checks before the first progress whether the backup is possible: an error up to then is the caller's.
       await new Promise<void>((begun, refused) => {
         run.ended = this.#make(run, begun).then(begun, refused);
       });
@@ -63,7 +64,7 @@ export class Backups implements BackupVerbs {
     await this.#run?.ended;
   }
 
-  /** Rejects only when it was not begun; afterwards its end stands in the view. */
+  /** Rejects only when the backup could not begin; a later failure is in the view. */
   async #make(run: Run, begun: () => void): Promise<void> {
     const { store, ports } = this.#context;
     let isBegun = false;

@@ -1,8 +1,9 @@
 /**
- * Long work of operators, with progress that outlives it: each job is a row, written when it starts, now and then, and when it ends.
+ * Runs long operator work (re-drive, resync) as jobs with durable progress: each job has a row, written at its start,
+ * every `writeEvery` steps and at its end.
  *
- * JOBS-1  One step at a time, at the rate that was asked for; a cancel takes effect before the next step.
- * JOBS-2  A job that a restart cut off is shown as INTERRUPTED; its steps are safe one by one, so nothing is half done.
+ * JOBS-1  A job takes one step at a time, at the requested rate; a cancel takes effect before the next step.
+ * JOBS-2  A job that a restart cut off is shown as INTERRUPTED. Each step is atomic, so nothing is half done.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -13,21 +14,21 @@ import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
 import type { JobView } from '../ports/operator.ts';
 
-/** `full`: the receiver has as much waiting as memory holds; the same step is done again after a while. */
+/** `full`: memory holds `windowMax` deliveries of the receiver; the job repeats the step after `fullMs`. */
 export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full';
 
 export interface JobPlan {
   readonly kind: JobView['kind'];
-  /** Whom it concerns, so that it is found by it; null when nobody in particular. */
+  /** The party or partner that the job's events concern, so that filters by party find them; null for none. */
   readonly receiver: PartyId | null;
   readonly ratePerS: number;
-  /** Each call of a step does one piece of work. */
+  /** Each element does one piece of work when it is called with the id of the job. */
   readonly steps: AsyncIterable<(job: string) => Promise<StepResult>>;
 }
 
 interface Run {
   view: JobView;
-  /** How it ends before its last step; null while nobody wants that. */
+  /** State in which the job ends early; null while nothing stops it. */
   stopped: 'CANCELED' | 'INTERRUPTED' | null;
   /** Ends the pause between two steps. */
   wake: () => void;
@@ -40,11 +41,11 @@ const counters = {
   pending: 'skipped_pending',
   unregistered: 'skipped_unregistered',
 } as const;
-/** Progress is written every so many steps. */
+/** Steps between two writes of progress; a kill loses at most so many from the counts that are shown. */
 const writeEvery = 500;
 const fullMs = 1_000;
 
-/** `receiver` stands in the facts alone, so that they are found by it. */
+/** Row of a job. `receiver` is left out: only the events carry it, for filters by party. */
 export function jobRow({ receiver: _, ...view }: JobView & { readonly receiver?: PartyId }): Put {
   return { kind: 'jobs', owner: '', id: view.id, shelf: 'jobs', upd: view.started_at, data: view, body: null };
 }
@@ -127,7 +128,7 @@ export class Jobs {
     );
   }
 
-  /** `full` only when the job was stopped while it waited. */
+  /** Repeats a step until memory has room; resolves with `full` only when the job is stopped meanwhile. */
   async #step(run: Run, step: (job: string) => Promise<StepResult>): Promise<StepResult> {
     for (;;) {
       const result = await step(run.view.id);

@@ -1,9 +1,12 @@
 /**
- * What stays of the events that are too old to be kept, stream by stream, and which rows end with them.
+ * Compaction of the log: decides for each stream which of the expired events are kept below the horizon, and which rows
+ * are deleted with the rest.
  *
- * LOG-COMPACTION-1  What can be made again from the log today can be made again afterwards: the events that stay fold to the same state.
- * LOG-COMPACTION-2  What has ended (commands, cases, pulls, jobs, refusals) goes whole, its row with it; what has not stays whole.
- * LOG-COMPACTION-3  When in doubt everything of a stream stays.
+ * LOG-COMPACTION-1  Every row that can be rebuilt from the log before the trim can be rebuilt after it: the kept events
+ *     fold to the same state.
+ * LOG-COMPACTION-2  Ended commands, cases, pulls, jobs and refusals are removed whole, with their rows; those that have
+ *     not ended are kept whole.
+ * LOG-COMPACTION-3  In doubt the whole stream is kept.
  */
 import { commandEnds } from '../../../machines/command.ts';
 import type { Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -18,13 +21,13 @@ import { routeKey } from '../kernel/directory.ts';
 import { partnerPut } from '../kernel/row-codecs.ts';
 import { foldCommand, foldObject, rebuiltRow } from './row-rebuild.ts';
 
-/** What becomes of a stream: the events that stay, and the rows that go unless something newer wrote them. */
+/** Decision about one stream: the events to keep, and the rows to delete unless a newer event wrote them. */
 export interface Keeping {
   readonly keeps: readonly Kept[];
   readonly rows: readonly RowKey[];
 }
 
-/** `past`: what the stream has up to the new horizon, oldest first; never empty. */
+/** `past`: the events of the stream up to the new horizon, oldest first; never empty. */
 type Keeper = (past: readonly StoredEvent[], context: Context) => Promise<Keeping>;
 
 const nothing: Keeping = { keeps: [], rows: [] };
@@ -36,8 +39,9 @@ const lastOf = (events: readonly StoredEvent[]): StoredEvent => events[events.le
 const asIs = (event: StoredEvent, rows: readonly RowKey[] = []): Kept => ({ ...event, rows });
 
 /**
- * One event that makes the object as it stood then. No row may be older than the event that names it, and a resend that changes nothing
- * writes none: the base takes the place of the last event that is not younger than the row.
+ * Replaces the events of an object by one `object.base`, which holds the object as of the new horizon. A row must not
+ * be older than the event that names it, and a resend that changes nothing writes no row: the base takes the sequence
+ * of the last event that is not newer than the row.
  */
 const object: Keeper = async (past, { store }) => {
   const found = foldObject(past);
@@ -51,7 +55,7 @@ const object: Keeper = async (past, { store }) => {
   return { keeps: [{ seq, stream, at, party, ...base, rows: [key] }], rows: [] };
 };
 
-/** Operators and credentials make few facts, and all count; of those that follow the weather the last of a kind says it all. */
+/** Keeps every registration and operator event; of connection and circuit events keeps only the latest of each kind. */
 const partner: Keeper = async (past, { directory }) => {
   const kindOf = ({ type, data }: StoredEvent): string | null => {
     if (type.startsWith('circuit.')) return `circuit ${(data as { circuit: string }).circuit}`;
@@ -72,7 +76,7 @@ const route: Keeper = async (past) => {
   return { keeps: [asIs(last, [{ kind: 'routes', owner: cpo, id: routeKey(emsp, cpo) }])], rows: [] };
 };
 
-/** Whether something has not ended, or by an event that is not too old yet: then nothing of it goes. */
+/** Whether the row's subject has not ended, or has events above the new horizon: then its whole stream is kept. */
 async function goesOn<T>(
   store: Context['store'],
   key: RowKey,
@@ -81,12 +85,12 @@ async function goesOn<T>(
 ): Promise<boolean> {
   const found = await store.get(key);
   if (found === null) return false;
-  // Its row may be younger than all of it: made again.
+  // A rebuilt row is newer than every event of its stream, so its sequence does not tell: the stream is read.
   const { stream, seq } = lastOf(past);
   return !hasEnded(found.data as T) || (await store.history(stream, seq, 1)).length > 0;
 }
 
-/** With the rows by which later steps found it. */
+/** Removes an ended command with its row and the rows by which later steps find it (reservations, starts). */
 const command: Keeper = async (past, { store }) => {
   const key = { kind: 'commands', owner: '', id: idIn(lastOf(past)) };
   if (await goesOn<CommandRecord>(store, key, past, ({ state }) => commandEnds.has(state))) return whole(past);
@@ -122,7 +126,7 @@ const ended =
   (kind: string): Keeper =>
   async (past) => ({ keeps: [], rows: [{ kind, owner: '', id: idIn(lastOf(past)) }] });
 
-/** Kinds whose rows go with what they are of. [LOG-COMPACTION-2] */
+/** Kinds of rows that are deleted with the events they are folded from. [LOG-COMPACTION-2] */
 const ending: ReadonlySet<string> = new Set([
   'commands',
   'reservations',
@@ -135,7 +139,10 @@ const ending: ReadonlySet<string> = new Set([
   'backups',
 ]);
 
-/** A row that was made again was younger than what it is of, and stayed when that went. */
+/**
+ * Deletes rebuilt rows whose source events are gone. A rebuilt row was newer than those events, so the trim that
+ * removed them left it.
+ */
 const rebuilt: Keeper = async (past, context) => {
   const rows: RowKey[] = [];
   for (const { data } of past) {
@@ -146,7 +153,9 @@ const rebuilt: Keeper = async (past, context) => {
   return { keeps: [], rows };
 };
 
-/** By the beginning of an event's type; the first that fits. Others tell what happened, and nothing follows from them. */
+/**
+ * Keepers by prefix of the event type; the first match applies. Other types are removed: no row is folded from them.
+ */
 const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['object.', object],
   ['partner.', partner],
@@ -161,7 +170,7 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['row.rebuilt', rebuilt],
 ];
 
-/** Decides on one stream. A row that is damaged keeps its whole stream. [LOG-COMPACTION-3] */
+/** Decides about one stream. A damaged row keeps its whole stream. [LOG-COMPACTION-3] */
 export async function keepingOf(past: readonly StoredEvent[], context: Context): Promise<Keeping> {
   const { type } = lastOf(past);
   const [, keeper] = keepers.find(([prefix]) => type.startsWith(prefix)) ?? [];
@@ -174,7 +183,7 @@ export async function keepingOf(past: readonly StoredEvent[], context: Context):
   }
 }
 
-/** What a stream kept at or below the present horizon. Few events, whatever the length of the stream. */
+/** Events of a stream that earlier trims kept at or below the present horizon: few, whatever its length. */
 export async function keptBefore({ store }: Context, stream: string, horizon: Seq): Promise<StoredEvent[]> {
   const kept: StoredEvent[] = [];
   for (let after: Seq = 0; after < horizon; ) {

@@ -1,10 +1,11 @@
 /**
- * Puts deliveries back into their lanes: one, or all that a filter finds. [interface, Delivery rules 6; D53]
+ * Re-drives deliveries: puts one delivery, or all that match a filter, back into their lanes.
+ * [interface, Delivery rules 6; D53]
  *
- * REDRIVE-1  A re-driven delivery keeps its id and correlation id; its attempts stay on record, its window starts anew.
- * REDRIVE-2  What the receiver has, or is about to get, in a newer version is not sent over it, unless forced. Parts of a location that
- *     do not touch each other are no versions of each other.
- * REDRIVE-3  What is on its way is left alone.
+ * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
+ * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version.
+ *     Changes to parts of a location that do not overlap do not make each other stale.
+ * REDRIVE-3  A pending delivery is not re-driven.
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -87,7 +88,10 @@ export class Redrive {
     return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps: steps() }, trace);
   }
 
-  /** In turn with pushes of the object, so that what is newer enters the lane behind it, and two who ask put it back once. [REDRIVE-2, REDRIVE-3] */
+  /**
+   * Serialized with pushes of the object, so that a newer change enters the lane behind the re-driven one, and of two
+   * concurrent requests only one re-drives. [REDRIVE-2, REDRIVE-3]
+   */
   #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
     return this.#context.recorder.inTurn(event.stream, async () => {
       const row = await this.#dispatcher.row(receiver, event.seq);
@@ -119,7 +123,9 @@ export class Redrive {
     return 'queued';
   }
 
-  /** Whether a later change of the same, newer by `last_updated`, has reached the receiver or is on its way. [REDRIVE-2] */
+  /**
+   * Whether a later, overlapping, newer (`last_updated`) change is delivered to the receiver or pending. [REDRIVE-2]
+   */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
     const own = event.data as ObjectEventData;
     for (const later of await this.#context.store.history(event.stream, event.seq)) {
@@ -143,7 +149,7 @@ export class Redrive {
     return matching(found, filter);
   }
 
-  /** Dead letters have rows, so the log need not be searched for them. */
+  /** Reads dead letters from their rows, without a scan of the log. */
   async *#dead(filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
     const { store, directory } = this.#context;
     await this.#dispatcher.flushed();
@@ -157,7 +163,7 @@ export class Redrive {
     }
   }
 
-  /** In the order of the log. */
+  /** Scans the log for delivered (and, for `ANY`, dead) deliveries, in order of the log. */
   async *#logged(
     filter: RedriveFilter,
     { after: before, upTo }: Range,
@@ -191,17 +197,17 @@ export class Redrive {
   }
 }
 
-/** Which part of a location it sends to a receiver; empty for all of it. */
+/** Path of the part of a location that a change sends to a receiver; empty for the whole object. */
 const reach = (data: ObjectEventData, receiver: PartyId): readonly string[] =>
   formOf(data, receiver) === 'whole' ? [] : data.within;
 
-/** Whether one change is of the whole or of a part of what the other is of. */
+/** Whether one path contains the other, so that the changes overlap. */
 function touches(one: readonly string[], other: readonly string[]): boolean {
   return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
 }
 
 function isNewer(later: string | null, own: string | null): boolean {
-  // A DELETE has no date: whatever came after it, and it after whatever, counts as newer.
+  // A DELETE has no `last_updated`: it is newer than every earlier change, and every later change is newer than it.
   if (later === null || own === null) return true;
   return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
 }

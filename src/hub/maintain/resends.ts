@@ -1,12 +1,15 @@
 /**
- * Sends a receiver stored objects as a whole: those of a module that it asks for anew, and the sessions and CDRs that were kept for it
- * until they were owed. [D51, D63]
+ * Sends stored objects whole to a receiver. A resync sends all present objects of a module that it is entitled to; a
+ * release sends the sessions and CDRs that were stored but not forwarded until the receiver could be owed them. [D51,
+ * D63]
  *
- * RESENDS-1  An object goes in turn with pushes of it, so what is sent is never older than what was sent before, and two who send it see each other.
- * RESENDS-2  The row says from then on that it was forwarded: lists, `stored-not-forwarded` and the next PATCH follow it.
- * RESENDS-3  A release writes page after page, oldest first, sessions before CDRs. One that a kill cuts off finds the rest when it runs again:
- *     after a first registration the next start does that by itself, after a `PUT /routes` the operator repeats it.
- * RESENDS-4  Nothing is sent to a receiver that registered again until its rule is set again, and nothing more once it is suspended.
+ * RESENDS-1  A resend is serialized with pushes of the object, so it never sends an older state than the one sent
+ *     before, and concurrent resends see each other.
+ * RESENDS-2  A resend marks the object's row as forwarded: lists, `stored-not-forwarded` and the next PATCH rely on it.
+ * RESENDS-3  A release writes page by page, oldest first, sessions before CDRs. After a kill another run finds the
+ *     rest: the next start runs it after a first registration, the operator repeats it after a `PUT /routes`.
+ * RESENDS-4  A receiver that registers again is released nothing until its routing rule is set again, and a suspended
+ *     one is sent nothing more.
  */
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -23,11 +26,11 @@ import { objectFromRow, objectPut, readObject, unownedShelf } from '../kernel/ro
 import type { JobView } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
-/** What was kept of some CPOs for an eMSP. */
+/** Which unforwarded objects to release: those of some CPOs for one eMSP. */
 interface ReleaseOptions {
   readonly receiver: PartyId;
   readonly cpos: readonly PartyId[];
-  /** Who caused it; absent when an operator did. */
+  /** Who caused the release; absent for an operator. */
   readonly by?: Actor;
   readonly trace: Trace;
 }
@@ -39,11 +42,11 @@ interface Sending {
 
 const readBatch = 500;
 const resyncPerS = 500;
-/** A page of a release: so many objects, or so many characters, in one write. */
+/** Limits of one page of a release, which is one write: objects, and characters of their bodies. */
 const releaseBatch = 100;
 const pageSize = 4 * 1024 * 1024;
 const againMs = 60_000;
-/** Key of the timer that stands until the release of a first registration has ended. */
+/** Prefix of the durable timer that exists until the release after a first registration has ended. */
 export const releaseDue = 'release:';
 
 export class Resends {
@@ -57,7 +60,7 @@ export class Resends {
     this.#jobs = jobs;
   }
 
-  /** The present objects of a module that a partner's parties are entitled to, each as an event of its own. */
+  /** Starts a job that resends the present objects of a module to a partner's parties, each as its own event. */
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
     const partner = this.#context.directory.partner(partnerId.toUpperCase());
     if (!partner) throw new HubError('notFound');
@@ -86,7 +89,7 @@ export class Resends {
     });
   }
 
-  /** Resolves with the number of objects that were kept for the pair and are owed now. */
+  /** Releases the objects of one CPO for one eMSP; resolves with their number. */
   releasePair(receiver: PartyId, cpo: PartyId, trace: Trace): Promise<number> {
     return this.#release({ receiver, cpos: [cpo], trace });
   }
@@ -97,7 +100,7 @@ export class Resends {
       object.reason !== null && cpos.includes(object.owner) && this.#isEntitled(receiver, object);
     let released = 0;
     for (const module of ['sessions', 'cdrs'] as const) {
-      // On its own shelf stands what was stored while it was not registered.
+      // The receiver's own shelf has the objects that were stored while it was not registered.
       for await (const page of this.#pages(module, [unownedShelf, receiver], releaseBatch)) {
         if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
         if (!this.#context.directory.isRegistered(receiver)) return released;
@@ -107,7 +110,10 @@ export class Resends {
     return released;
   }
 
-  /** Before a first exchange: the timer that stands until all that was kept for the partner is owed to it. None when nothing can be. [RESENDS-3] */
+  /**
+   * The durable timer to write with the first registration of a partner, which makes a restart go on with the release.
+   * Empty for a later registration, and when no rule routes anything to the partner. [RESENDS-3]
+   */
   dueAfter({ id, url, roles }: Partner): Due[] {
     const { directory, recorder } = this.#context;
     const isFirst = url === null;
@@ -117,21 +123,21 @@ export class Resends {
     return isFirst && isRouted ? [{ key: `${releaseDue}${id}`, at: recorder.instant() }] : [];
   }
 
-  /** A partner registered for the first time: what was kept for it follows by itself. [RESENDS-3] */
+  /** Releases to a partner that registered for the first time; retries every 60 s until it succeeds. [RESENDS-3] */
   registered(partnerId: PartyId, trace: Trace): void {
     if (this.#closed || this.#releasing.has(partnerId)) return;
     const { ports, timers } = this.#context;
     const releasing = this.#releaseAll(partnerId, trace)
       .catch((error: unknown) => {
         if (this.#closed) return;
-        ports.log.error({ err: error, partyId: partnerId }, 'could not release what was kept; trying again');
+        ports.log.error({ err: error, partyId: partnerId }, 'could not release sessions and CDRs; next try in 60 s');
         timers.arm(`${releaseDue}${partnerId}`, ports.clock.now() + againMs, () => this.registered(partnerId, trace));
       })
       .finally(() => this.#releasing.delete(partnerId));
     this.#releasing.set(partnerId, releasing);
   }
 
-  /** Goes on with the releases of first registrations that were cut off. */
+  /** Resumes the releases after first registrations that a restart cut off. */
   recover(partnerIds: Iterable<PartyId>): void {
     for (const id of partnerIds) this.registered(id, newTrace(this.#context));
   }
@@ -153,10 +159,10 @@ export class Resends {
     const key = `${releaseDue}${partnerId}`;
     const facts = [{ stream: key, event, party: null }];
     await recorder.record({ facts, due: [{ key, at: null }], trace, at: recorder.instant() });
-    ports.log.info({ partyId: partnerId, released }, 'what was kept for a new partner was released');
+    ports.log.info({ partyId: partnerId, released }, 'released sessions and CDRs to a new partner');
   }
 
-  /** In one write, so that the log has them in this order. */
+  /** Sends a page in one write, so that the log has its objects in this order. */
   #sendKept(kept: readonly HubObject[], { receiver, by, trace }: ReleaseOptions): Promise<number> {
     const { recorder, directory } = this.#context;
     const streams = kept.map(({ module, owner, key }) => streamOf(module, owner, key)).sort();
@@ -176,8 +182,8 @@ export class Resends {
   }
 
   /**
-   * In turn with pushes of the object. Null: it was deleted, hidden, or became another's since the list was read, or the receiver is
-   * registered no more. [RESENDS-1, RESENDS-2]
+   * Call it serialized with pushes of the object. Null when, since the list was read, the object was deleted, hidden,
+   * forwarded or given another owner, or the receiver has unregistered. [RESENDS-1, RESENDS-2]
    */
   async #sending(
     { module, owner, key }: Pick<HubObject, 'module' | 'owner' | 'key'>,
@@ -206,12 +212,15 @@ export class Resends {
     if ((role === 'CPO') !== (module === 'tokens')) return;
     const shelves = isOwned(module) ? [receiver, unownedShelf] : this.#context.directory.counterparts(receiver, role);
     for await (const page of this.#pages(module, shelves, readBatch)) {
-      // A session or CDR stands on its eMSP's shelf for good; it flows only as long as a rule lets it.
+      // A session or CDR stays on its eMSP's shelf when the routing rule ends, so the rule is checked here.
       for (const object of page) if (!isOwned(module) || this.#isEntitled(receiver, object)) yield object;
     }
   }
 
-  /** In order of `last_updated`. What is pushed or released meanwhile moves in the list, and a page goes on from where the last one ended. */
+  /**
+   * Pages in order of `last_updated`. Pushes and releases move objects in the list meanwhile, so each page starts at
+   * the position of the last object of the page before, not at an offset.
+   */
   async *#pages(module: ObjectModule, shelves: readonly string[], limit: number): AsyncIterable<HubObject[]> {
     for (let after: Position | undefined; ; ) {
       const query = { kind: module, shelves, offset: 0, limit, size: pageSize, ...(after && { after }) };

@@ -1,13 +1,14 @@
 /**
- * Trims the log: events older than HUB_EVENTS_KEEP_DAYS go, little by little, and what is still needed stays.
+ * Trims the log: an hourly sweep removes events older than HUB_EVENTS_KEEP_DAYS in small pieces, except those that
+ * compaction keeps.
  *
- * RETENTION-1  The log stays from the first event on that is younger, that a receiver has not been brought past, or whose delivery waits
- *     for another attempt: nothing that is owed is trimmed. Whoever holds back what is too old is named.
- * RETENTION-2  Dead letters end with their event, and the log says how many of whom before they go: until then they can be put back. After
- *     a crash in between it says so once more.
- * RETENTION-3  One small piece at a time, with a pause after it, so that pushes and deliveries keep their pace.
- * RETENTION-4  A piece is trimmed whole or not at all; wherever a crash or an error stops it, the next sweep goes on from there.
- * RETENTION-5  Nothing is recorded of a command between the decision that all of it goes and the trim.
+ * RETENTION-1  A trim stops before the first event that is younger, that is above a receiver's floor, or whose delivery
+ *     waits for another attempt: no owed event is trimmed. Partners that block the trim of expired events are named.
+ * RETENTION-2  Dead letters end with their event. `log.trimmed` says before the trim how many of which receiver: until
+ *     then they can be re-driven. After a crash between both it is recorded once more.
+ * RETENTION-3  Each piece is small and followed by a pause, so that pushes and deliveries keep their throughput.
+ * RETENTION-4  A piece is trimmed whole or not at all; after a crash or an error the next sweep continues there.
+ * RETENTION-5  No event of a command is recorded between the decision to remove the command and the trim.
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
@@ -20,16 +21,17 @@ import { keepingOf, keptBefore } from './log-compaction.ts';
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;
-/** Sweeps stand on multiples of it. */
+/** Interval of sweeps, ms; they start at multiples of it. */
 const sweepMs = hourMs;
-/** One piece: so many events, or so many deliveries of them. */
+/** Limits of one piece: events, and deliveries owed by them. Larger pieces delay pushes and deliveries. */
 const eventsMax = 64;
 const deliveriesMax = 2_000;
+/** Pause between two pieces, ms. [RETENTION-3] */
 const pauseMs = 20;
 
 type Dead = Record<PartyId, number>;
 
-/** What the log has not been told yet. */
+/** Trimmed events that no `log.trimmed` has recorded yet. */
 interface Trimmed {
   upTo: Seq;
   events: number;
@@ -40,7 +42,7 @@ export class Retention {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
   #held: LogHeld | null = null;
-  /** Dead letters of the trim that was asked for last, until it is known whether it was made. */
+  /** Dead letters of the last trim that was started, until its result is known. */
   #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
   #sweeping: Promise<void> = Promise.resolve();
   #closed = false;
@@ -51,19 +53,19 @@ export class Retention {
     this.#dispatcher = dispatcher;
   }
 
-  /** Arms the next sweep; nothing when the log is kept for ever. */
+  /** Arms the next sweep; does nothing when HUB_EVENTS_KEEP_DAYS is 0, which keeps the log for ever. */
   schedule(): void {
     const { timers, ports, settings } = this.#context;
     if (settings.eventsKeepDays === 0) return;
     const next = (Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs;
     timers.arm('retention', next, () => {
       this.#sweeping = this.#sweep()
-        .catch((error: unknown) => ports.log.error({ err: error }, 'could not trim the log; the next sweep goes on'))
+        .catch((error: unknown) => ports.log.error({ err: error }, 'could not trim the log; next sweep within 1 h'))
         .finally(() => this.schedule());
     });
   }
 
-  /** Who holds the log back, as the last sweep found it, as long as anything waits for them. */
+  /** Partners that blocked the trim in the last sweep and still have deliveries waiting; null when there are none. */
   held(): LogHeld | null {
     const by = (this.#held?.by ?? []).filter((id) => {
       const { depth, behind } = this.#dispatcher.scheduler.standing(id);
@@ -72,7 +74,7 @@ export class Retention {
     return this.#held && by.length > 0 ? { ...this.#held, by } : null;
   }
 
-  /** Resolves when the piece that is being trimmed has ended. */
+  /** Stops the sweep after the present piece. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#wake();
@@ -81,7 +83,8 @@ export class Retention {
 
   async #sweep(): Promise<void> {
     const { store, settings, ports } = this.#context;
-    // What a session may still go back to is kept at least that long. [D37]
+    // COMPATIBILITY attributes a session to a START_SESSION of the last `compatibilityWindowH`: that one must stay.
+    // [D37]
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
     const before = new Date(ports.clock.now() - keepMs).toISOString();
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
@@ -94,7 +97,7 @@ export class Retention {
     }
   }
 
-  /** Resolves with whether there may be more. */
+  /** Trims one piece; resolves with whether there may be more. */
   async #piece(before: string, trimmed: Trimmed): Promise<boolean> {
     const { store } = this.#context;
     const fence = store.held();
@@ -119,7 +122,10 @@ export class Retention {
     return true;
   }
 
-  /** A trim of unknown end was made if the horizon says so: then its dead letters do not count any more. [RETENTION-4] */
+  /**
+   * Settles a trim whose result was unknown: when the horizon has reached it, it was done, and its dead letters no
+   * longer count. [RETENTION-4]
+   */
   #forget(horizon: Seq): void {
     const going = this.#going;
     this.#going = null;
@@ -127,7 +133,7 @@ export class Retention {
     for (const [receiver, count] of Object.entries(going.dead)) this.#dispatcher.forgotten(receiver, count);
   }
 
-  /** Up to where nobody needs the log any more, the dead letters up to there, and who needs what follows. [RETENTION-1] */
+  /** The highest sequence to trim, the dead letters up to it, and the partners that block the rest. [RETENTION-1] */
   async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
     const { store, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
@@ -153,7 +159,10 @@ export class Retention {
     };
   }
 
-  /** A result that comes late takes its turn after the trim, or before the decision. [RETENTION-5] */
+  /**
+   * Serializes the work with the commands of the piece: a late result comes before the decision or after the trim.
+   * [RETENTION-5]
+   */
   #undisturbed(events: readonly StoredEvent[], work: () => Promise<void>): Promise<void> {
     const { recorder } = this.#context;
     const streams = new Set(events.map(({ stream }) => stream).filter((stream) => stream.startsWith('command:')));
@@ -186,14 +195,14 @@ export class Retention {
   async #tell({ upTo, events, kept }: Trimmed, dead: Dead): Promise<void> {
     const { recorder, ports } = this.#context;
     const data = { upTo, events, kept, dead };
-    if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters end with their events, which are too old');
+    if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters are trimmed with their expired events');
     ports.log.info(data, 'the log was trimmed');
     const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
     await recorder.record({ facts, trace: null, at: recorder.instant() });
   }
 }
 
-/** Those that are old enough and lie before the first that is not, one piece at most. */
+/** The leading events that are old enough, at most one piece. */
 function oldOnes(events: readonly StoredEvent[], before: string): readonly StoredEvent[] {
   let owed = 0;
   const end = events.findIndex(({ at, to }, index) => {

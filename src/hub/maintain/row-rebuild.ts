@@ -1,6 +1,6 @@
 /**
- * Makes damaged or missing rows again from the log, by the same folds that made them. A row that cannot be made again is left
- * unreadable and named: nothing is guessed.
+ * Rebuilds damaged or missing rows from the log, by the same folds that made them. A row that cannot be rebuilt stays
+ * unreadable and is logged: the hub guesses nothing.
  */
 import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
@@ -23,10 +23,10 @@ import { backupRow } from './backups.ts';
 import { jobRow } from './jobs.ts';
 
 type History = (stream: string) => Promise<StoredEvent[]>;
-/** The row as it should be; gone when the log says that it was removed; null when the log cannot tell. */
+/** Resolves with the row to write: `gone` when the log says that it was deleted, null when the log cannot tell. */
 type Rebuild = (key: RowKey, history: History, context: Context) => Promise<Put | null>;
 
-/** Folds the facts of a stream that concern the row; others (of circuits) are passed over. */
+/** Folds the events of a stream whose type has the prefix; skips others, such as those of circuits. */
 function fold<State>(
   events: readonly StoredEvent[],
   prefix: string,
@@ -53,8 +53,8 @@ const object: Rebuild = async ({ kind, owner, id }, history) => {
 const ownerOf: Rebuild = async ({ kind, owner, id }) => ownerPut(kind.split(':')[0] as ObjectModule, owner, id);
 
 /**
- * A row by which a later step finds a command: the last accepted command that made one of this name. Of commands that a trimmed log
- * has kept only their streams tell, so each command is asked.
+ * A row by which a later step finds a command (reservation, start): the last accepted command that wrote this key. In a
+ * trimmed log the kept commands are found only by their streams, so the stream of every command is read.
  */
 const foundAgain: Rebuild = async (key, history, { store }) => {
   const isWanted = (put: Put) => put.kind === key.kind && put.owner === key.owner && put.id === key.id;
@@ -67,7 +67,7 @@ const foundAgain: Rebuild = async (key, history, { store }) => {
       if (put && seq > (found?.seq ?? 0)) found = { seq, put };
     }
   }
-  // Made by a command that was too old to be kept, it would have gone with it.
+  // A trim deletes such rows with their command, so once the log was trimmed a row without a command is gone.
   return found?.put ?? (store.horizon() > 0 ? { ...key, gone: true } : null);
 };
 
@@ -76,7 +76,7 @@ export const foldCommand = (events: readonly StoredEvent[]) =>
     applyToCommand(before, { type, data } as CommandEvent, at),
   );
 
-/** The row of work that each of its facts shows whole; null of a log from when they did not. */
+/** The row of a job or backup, whose every event carries the whole view; null for events of an older version. */
 function shownLast<View extends { started_at: string }>(
   events: readonly StoredEvent[],
   rowOf: (view: View) => Put,
@@ -135,7 +135,7 @@ const rebuilds: Record<string, Rebuild> = {
   },
 };
 
-/** A row as the log has it. */
+/** The row that the log gives for a key; null when it cannot tell. */
 export async function rebuiltRow(key: RowKey, context: Context): Promise<Put | null> {
   const history = (stream: string) => context.store.history(stream);
   return (await rebuilds[key.kind]?.(key, history, context)) ?? null;
@@ -145,11 +145,11 @@ export async function rebuildRows(context: Context): Promise<void> {
   const { store, recorder, ports } = context;
   const damaged = store.health().damagedRows;
   const isCommand = ({ kind }: RowKey) => kind === 'commands';
-  // Others are found by them.
+  // Commands first: reservations and starts are rebuilt from the rows of commands.
   for (const key of [...damaged.filter(isCommand), ...damaged.filter((one) => !isCommand(one))]) {
     const put = await rebuiltRow(key, context);
     if (!put) {
-      ports.log.error({ row: key }, 'a damaged row could not be made again from the log');
+      ports.log.error({ row: key }, 'could not rebuild a damaged row from the log');
       continue;
     }
     const { kind, owner, id } = key;
@@ -159,17 +159,17 @@ export async function rebuildRows(context: Context): Promise<void> {
       party: null,
     };
     await recorder.record({ facts: [fact], puts: [put], trace: null, at: recorder.instant() });
-    ports.log.warn({ row: key }, 'a damaged row was made again from the log');
+    ports.log.warn({ row: key }, 'rebuilt a damaged row from the log');
   }
 }
 
-/** Rows whose damage shows only when they are looked up are made again when it does. */
+/** Rebuilds rows whose damage shows only when they are read, as soon as the store reports them. */
 export function rebuildWhenFound(context: Context): void {
   let repairing = Promise.resolve();
   context.store.onHealth(({ state, damagedRows }) => {
     if (state !== 'open' || damagedRows.length === 0) return;
     repairing = repairing
       .then(() => rebuildRows(context))
-      .catch((error: unknown) => context.ports.log.error({ err: error }, 'damaged rows could not be made again'));
+      .catch((error: unknown) => context.ports.log.error({ err: error }, 'could not rebuild damaged rows'));
   });
 }
