@@ -1,8 +1,9 @@
 /**
- * Asks a CPO what became of the session of a case, and stores its answer as a push of it would be. [D36, D52]
+ * Looks up an orphan case in the CPO's own list of sessions or CDRs, and stores what it finds as if the CPO had pushed
+ * it. [D36, D52]
  *
- * ORPHAN-LOOKUP-1  What is stored and forwarded is the CPO's own text; where it says nothing, nothing is stored.
- * ORPHAN-LOOKUP-2  What came of it is one sentence for the case, whatever the CPO did.
+ * ORPHAN-LOOKUP-1  The hub stores and forwards the CPO's own text, and stores nothing when the list lacks the object.
+ * ORPHAN-LOOKUP-2  The result is one sentence for the case, whatever the CPO answers.
  */
 import type { ObjectModule } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
@@ -12,10 +13,10 @@ import type { Context } from '../kernel/context.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import { type ListOf, nameIn, type SenderLists } from './sender-lists.ts';
 
-/** Around the session's last known change: clocks of CPOs differ, and filters cut sharply. */
+/** Margin, ms, before the session's last change and after now: clocks of CPOs differ, and date filters cut sharply. */
 const marginMs = 3_600_000;
 
-/** Where a case looks for its end, and by which field it knows it. */
+/** For each kind of case the module whose list is read, and the field that holds the session's id. */
 const lookedFor: Record<OrphanRecord['kind'], { module: ObjectModule; what: string; sessionField: string }> = {
   stop_without_complete: { module: 'sessions', what: 'the session', sessionField: 'id' },
   complete_without_cdr: { module: 'cdrs', what: 'a CDR of the session', sessionField: 'session_id' },
@@ -46,7 +47,7 @@ export async function askForEnd(
   return `pulled: the CPO's list does not have ${what}`;
 }
 
-/** The time in which the CPO changed the session last. */
+/** The query for the time in which the CPO last changed the session. */
 async function around({ store, ports }: Context, record: OrphanRecord): Promise<string> {
   const session = await readObject(store, 'sessions', record.cpo, record.session.toLowerCase());
   const sortable = sortableDate(session?.lastUpdated ?? record.graceEndsAt) ?? '';

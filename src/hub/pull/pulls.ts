@@ -1,13 +1,14 @@
 /**
- * Pulls that operators start: a CPO's own list of locations or tariffs is read and stored by the road of a push.
- * [interface, Admin pulls; D51]
+ * Runs the pulls that operators start: reads a CPO's own list of locations or tariffs and stores each object as a push
+ * would. [interface, Admin pulls; D51]
  *
- * PULLS-1  What was stored stays: a pull that fails later is FAILED and keeps what came before.
- * PULLS-2  An object that is refused blocks nobody: it is counted, and kept in quarantine with the reason.
- * PULLS-3  One at a time per partner and module. One that a restart cut off is FAILED.
- * PULLS-4  The next pull asks from where the last successful one began. What is pulled is owed to nobody unless that was asked for.
- * PULLS-5  Only a pull that read the whole tariff list deletes, and only what this list certainly lacks: a catalogue is replaced,
- *     what was pushed meanwhile stays, and so does everything when the list may have had gaps.
+ * PULLS-1  A pull that fails is FAILED; the objects stored before the failure stay.
+ * PULLS-2  A refused object does not stop the pull: it is counted, and kept in quarantine with the reason.
+ * PULLS-3  One pull at a time per partner and module. A pull that a restart cut off is FAILED.
+ * PULLS-4  The next pull asks for changes since the start of the last successful one. Pulled objects are not forwarded
+ *     unless the operator asked for that.
+ * PULLS-5  Only a pull of the whole tariff list deletes, and only tariffs that the list certainly lacks. Tariffs pushed
+ *     meanwhile stay, and nothing is deleted when the list may have had gaps.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -28,19 +29,21 @@ import { rowData } from '../kernel/row-codecs.ts';
 import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
 import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
 
-/** Objects of one page that are stored side by side: they share a synced write. */
+/** Objects of one page that are stored concurrently, so that they share a synced write (group commit). */
 const batch = 50;
 
-/** One pull as it runs. */
+/** State of a running pull. */
 interface Run {
   record: PullRecord;
   readonly list: ListOf;
   counts: PullCounts;
-  /** Names that the list has, `{cc}-{pid}/{key}`. */
+  /** Names of the objects in the list, `{cc}-{pid}/{key}`. */
   readonly listed: Set<string>;
-  /** An object did not even say which one it is. */
+  /** The list has an object without a usable owner or id. */
   nameless: boolean;
+  /** `X-Total-Count` of the last page; null when it had none. */
   total: number | null;
+  /** Head of the log before the first page was requested. */
   asOf: ReadPage['asOf'] | null;
   readonly quarantine: Quarantine;
 }
@@ -49,7 +52,7 @@ export class Pulls {
   readonly #context: Context;
   readonly #lists: SenderLists;
   readonly #accept: AcceptPulled;
-  /** `{partner}/{module}` of those that run. */
+  /** `{partner}/{module}` of the running pulls. [PULLS-3] */
   readonly #busy = new Set<string>();
   readonly #runs = new Set<Promise<void>>();
 
@@ -59,7 +62,9 @@ export class Pulls {
     this.#accept = accept;
   }
 
-  /** Resolves with the id once the start is durable. Refuses with `conflict` when one runs already or nothing can be asked. */
+  /**
+   * Resolves with the id once the start is durable. `conflict`: such a pull runs already, or the list cannot be read.
+   */
   async start(
     partner: Partner,
     module: PulledModule,
@@ -91,7 +96,7 @@ export class Pulls {
     }
   }
 
-  /** Marks what a restart cut off. [PULLS-3] */
+  /** Marks pulls that a restart cut off as FAILED. [PULLS-3] */
   async recover(): Promise<void> {
     for await (const row of this.#context.store.scan('pulls')) {
       const record = row.data as PullRecord;
@@ -100,12 +105,12 @@ export class Pulls {
     }
   }
 
-  /** Resolves when nothing runs any more, for which the lists must have been closed: it ends as failed. */
+  /** Resolves when no pull runs. Close the lists first: running pulls then end as FAILED. */
   async ended(): Promise<void> {
     await Promise.all(this.#runs);
   }
 
-  /** `over` is called before the end can be read: whoever has read it may start the next one. */
+  /** Calls `over` before it records the end, so that a client that has read the end can start the next pull. */
   async #run(record: PullRecord, list: ListOf, over: () => void): Promise<void> {
     const { ports } = this.#context;
     const run: Run = {
@@ -116,13 +121,13 @@ export class Pulls {
     try {
       end = await this.#readAll(run);
     } catch (error) {
-      ports.log.error({ err: error, pull: record.id }, 'a pull could not go on');
+      ports.log.error({ err: error, pull: record.id }, 'a pull failed');
       const message = error instanceof HubError ? error.message : 'the hub met an error of its own; its log says more';
       end = { type: 'pull.failed', data: { ...run.counts, error: message } };
     }
     over();
     await this.#record(run.record, end, list.trace).catch((error: unknown) =>
-      ports.log.error({ err: error, pull: record.id }, 'could not record how a pull ended'),
+      ports.log.error({ err: error, pull: record.id }, 'could not record the end of a pull'),
     );
   }
 
@@ -172,7 +177,7 @@ export class Pulls {
     run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, released);
   }
 
-  /** Makes the catalogue what the list says it is; resolves with why not, when not. [PULLS-5] */
+  /** Deletes stored tariffs that the list lacks; resolves with the reason when it must not, else null. [PULLS-5] */
   async #deleteUnlisted(run: Run): Promise<string | null> {
     const { partner, module, trace } = run.list;
     if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
@@ -198,7 +203,7 @@ export class Pulls {
     try {
       return (await this.#accept(caller, change, { asOf: run.asOf ?? 0, forward })).result === 'deleted';
     } catch (error) {
-      // The CPO deleted it itself, a moment ago.
+      // The CPO deleted it in the meantime.
       if (error instanceof HubError && error.code === 'notFound') return false;
       throw error;
     }
@@ -222,7 +227,7 @@ export class Pulls {
 }
 
 interface LastRun {
-  /** Of the last successful pull, RFC 3339. */
+  /** Start of the last successful pull, RFC 3339. */
   readonly startedAt: string;
 }
 

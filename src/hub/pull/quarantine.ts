@@ -1,8 +1,11 @@
 /**
- * What pulls refused, kept with the reason until a pull finds it good. [interface, Admin pulls]
+ * Keeps objects that pulls refused, with the reason, until a pull accepts them; operators see them.
+ * [interface, Admin pulls]
  *
- * QUARANTINE-1  One row per object that says which one it is: the last refusal stands. Others go by their place in the list.
- * QUARANTINE-2  It is bounded: of one pull so many objects, of one object so much text; the rest is only counted.
+ * QUARANTINE-1  An object with a name has one row, which holds its last refusal. Objects without a name are keyed by
+ *     their index in the list.
+ * QUARANTINE-2  The quarantine is bounded: `keptMax` objects of one pull, `keptChars` characters of one object; the
+ *     rest is only counted.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { objectKey } from '../../domain/object.ts';
@@ -16,10 +19,10 @@ import type { Named } from './sender-lists.ts';
 const keptMax = 1000;
 const keptChars = 65_536;
 
-/** An object on a page, as it came. */
+/** An object of a page, as received. */
 export interface Listed {
   readonly text: string;
-  /** Null when it does not say. */
+  /** Null when the object has no usable owner or id. */
   readonly name: Named | null;
   /** Index in the whole list. */
   readonly place: number;
@@ -37,7 +40,7 @@ export function quarantineRow(id: string, data: QuarantineRecord, body: string, 
   return { ...keyOf(data.party, id), shelf: 'quarantine', upd: at, data, body };
 }
 
-/** The quarantine of one partner, as one pull works on it. */
+/** The quarantine of one partner during one pull. */
 export class Quarantine {
   readonly #context: Context;
   readonly #pull: PullRecord;
@@ -55,13 +58,13 @@ export class Quarantine {
     for await (const { id } of this.#context.store.scan('quarantine', this.#pull.party)) this.#ids.add(id);
   }
 
-  /** How an object that was found good leaves; null when it is not here. */
+  /** The write that removes an accepted object; null when it is not in quarantine. */
   released(object: Listed): Put | null {
     const id = this.#idOf(object);
     return this.#ids.delete(id) ? { ...keyOf(this.#pull.party, id), gone: true } : null;
   }
 
-  /** Keeps what was refused, where operators see it. */
+  /** Records refused objects as rows and events. [QUARANTINE-2] */
   async keep(refused: readonly RefusedObject[]): Promise<void> {
     const { recorder } = this.#context;
     const kept = refused.slice(0, keptMax - this.#kept);
@@ -88,7 +91,7 @@ export class Quarantine {
   }
 }
 
-/** Never between the halves of a surrogate pair: the store takes whole characters. */
+/** Cuts to `keptChars`, never inside a surrogate pair: the store accepts whole characters only. */
 function cut(text: string): string {
   const isSplit = (text.charCodeAt(keptChars - 1) & 0xfc00) === 0xd800;
   return text.slice(0, isSplit ? keptChars - 1 : keptChars);

@@ -1,9 +1,11 @@
 /**
- * A partner's own list, as the hub reads it: one page at a time, each object judged by the schema of a push and by whose it is.
+ * Reads a partner's own list (its SENDER endpoint) page by page; checks the schema and the owner of each object.
  *
- * SENDER-LISTS-1  No circuit hears of it: neither drivers nor deliveries pay for a list that cannot be read.
- * SENDER-LISTS-2  An object belongs to a CPO of the partner that lists it, or it is refused. One refusal leaves the others alone.
- * SENDER-LISTS-3  Nothing is waited for any more once the hub closes.
+ * SENDER-LISTS-1  Calls for lists do not count in the circuit breakers: a list that cannot be read opens no circuit
+ *     that authorizations or deliveries need.
+ * SENDER-LISTS-2  An object that does not belong to a CPO of the listing partner is refused. A refusal does not affect
+ *     other objects.
+ * SENDER-LISTS-3  `close` ends every wait for a page.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -19,20 +21,20 @@ import type { PartnerPage } from '../ports/ports.ts';
 export interface ListOf {
   readonly partner: Partner;
   readonly module: ObjectModule;
-  /** `date_from` and the like, percent-encoded. */
+  /** Query parameters (`date_from`, `date_to`), percent-encoded; may be empty. */
   readonly query: string;
   readonly trace: Trace;
 }
 
-/** A page, with where the log ended before it was asked for. */
+/** A page, with the head of the log before it was requested. */
 export type ReadPage = PartnerPage & { readonly asOf: Seq };
 
 export interface ListReading {
-  /** Null behind the last page. Never throws. */
+  /** Null after the last page. Never throws. */
   next(): Promise<ReadPage | null>;
 }
 
-/** An object that is not taken. */
+/** An object that was not stored. */
 export interface Refused {
   readonly result: 'refused';
   readonly reason: string;
@@ -44,7 +46,7 @@ const closing = 'the hub was shut down meanwhile';
 export class SenderLists {
   readonly #context: Context;
   readonly #accept: AcceptPulled;
-  /** Ends what is being waited for, by reading. */
+  /** One function for each wait for a page, which ends it. [SENDER-LISTS-3] */
   readonly #cuts = new Set<() => void>();
   #closed = false;
 
@@ -53,7 +55,7 @@ export class SenderLists {
     this.#accept = accept;
   }
 
-  /** Why this partner's list cannot be asked for at all; null when it can. */
+  /** Why this partner's list cannot be requested at all; null when it can. */
   refusal(partner: Partner, module: ObjectModule): string | null {
     if (!partner.roles.some(({ role }) => role === 'CPO')) return `${partner.id} has no CPO`;
     if (partner.partnerToken === null) return `${partner.id} is not registered: there is nothing to call`;
@@ -61,7 +63,7 @@ export class SenderLists {
     return null;
   }
 
-  /** Asks for nothing yet. */
+  /** Prepares a reading; the first `next` makes the first request. */
   read({ partner, module, query, trace }: ListOf): ListReading {
     const { ports, settings } = this.#context;
     const cpos = partner.roles.filter(({ role }) => role === 'CPO');
@@ -72,7 +74,7 @@ export class SenderLists {
       token: ports.secrets.open(partner.partnerToken ?? ''),
       encoding: partner.settings.token_encoding,
       from: { country_code: settings.countryCode, party_id: settings.partyId },
-      // Of several CPOs of one partner all are meant.
+      // Several CPOs of one partner share the list: the request names none of them.
       to: cpos.length === 1 && cpos[0] ? cpos[0] : null,
       correlationId: trace.correlationId,
     });
@@ -85,7 +87,7 @@ export class SenderLists {
     };
   }
 
-  /** Stores an object of the list; what it is refused for is a value. Throws when the store cannot write. */
+  /** Stores an object of the list; a refusal is a value. Throws when the store cannot write. */
   async take(list: ListOf, text: string, { asOf }: ReadPage, forward: boolean): Promise<Taken | Refused> {
     const { partner, module, trace } = list;
     try {
@@ -124,7 +126,7 @@ export class SenderLists {
 
 const closed: PartnerPage = { kind: 'failed', reason: closing };
 
-/** The CPO of the partner that owns what is listed; null when it is nobody's of this partner. */
+/** The caller for a listed object: its owner, a CPO of this partner; null when the owner is no CPO of the partner. */
 export function cpoCaller(partner: Partner, owner: PartyId, trace: Trace): Caller | null {
   const party = partner.roles.find((role) => role.role === 'CPO' && keyOf(role) === owner);
   return party ? { partner, party, id: owner, trace } : null;
@@ -137,7 +139,7 @@ export interface Named {
   readonly name: string;
 }
 
-/** Whose an object says that it is, and its id, however wrong the rest may be; null when it does not say. */
+/** Owner and id that an object states, even when the rest is invalid; null when they are missing or unusable. */
 export function nameIn(text: string): Named | null {
   const value: unknown = JSON.parse(text);
   if (typeof value !== 'object' || value === null) return null;
