@@ -1,13 +1,13 @@
-/** How many actors run, and which were given up. */
+/** Counts actors by kind and state, and names the quarantined ones. */
 import type { Supervisor } from '../../../machines/supervisor.ts';
 
 export interface ActorCounts {
-  /** By kind, then by state of its machine; `restarting` and `quarantined` are no states of a machine: the actor threw. */
+  /** By kind, then by state of the machine; `restarting` and `quarantined` count actors that threw. */
   readonly counts: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly quarantined: readonly { readonly actor: string; readonly error: string | null }[];
 }
 
-/** Actors that were given up are few, or something is badly wrong: so many are named. */
+/** Quarantined actors that are named at most; more would only mean that the hub itself is broken. */
 const quarantinedMax = 100;
 
 export function actorCounts(supervisor: Supervisor): ActorCounts {
@@ -22,7 +22,7 @@ export function actorCounts(supervisor: Supervisor): ActorCounts {
   return { counts, quarantined };
 }
 
-/** A parallel machine counts under its first region: the connection, or the door. */
+/** Name of the state; of a parallel machine that of its first region (`connection`, `door`). */
 function stateName(value: unknown): string {
   if (typeof value === 'string') return value;
   const [first] = Object.values(value ?? {});

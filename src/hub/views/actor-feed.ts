@@ -1,8 +1,8 @@
 /**
- * What those who watch are shown of the running actors.
+ * Feeds the inspector with the running actors and their changes, without secrets.
  *
- * ACTOR-FEED-1  Nothing is read, copied or kept for watchers while there are none.
- * ACTOR-FEED-2  Contexts, events and errors pass a list of what may be shown: what is added to a machine is not shown until it stands there.
+ * ACTOR-FEED-1  Without watchers the feed reads, copies and keeps nothing.
+ * ACTOR-FEED-2  Contexts, events and errors pass an allow-list: a new field of a machine is hidden until it is listed.
  */
 import type { AnyStateMachine, EventObject } from 'xstate';
 import type { ActorView } from '../../../machines/supervisor.ts';
@@ -14,7 +14,7 @@ import type { Operations } from '../ports/operator.ts';
 
 export type ActorFeed = Pick<Operations, 'actors' | 'actor' | 'watch'>;
 
-/** Of which kind what may be shown. [ACTOR-FEED-2] */
+/** Context fields that may be shown, by kind of actor. [ACTOR-FEED-2] */
 const shownContext: Readonly<Record<string, readonly string[]>> = {
   partner: ['rules', 'sync', 'async', 'failingSince'],
   courier: ['slots', 'slotsMax'],
@@ -23,7 +23,7 @@ const shownContext: Readonly<Record<string, readonly string[]>> = {
   'orphan-cdr': ['due'],
 };
 
-/** What a CPO may answer to a command, at once or later. Whatever else it makes up is not shown. [OCPI mod_commands] */
+/** Results of commands that OCPI defines; any other text of a CPO is shown as `other`. [OCPI mod_commands] */
 const knownResults: ReadonlySet<unknown> = new Set([
   ...['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION'],
   ...['CANCELED_RESERVATION', 'EVSE_OCCUPIED', 'EVSE_INOPERATIVE', 'FAILED', 'TIMEOUT', 'UNKNOWN_RESERVATION'],
@@ -62,7 +62,7 @@ export function actorFeed({ supervisor, directory }: Context): ActorFeed {
   };
 }
 
-/** As `@statelyai/inspect` sends it, the machine's configuration with functions as their names; but without a context. [ACTOR-FEED-2] */
+/** The machine's configuration as `@statelyai/inspect` sends it (functions by name), without context. [ACTOR-FEED-2] */
 function definitionOf({ config }: AnyStateMachine): string {
   const { context: _notShown, ...chart } = config;
   return JSON.stringify(chart, (_key, value: unknown) => (typeof value === 'function' ? { type: value.name } : value));
@@ -86,13 +86,13 @@ function knownResult(result: unknown): unknown {
   return result === null || knownResults.has(result) ? result : 'other';
 }
 
-/** An error is in the hub's words, but may quote what it met. */
+/** Removes quoted text, credentials in URLs and long tokens: an error of the hub may quote a partner's input. */
 function withoutQuotes(text: string): string {
   const plain = text.replace(/"[^"]*"/g, '"…"').replace(/\/\/[^/@\s]*@/g, '//…@');
   return plain.replace(/[\w+/=.~%-]{20,}/g, '…').slice(0, errorLengthMax);
 }
 
-/** The partner first, by whatever of its parties it is asked for. */
+/** Ids that the actor concerns: for each party its partner first, then the party. */
 function concerned(directory: PartnerDirectory, { kind, parties }: ActorView): PartyId[] {
   const ids = new Set<PartyId>();
   for (const id of parties) {

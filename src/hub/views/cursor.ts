@@ -1,4 +1,4 @@
-/** The number in a cursor, as operators give it back. Refuses what none of our lists gave out. */
+/** Parses the number in a cursor that a client returns. Refuses text that no list of the hub issues. */
 import { HubError } from '../../domain/errors.ts';
 
 export function cursorNumber(text: string): number {

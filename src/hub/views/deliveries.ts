@@ -1,6 +1,6 @@
 /**
- * Lists of deliveries, newest first, as the log has them. Where one is dead or waits for another attempt stands in the rows, which
- * are few; so what an operator looks for most is found without a look at everything that arrived.
+ * Lists deliveries from the log, newest first. Rows, which are few, say which deliveries are dead or wait for another
+ * attempt, so a list of dead deliveries skips the events of all others.
  */
 import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -13,10 +13,10 @@ import type { DeliveryFilter, DeliveryView, Page, PageRequest } from '../ports/o
 import { cursorNumber } from './cursor.ts';
 import { LogWalk } from './log-walk.ts';
 
-/** Receivers by the sequence of the event that they have a row of. */
+/** For each sequence the receivers that have a row of the wanted state. */
 type Places = ReadonlyMap<Seq, ReadonlySet<PartyId>>;
 
-/** Where a list goes on: at this event, behind so many of its deliveries. */
+/** Start of the next page: an event, and how many of its deliveries were already listed. */
 interface Cursor {
   readonly upTo: Seq;
   readonly shown: number;
@@ -46,7 +46,7 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
     return { items, next_cursor: walk.rest === null ? null : String(walk.rest) };
   };
 
-  /** Rows of the wanted state, those that are not written yet included. */
+  /** Rows of the wanted state, including those not written yet. */
   async function rowsIn({ upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
     const places = new Map<Seq, Set<PartyId>>();
     const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
@@ -57,7 +57,7 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
       if (module && (row.data as { module: string }).module !== module) return;
       places.set(seq, (places.get(seq) ?? new Set()).add(dest));
     };
-    // Before the store is read: what is written meanwhile would be in neither.
+    // Read before the store: a row that is written in between would be in neither.
     for (const row of outbound.unwritten()) add(row);
     for await (const row of openRows(store, receivers)) add(row);
     return places;
@@ -72,7 +72,7 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
     const open = places?.get(event.seq);
     for (const receiver of event.to) {
       if (filter.receiver && receiver !== filter.receiver) continue;
-      // Without a row it may wait for its first attempt.
+      // A delivery without a row may wait for its first attempt.
       if (places && !open?.has(receiver) && !outbound.isPending(receiver, event.seq)) continue;
       const shown = await view(event, receiver);
       if (!filter.state || shown.state === filter.state) found.push(shown);
@@ -86,7 +86,7 @@ function readCursor(cursor: string): Cursor {
   return { upTo: cursorNumber(upTo), shown: cursorNumber(shown) };
 }
 
-/** Each for itself, the last ones first. */
+/** One range for each sequence, newest first. */
 function at(places: Places): Range[] {
   return [...places.keys()].sort((a, b) => b - a).map((seq) => ({ after: seq - 1, upTo: seq }));
 }

@@ -1,6 +1,6 @@
 /**
- * What a delivery changes for its receiver: the object folded from the log up to it, beside the object as the receiver has it
- * by the last delivery before it that arrived. A PATCH alone says neither.
+ * Diff of a delivery for its receiver: the object after the delivery's event, and the object as of the last delivery
+ * before it that arrived. Both are folded from the log, because a PATCH alone shows neither.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -10,11 +10,11 @@ import type { DeliveryChange } from '../ports/operator.ts';
 
 interface Reader {
   readonly receiver: PartyId;
-  /** Whether what an earlier event owed to the receiver arrived. */
+  /** Whether the delivery of an earlier event arrived at the receiver. */
   readonly isDelivered: (seq: Seq) => Promise<boolean>;
 }
 
-/** Null when the log does not tell: its beginning is gone, or it is too long to be folded for one look. */
+/** Null when the history's beginning was trimmed, or when it is too long to fold for one request. */
 export async function changeBy(store: Store, event: StoredEvent, reader: Reader): Promise<DeliveryChange | null> {
   let before: DeliveryChange['before'] = null;
   for await (const { change, object } of foldedTo(store, event)) {

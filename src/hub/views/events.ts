@@ -1,5 +1,5 @@
 /**
- * The log as operators read it: forwards from wherever they have come to, or back from its end, with a filter.
+ * Lists the events of the log for operators, filtered: forwards from a sequence, or backwards from its end.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -41,7 +41,7 @@ function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
   return { seq: event.seq, at, type, about, parties, party, object, correlation_id, by, data };
 }
 
-/** Digests and sealed tokens are of no use to anyone who reads events; bodies are shown with the delivery that carries them. */
+/** Removes token digests and sealed tokens, which no reader needs, and bodies, which the delivery's detail shows. */
 function shownOf({ type, data }: StoredEvent): unknown {
   if (typeof data !== 'object' || data === null) return data;
   const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken');

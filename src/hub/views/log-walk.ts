@@ -1,11 +1,11 @@
 /**
  * Scans the log forwards or backwards, in batches, for the events that pass a filter.
  *
- * LOG-WALK-1  So many events are looked at for one request. Where it stopped is known, and the next request goes on there.
+ * LOG-WALK-1  One request reads at most `step` × `stepsMax` (20,000) events; the next one continues at `rest`.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 
-/** Events read in one step; as many steps as one request may take. [LOG-WALK-1] */
+/** Events of one step, and steps of one request at most: more would delay other requests. [LOG-WALK-1] */
 const step = 500;
 const stepsMax = 40;
 
@@ -14,11 +14,11 @@ export class LogWalk {
   readonly #isForwards: boolean;
   readonly #fits: (event: StoredEvent) => boolean;
   #left: readonly Range[];
-  /** Read, and wanted. */
+  /** Events that were read and pass the filter. */
   readonly #found: StoredEvent[] = [];
   #steps = 0;
 
-  /** `ranges`: in the order of reading. What was trimmed of them is passed over. */
+  /** `ranges`: in the order of reading; their trimmed parts are skipped. */
   constructor(
     store: Store,
     ranges: readonly Range[],
@@ -33,7 +33,7 @@ export class LogWalk {
     this.#left = kept.filter(({ after, upTo }) => after < upTo);
   }
 
-  /** The next one that fits; null: there is none, or so much was looked at that somebody else goes first. */
+  /** The next event that passes the filter; null when none is left or the request has used its steps. */
   async next(): Promise<StoredEvent | null> {
     while (this.#found.length === 0 && this.#left.length > 0 && this.#steps < stepsMax) {
       this.#steps += 1;
@@ -44,7 +44,7 @@ export class LogWalk {
     return this.#found.shift() ?? null;
   }
 
-  /** The next event to look at; null at the end. */
+  /** Sequence of the next event to examine; null at the end. */
   get rest(): Seq | null {
     const [event] = this.#found;
     const [range] = this.#left;
@@ -52,7 +52,7 @@ export class LogWalk {
     return range ? (this.#isForwards ? range.after + 1 : range.upTo) : null;
   }
 
-  /** The stretches of the next step. */
+  /** Takes the ranges of the next step, `step` events together. */
   #take(): Range[] {
     const taken: Range[] = [];
     const left = [...this.#left];

@@ -1,9 +1,9 @@
 /**
- * All partners in a row each, and what runs and is wrong in the whole hub; made for pages that ask every moment.
+ * Overview for pages that poll: one row per partner, and totals of actors, commands, cases and store health.
  *
- * VIEWS-OVERVIEW-1  However many ask, it is worked out once within `freshMs`.
- * VIEWS-OVERVIEW-2  Whoever says which revision it has is given the rows that have changed since, and no other.
- * VIEWS-OVERVIEW-3  A row holds instants, not ages: one that stands still does not change.
+ * VIEWS-OVERVIEW-1  The overview is computed at most once per `freshMs`, for any number of readers.
+ * VIEWS-OVERVIEW-2  A reader that sends its revision gets only the rows that have changed since.
+ * VIEWS-OVERVIEW-3  A row holds instants, not ages, so the row of an idle partner does not change.
  */
 import { partnerMachine } from '../../../machines/partner.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -17,10 +17,10 @@ import type { OverviewRow, OverviewTotals } from '../ports/overview-view.ts';
 import { actorCounts } from './actor-counts.ts';
 
 const freshMs = 1_000;
-/** A delivery that may go and has not ended after so long is overdue: four times what one attempt may take. */
+/** A delivery that is due and not blocked is overdue after this long, ms: four times the default attempt time-out. */
 export const overdueAfterMs = 60_000;
 
-/** What moves without its record; an instant as epoch ms. */
+/** Fields of a row that change without the partner's record; `oldestAt` is epoch ms. */
 type Moving = Pick<OverviewRow, 'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered'> & {
   readonly oldestAt: number | null;
 };
@@ -29,7 +29,7 @@ interface Entry {
   readonly partner: Partner;
   readonly moving: Moving;
   readonly row: OverviewRow;
-  /** Revision at which the row became what it is. */
+  /** Revision in which the row last changed. */
   readonly since: number;
 }
 
@@ -39,7 +39,7 @@ export function overview(
   retention: Pick<Retention, 'held'>,
 ): Pick<Operations, 'overview'> {
   const { directory, supervisor, ports, store } = context;
-  /** Revisions of another start mean nothing here. */
+  /** Prefix of revisions: those of another start of the process are not comparable, and get all rows. */
   const start = ports.clock.now().toString(36);
   const entries = new Map<PartyId, Entry>();
   let revision = 0;
@@ -63,7 +63,7 @@ export function overview(
     entries.set(partner.id, { partner, moving, row, since: revision });
   }
 
-  /** Plain literals and no spread: it runs once a second for every partner. */
+  /** Plain literals without spread, for speed: it runs once a second for every partner. */
   function movingOf(id: PartyId, now: number): Moving {
     const { depth, oldestAt, dead, delivered, behind } = dispatcher.scheduler.standing(id);
     const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
@@ -107,7 +107,7 @@ export function overview(
   };
 }
 
-/** What changes with the partner's record alone. */
+/** Fields of a row that change only with the partner's record. */
 function standing({ id, status, roles, settings }: Partner) {
   return {
     ...{ id, status, paused: settings.paused },

@@ -1,6 +1,6 @@
 /**
- * Tells the whole story of an object or of one request: what arrived, what was decided and why, to whom it is owed, every attempt;
- * and when nothing was forwarded, the reason in a sentence.
+ * Traces an object or a request through the log: what arrived, what the hub decided and why, which receivers are owed
+ * it, every attempt, and the reason in a sentence when nothing was forwarded.
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
@@ -16,7 +16,7 @@ const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'c
 const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
 const eventsMax = 10_000;
 
-/** Why nobody is owed a change, as the domain gives it, in a sentence. [D23] */
+/** Sentences for the domain's reasons why a change is owed to no receiver. [D23] */
 const reasons: Readonly<Record<string, string>> = {
   'no routing rule': 'no active routing rule lets it through to anybody',
   unpublished: 'the location has publish: false, so only its owner may see it',
@@ -43,7 +43,7 @@ export async function traceOf(context: Context, key: string, view: ViewDelivery)
   return { key, kind: isObject ? 'object' : 'correlation', steps };
 }
 
-/** By correlation id, or by the id of a command. */
+/** Events of a correlation id, or of a command id when none has that correlation id. */
 async function requestEvents({ store }: Context, key: string): Promise<StoredEvent[]> {
   const found = await store.correlated(key, eventsMax);
   if (found.length > 0) return found;
@@ -80,7 +80,7 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
   };
 }
 
-/** What happened, in a sentence for people. */
+/** One sentence that says what happened. */
 function summaryOf(stored: StoredEvent): string {
   const event = { type: stored.type, data: stored.data } as HubEvent;
   switch (event.type) {
@@ -118,7 +118,7 @@ function commandSummary({ type, data }: CommandEvent): string {
   return ['the command:', what, words.result, words.reason].filter(Boolean).join(' ');
 }
 
-/** Who gets what and why: every condition for a delivery of a module from one party to another. */
+/** Explains routing: every condition for a delivery of a module from one party to another, and whether it holds. */
 export function explain({ directory }: Context, from: PartyId, to: PartyId, module: string): RouteExplanation {
   const sender = from.toUpperCase();
   const receiver = to.toUpperCase();

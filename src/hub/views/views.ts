@@ -1,5 +1,5 @@
 /**
- * What operators read: deliveries, events, commands and cases, as the log and the rows have them.
+ * Read models for operators: deliveries, events, commands, cases, pulls and quarantine, read from the log and its rows.
  */
 import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
@@ -33,7 +33,7 @@ import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
 import { eventViews } from './events.ts';
 
-/** What operators read. */
+/** Read verbs of operators that this file implements. */
 export type ViewVerb =
   | 'deliveries'
   | 'delivery'
@@ -47,7 +47,7 @@ export type ViewVerb =
   | 'quarantine'
   | 'storedNotForwarded';
 
-/** With the view of one delivery for those who need it. */
+/** Those verbs, and the view of one delivery for trace and re-drive. */
 type Views = Pick<Operations, ViewVerb> & {
   deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 };
@@ -97,7 +97,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
 
   async function deadGroups(): Promise<DeadGroup[]> {
     const groups = new Map<string, DeadGroup>();
-    // What has not been written yet says more than the row that it replaces.
+    // A row that is not written yet supersedes the stored one.
     const unwritten = outbound.unwritten();
     const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
     const receivers = [...context.directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
@@ -162,7 +162,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return { ...found, next_cursor: kind === 'sessions' ? 'cdrs:' : null };
   }
 
-  /** The order index counts, so the end of a list is as near as its start; the cursor is the count of rows not yet shown. */
+  /** Pages from the end of a list: any offset is cheap in a counted index. The cursor is the number of rows left. */
   async function newestFirst<T>(
     kind: string,
     shelf: string,
@@ -191,7 +191,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
   };
 }
 
-/** Adds a dead letter to those that ended alike. */
+/** Adds a dead letter to the group of its receiver, module and outcome class. */
 function count(groups: Map<string, DeadGroup>, row: DeliveryRow): void {
   const { state, dest: receiver, data } = row;
   if (state !== 'DEAD') return;
