@@ -1,19 +1,19 @@
 /**
- * One command of an eMSP on its way through the hub.
+ * State machine of one command that an eMSP sends to a CPO through the hub.
  *
- * `forwarding`: sent to the CPO, its answer is awaited. `rejected`: the CPO refused it or could not be asked; the end.
- * `awaiting`: the CPO accepted; its asynchronous result is awaited until `due`. `relaying`: a result came and is being
- * forwarded. `relayed`: the eMSP has a result; a further one (a reservation cancelled later) may still come. `silent`: no
- * result came in time; the end, and nothing is invented.
+ * `forwarding`: the hub has sent the command and waits for the CPO's answer. `rejected` (an end): the CPO refused it,
+ * or the forward failed. `awaiting`: the CPO accepted; the hub waits for the asynchronous result until `due`.
+ * `relaying`: a result came and is being sent to the eMSP. `relayed`: the relay has succeeded or failed; a further
+ * result (a reservation cancelled later) may still come. `silent` (an end): no result came in time.
  *
- * COMMAND-1  A command is forwarded once: `forwardToCpo` is named only when it starts, never when it is restored.
- * COMMAND-2  A result may come before the forward has returned, late, and more than once; each is relayed. [D29]
- * COMMAND-3  The hub makes no result of its own; `silent` is told to nobody.
+ * COMMAND-1  A command is forwarded at most once: `forwardToCpo` runs when the actor starts, never when it is restored.
+ * COMMAND-2  A result may come before the forward has returned, late, and more than once; each one is relayed. [D29]
+ * COMMAND-3  The hub invents no result; it tells nobody of `silent`.
  */
 import { assign, setup } from 'xstate';
 
 export interface CommandContext {
-  /** When the wait for a result ends, epoch ms; null while there is none. */
+  /** End of the wait for a result, epoch ms; null while the command does not wait. */
   readonly due: number | null;
   readonly result: string | null;
   /** The CPO's immediate answer. */
@@ -32,11 +32,11 @@ export type CommandMachineEvent =
 export const commandMachine = setup({
   types: { context: {} as CommandContext, events: {} as CommandMachineEvent },
   actions: {
-    /** Hands: send the command to the CPO and report how it was answered. */
+    /** Effect: sends the command to the CPO and reports its answer as an event. */
     forwardToCpo: () => {},
-    /** Hands: arm the deadline `context.due`, or disarm it when null. */
+    /** Effect: arms the deadline `context.due`, or disarms it when null. */
     arm: () => {},
-    /** Hands: record that no result came. */
+    /** Effect: records `command.silent`. */
     recordSilent: () => {},
     keepAnswer: assign(({ event }) =>
       event.type === 'command.answered'
@@ -76,7 +76,7 @@ export const commandMachine = setup({
     },
     relaying: {
       on: {
-        // The answer to the forward may come after the result: it ends nothing, the result already counts. [COMMAND-2]
+        // The answer to the forward may come after the result, which already counts: the state stays. [COMMAND-2]
         'command.answered': { actions: assign({ accepted: true }) },
         'command.relayed': { target: 'relayed' },
         'command.relayFailed': { target: 'relayed' },
@@ -87,5 +87,5 @@ export const commandMachine = setup({
   },
 });
 
-/** States in which an actor has nothing left to wait for and may be let go; a later event brings it back from the log. */
+/** States in which the actor waits for nothing and may be stopped; a later event restores it from the log. */
 export const commandEnds: ReadonlySet<string> = new Set(['rejected', 'relayed', 'silent']);

@@ -1,19 +1,22 @@
 /**
- * One receiving partner's deliveries: whether they flow, and how many at a time. The lanes themselves are the hub's.
+ * State machine of one receiving partner: whether its deliveries may be sent, and how many at a time. The hub owns the
+ * lanes and sends.
  *
- * Door. `flowing`: deliveries go out. `suspended`: it unregistered, nothing more is sent; what was still owed is taken out and
- * ends as dead letters. Hold. `none`, or `paused`: the operator keeps deliveries back.
- * Circuit. `closed`: as many at a time as `slots`, which double from 1 after an illness. `backingOff`: none until the circuit
- * half-opens. `trying`: one.
+ * Door. `flowing`: deliveries are sent. `suspended`: the partner has no registration, nothing is sent; owed deliveries
+ * are taken out of their lanes and end as dead letters. Hold. `none`, or `paused` by an operator.
+ * Circuit. `closed`: up to `slots` in flight; after the breaker was open `slots` starts at 1 and doubles with each
+ * success (slow start). `backingOff`: none until the breaker half-opens. `trying`: one.
  *
- * COURIER-1  `allowance` alone says how many deliveries the state of one partner allows at a time. What all partners together have left may be less.
- * COURIER-2  Whatever may let more go out names the effect `pump`; the hands do nothing unless it is named.
+ * COURIER-1  `allowance` alone says how many deliveries one partner's state allows in flight. The limit for all
+ *     partners together may leave less.
+ * COURIER-2  Every transition that may let more deliveries go names the effect `pump`; the hub sends only when it runs.
  */
 import { assign, type SnapshotFrom, setup } from 'xstate';
 
 export interface CourierContext {
-  /** In flight at most, now and when well. */
+  /** Deliveries in flight at most, now. */
   readonly slots: number;
+  /** Deliveries in flight at most, when the partner is healthy. */
   readonly slotsMax: number;
 }
 
@@ -34,7 +37,7 @@ export const courierMachine = setup({
     input: {} as { slotsMax: number },
   },
   actions: {
-    /** Hands: send what may be sent. */
+    /** Effect: sends the deliveries that `allowance` permits. */
     pump: () => {},
     startSmall: assign({ slots: 1 }),
     grow: assign({ slots: ({ context }) => Math.min(context.slots * 2, context.slotsMax) }),
@@ -77,11 +80,11 @@ export const courierMachine = setup({
   },
 });
 
-/** Whether a success lets more go out. */
+/** Whether a success raises the number of slots. */
 export const isGrowing = ({ value, context }: SnapshotFrom<typeof courierMachine>): boolean =>
   value.circuit === 'closed' && context.slots < context.slotsMax;
 
-/** How many deliveries may be in flight (of a suspended partner: may be taken out at a time). [COURIER-1] */
+/** How many deliveries may be in flight; for a suspended partner, how many are taken out at a time. [COURIER-1] */
 export function allowance(snapshot: SnapshotFrom<typeof courierMachine>): number {
   const { door, hold, circuit } = snapshot.value;
   if (door === 'suspended') return snapshot.context.slotsMax;

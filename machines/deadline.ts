@@ -1,15 +1,16 @@
 /**
- * The only door for time. One actor holds every wait of the hub as an absolute instant and keeps one timer, for the earliest;
- * when an instant has passed it says so to whoever armed it.
+ * The only source of time for the hub's actors: one actor holds every deadline as an absolute instant, with one timer
+ * for the earliest, and calls `passed` when an instant has passed.
  *
- * DEADLINE-1  A wait is an instant, never a delay: what is armed again after a restart fires when it would have fired.
- * DEADLINE-2  One wait per id: arming again moves it.
- * DEADLINE-3  Whatever is due fires in order of instant, also when the process slept past many.
+ * DEADLINE-1  A deadline is an instant, never a delay: one that is armed again after a restart fires when it would have
+ *     fired without the restart.
+ * DEADLINE-2  One deadline per id: arming it again moves it.
+ * DEADLINE-3  Due deadlines fire in order of instant, also when the process was suspended past several.
  */
 import TinyQueue from 'tinyqueue';
 import { fromCallback } from 'xstate';
 
-/** XState's clock with the time of day. */
+/** XState's clock, extended by the time of day. */
 export interface DeadlineClock {
   now(): number;
   setTimeout(fn: (...args: unknown[]) => void, timeoutMs: number): unknown;
@@ -24,13 +25,13 @@ export interface DeadlineInput {
   readonly passed: (id: string, at: number) => void;
 }
 
-/** Timers of more than 2^31 ms fire at once in Node; looking again each hour costs nothing. */
+/** Longest timer, ms: Node fires a timer of more than 2^31 - 1 ms at once, so a longer wait is checked once an hour. */
 const longestTimerMs = 3_600_000;
 
 export const deadline = fromCallback<DeadlineEvent, DeadlineInput>(({ input, receive }) => {
   const { clock, passed } = input;
   const armed = new Map<string, number>();
-  // Moved and disarmed waits stay in the queue until their old instant and are passed over then.
+  // Lazy deletion: a moved or disarmed deadline stays in the queue until its old instant and is skipped then.
   const queue = new TinyQueue<{ at: number; id: string }>([], (a, b) => a.at - b.at);
   let timer: { at: number; handle: unknown } | null = null;
 

@@ -1,10 +1,12 @@
 /**
- * Runs state machines by their own transitions, without an XState `Actor` for each: mailbox, system, observers and options of one take more
- * than 4 KB, and a hub holds some hundred thousand actors of which nearly all wait.
+ * Runs state machines by their pure transitions, without an XState `Actor` for each: the mailbox, system, observers and
+ * options of an `Actor` take more than 4 KB, and a hub holds some hundred thousand actors, nearly all of them waiting.
  *
- * MACHINE-RUNNER-1  Effects of an event run while it is taken, in order, before the snapshot that follows from it is published; those of a start after.
+ * MACHINE-RUNNER-1  The effects of an event run in order during the transition, before its snapshot is published; the
+ *     effects of a start run after its snapshot is published.
  * MACHINE-RUNNER-2  Folding runs no effect.
- * MACHINE-RUNNER-3  Machines assign and name effects. They spawn, invoke, delay and emit nothing, for which nobody is here.
+ * MACHINE-RUNNER-3  Machines may only assign and name effects. They must not spawn, invoke, use `after` or emit: this
+ *     runner implements none of it.
  */
 import {
   type AnyActorRef,
@@ -19,10 +21,10 @@ import {
 type Snapshot<Logic extends AnyStateMachine> = SnapshotFrom<Logic>;
 type Execute = AnyActorScope['actionExecutor'];
 
-/** Shared by all: it is asked by no machine of ours. [MACHINE-RUNNER-3] */
+/** One system for all actors: no machine of the hub uses it. [MACHINE-RUNNER-3] */
 const { system } = createEmptyActor();
 
-/** What a transition needs of its actor; hands get `self`, and know the actor by its `id`. */
+/** The part of an actor that a transition needs; effects get `self` and identify the actor by its `id`. */
 function scopeOf(id: string, actionExecutor: Execute): AnyActorScope {
   const self = { id } as AnyActorRef;
   const nothing = () => {};
@@ -34,7 +36,7 @@ function scopeOf(id: string, actionExecutor: Execute): AnyActorScope {
 
 const execute: Execute = ({ exec, info, params }) => exec?.(info, params);
 
-/** The first snapshot, and its effects, to be run once it is published. Throws what the machine throws. */
+/** The initial snapshot, and its effects, to run once it is published. Throws what the machine throws. */
 export function begin<Logic extends AnyStateMachine>(
   machine: Logic,
   id: string,
@@ -51,7 +53,7 @@ export function begin<Logic extends AnyStateMachine>(
   };
 }
 
-/** The snapshot after an event, whose effects have run. Throws what the machine or an effect throws. [MACHINE-RUNNER-1] */
+/** The snapshot after an event whose effects have run. Throws what machine or effect throws. [MACHINE-RUNNER-1] */
 export function take<Logic extends AnyStateMachine>(
   machine: Logic,
   id: string,
@@ -61,7 +63,7 @@ export function take<Logic extends AnyStateMachine>(
   return machine.transition(snapshot, event, scopeOf(id, execute)) as Snapshot<Logic>;
 }
 
-/** The snapshot that recorded facts make, oldest first. Throws what the machine throws. [MACHINE-RUNNER-2] */
+/** Folds recorded facts, oldest first, into a snapshot. Throws what the machine throws. [MACHINE-RUNNER-2] */
 export function fold<Logic extends AnyStateMachine>(
   machine: Logic,
   id: string,

@@ -1,13 +1,13 @@
 /**
- * Watches one session until the CPO says what is missing: after an accepted STOP_SESSION how it ended, after COMPLETED its CDR.
- * [interface, Orphan handling; D36]
+ * State machine that watches one session until the CPO sends the missing object: COMPLETED after an accepted
+ * STOP_SESSION, or the CDR after COMPLETED. [interface, Orphan handling; D36]
  *
- * `grace`: armed; what was missing disarms it when it comes. `due`: the grace is over; the next sweep opens a case. `open`:
- * flagged for operations, and the CPO is asked once. `resolved`: it came after all, or an operator closed the case.
- * `disarmed`: all was well.
+ * `grace`: waits for the object. `disarmed` (an end): the object came in time. `due`: the grace is over; the next sweep
+ * opens a case. `open`: the case is flagged for operations, and the hub queries the CPO once. `resolved` (an end): the
+ * object came after all, or an operator closed the case.
  *
- * ORPHAN-STOP-1  Nothing is invented: no COMPLETED, no CDR, no second stop. A case is a flag for people.
- * ORPHAN-STOP-2  The grace is an instant in the log: a restart neither shortens nor lengthens it.
+ * ORPHAN-STOP-1  The hub invents nothing: no COMPLETED, no CDR, no second stop. A case is a flag for people.
+ * ORPHAN-STOP-2  The end of the grace is an instant in the log: a restart neither shortens nor lengthens the grace.
  */
 import { assign, setup } from 'xstate';
 
@@ -28,11 +28,11 @@ export const orphanStopMachine = setup({
     input: {} as { graceEndsAt: number },
   },
   actions: {
-    /** Hands: arm the deadline `context.due`, or disarm it when null. */
+    /** Effect: arms the deadline `context.due`, or disarms it when null. */
     arm: () => {},
-    /** Hands: record that the case is open. */
+    /** Effect: records `orphan.opened`. */
     recordOpened: () => {},
-    /** Hands: ask the CPO for the true state. */
+    /** Effect: queries the CPO for the present state of the session. */
     askCpo: () => {},
     stopWaiting: assign({ due: null }),
   },

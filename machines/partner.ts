@@ -1,18 +1,20 @@
 /**
- * One partner: its connection, and beside it the two circuits that keep calls away from it while it is ill.
+ * State machine of one partner: its connection, and its two circuit breakers, which stop calls while they fail.
  *
- * Connection. `registered`: the operator knows it, it has not exchanged credentials yet. `connected`: it has, and it can be
- * reached. `offline`: it could not be reached for a while; calls are still tried. `suspended`: it unregistered or was
- * suspended; nothing is sent until it registers again.
+ * Connection. `registered`: an operator has added the partner; it has not exchanged credentials yet. `connected`: it
+ * has, and probes reach it. `offline`: probes have failed for longer than `offlineAfterMs`; calls are still tried.
+ * `suspended`: it unregistered or was suspended; nothing is sent until it registers again.
  *
- * Circuit (`sync` for authorize, commands and callbacks, `async` for deliveries). `closed`: calls go out. `open`: none does,
- * until an instant. `halfOpen`: one call at a time is let through; two successes close the circuit, one failure opens it for
- * twice as long.
+ * Circuit (`sync` for authorize, commands and callbacks, `async` for deliveries). `closed`: calls are sent. `open`: no
+ * call is sent until `until`. `halfOpen`: one call at a time is sent; two successes close the circuit, one failure
+ * opens it for twice as long.
  *
- * PARTNER-1  The connection follows recorded facts alone (a probe only asks for one to be recorded); the circuits follow the ends of
- *     calls.
- * PARTNER-2  A circuit opens at `failuresMax` failures in a row, or at half of at least `sampleMin` calls within `sampleMs`.
- * PARTNER-3  An open circuit always has an instant at which it half-opens; folded from the log it starts half-open.
+ * PARTNER-1  Only recorded facts change the connection (a probe only requests such a record); outcomes of calls and
+ *     operators change the circuits.
+ * PARTNER-2  A circuit opens after `failuresMax` failures in a row, or when half of at least `sampleMin` calls within
+ *     `sampleMs` failed.
+ * PARTNER-3  An open circuit always has an instant at which it half-opens; one that is folded from the log as open
+ *     starts half-open.
  */
 import { assign, setup } from 'xstate';
 
@@ -22,7 +24,7 @@ export interface PartnerRules {
   readonly failuresMax: number;
   readonly openMs: number;
   readonly openMsMax: Readonly<Record<CircuitName, number>>;
-  /** Probes that fail for longer than this make it offline. */
+  /** A partner whose probes have failed for longer than this, ms, becomes offline. */
   readonly offlineAfterMs: number;
 }
 
@@ -33,11 +35,11 @@ interface CircuitMemory {
   readonly calls: number;
   readonly failed: number;
   readonly sampledFrom: number;
-  /** How long it opens next time. */
+  /** Duration of the next opening, ms; doubles up to `openMsMax`. */
   readonly openMs: number;
   /** Successes while half-open. */
   readonly successes: number;
-  /** When it half-opens, epoch ms; null unless open. */
+  /** When the circuit half-opens, epoch ms; null unless it is open. */
   readonly until: number | null;
 }
 
@@ -45,16 +47,16 @@ export interface PartnerContext {
   readonly rules: PartnerRules;
   readonly sync: CircuitMemory;
   readonly async: CircuitMemory;
-  /** Since when probes have failed without a success between, epoch ms; null when the last one succeeded. */
+  /** First of the consecutive failed probes, epoch ms; null when the last probe succeeded. */
   readonly failingSince: number | null;
 }
 
 type CircuitEvent<Name extends CircuitName> =
   | { type: `${Name}.failed` | `${Name}.trying` | `${Name}.due` | `${Name}.neutral`; at: number }
-  /** So many calls, one when absent. */
+  /** `calls`: number of successes that the event stands for; 1 when absent. */
   | { type: `${Name}.reached`; at: number; calls?: number }
   | { type: `${Name}.operatorOpened` | `${Name}.operatorClosed`; at: number }
-  /** Credentials were exchanged: what was before is forgotten. */
+  /** Credentials were exchanged: resets the circuit to closed. */
   | { type: `${Name}.renewed`; at: number };
 
 export type PartnerMachineEvent =
@@ -65,7 +67,7 @@ export type PartnerMachineEvent =
   | { type: 'probe.succeeded' | 'probe.failed'; at: number }
   | { type: 'sync.wasOpened' | 'sync.wasClosed' | 'async.wasOpened' | 'async.wasClosed'; at: number };
 
-/** Over how long a circuit counts its calls. [PARTNER-2] */
+/** Window, ms, in which a circuit counts calls and failures; the first call after it starts a new one. [PARTNER-2] */
 export const sampleMs = 30_000;
 const sampleMin = 10;
 const successesToClose = 2;
@@ -104,12 +106,16 @@ const machineSetup = setup({
     input: {} as { rules: PartnerRules; at: number },
   },
   actions: {
-    /** Hands: arm the instant at which the circuit half-opens, tell, and record it unless it was ill already. */
+    /**
+     * Effect: arms the instant at which the circuit half-opens, notifies the courier, and records the opening unless
+     * the circuit was half-open (`again`).
+     */
     circuitOpened: (_, _params: { circuit: CircuitName; again: boolean }) => {},
     circuitHalfOpened: (_, _params: { circuit: CircuitName }) => {},
     circuitClosed: (_, _params: { circuit: CircuitName }) => {},
-    /** Hands: record that it cannot, or can again, be reached. */
+    /** Effect: records `partner.offline`. */
     recordOffline: () => {},
+    /** Effect: records `partner.online`. */
     recordOnline: () => {},
     startFailing: assign(({ context, event }) => ({ failingSince: context.failingSince ?? event.at })),
     stopFailing: assign({ failingSince: null }),
@@ -117,7 +123,7 @@ const machineSetup = setup({
       [circuit]: counted(context[circuit], event.at, failed, 'calls' in event ? event.calls : 1),
     })),
     open: assign(({ context, event }, { circuit }: { circuit: CircuitName }) => {
-      // An operator's act is no failure.
+      // Opening by an operator does not count as a failed call.
       const memory = event.type.endsWith('.operatorOpened')
         ? context[circuit]
         : counted(context[circuit], event.at, true);
@@ -171,7 +177,7 @@ function circuit<Name extends CircuitName>(name: Name) {
       },
       open: {
         on: {
-          // Calls that were under way when it opened do not open it further.
+          // Ends of calls that were in flight when the circuit opened are ignored.
           [`${name}.due`]: { target: 'halfOpen', actions: [act('halfOpen'), act('circuitHalfOpened')] },
         },
       },

@@ -1,41 +1,45 @@
 /**
- * Registry of all running actors, and what happens when one throws.
+ * Registry of all running actors; restarts those that throw and quarantines those that keep throwing.
  *
- * SUPERVISOR-1  Every actor is a root actor of its own: an error takes down that one alone.
- * SUPERVISOR-2  An actor that throws is rebuilt from the log after a back-off (100 ms, doubling to 5 s); the events sent to it meanwhile
- *     wait, and those that the log already held are not applied twice.
- * SUPERVISOR-3  After `restartsMax` restarts within a minute it is quarantined: visible, silent, and in nobody's way.
- * SUPERVISOR-4  A send that reaches nobody is counted, never thrown.
- * SUPERVISOR-5  Observers can neither slow nor break an actor: what they throw is caught.
- * SUPERVISOR-6  An actor takes one event at a time: what its own hands send to it meanwhile waits for its turn.
+ * SUPERVISOR-1  Every actor is a root actor: an error stops only the actor that throws.
+ * SUPERVISOR-2  An actor that throws is rebuilt from the log after a back-off (100 ms, doubling to 5 s). Events sent to
+ *     it meanwhile wait; those that the log already held are not applied twice.
+ * SUPERVISOR-3  After `restartsMax` restarts within a minute the actor is quarantined: it stays visible, takes no more
+ *     events and affects no other actor.
+ * SUPERVISOR-4  A send that reaches no actor is counted, and does not throw.
+ * SUPERVISOR-5  An observer cannot break an actor: the supervisor catches what it throws.
+ * SUPERVISOR-6  An actor takes one event at a time: an event that its own effects send to it waits for its turn.
  */
 import type { AnyStateMachine, EventObject, InputFrom, SnapshotFrom } from 'xstate';
 import type { PartyId } from '../src/domain/party.ts';
 import type { DeadlineClock } from './deadline.ts';
 import { begin, fold, take } from './machine-runner.ts';
 
-/** A recorded fact as its machine hears it; `seq` tells whether a fold has already seen it. */
+/** A recorded fact in the form that its machine takes; by `seq` a rebuild skips facts that the fold contains. */
 export interface HeardEvent extends EventObject {
   /** Epoch milliseconds. */
   readonly at?: number;
   readonly data?: unknown;
   readonly seq?: number;
-  /** How many ends of calls it tells of; one when absent. */
+  /** Number of call outcomes that the event stands for; 1 when absent. */
   readonly calls?: number;
 }
 
 export interface ActorSpec<Logic extends AnyStateMachine> {
-  /** Stable and speaking: `partner:NL-CPO`. */
+  /** Stable and readable: `partner:NL-CPO`. */
   readonly id: string;
   readonly kind: string;
-  /** With its hands provided; the same for all of a kind, since a machine costs more than its actors. Hands know whose by `self.id`. */
+  /**
+   * With its effects implemented (`provide`). All actors of a kind share one machine, because a machine takes more
+   * memory than its actors; effects identify the actor by `self.id`.
+   */
   readonly machine: Logic;
   readonly input: InputFrom<Logic>;
-  /** Parties that it is about. */
+  /** Parties that the actor concerns. */
   readonly parties: readonly PartyId[];
-  /** Its recorded facts, oldest first. */
+  /** Reads the actor's recorded facts, oldest first. */
   readonly history: () => Promise<readonly HeardEvent[]>;
-  /** Called after it was rebuilt, to arm what it waits for. */
+  /** Called after a rebuild, to arm the deadlines that the actor waits for. */
   readonly restored?: (snapshot: SnapshotFrom<Logic>) => void;
 }
 
@@ -45,17 +49,17 @@ export interface ActorView {
   readonly parties: readonly PartyId[];
   readonly machine: AnyStateMachine;
   readonly status: 'active' | 'restarting' | 'quarantined' | 'ended';
-  /** Null while it is rebuilt, and when it was given up. */
+  /** Null while the actor is being rebuilt, and when it is quarantined. */
   readonly snapshot: SnapshotFrom<AnyStateMachine> | null;
   readonly restarts: number;
   readonly error: string | null;
 }
 
-/** Called while an actor's events are handled: must be quick. */
+/** Observer of actors. Its functions run while an actor takes an event, so a slow one delays that actor. */
 export interface ActorWatcher {
-  /** It took an event, or it came, failed or came back (`event` null); `view` tells how it stands. */
+  /** The actor took an event, or started, failed or was rebuilt (`event` null); `view` has its present state. */
   readonly changed: (id: string, event: EventObject | null) => void;
-  /** It is gone. */
+  /** The actor was stopped and removed. */
   readonly ended: (last: ActorView) => void;
 }
 
@@ -68,9 +72,9 @@ interface Entry {
   readonly spec: ActorSpec<AnyStateMachine>;
   snapshot: SnapshotFrom<AnyStateMachine> | null;
   status: ActorView['status'];
-  /** An event is being taken. */
+  /** The actor is taking an event. */
   isBusy: boolean;
-  /** Null when nothing waits, as of nearly all. */
+  /** Mailbox; null when empty, which saves memory for nearly all actors. */
   waiting: HeardEvent[] | null;
   restartedAt: readonly number[];
   restarts: number;
@@ -82,8 +86,9 @@ const backoffMsMax = 5_000;
 const readAgainMs = 1_000;
 const restartsMax = 5;
 const restartsWithinMs = 60_000;
+/** Events that wait for one actor at most; further ones count as lost sends. */
 const waitingMax = 10_000;
-/** Most actors never fail: they share one empty list. */
+/** Shared by the actors that never failed, nearly all, to save memory. */
 const none: readonly never[] = [];
 
 export class Supervisor {
@@ -99,12 +104,12 @@ export class Supervisor {
     this.#hooks = hooks;
   }
 
-  /** Sends that reached nobody. */
+  /** Sends that reached no actor. [SUPERVISOR-4] */
   get lost(): number {
     return this.#lost;
   }
 
-  /** Starts an actor that has no history yet: its entry effects run. */
+  /** Starts an actor without history; its entry effects run. */
   start<Logic extends AnyStateMachine>(spec: ActorSpec<Logic>): void {
     const entry = this.#enter(spec);
     try {
@@ -118,7 +123,7 @@ export class Supervisor {
     }
   }
 
-  /** Brings an actor back as its recorded facts say; no effect runs but `restored`. */
+  /** Restores an actor from its recorded facts; runs no effect but calls `restored`. */
   async revive<Logic extends AnyStateMachine>(spec: ActorSpec<Logic>): Promise<void> {
     await this.#rebuild(this.#enter(spec));
   }
@@ -139,7 +144,7 @@ export class Supervisor {
     }
   }
 
-  /** The present snapshot; undefined while there is none. The caller names the machine that the id belongs to. */
+  /** The present snapshot; undefined while there is none. The caller passes the machine of the id, for its type. */
   snapshot<Logic extends AnyStateMachine>(_machine: Logic, id: string): SnapshotFrom<Logic> | undefined {
     return (this.#entries.get(id)?.snapshot ?? undefined) as SnapshotFrom<Logic> | undefined;
   }
@@ -162,7 +167,7 @@ export class Supervisor {
     return entry && view(entry);
   }
 
-  /** Tells of every change until the function that it returns is called; it costs nothing while nobody watches. */
+  /** Reports every change until the returned function is called; costs nothing without watchers. */
   watch(watcher: ActorWatcher): () => void {
     this.#watchers.add(watcher);
     return () => void this.#watchers.delete(watcher);
@@ -176,7 +181,7 @@ export class Supervisor {
   #enter<Logic extends AnyStateMachine>(spec: ActorSpec<Logic>): Entry {
     if (this.#entries.has(spec.id)) throw new Error(`actor ${spec.id} is already running`);
     const entry: Entry = {
-      // One registry holds every kind; the pairing of machine and input was checked at the call.
+      // One registry holds every kind of actor; the compiler checked the pair of machine and input at the call.
       spec: spec as unknown as ActorSpec<AnyStateMachine>,
       snapshot: null,
       status: 'restarting',
@@ -196,7 +201,7 @@ export class Supervisor {
     this.#changed(entry, null);
   }
 
-  /** Does this, then takes what was sent meanwhile. [SUPERVISOR-1, SUPERVISOR-6] */
+  /** Runs `first`, then takes the events sent meanwhile. [SUPERVISOR-1, SUPERVISOR-6] */
   #work(entry: Entry, first: () => void): void {
     entry.isBusy = true;
     try {
@@ -237,7 +242,10 @@ export class Supervisor {
     });
   }
 
-  /** Null when they cannot be read now: that is no fault of the actor, so it is tried again for as long as it takes. [SUPERVISOR-3] */
+  /**
+   * Reads the facts; null when that fails. A failed read is no fault of the actor, so it is retried every second
+   * without limit and does not count as a restart. [SUPERVISOR-3]
+   */
   async #factsOf(entry: Entry): Promise<readonly HeardEvent[] | null> {
     try {
       return await entry.spec.history();
@@ -280,7 +288,7 @@ export class Supervisor {
       try {
         tell(watcher);
       } catch {
-        // [SUPERVISOR-5] An observer's error is the observer's own.
+        // [SUPERVISOR-5] An error of an observer must not reach the actor.
       }
     }
   }
