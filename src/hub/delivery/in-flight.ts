@@ -13,7 +13,7 @@ import type { Item, Lane } from './lanes.ts';
 import type { Queue } from './outbox-reader.ts';
 import { RoundRobin } from './round-robin.ts';
 
-/** A call that takes at most so many turns of the event loop was answered before the hub looked for the answer. */
+/** A call that takes at most this many turns of the event loop was answered before the hub looked for the answer. */
 export const quickTurns = 2;
 
 export interface Flight {

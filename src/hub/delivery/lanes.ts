@@ -56,7 +56,7 @@ export interface Lane {
 }
 
 /**
- * Re-driven deliveries get one in so many of a partner's slots (at least one), and of its turns while others wait. A
+ * Re-driven deliveries get one in this many of a partner's slots (at least one), and of its turns while others wait. A
  * smaller number slows live traffic during a re-drive.
  */
 const redriveShare = 4;

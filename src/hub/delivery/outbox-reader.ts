@@ -219,8 +219,7 @@ export class OutboxReader {
   }
 
   /**
-   * Puts deliveries with a PENDING row back into their lanes with their due time, and marks every row above the floor
-   * as
+   * Puts deliveries with a PENDING row back into their lanes with their due time. Marks every row above the floor as
    * `known`, so that the scan of the log does not take those deliveries again.
    */
   async #recall(progress: Progress): Promise<void> {

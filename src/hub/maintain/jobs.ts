@@ -41,7 +41,7 @@ const counters = {
   pending: 'skipped_pending',
   unregistered: 'skipped_unregistered',
 } as const;
-/** Steps between two writes of progress; a kill loses at most so many from the counts that are shown. */
+/** Steps between two writes of progress; after a kill the counts that are shown lack fewer steps than this. */
 const writeEvery = 500;
 const fullMs = 1_000;
 

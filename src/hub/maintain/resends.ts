@@ -1,7 +1,6 @@
 /**
  * Sends stored objects whole to a receiver. A resync sends all present objects of a module that it is entitled to; a
- * release sends the sessions and CDRs that were stored but not forwarded until the receiver could be owed them. [D51,
- * D63]
+ * release sends sessions and CDRs that were stored but not forwarded before the receiver could be owed them. [D51, D63]
  *
  * RESENDS-1  A resend is serialized with pushes of the object, so it never sends an older state than the one sent
  *     before, and concurrent resends see each other.

@@ -83,8 +83,7 @@ export class Retention {
 
   async #sweep(): Promise<void> {
     const { store, settings, ports } = this.#context;
-    // COMPATIBILITY attributes a session to a START_SESSION of the last `compatibilityWindowH`: that one must stay.
-    // [D37]
+    // COMPATIBILITY attributes a session to a START_SESSION of the last `compatibilityWindowH`: it must stay. [D37]
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
     const before = new Date(ports.clock.now() - keepMs).toISOString();
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
