@@ -133,7 +133,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const passing = clusterSecret === null ? null : new Passing({ secret: clusterSecret, passed, log });
     const view = () => viewOf(store, config, { node, addresses });
     const serve = async (tenure: Tenure) => {
-      const mayCall = ({ unwritten = false }) => tenure.isHeld() || (unwritten && node?.isIsolated(tenure) === true);
+      const mayCall = ({ unwritten = false }) =>
+        tenure.isHeld() || (unwritten && node?.mayCallUnwritten(tenure) === true);
       const around = {
         log,
         clock,

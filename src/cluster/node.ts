@@ -143,9 +143,12 @@ export class HubNode {
     return { kind: 'peer', target: { id: owner.id, url: owner.url } };
   }
 
-  /** Whether a hub that served under a tenure goes on without it. [NODE-5] */
-  isIsolated(tenure: Tenure): boolean {
-    return this.#isolated?.tenure === tenure;
+  /**
+   * Whether the hub of a tenure may call partners when the call rests on no write, as an authorization does: it is isolated, or it serves and the
+   * end of its lease has not been noticed yet (at most `lookMs`). [NODE-5]
+   */
+  mayCallUnwritten(tenure: Tenure): boolean {
+    return this.#isolated?.tenure === tenure || (this.#served !== null && this.#tenure === tenure);
   }
 
   healthChanged(health: StoreHealth): void {

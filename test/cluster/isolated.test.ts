@@ -2,6 +2,7 @@
  * A node that the database is away from answers from memory when everything recorded was in it, and nothing when it had brought back half
  * of it.
  */
+import type { Tenure } from '../../src/cluster/tenure.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -18,12 +19,13 @@ t.test('a node that does not reach the database', { skip }, async (t) => {
     const running = await startOneNode(t, { url: server.url(schema), node: 'first', ttlMs }, steps);
     const { node, store, hubs } = running;
     const { isFresh } = store;
+    const lose = () => Object.assign(store, { held: () => null, isFresh: () => false });
     await eventually('it takes over', () => hubs[0]?.told.includes('recover') === true);
     return {
-      ...{ node, hubs },
+      ...{ node, hubs, lose },
       /** As when the database gives no answer until the lease has run out. */
       isolate() {
-        Object.assign(store, { held: () => null, isFresh: () => false });
+        lose();
         node.look();
       },
       /** As when it answers again, and another node has the lease. */
@@ -32,16 +34,25 @@ t.test('a node that does not reach the database', { skip }, async (t) => {
   };
 
   t.test('it is the owner', async (t) => {
-    const { node, hubs, isolate, reach } = await scene(t, newSchema('whole'), {});
+    let tenure: Tenure | undefined;
+    const make: Steps['make'] = async (of) => {
+      tenure = of;
+    };
+    const { node, hubs, lose, isolate, reach } = await scene(t, newSchema('whole'), { make });
     await eventually('it answers', () => node.place(false).kind === 'here');
+    lose();
+    t.notOk(tenure?.isHeld());
+    t.ok(tenure && node.mayCallUnwritten(tenure), 'it goes on asking before it has noticed');
     isolate();
     t.equal(node.role, 'isolated');
+    t.ok(tenure && node.mayCallUnwritten(tenure), 'and afterwards');
     const place = node.place(false);
     t.ok(place.kind === 'here' && place.hub === hubs[0], 'it answers from memory');
     t.strictSame(hubs[0]?.told, ['recover'], 'the hub goes on');
     reach();
     node.look();
     t.equal(node.role, 'standby', 'until the database answers');
+    t.notOk(tenure && node.mayCallUnwritten(tenure));
     t.not(node.place(false).kind, 'here');
     t.strictSame(hubs[0]?.told, ['recover', 'close']);
   });
