@@ -10,6 +10,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
 import type { InspectorMeter } from './console/inspector.ts';
+import { ownedModules } from './domain/modules.ts';
 import type { Operations } from './hub/ports/operator.ts';
 import type { Meter } from './hub/ports/ports.ts';
 
@@ -53,7 +54,6 @@ const commitBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
 const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384];
 
 /** Why a session or CDR is not forwarded; an alert fires at the first one. [METRICS-3] */
-const ownedModules = ['sessions', 'cdrs'];
 const ownershipReasons = [
   'cdr_token missing',
   'names the hub',

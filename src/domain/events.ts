@@ -3,7 +3,8 @@
  * needed to rebuild the rows that were written with it.
  */
 import type { Outcome, OutcomeClass } from './errors.ts';
-import type { ObjectFacts, ObjectModule, PushMethod } from './object.ts';
+import type { ObjectModule } from './modules.ts';
+import type { ObjectFacts, PushMethod } from './object.ts';
 import type { PartnerEvent, PartyId } from './party.ts';
 import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Route } from './routing.ts';

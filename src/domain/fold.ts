@@ -3,8 +3,8 @@
  * from the log byte for byte. [OBJECT-4]
  */
 import type { ObjectEventData } from './events.ts';
+import { isOwned } from './modules.ts';
 import { changedBody, type HubObject, objectKey } from './object.ts';
-import { isOwned } from './ownership.ts';
 import type { PartyId } from './party.ts';
 
 /**

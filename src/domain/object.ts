@@ -11,9 +11,9 @@
  *     log.
  */
 import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
+import { modules, type ObjectModule } from './modules.ts';
 import type { PartyId } from './party.ts';
 
-export type ObjectModule = 'locations' | 'tariffs' | 'sessions' | 'cdrs' | 'tokens';
 export type PushMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
 /** The party and the uid in a `cdr_token`. */
@@ -88,9 +88,17 @@ export function objectName(object: Pick<HubObject, 'owner' | 'id'>): string {
   return `${object.owner}/${object.id}`;
 }
 
+/** The session whose undelivered updates a CDR follows; null for any other object. */
+export function followedSession({ module, facts }: Pick<HubObject, 'module' | 'facts'>): string | null {
+  return modules[module].isImmutable ? (facts.sessionId?.toLowerCase() ?? null) : null;
+}
+
+/** Type of a token; RFID when the partner gave none. */
+export const typeOf = ({ tokenType = 'RFID' }: ObjectFacts): string => tokenType;
+
 export function objectKey(module: ObjectModule, id: string, facts: ObjectFacts): string {
   const key = id.toLowerCase();
-  return module === 'tokens' ? `${key}/${facts.tokenType ?? 'RFID'}` : key;
+  return modules[module].isKeyedByType ? `${key}/${typeOf(facts)}` : key;
 }
 
 /** Name of the event stream, and of the lane, of an object. */
@@ -173,7 +181,7 @@ export function changedBody(before: string | null, change: BodyChange): string |
   if (change.within.length > 0) return before === null ? null : changeWithin(before, change);
   if (change.method !== 'PATCH') return change.body;
   if (before === null) return null;
-  return patchText(before, change.body, change.module === 'sessions' ? 'charging_periods' : null);
+  return patchText(before, change.body, modules[change.module].appends);
 }
 
 /** The stored text of an EVSE or connector of a location; for an empty path the location itself. */

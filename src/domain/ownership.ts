@@ -2,14 +2,11 @@
  * Ownership of sessions and CDRs: the eMSP that the `cdr_token` names, or the reason why there is no owning eMSP.
  * [interface, Sessions 1–5; D23]
  */
-import type { HubObject, ObjectFacts, ObjectModule } from './object.ts';
+import type { HubObject, ObjectFacts } from './object.ts';
 import type { PartyId } from './party.ts';
 import { type Audience, type Directory, nobody } from './routing.ts';
 
 export type Ownership = { readonly viewer: PartyId } | { readonly viewer: null; readonly reason: string };
-
-/** Whether every object of the module belongs to one eMSP. */
-export const isOwned = (module: ObjectModule): boolean => module === 'sessions' || module === 'cdrs';
 
 /**
  * The owning eMSP. `initiator` is the eMSP whose accepted START_SESSION matches, if the CPO's COMPATIBILITY period is

@@ -8,6 +8,7 @@
  * RETRY-3  `Retry-After` can delay the next attempt, but never move it before the time of the schedule.
  */
 import type { OutcomeClass } from './errors.ts';
+import { isModule, modules } from './modules.ts';
 
 export interface RetryRules {
   /** Seconds before attempt 2, 3, …; the last one repeats. */
@@ -53,5 +54,5 @@ export function verdict(rules: RetryRules, tried: Tried): Verdict {
 
 /** Whether the retry window has ended. [RETRY-2] */
 export function isExpired(rules: RetryRules, { module, since, at }: Pick<Tried, 'module' | 'since' | 'at'>): boolean {
-  return at > since + (module === 'cdrs' ? rules.windowCdrMs : rules.windowMs);
+  return at > since + rules[isModule(module) ? modules[module].retryWindow : 'windowMs'];
 }

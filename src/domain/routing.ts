@@ -2,6 +2,7 @@
  * Routing rules of eMSP–CPO pairs, and the audience (fan-out) of a catalogue object.
  * [interface, What the service does 2]
  */
+import { modules } from './modules.ts';
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
 
@@ -63,7 +64,8 @@ export function catalogueAudience(
   // The change that makes a location private goes only to receivers that have the public copy; later changes go to
   // nobody. [D21]
   if (!isPublic && !wasPublic) return nobody('unpublished');
-  const counterparts = after.module === 'tokens' ? directory.cposOf(after.owner) : directory.emspsOf(after.owner);
+  const counterparts =
+    modules[after.module].owner === 'CPO' ? directory.emspsOf(after.owner) : directory.cposOf(after.owner);
   const routed = isPublic ? counterparts : counterparts.filter(sentTo(before));
   const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isRegistered(id)) : [];
   const to = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;

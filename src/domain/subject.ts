@@ -7,7 +7,8 @@
  * SUBJECT-2  Every event type has its own line in the table; a missing line is a compile error.
  */
 import type { Actor, CommandNamed, DeliveryNamed, HubEvent, ObjectEventData, OrphanNamed } from './events.ts';
-import { type ObjectModule, objectName } from './object.ts';
+import { isModule, modules } from './modules.ts';
+import { objectName } from './object.ts';
 import type { PartyId } from './party.ts';
 import type { Route } from './routing.ts';
 
@@ -52,14 +53,6 @@ interface Line {
 
 type Teller<Data> = (event: Recorded & { readonly data: Data }) => Line;
 
-const nouns: Readonly<Record<ObjectModule, string>> = {
-  locations: 'location',
-  tariffs: 'tariff',
-  sessions: 'session',
-  cdrs: 'cdr',
-  tokens: 'token',
-};
-const isModule = (kind: string): kind is ObjectModule => kind in nouns;
 const isParty = (text: string): boolean => /^[A-Z]{2}-[A-Z0-9]{1,3}$/.test(text);
 const keyOf = (name: string): string => name.slice(name.indexOf(':') + 1);
 
@@ -69,7 +62,7 @@ const ofObject =
     const object = objectName(data);
     const parties = [data.owner, data.viewer, data.receiver];
     const actor = data.by ?? by;
-    return { about: `${nouns[data.module]}:${object}`, parties, object, ...(actor && { by: actor }) };
+    return { about: `${modules[data.module].noun}:${object}`, parties, object, ...(actor && { by: actor }) };
   };
 
 const ofPartner =
@@ -132,7 +125,9 @@ const ofBackup =
 /** The index rows of owners (`…:owners`) have the object's id as `owner` and the party as `id`. */
 const ofRow: Teller<DataOf<'row.rebuilt'>> = ({ data: { kind, owner, id } }) => {
   const parties = [owner, ...(kind.endsWith(':owners') ? [id] : [])].filter(isParty);
-  const object = isModule(kind) ? { owner, id: kind === 'tokens' ? id.slice(0, id.lastIndexOf('/')) : id } : null;
+  const object = isModule(kind)
+    ? { owner, id: modules[kind].isKeyedByType ? id.slice(0, id.lastIndexOf('/')) : id }
+    : null;
   return { about: `row:${kind}/${owner}/${id}`, parties, object: object && objectName(object), by: 'hub' };
 };
 

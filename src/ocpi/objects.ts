@@ -3,7 +3,8 @@
  */
 import { HubError } from '../domain/errors.ts';
 import { ambiguousName, isUnambiguous } from '../domain/json-text.ts';
-import type { CdrTokenFact, ObjectChange, ObjectFacts, ObjectModule, PushMethod } from '../domain/object.ts';
+import type { ObjectModule } from '../domain/modules.ts';
+import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
 import type { Accepted, Hub } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';

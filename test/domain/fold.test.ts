@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { charactersOf, type ObjectEventData } from '../../src/domain/events.ts';
 import { applyToObject } from '../../src/domain/fold.ts';
-import type { HubObject, ObjectModule, PushMethod } from '../../src/domain/object.ts';
+import type { ObjectModule } from '../../src/domain/modules.ts';
+import type { HubObject, PushMethod } from '../../src/domain/object.ts';
 import { t } from '../support/tap.ts';
 
 interface Push {

@@ -1,5 +1,6 @@
 /** Makes what simulated partners push, as their doors would hand it over, and reads what they list. */
-import type { CdrTokenFact, ObjectChange, ObjectFacts, ObjectModule, PushMethod } from '../../src/domain/object.ts';
+import type { ObjectModule } from '../../src/domain/modules.ts';
+import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../../src/domain/object.ts';
 import type { ObjectReader } from '../../src/hub/ports/ports.ts';
 import { partsOf } from './cast.ts';
 import type { Json } from './reference.ts';

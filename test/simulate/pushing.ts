@@ -1,5 +1,5 @@
 /** Steps of a workload in which partners push objects: new and again, whole and in part, right and wrong. */
-import type { ObjectModule } from '../../src/domain/object.ts';
+import type { ObjectModule } from '../../src/domain/modules.ts';
 import type { Member } from './cast.ts';
 import { cardOf, cdrTokenOf, changeOf, ownedBy, type Pushed, references } from './pushed.ts';
 import type { Random } from './random.ts';

@@ -179,6 +179,7 @@ t.test('a look that ends after a beat failed does not say that the database is t
       warnings: () => ['a warning'],
       forget() {},
     },
+    doubts: () => [],
     changed: (state: string, reason: string | null) => states.push(`${state}: ${reason}`),
   };
   const heartbeat = new Heartbeat({

@@ -3,6 +3,7 @@
  * objects again).
  */
 import { z } from 'zod';
+import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { anyId, bound, delivery, filter, instant, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
@@ -109,7 +110,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       summary: 'Send a partner the present objects of a module that it is entitled to; progress at /redrives/{id}',
       status: 202,
       params: z.strictObject({ id: partnerId }),
-      body: z.strictObject({ module: z.enum(['locations', 'tariffs', 'sessions', 'cdrs', 'tokens']) }),
+      body: z.strictObject({ module: z.enum(moduleNames) }),
       answer: job,
       run: ({ params: { id }, body: { module }, trace }) => operations.resync(id, module, trace),
     }),

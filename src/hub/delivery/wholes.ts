@@ -16,8 +16,8 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import type { Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
+import { isModule, isOwned, modules } from '../../domain/modules.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
-import { isOwned } from '../../domain/ownership.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
@@ -98,7 +98,7 @@ export class Wholes {
     const { owner, module } = event.data as ObjectEventData;
     const party = this.#context.directory.party(owner);
     const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
-    const isPresent = row?.seq === event.seq || module !== 'sessions';
+    const isPresent = row?.seq === event.seq || !modules[module].isSentAsOfChange;
     const object = (isPresent ? null : await this.#folded(event)) ?? (row && objectFromRow(row));
     if (!object || !party || object.facts.publish === false) return null;
     return { ...owedWhole(party, object), body: object.body };
@@ -121,7 +121,7 @@ export class Wholes {
 
   /** Notes that a delivery became a dead letter: the receiver may lack the object. [WHOLES-2] */
   missed(item: Item): void {
-    if (!isWhole(item) || item.module === 'cdrs') return;
+    if (!isWhole(item) || (isModule(item.module) && modules[item.module].isImmutable)) return;
     const lane = laneOf(item);
     this.#missing.set(lane, Number.MAX_SAFE_INTEGER);
     const [first] = this.#missing.keys();

@@ -14,16 +14,19 @@ import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
+import { isOwned, modules } from '../../domain/modules.ts';
 import {
   changedBody,
+  followedSession,
   type HubObject,
   type ObjectChange,
   objectKey,
   sameJson,
   sortableDate,
   streamOf,
+  typeOf,
 } from '../../domain/object.ts';
-import { isOwned, ownedAudience, owningEmsp } from '../../domain/ownership.ts';
+import { ownedAudience, owningEmsp } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import type { Context } from '../kernel/context.ts';
@@ -60,9 +63,6 @@ const eventTypes = {
   PATCH: 'object.patched',
   DELETE: 'object.deleted',
 } as const;
-
-/** Modules whose objects are looked up by id alone: commands name a location or a session, a pull a CDR. */
-const foundById: ReadonlySet<string> = new Set(['locations', 'sessions', 'cdrs']);
 
 /** Fields of a stored CDR that its CPO may repair as long as the CDR was never forwarded. [D22] */
 const repairable = new Set(['cdr_token', 'last_updated']);
@@ -155,7 +155,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
   ): Promise<Seq> {
     const key = (after ?? before)?.key ?? '';
     const puts: Put[] = after ? [objectPut(after)] : [{ kind: module, owner, id: key, gone: true }];
-    if (before === null && foundById.has(module)) puts.push(ownerPut(module, key, owner));
+    if (before === null && modules[module].isFoundById) puts.push(ownerPut(module, key, owner));
     if (after?.module === 'cdrs' && after.facts.sessionId)
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
@@ -258,7 +258,7 @@ function warningsOf(before: HubObject | null, lastUpdated: string | null): strin
  * when it is owed to a receiver by now. [D22, D63]
  */
 function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision): boolean {
-  if (change.module !== 'cdrs') return false;
+  if (!modules[change.module].isImmutable) return false;
   const isKept = !before.forwarded;
   if (before.body === change.body) return !isKept || to.length === 0;
   const [stored, came]: unknown[] = [JSON.parse(before.body), JSON.parse(change.body)];
@@ -279,11 +279,11 @@ function owedRequests(
 ): Pick<ObjectEventData, 'owed' | 'whole'> {
   if (to.length === 0) return { owed: null };
   const id = before?.id ?? change.id;
-  const session = change.module === 'cdrs' ? change.facts.sessionId : null;
+  const session = followedSession(change);
   const asItCame: Owed = {
     method: change.method,
     ...address(owner, { ...change, id }),
-    ...(session && { behind: streamOf('sessions', change.owner, session.toLowerCase()) }),
+    ...(session && { behind: streamOf('sessions', change.owner, session) }),
   };
   if (toWhole.length === 0) return { owed: asItCame };
   const at = address(owner, { ...change, id, within: [] });
@@ -293,12 +293,11 @@ function owedRequests(
 
 /** The request that sends a stored object as a whole. */
 export function owedWhole(owner: PartyRole, object: HubObject): Owed {
-  const { module, facts } = object;
-  const session = module === 'cdrs' ? facts.sessionId : null;
+  const session = followedSession(object);
   return {
-    method: module === 'cdrs' ? 'POST' : 'PUT',
+    method: modules[object.module].whole,
     ...address(owner, { ...object, within: [] }),
-    ...(session && { behind: streamOf('sessions', object.owner, session.toLowerCase()) }),
+    ...(session && { behind: streamOf('sessions', object.owner, session) }),
   };
 }
 
@@ -310,9 +309,10 @@ function address(
   { country_code, party_id }: PartyRole,
   { module, id, within, facts }: Pick<ObjectChange, 'module' | 'id' | 'within' | 'facts'>,
 ): Pick<Owed, 'path' | 'query'> {
-  const segments = module === 'cdrs' ? [] : [country_code, party_id, id, ...within];
+  const { hasPath, isKeyedByType } = modules[module];
+  const segments = hasPath ? [country_code, party_id, id, ...within] : [];
   return {
     path: segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''),
-    query: module === 'tokens' ? `?type=${encodeURIComponent(facts.tokenType ?? 'RFID')}` : '',
+    query: isKeyedByType ? `?type=${encodeURIComponent(typeOf(facts))}` : '',
   };
 }

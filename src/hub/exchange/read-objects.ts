@@ -4,8 +4,8 @@
  */
 import type { ListPage, Row } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { type HubObject, type ObjectModule, objectKey, readWithin } from '../../domain/object.ts';
-import { isOwned } from '../../domain/ownership.ts';
+import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
+import { type HubObject, objectKey, readWithin } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectsSize, ownersOf, readObject } from '../kernel/row-codecs.ts';
@@ -35,9 +35,9 @@ export function readObjects({ store, directory }: Context) {
   /** Owners to search when the query does not name one. */
   async function candidates(caller: Caller, query: ObjectQuery): Promise<readonly PartyId[]> {
     if (query.owner !== null) return [query.owner];
-    if (caller.party.role === 'CPO' && query.module !== 'tokens') return [caller.id];
+    if (caller.party.role === 'CPO' && modules[query.module].owner === 'CPO') return [caller.id];
     // A CDR belongs to its eMSP for ever, whatever the present routing. [D22]
-    if (query.module === 'cdrs') return ownersOf(store, 'cdrs', query.id);
+    if (!modules[query.module].hasPath) return ownersOf(store, query.module, query.id);
     return directory.counterparts(caller.id, caller.party.role);
   }
 

@@ -2,9 +2,9 @@
  * Converts read models to and from rows of the store, and stored events to the events of state machines.
  */
 import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storage/contract.ts';
-import type { HubObject, ObjectModule } from '../../domain/object.ts';
+import { isOwned, type ObjectModule } from '../../domain/modules.ts';
+import type { HubObject } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
-import { isOwned } from '../../domain/ownership.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import { routeKey } from './directory.ts';

@@ -10,6 +10,7 @@
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
+import { pairOf } from '../../domain/modules.ts';
 import { objectName, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
@@ -191,9 +192,10 @@ export class Redrive {
     if (routing === 'then' || event.to.length === 0) return event.to;
     const { owner, module } = event.data as ObjectEventData;
     const { directory } = this.#context;
-    return event.to.filter((receiver) =>
-      module === 'tokens' ? directory.isRouted(owner, receiver) : directory.isRouted(receiver, owner),
-    );
+    return event.to.filter((receiver) => {
+      const { emsp, cpo } = pairOf(module, owner, receiver);
+      return directory.isRouted(emsp, cpo);
+    });
   }
 }
 

@@ -14,8 +14,9 @@ import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Actor, ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import { type HubObject, type ObjectModule, streamOf } from '../../domain/object.ts';
-import { isOwned, owningEmsp } from '../../domain/ownership.ts';
+import { isOwned, modules, type ObjectModule, ownedModules, pairOf } from '../../domain/modules.ts';
+import { type HubObject, streamOf } from '../../domain/object.ts';
+import { owningEmsp } from '../../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { owedWhole } from '../exchange/ingest.ts';
@@ -98,7 +99,7 @@ export class Resends {
     const isWanted = (object: HubObject) =>
       object.reason !== null && cpos.includes(object.owner) && this.#isEntitled(receiver, object);
     let released = 0;
-    for (const module of ['sessions', 'cdrs'] as const) {
+    for (const module of ownedModules) {
       // The receiver's own shelf has the objects that were stored while it was not registered.
       for await (const page of this.#pages(module, [unownedShelf, receiver], releaseBatch)) {
         if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
@@ -208,7 +209,7 @@ export class Resends {
   }
 
   async *#entitled(receiver: PartyId, role: 'CPO' | 'EMSP', module: ObjectModule): AsyncIterable<HubObject> {
-    if ((role === 'CPO') !== (module === 'tokens')) return;
+    if (modules[module].owner === role) return;
     const shelves = isOwned(module) ? [receiver, unownedShelf] : this.#context.directory.counterparts(receiver, role);
     for await (const page of this.#pages(module, shelves, readBatch)) {
       // A session or CDR stays on its eMSP's shelf when the routing rule ends, so the rule is checked here.
@@ -232,10 +233,10 @@ export class Resends {
 
   #isEntitled(receiver: PartyId, { module, owner, viewer, facts }: HubObject): boolean {
     const { directory } = this.#context;
-    if (module === 'tokens') return directory.isRouted(owner, receiver);
     const isTheirs = isOwned(module)
       ? (viewer ?? owningEmsp(directory, owner, facts).viewer) === receiver
       : facts.publish !== false;
-    return isTheirs && directory.isRouted(receiver, owner);
+    const { emsp, cpo } = pairOf(module, owner, receiver);
+    return isTheirs && directory.isRouted(emsp, cpo);
   }
 }

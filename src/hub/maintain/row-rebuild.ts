@@ -6,7 +6,8 @@ import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
 import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import { type HubObject, type ObjectModule, streamOf } from '../../domain/object.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
+import { type HubObject, streamOf } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
 import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../../domain/pull.ts';

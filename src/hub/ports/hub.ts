@@ -3,7 +3,8 @@
  * throwing a `HubError`; a promise of a verb that writes resolves when the write is durable.
  */
 import type { CommandName } from '../../domain/events.ts';
-import type { HubObject, ObjectChange, ObjectModule } from '../../domain/object.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
+import type { HubObject, ObjectChange } from '../../domain/object.ts';
 import type { Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Operations } from './operator.ts';

@@ -3,7 +3,7 @@
  * doors may import nothing else of the hub.
  */
 import type { CommandName } from '../../domain/events.ts';
-import type { ObjectModule } from '../../domain/object.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
 import type { ConnectionStatus, Endpoint, PartnerSettings, PartyId, PartyRole } from '../../domain/party.ts';
 import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';

@@ -3,7 +3,8 @@
  * plugs in the real ones; tests plug in a simulated clock.
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
-import type { ObjectFacts, ObjectModule } from '../../domain/object.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
+import type { ObjectFacts } from '../../domain/object.ts';
 import type { Endpoint, TokenEncoding } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 

@@ -5,7 +5,7 @@
  * ORPHAN-LOOKUP-1  The hub stores and forwards the CPO's own text, and stores nothing when the list lacks the object.
  * ORPHAN-LOOKUP-2  The result is one sentence for the case, whatever the CPO answers.
  */
-import type { ObjectModule } from '../../domain/object.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { Trace } from '../../domain/trace.ts';

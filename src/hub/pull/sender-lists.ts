@@ -9,7 +9,8 @@
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { type ObjectModule, objectName } from '../../domain/object.ts';
+import { modules, type ObjectModule } from '../../domain/modules.ts';
+import { objectName } from '../../domain/object.ts';
 import { endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
@@ -96,7 +97,7 @@ export class SenderLists {
       const caller = cpoCaller(partner, owner, trace);
       if (!caller) return { result: 'refused', reason: `it belongs to ${owner}` };
       const { id, lastUpdated, facts, warnings } = whole;
-      const method = module === 'cdrs' ? 'POST' : 'PUT';
+      const method = modules[module].whole;
       const change = { module, method, owner, id, within: [], lastUpdated, facts, body: text, warnings } as const;
       return await this.#accept(caller, change, { asOf, forward });
     } catch (error) {

@@ -6,13 +6,13 @@ import type { StoredEvent } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/events.ts';
-import { type ObjectModule, objectKey, objectName, streamOf } from '../../domain/object.ts';
+import { isModule, moduleNames, modules } from '../../domain/modules.ts';
+import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from '../ports/operator.ts';
 
-const modules: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
 const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
 const eventsMax = 10_000;
 
@@ -57,8 +57,8 @@ async function objectEvents({ store }: Context, key: string): Promise<StoredEven
   const slash = key.indexOf('/');
   const owner = key.slice(0, slash).toUpperCase();
   const id = key.slice(slash + 1);
-  const streams = modules.flatMap((module) =>
-    (module === 'tokens' ? tokenTypes : ['']).map((tokenType) =>
+  const streams = moduleNames.flatMap((module) =>
+    (modules[module].isKeyedByType ? tokenTypes : ['']).map((tokenType) =>
       streamOf(module, owner, objectKey(module, id, { tokenType })),
     ),
   );
@@ -122,9 +122,9 @@ function commandSummary({ type, data }: CommandEvent): string {
 export function explain({ directory }: Context, from: PartyId, to: PartyId, module: string): RouteExplanation {
   const sender = from.toUpperCase();
   const receiver = to.toUpperCase();
-  const isToken = module === 'tokens';
-  const [senderRole, receiverRole] = isToken ? (['EMSP', 'CPO'] as const) : (['CPO', 'EMSP'] as const);
-  const [emsp, cpo] = isToken ? [sender, receiver] : [receiver, sender];
+  const senderRole = isModule(module) ? modules[module].owner : 'CPO';
+  const receiverRole = senderRole === 'CPO' ? 'EMSP' : 'CPO';
+  const [emsp, cpo] = senderRole === 'CPO' ? [receiver, sender] : [sender, receiver];
   const partner = directory.partnerOf(receiver);
   const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
   const condition = (holds: boolean, yes: string, no: string) => ({ holds, because: holds ? yes : no });

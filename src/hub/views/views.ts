@@ -5,6 +5,7 @@ import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import { type ObjectEventData, owedTo } from '../../domain/events.ts';
+import { ownedModules } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
@@ -156,10 +157,13 @@ export function views(context: Context, outbound: Dispatcher): Views {
         at: event?.at ?? object.lastUpdated,
       };
     };
-    const [kind = 'sessions', cursor = null] = page.cursor?.split(':') ?? [];
+    const [first = ''] = ownedModules;
+    const [kind = first, cursor = null] = page.cursor?.split(':') ?? [];
     const found = await newestFirst(kind, unownedShelf, { ...page, cursor: cursor || null }, view);
     if (found.next_cursor !== null) return { ...found, next_cursor: `${kind}:${found.next_cursor}` };
-    return { ...found, next_cursor: kind === 'sessions' ? 'cdrs:' : null };
+    const place = (ownedModules as readonly string[]).indexOf(kind);
+    const next = place < 0 ? undefined : ownedModules[place + 1];
+    return { ...found, next_cursor: next === undefined ? null : `${next}:` };
   }
 
   /** Pages from the end of a list: any offset is cheap in a counted index. The cursor is the number of rows left. */

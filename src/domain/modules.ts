@@ -1,0 +1,63 @@
+/**
+ * One row per OCPI module whose objects the hub stores: how it differs from the others. Rules ask the row and compare no
+ * names, so that a new module is a row here and a door of its own.
+ */
+
+export type ObjectModule = 'locations' | 'tariffs' | 'sessions' | 'cdrs' | 'tokens';
+
+export interface ModuleRow {
+  /** One object, for people: `session NL-CPO/101`. */
+  readonly noun: string;
+  /** Role of the owner; the objects go to parties of the other role. */
+  readonly owner: 'CPO' | 'EMSP';
+  /** Each object goes to the one eMSP that its `cdr_token` names; otherwise to every routed counterpart. */
+  readonly isOwned: boolean;
+  /** Method that carries a whole object. */
+  readonly whole: 'PUT' | 'POST';
+  /** Paths name owner and id; otherwise the body alone does. */
+  readonly hasPath: boolean;
+  /** Commands and pulls look objects up by their id, without an owner. */
+  readonly isFoundById: boolean;
+  /** The type is part of the key, and a query parameter of paths. */
+  readonly isKeyedByType: boolean;
+  /** Array to which a PATCH appends; it replaces all other fields. */
+  readonly appends: string | null;
+  /** An object never changes; what is sent again is a duplicate or refused. */
+  readonly isImmutable: boolean;
+  /** A whole that is sent in place of a part is that of the change, and not the present one: each state counts. */
+  readonly isSentAsOfChange: boolean;
+  readonly retryWindow: 'windowMs' | 'windowCdrMs';
+}
+
+const catalogue: Omit<ModuleRow, 'noun'> = {
+  ...{ owner: 'CPO', isOwned: false, whole: 'PUT', hasPath: true, isFoundById: false, isKeyedByType: false },
+  ...{ appends: null, isImmutable: false, isSentAsOfChange: false, retryWindow: 'windowMs' },
+};
+
+export const modules: Readonly<Record<ObjectModule, ModuleRow>> = {
+  locations: { ...catalogue, noun: 'location', isFoundById: true },
+  tariffs: { ...catalogue, noun: 'tariff' },
+  sessions: {
+    ...{ ...catalogue, noun: 'session', isOwned: true, isFoundById: true },
+    ...{ appends: 'charging_periods', isSentAsOfChange: true },
+  },
+  cdrs: {
+    ...{ ...catalogue, noun: 'cdr', isOwned: true, isFoundById: true },
+    ...{ whole: 'POST', hasPath: false, isImmutable: true, retryWindow: 'windowCdrMs' },
+  },
+  tokens: { ...catalogue, noun: 'token', owner: 'EMSP', isKeyedByType: true },
+};
+
+export const moduleNames = Object.keys(modules) as ObjectModule[];
+
+export const isOwned = (module: ObjectModule): boolean => modules[module].isOwned;
+
+/** Modules whose objects belong to one eMSP each. */
+export const ownedModules = moduleNames.filter(isOwned);
+
+export const isModule = (name: string): name is ObjectModule => Object.hasOwn(modules, name);
+
+/** The eMSP and the CPO between the owner of an object and a receiver. */
+export function pairOf<Party>(module: ObjectModule, owner: Party, receiver: Party): { emsp: Party; cpo: Party } {
+  return modules[module].owner === 'CPO' ? { emsp: receiver, cpo: owner } : { emsp: owner, cpo: receiver };
+}
