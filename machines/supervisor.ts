@@ -232,10 +232,10 @@ export class Supervisor {
   async #rebuild(entry: Entry): Promise<void> {
     const facts = await this.#factsOf(entry);
     if (facts === null || this.#entries.get(entry.spec.id) !== entry) return;
-    const { machine, id, input, restored } = entry.spec;
+    const { machine, input, restored } = entry.spec;
     const folded = facts.at(-1)?.seq ?? 0;
     this.#work(entry, () => {
-      const snapshot = fold(machine, id, input, facts);
+      const snapshot = fold(machine, input, facts);
       entry.waiting = entry.waiting?.filter(({ seq }) => seq === undefined || seq > folded) ?? null;
       this.#run(entry, snapshot);
       restored?.(snapshot);
