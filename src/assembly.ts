@@ -9,10 +9,10 @@
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Store } from '../storage/contract.ts';
-import type { ClusterView } from './admin/nouns/cluster.ts';
 import { Problem } from './admin/problem.ts';
 import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
 import { gate } from './admin/tokens.ts';
+import type { ClusterView } from './api/cluster.ts';
 import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';

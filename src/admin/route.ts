@@ -6,8 +6,9 @@
  *     change".
  */
 import { z } from 'zod';
+import type { Page } from '../api/common.ts';
 import type { Trace } from '../domain/trace.ts';
-import type { Page, PageRequest } from '../hub/ports/operator.ts';
+import type { PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
 
 export type AdminRole = 'admin' | 'viewer';

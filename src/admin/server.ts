@@ -7,6 +7,7 @@
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { ClusterView } from '../api/cluster.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
@@ -14,7 +15,7 @@ import { correlationIdHeader, readId, requestIdHeader } from '../transport/heade
 import { otherMethods } from '../transport/methods.ts';
 import { docs } from './docs.ts';
 import { backups } from './nouns/backups.ts';
-import { type ClusterView, cluster } from './nouns/cluster.ts';
+import { cluster } from './nouns/cluster.ts';
 import { commands } from './nouns/commands.ts';
 import { deliveries } from './nouns/deliveries.ts';
 import { events } from './nouns/events.ts';

@@ -5,8 +5,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Page } from '../api/common.ts';
 import { parsedUrl } from '../kit/url.ts';
-import type { Page } from './answers.ts';
 
 /** A refusal or failure, as one line for the user. Exit code 2 for wrong usage, else 1. */
 export class Failure extends Error {

@@ -2,7 +2,7 @@
  * `ocpi-hub cluster`: prints the nodes of a hub, as seen by the node that answers.
  */
 import type { Command } from 'commander';
-import type { Cluster, ClusterNode } from './answers.ts';
+import type { ClusterNode, ClusterView } from '../api/cluster.ts';
 import { type Column, fields, type Page, table } from './table.ts';
 import { noun, verb } from './verb.ts';
 
@@ -26,7 +26,7 @@ export function clusterCommand(): Command {
       usage: 'show',
       summary: 'show every node, who is the owner, the lease and the head of the log',
       examples: ['cluster', 'cluster --url http://node-2:8080'],
-      run: async ({ hub, screen }) => screen.answer(await hub.get<Cluster>('/cluster'), cluster),
+      run: async ({ hub, screen }) => screen.answer(await hub.get<ClusterView>('/cluster'), cluster),
     }),
   ]);
 }
@@ -34,12 +34,12 @@ export function clusterCommand(): Command {
 const openedBy = ({ who, since }: { who: string; since: string }) => `${who}, since ${since}`;
 
 /** A difference below 1 s counts as none: the round trip to the database alone may cause it. */
-function clockOf({ clock_ahead_ms: ms }: NonNullable<Cluster['database']>): string {
+function clockOf({ clock_ahead_ms: ms }: NonNullable<ClusterView['database']>): string {
   if (Math.abs(ms) < 1000) return 'agrees with that of this node';
   return `${Math.round(Math.abs(ms) / 1000)} s ${ms > 0 ? 'ahead of' : 'behind'} that of this node`;
 }
 
-function cluster({ store, role, lease_s, head, database, nodes }: Cluster, page: Page): string[] {
+function cluster({ store, role, lease_s, head, database, nodes }: ClusterView, page: Page): string[] {
   const known = fields(
     [
       ['store', store === 'level' ? 'embedded: one process, no other nodes' : 'PostgreSQL'],

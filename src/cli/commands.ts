@@ -2,12 +2,12 @@
  * `ocpi-hub commands`: prints the commands of eMSPs and the state of each.
  */
 import type { Command } from 'commander';
-import type { CommandItem } from './answers.ts';
+import type { CommandView } from '../api/commands.ts';
 import { complete, kinds } from './complete.ts';
 import { type Column, fields, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
-const columns: readonly Column<CommandItem>[] = [
+const columns: readonly Column<CommandView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'command', of: ({ command }) => command },
   { title: 'eMSP', of: ({ emsp }) => emsp },
@@ -26,7 +26,7 @@ export function commandsCommand(): Command {
       examples: ['commands', 'commands list --limit 10 --json'],
       run: async ({ hub, screen }, _args, { limit = 50 }) => {
         const none = 'No command yet. ocpi-hub routes list shows which eMSPs may send some.';
-        screen.list(await hub.list<CommandItem>('/commands', {}, limit), columns, none);
+        screen.list(await hub.list<CommandView>('/commands', {}, limit), columns, none);
       },
     }),
     verb({
@@ -35,7 +35,7 @@ export function commandsCommand(): Command {
       examples: ['commands show 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.command, given);
-        const found = await hub.get<CommandItem>(`/commands/${encodeURIComponent(id)}`);
+        const found = await hub.get<CommandView>(`/commands/${encodeURIComponent(id)}`);
         screen.answer(found, (item, page) =>
           fields(
             [

@@ -2,7 +2,13 @@
  * Completes the prefix of an id to the full id. A full id wins at once; several candidates are wrong usage and are
  * listed; no candidate is a failure that names the verb to list ids with.
  */
-import type { CommandItem, Delivery, EventItem, Job, Orphan, Page, Party } from './answers.ts';
+import type { CommandView } from '../api/commands.ts';
+import type { Page } from '../api/common.ts';
+import type { DeliveryView } from '../api/deliveries.ts';
+import type { EventView } from '../api/events.ts';
+import type { JobView } from '../api/jobs.ts';
+import type { OrphanView } from '../api/orphans.ts';
+import type { PartyView } from '../api/parties.ts';
 import { Failure, type HubClient } from './client.ts';
 
 interface Kind {
@@ -23,9 +29,9 @@ const shown = 10;
 
 export const kinds = {
   delivery: { name: 'delivery', lister: 'deliveries list', path: '/deliveries', candidates: deliveries },
-  orphan: { name: 'orphan case', lister: 'orphans list', path: '', candidates: idsOf<Orphan>('/orphans') },
-  command: { name: 'command', lister: 'commands list', path: '/commands', candidates: idsOf<CommandItem>('/commands') },
-  party: { name: 'party', lister: 'parties list', path: '/parties', candidates: idsOf<Party>('/parties') },
+  orphan: { name: 'orphan case', lister: 'orphans list', path: '', candidates: idsOf<OrphanView>('/orphans') },
+  command: { name: 'command', lister: 'commands list', path: '/commands', candidates: idsOf<CommandView>('/commands') },
+  party: { name: 'party', lister: 'parties list', path: '/parties', candidates: idsOf<PartyView>('/parties') },
   job: { name: 'job', lister: 'jobs list', path: '/redrives', candidates: jobs },
 } as const satisfies Record<string, Kind>;
 
@@ -71,17 +77,17 @@ async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
   const event = await eventAt(hub, Number(seq));
   if (event?.seq === Number(seq)) {
     const to = new Date(Date.parse(event.at) + 1).toISOString();
-    const { items } = await hub.list<Delivery>('/deliveries', { from: event.at, to }, lookedThrough);
+    const { items } = await hub.list<DeliveryView>('/deliveries', { from: event.at, to }, lookedThrough);
     const own = items.filter((each) => each.seq === event.seq && begins(each.id, prefix));
     if (own.length > 0) return own.map(({ id }) => id);
   }
-  return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf<Delivery>('/deliveries')(hub, prefix);
+  return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf<DeliveryView>('/deliveries')(hub, prefix);
 }
 
 /** The event with this sequence, the next one when compaction removed it, or undefined beyond the end of the log. */
-async function eventAt(hub: HubClient, seq: number): Promise<EventItem | undefined> {
+async function eventAt(hub: HubClient, seq: number): Promise<EventView | undefined> {
   try {
-    return (await hub.get<Page<EventItem>>('/events', { after: Math.max(0, seq - 1), limit: 1 })).items[0];
+    return (await hub.get<Page<EventView>>('/events', { after: Math.max(0, seq - 1), limit: 1 })).items[0];
   } catch (error) {
     if (error instanceof Failure && error.status === 422) return undefined;
     throw error;
@@ -96,7 +102,8 @@ async function jobs(hub: HubClient, prefix: string): Promise<string[]> {
 /** Ids of all jobs that the log still holds, oldest first. */
 export async function jobIds(hub: HubClient): Promise<string[]> {
   const found: string[] = [];
-  for await (const { data } of hub.lines<EventItem>('/events', { type: 'job.started' })) found.push((data as Job).id);
+  for await (const { data } of hub.lines<EventView>('/events', { type: 'job.started' }))
+    found.push((data as JobView).id);
   return found;
 }
 

@@ -2,7 +2,7 @@
  * `ocpi-hub deliveries`: prints deliveries, open and ended, with every attempt.
  */
 import type { Command } from 'commander';
-import type { Attempt, DeadGroup, Delivery } from './answers.ts';
+import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
 import { complete, kinds } from './complete.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { count, instant, noun, oneOf, verb } from './verb.ts';
@@ -17,14 +17,14 @@ interface ListFlags {
   readonly limit?: number;
 }
 
-const stateColours: Readonly<Record<Delivery['state'], Colour>> = {
+const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
   PENDING: 'yellow',
   DELIVERED: 'green',
   DEAD: 'red',
 };
-const stateColour = ({ state }: Delivery) => stateColours[state];
+const stateColour = ({ state }: DeliveryView) => stateColours[state];
 
-const columns: readonly Column<Delivery>[] = [
+const columns: readonly Column<DeliveryView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'state', of: ({ state }) => state, colour: stateColour },
   { title: 'receiver', of: ({ receiver }) => receiver },
@@ -78,7 +78,7 @@ export function deliveriesCommand(): Command {
         'deliveries --json --limit 500',
       ],
       run: async ({ hub, screen }, _args, { state, receiver, module, object, from, to, limit = 50 }) => {
-        const found = await hub.list<Delivery>('/deliveries', { state, receiver, module, object, from, to }, limit);
+        const found = await hub.list<DeliveryView>('/deliveries', { state, receiver, module, object, from, to }, limit);
         screen.list(found, columns, noneOf(state));
       },
     }),
@@ -97,13 +97,13 @@ export function deliveriesCommand(): Command {
       examples: ['deliveries show 42-NL-EMS', 'deliveries show 42', 'deliveries show 42 --json'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.delivery, given);
-        screen.answer(await hub.get<Delivery>(`/deliveries/${encodeURIComponent(id)}`), delivery);
+        screen.answer(await hub.get<DeliveryView>(`/deliveries/${encodeURIComponent(id)}`), delivery);
       },
     }),
   ]);
 }
 
-export function delivery(item: Delivery, page: Page): string[] {
+export function delivery(item: DeliveryView, page: Page): string[] {
   const { now, paint } = page;
   const about = fields(
     [
@@ -122,19 +122,19 @@ export function delivery(item: Delivery, page: Page): string[] {
   return [...about, '', ...attempts(item, page), ...hint];
 }
 
-function attempts({ attempts, state }: Delivery, page: Page): string[] {
+function attempts({ attempts, state }: DeliveryView, page: Page): string[] {
   if (attempts.length > 0) return table(attemptColumns, attempts, page);
   return [state === 'DELIVERED' ? 'It arrived; its attempts are not kept any more.' : 'There was no attempt yet.'];
 }
 
-function whatNext({ state, reason, due_at }: Delivery, now: number): string {
+function whatNext({ state, reason, due_at }: DeliveryView, now: number): string {
   if (state === 'DELIVERED') return '';
   if (state === 'DEAD') return reason ?? '';
   if (due_at === null) return 'waits for its turn';
   return Date.parse(due_at) < now ? `due for ${span((now - Date.parse(due_at)) / 1000)}` : `again ${age(due_at, now)}`;
 }
 
-function nextOf({ due_at }: Delivery, now: number): string {
+function nextOf({ due_at }: DeliveryView, now: number): string {
   if (due_at === null) return 'in its turn';
   const isHeld = Date.parse(due_at) < now;
   return `${when(due_at, now)}${isHeld ? ', held back while the circuit is open or the partner paused' : ''}`;

@@ -3,12 +3,12 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import type { ClusterView } from '../api/cluster.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { ended, runs, startChild } from '../sandbox/child.ts';
 import type { HubOf, Narrator } from '../sandbox/narrate.ts';
 import { type Entry, nodeHeader } from '../sandbox/transcript.ts';
-import type { Cluster } from './answers.ts';
 
 const patienceMs = 60_000;
 
@@ -164,7 +164,7 @@ export class DemoNodes {
     const headers = { authorization: `Bearer ${this.#adminToken}` };
     const answer = await fetch(`${url}/admin/v1/cluster`, { headers });
     if (!answer.ok) throw new Error(`GET ${url}/admin/v1/cluster answered HTTP ${answer.status}`);
-    const { role, nodes } = (await answer.json()) as Cluster;
+    const { role, nodes } = (await answer.json()) as ClusterView;
     return role === 'owner' && nodes.filter(({ alive }) => alive).length === this.#all.length;
   }
 }

@@ -2,9 +2,9 @@
  * `ocpi-hub events`: prints the end of the log, or the log from a sequence on, and follows it as it grows.
  */
 import type { Command } from 'commander';
+import type { EventPage, EventView } from '../api/events.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import type { EventItem, EventPage } from './answers.ts';
 import type { Query } from './client.ts';
 import { type Column, plain, table, when } from './table.ts';
 import { type Context, count, noun, position, verb } from './verb.ts';
@@ -20,7 +20,7 @@ interface ListFlags {
   readonly limit?: number;
 }
 
-const columns: readonly Column<EventItem>[] = [
+const columns: readonly Column<EventView>[] = [
   { title: 'seq', of: ({ seq }) => seq, align: 'right' },
   { title: 'at', of: ({ at }, now) => when(at, now) },
   { title: 'type', of: ({ type }) => type },
@@ -68,7 +68,7 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
   const { items, next_cursor } =
     after === undefined
       ? { ...(await newest({ hub, screen }, flags, limit)), next_cursor: null }
-      : await hub.list<EventItem>('/events', { ...filterOf(flags), after }, limit);
+      : await hub.list<EventView>('/events', { ...filterOf(flags), after }, limit);
   screen.list(
     { items, next_cursor },
     columns,
@@ -78,7 +78,7 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
 
 /** Newest events, returned oldest first as in the log. */
 async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventPage> {
-  const found = await hub.list<EventItem, EventPage>('/events', { ...filterOf(flags), order: 'newest' }, limit);
+  const found = await hub.list<EventView, EventPage>('/events', { ...filterOf(flags), order: 'newest' }, limit);
   return { ...found, items: [...found.items].reverse() };
 }
 
@@ -112,7 +112,7 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
   }
 }
 
-function writer({ screen }: Context): (item: EventItem) => void {
+function writer({ screen }: Context): (item: EventView) => void {
   let isFirst = true;
   return (item) => {
     if (screen.isJson || !process.stdout.isTTY) return screen.json(item);
@@ -129,7 +129,7 @@ function pause(signal: AbortSignal): Promise<void> {
 /** Fields of an event's data that are printed after its subject. */
 const telling = ['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state', 'note'];
 
-function told({ type, about, object, data }: EventItem): string {
+function told({ type, about, object, data }: EventView): string {
   const words = (data ?? {}) as Record<string, unknown>;
   if (type.startsWith('object.')) return [words.method, words.module, object].filter(Boolean).join(' ');
   return plain([about, ...telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []))].join(' '));

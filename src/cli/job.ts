@@ -2,16 +2,16 @@
  * Watches a job of the hub until it ends: a progress bar on a terminal, lines elsewhere. Ctrl-C asks the hub to cancel
  * the job.
  */
+import type { JobView } from '../api/jobs.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import type { Job } from './answers.ts';
 import { Failure } from './client.ts';
 import type { Context } from './verb.ts';
 
 const lookEveryMs = 300;
 
 /** `total` is the count of the dry run, 0 when there was none. Throws a `Failure` when the job does not end as DONE. */
-export async function watchJob({ hub, screen }: Context, started: Job, total: number): Promise<void> {
+export async function watchJob({ hub, screen }: Context, started: JobView, total: number): Promise<void> {
   const path = `/redrives/${encodeURIComponent(started.id)}`;
   const progress = screen.progress();
   let job = started;
@@ -21,7 +21,11 @@ export async function watchJob({ hub, screen }: Context, started: Job, total: nu
   };
   process.on('SIGINT', cancel);
   try {
-    for (; job.state === 'RUNNING'; job = canceling ? await hub.send<Job>('DELETE', path) : await hub.get<Job>(path)) {
+    for (
+      ;
+      job.state === 'RUNNING';
+      job = canceling ? await hub.send<JobView>('DELETE', path) : await hub.get<JobView>(path)
+    ) {
       progress.show(job.matched, total, wordsOf(job, total));
       if (!canceling) await sleep(systemClock, lookEveryMs);
     }
@@ -35,11 +39,11 @@ export async function watchJob({ hub, screen }: Context, started: Job, total: nu
     throw new Failure(`the job ${job.id} ended ${job.state}${job.error ? `: ${job.error}` : ''}`);
 }
 
-function wordsOf({ matched }: Job, total: number): string {
+function wordsOf({ matched }: JobView, total: number): string {
   return total > 0 ? `${matched} of ${total}` : `${matched} so far`;
 }
 
-function ended({ id, queued, skipped_stale, skipped_pending, skipped_unregistered }: Job): string[] {
+function ended({ id, queued, skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
   const skipped = [
     ...(skipped_stale > 0
       ? [`${skipped_stale} skipped: the receiver has a newer version (--force sends it all the same)`]

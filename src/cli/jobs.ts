@@ -2,12 +2,12 @@
  * `ocpi-hub jobs`: prints re-drives, replays and resyncs, running and ended, and cancels them.
  */
 import type { Command } from 'commander';
-import type { Job } from './answers.ts';
+import type { JobView } from '../api/jobs.ts';
 import { complete, jobIds, kinds } from './complete.ts';
 import { type Column, fields, type Page, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
-const columns: readonly Column<Job>[] = [
+const columns: readonly Column<JobView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'kind', of: ({ kind }) => kind },
   { title: 'state', of: ({ state }) => state, colour: ({ state }) => (state === 'DONE' ? 'green' : 'yellow') },
@@ -26,7 +26,7 @@ export function jobsCommand(): Command {
       examples: ['jobs', 'jobs list --limit 5'],
       run: async ({ hub, screen }, _args, { limit = 20 }) => {
         const ids = (await jobIds(hub)).reverse().slice(0, limit);
-        const items = await Promise.all(ids.map((id) => hub.get<Job>(`/redrives/${encodeURIComponent(id)}`)));
+        const items = await Promise.all(ids.map((id) => hub.get<JobView>(`/redrives/${encodeURIComponent(id)}`)));
         screen.list(
           { items, next_cursor: null },
           columns,
@@ -40,7 +40,7 @@ export function jobsCommand(): Command {
       examples: ['jobs show 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.job, given);
-        screen.answer(await hub.get<Job>(`/redrives/${encodeURIComponent(id)}`), job);
+        screen.answer(await hub.get<JobView>(`/redrives/${encodeURIComponent(id)}`), job);
       },
     }),
     verb({
@@ -49,17 +49,17 @@ export function jobsCommand(): Command {
       examples: ['jobs cancel 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.job, given);
-        screen.answer(await hub.send<Job>('DELETE', `/redrives/${encodeURIComponent(id)}`), job);
+        screen.answer(await hub.send<JobView>('DELETE', `/redrives/${encodeURIComponent(id)}`), job);
       },
     }),
   ]);
 }
 
-function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: Job): number {
+function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobView): number {
   return skipped_stale + skipped_pending + skipped_unregistered;
 }
 
-function job(item: Job, page: Page): string[] {
+function job(item: JobView, page: Page): string[] {
   const { paint, now } = page;
   return fields(
     [

@@ -3,14 +3,14 @@
  * never billed.
  */
 import type { Command } from 'commander';
-import type { Orphan } from './answers.ts';
+import type { OrphanView } from '../api/orphans.ts';
 import { complete, kinds } from './complete.ts';
 import { type Colour, type Column, fields, type Page, when } from './table.ts';
 import { count, noun, oneOf, verb } from './verb.ts';
 
-const colours: Readonly<Record<Orphan['state'], Colour>> = { GRACE: 'yellow', OPEN: 'red', RESOLVED: 'green' };
+const colours: Readonly<Record<OrphanView['state'], Colour>> = { GRACE: 'yellow', OPEN: 'red', RESOLVED: 'green' };
 
-const columns: readonly Column<Orphan>[] = [
+const columns: readonly Column<OrphanView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'state', of: ({ state }) => state, colour: ({ state }) => colours[state] },
   { title: 'kind', of: ({ kind }) => kind },
@@ -36,7 +36,7 @@ export function orphansCommand(): Command {
       examples: ['orphans', 'orphans list --state OPEN', 'orphans list --state GRACE'],
       run: async ({ hub, screen }, _args, { state, limit = 100 }) => {
         const none = 'No orphan case: every session that was stopped has ended, so far.';
-        screen.list(await hub.list<Orphan>('/orphans', { state }, limit), columns, none);
+        screen.list(await hub.list<OrphanView>('/orphans', { state }, limit), columns, none);
       },
     }),
     verb({
@@ -45,7 +45,7 @@ export function orphansCommand(): Command {
       examples: ['orphans pull 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.orphan, given);
-        const found = await hub.send<Orphan>('POST', `/orphans/${encodeURIComponent(id)}/pull`);
+        const found = await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/pull`);
         screen.answer(found, ({ cpo, session }) => [
           `${cpo} is being asked about ${session}: ocpi-hub orphans list shows what came of it`,
         ]);
@@ -59,13 +59,13 @@ export function orphansCommand(): Command {
       run: async ({ hub, screen }, [given = ''], { note }) => {
         const id = await complete(hub, kinds.orphan, given);
         const body = note === undefined ? {} : { note };
-        screen.answer(await hub.send<Orphan>('POST', `/orphans/${encodeURIComponent(id)}/resolve`, body), orphan);
+        screen.answer(await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/resolve`, body), orphan);
       },
     }),
   ]);
 }
 
-function orphan(item: Orphan, page: Page): string[] {
+function orphan(item: OrphanView, page: Page): string[] {
   const { paint, now } = page;
   return fields(
     [

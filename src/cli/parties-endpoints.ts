@@ -2,7 +2,7 @@
  * `ocpi-hub parties endpoints`: prints a partner's endpoints and sets those that override the discovered ones. [D13]
  */
 import type { Command } from 'commander';
-import type { Endpoint, Party } from './answers.ts';
+import type { EndpointView, PartyView } from '../api/parties.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { type Column, type Page, table } from './table.ts';
@@ -13,16 +13,16 @@ interface EndpointFlags {
   readonly unset?: readonly string[];
 }
 
-type Wanted = Omit<Endpoint, 'source'>;
+type Wanted = Omit<EndpointView, 'source'>;
 
-const columns: readonly Column<Endpoint>[] = [
+const columns: readonly Column<EndpointView>[] = [
   { title: 'module', of: ({ identifier }) => identifier },
   { title: 'role', of: ({ role }) => role },
   { title: 'url', of: ({ url }) => url, shrinksTo: 24 },
   { title: 'source', of: ({ source }) => source, colour: ({ source }) => (source === 'operator' ? 'cyan' : null) },
 ];
 
-export function endpointTable(endpoints: readonly Endpoint[], page: Page): string[] {
+export function endpointTable(endpoints: readonly EndpointView[], page: Page): string[] {
   return table(columns, endpoints, page);
 }
 
@@ -42,9 +42,9 @@ export function endpointsVerb(): Command {
     ],
     run: async ({ hub, screen }, [given = ''], { set = [], unset = [] }) => {
       const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
-      let party = await hub.get<Party>(path);
+      let party = await hub.get<PartyView>(path);
       if (set.length + unset.length > 0) {
-        party = await hub.send<Party>('PUT', `${path}/endpoints`, { endpoints: changed(party, set, unset) });
+        party = await hub.send<PartyView>('PUT', `${path}/endpoints`, { endpoints: changed(party, set, unset) });
       }
       if (screen.isJson) return screen.json(party.endpoints);
       if (party.endpoints.length > 0) return screen.lines(endpointTable(party.endpoints, screen.page));
@@ -54,7 +54,7 @@ export function endpointsVerb(): Command {
 }
 
 /** PUT replaces all endpoints that operators have set, so the body repeats those that stay. */
-function changed({ endpoints }: Party, set: readonly string[], unset: readonly string[]): Wanted[] {
+function changed({ endpoints }: PartyView, set: readonly string[], unset: readonly string[]): Wanted[] {
   const operators = endpoints.filter(({ source }) => source === 'operator');
   const own = new Map(
     operators.map(({ identifier, role, url }) => [`${role}:${identifier}`, { identifier, role, url }]),

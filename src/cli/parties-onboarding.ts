@@ -2,7 +2,7 @@
  * `ocpi-hub parties add` and `initial-token`: add a partner, and let a partner register again.
  */
 import type { Command } from 'commander';
-import type { Party } from './answers.ts';
+import type { PartyView } from '../api/parties.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { oneOf, repeated, verb } from './verb.ts';
@@ -39,7 +39,7 @@ export function addVerb(): Command {
         ...(identityMode !== undefined && { identity_mode: identityMode }),
         ...(compatibilityUntil !== undefined && { compatibility_until: compatibilityUntil }),
       };
-      const added = await hub.send<Party & { initial_token: string }>('POST', '/parties', body);
+      const added = await hub.send<PartyView & { initial_token: string }>('POST', '/parties', body);
       screen.answer(added, ({ id, initial_token }) => issued(id, initial_token, hub.url));
     },
   });

@@ -2,9 +2,9 @@
  * `ocpi-hub parties pull`: has the hub pull a CPO's list, and prints the progress until the pull ends.
  */
 import type { Command } from 'commander';
+import type { PullView } from '../api/pulls.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import type { Pull } from './answers.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { verb } from './verb.ts';
@@ -34,7 +34,7 @@ export function pullVerb(): Command {
       const path = `/parties/${encodeURIComponent(id)}/pull/${module}`;
       const started = await hub.send<{ id: string }>('POST', path, { full, forward });
       const progress = screen.progress();
-      const look = () => hub.get<Pull>(`/pulls/${encodeURIComponent(started.id)}`);
+      const look = () => hub.get<PullView>(`/pulls/${encodeURIComponent(started.id)}`);
       let pull = await look();
       for (; pull.state === 'RUNNING'; pull = await look()) {
         progress.show(0, 0, `${pull.pages} pages, ${pull.received} received`);
@@ -47,7 +47,7 @@ export function pullVerb(): Command {
   });
 }
 
-function told({ pages, received, stored, unchanged, invalid, deleted, note, id }: Pull): string[] {
+function told({ pages, received, stored, unchanged, invalid, deleted, note, id }: PullView): string[] {
   return [
     `${received} received in ${pages} pages: ${stored} stored, ${unchanged} unchanged, ${invalid} invalid, ${deleted} deleted (pull ${id})`,
     ...(note === null ? [] : [note]),

@@ -2,7 +2,7 @@
  * `ocpi-hub parties`: prints partners and changes them: onboarding, suspension, probes, resyncs, pauses.
  */
 import type { Command } from 'commander';
-import type { Party } from './answers.ts';
+import type { PartyView } from '../api/parties.ts';
 import { Failure, type HubClient } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { watchJob } from './job.ts';
@@ -12,14 +12,14 @@ import { pullVerb } from './parties-pull.ts';
 import { age, type Colour, type Column, fields, type Page, span, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
-const colours: Readonly<Record<Party['status'], Colour>> = {
+const colours: Readonly<Record<PartyView['status'], Colour>> = {
   REGISTERED: 'yellow',
   CONNECTED: 'green',
   OFFLINE: 'red',
   SUSPENDED: 'red',
 };
 
-const columns: readonly Column<Party>[] = [
+const columns: readonly Column<PartyView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'status', of: ({ status }) => status, colour: ({ status }) => colours[status] },
   { title: 'roles', of: rolesOf, shrinksTo: 12 },
@@ -44,7 +44,7 @@ export function partiesCommand(): Command {
       examples: ['parties', 'parties list --json'],
       run: async ({ hub, screen }, _args, { limit = 200 }) => {
         const none = 'No partner yet. ocpi-hub parties add NL-TNM --role CPO adds one and issues its initial token.';
-        screen.list(await hub.list<Party>('/parties', {}, limit), columns, none);
+        screen.list(await hub.list<PartyView>('/parties', {}, limit), columns, none);
       },
     }),
     verb({
@@ -52,7 +52,7 @@ export function partiesCommand(): Command {
       summary: 'show a partner with endpoints, settings and circuits',
       examples: ['parties show NL-CPO', 'parties show NL-CPO --json'],
       run: async ({ hub, screen }, [given = '']) => {
-        screen.answer(await hub.get<Party>(await partyPath(hub, given)), party);
+        screen.answer(await hub.get<PartyView>(await partyPath(hub, given)), party);
       },
     }),
     addVerb(),
@@ -64,11 +64,11 @@ export function partiesCommand(): Command {
       examples: ['parties suspend NL-CPO'],
       run: async ({ hub, screen }, [given = ''], { yes = false }) => {
         const path = await partyPath(hub, given);
-        const { id, queue } = await hub.get<Party>(path);
+        const { id, queue } = await hub.get<PartyView>(path);
         const question = `Suspend ${id}, to which ${queue.depth} deliveries are owed?`;
         if (!yes && screen.isAnswerable && !(await screen.ask(question)))
           throw new Failure('canceled: the partner was not suspended');
-        screen.answer(await hub.send<Party>('POST', `${path}/suspend`), (suspended) => [
+        screen.answer(await hub.send<PartyView>('POST', `${path}/suspend`), (suspended) => [
           `${suspended.id} is ${suspended.status}; ocpi-hub parties initial-token ${suspended.id} lets it register again`,
         ]);
       },
@@ -108,23 +108,23 @@ function pausing(name: string, paused: boolean, summary: string, words: string):
     summary,
     examples: [`parties ${name} NL-EMS`],
     run: async ({ hub, screen }, [given = '']) => {
-      const changed = await hub.send<Party>('PATCH', await partyPath(hub, given), { paused });
+      const changed = await hub.send<PartyView>('PATCH', await partyPath(hub, given), { paused });
       screen.answer(changed, ({ id, queue }) => [`deliveries to ${id} ${words} (${queue.depth} waiting)`]);
     },
   });
 }
 
-function rolesOf({ roles }: Party): string {
+function rolesOf({ roles }: PartyView): string {
   return roles.map(({ role, country_code, party_id }) => `${role} ${country_code}-${party_id}`).join(', ');
 }
 
 /** Circuits that are not closed, and whether deliveries are paused. */
-function troubles({ circuits, settings }: Party): string {
+function troubles({ circuits, settings }: PartyView): string {
   const open = circuits.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
   return [...open, ...(settings.paused === true ? ['paused'] : [])].join(', ');
 }
 
-function party(item: Party, page: Page): string[] {
+function party(item: PartyView, page: Page): string[] {
   const { paint, now } = page;
   const { queue } = item;
   const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;

@@ -4,7 +4,8 @@
  *
  * PUT-BACK-1  Nothing is put back before its counts were printed and a person confirmed, on the terminal or by `--yes`.
  */
-import type { Delivery, Job, Plan } from './answers.ts';
+import type { DeliveryView } from '../api/deliveries.ts';
+import type { JobView, RedrivePlan } from '../api/jobs.ts';
 import { Failure } from './client.ts';
 import { watchJob } from './job.ts';
 import { type Column, type Page, table } from './table.ts';
@@ -26,7 +27,7 @@ const receiverColumns: readonly Column<readonly [receiver: string, count: number
   { title: 'deliveries', of: ([, count]) => count, align: 'right' },
 ];
 
-const sampleColumns: readonly Column<Delivery>[] = [
+const sampleColumns: readonly Column<DeliveryView>[] = [
   { title: 'for example', of: ({ id }) => id },
   { title: 'state', of: ({ state }) => state },
   { title: 'what', of: ({ method, module, object }) => `${method} ${module} ${object}`, shrinksTo: 16 },
@@ -42,7 +43,7 @@ export async function putBack(context: Context, filter: object, flags: PutBackFl
     ...(rate !== undefined && { rate_per_s: rate }),
     ...(routing !== undefined && { routing }),
   };
-  const plan = await hub.send<Plan>('POST', '/redrive', { ...asked, dry_run: true });
+  const plan = await hub.send<RedrivePlan>('POST', '/redrive', { ...asked, dry_run: true });
   if (dryRun && screen.isJson) return screen.json(plan);
   if (!screen.isJson) screen.lines(counts(plan, force, screen.page));
   if (plan.matched === 0) {
@@ -57,10 +58,10 @@ export async function putBack(context: Context, filter: object, flags: PutBackFl
     });
   }
   if (!yes && !(await screen.ask(`Put ${plan.matched} back?`))) throw new Failure('nothing was put back');
-  await watchJob(context, await hub.send<Job>('POST', '/redrive', { ...asked, dry_run: false }), plan.matched);
+  await watchJob(context, await hub.send<JobView>('POST', '/redrive', { ...asked, dry_run: false }), plan.matched);
 }
 
-function counts({ matched, by_receiver, stale, sample }: Plan, force: boolean, page: Page): string[] {
+function counts({ matched, by_receiver, stale, sample }: RedrivePlan, force: boolean, page: Page): string[] {
   const receivers = Object.entries(by_receiver).sort(([, a], [, b]) => b - a);
   const guarded = force ? 'will be sent all the same (--force)' : 'will be skipped: the receiver has a newer version';
   return [

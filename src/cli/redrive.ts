@@ -2,7 +2,7 @@
  * `ocpi-hub redrive`: puts one delivery back into its lane, or all that a filter finds.
  */
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Delivery } from './answers.ts';
+import type { DeliveryView } from '../api/deliveries.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { type PutBackFlags, putBack } from './put-back.ts';
@@ -69,7 +69,7 @@ export function redriveCommand(): Command {
       const id = await complete(hub, kinds.delivery, given);
       const force = flags.force === true;
       screen.answer(
-        await hub.send<Delivery>('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force }),
+        await hub.send<DeliveryView>('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force }),
         (item) => [`${item.id} was put back: ocpi-hub deliveries show ${item.id} shows how it goes`],
       );
     },

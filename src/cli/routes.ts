@@ -2,11 +2,11 @@
  * `ocpi-hub routes`: prints and sets routing rules, and explains why a party receives a module or not.
  */
 import type { Command } from 'commander';
-import type { Explanation, Released, Route } from './answers.ts';
+import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';
 import type { Column, Page } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
-const columns: readonly Column<Route>[] = [
+const columns: readonly Column<RoutingRule>[] = [
   { title: 'eMSP', of: ({ emsp }) => emsp },
   { title: 'CPO', of: ({ cpo }) => cpo },
   {
@@ -27,7 +27,7 @@ export function routesCommand(): Command {
       examples: ['routes', 'routes list --json'],
       run: async ({ hub, screen }, _args, { limit = 200 }) => {
         const none = 'No routing rule, so nothing is forwarded. ocpi-hub routes set {emsp} {cpo} joins two parties.';
-        screen.list(await hub.list<Route>('/routes', {}, limit), columns, none);
+        screen.list(await hub.list<RoutingRule>('/routes', {}, limit), columns, none);
       },
     }),
     verb<{ inactive?: boolean }>({
@@ -36,7 +36,7 @@ export function routesCommand(): Command {
       options: [['--inactive', 'keep the rule but let nothing pass']],
       examples: ['routes set NL-EMS NL-CPO', 'routes set NL-EMS NL-CPO --inactive'],
       run: async ({ hub, screen }, [emsp = '', cpo = ''], { inactive = false }) => {
-        screen.answer(await hub.send<Route & Released>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
+        screen.answer(await hub.send<RuleSet>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
           rule.active
             ? `${rule.emsp} and ${rule.cpo} are joined; ${kept(rule.released)}, and ocpi-hub parties resync {id} {module} sends the rest`
             : `the rule of ${rule.emsp} and ${rule.cpo} lets nothing pass`,
@@ -57,7 +57,7 @@ export function routesCommand(): Command {
       summary: 'say whether one party gets a module of another, and why or why not',
       examples: ['routes explain NL-CPO NL-EMS sessions', 'routes explain NL-EMS NL-CPO tokens'],
       run: async ({ hub, screen }, [from = '', to = '', module = '']) => {
-        screen.answer(await hub.get<Explanation>('/routes/explain', { from, to, module }), explained);
+        screen.answer(await hub.get<RouteExplanation>('/routes/explain', { from, to, module }), explained);
       },
     }),
   ]);
@@ -66,7 +66,7 @@ export function routesCommand(): Command {
 const kept = (released: number) =>
   released === 0 ? 'no session or CDR was kept' : `${released} kept sessions and CDRs are on their way`;
 
-function explained({ from, to, module, delivers, conditions }: Explanation, { paint }: Page): string[] {
+function explained({ from, to, module, delivers, conditions }: RouteExplanation, { paint }: Page): string[] {
   const verdict = delivers ? paint('green', 'are delivered') : paint('red', 'are not delivered');
   return [
     `${module} of ${from} to ${to} ${verdict}:`,

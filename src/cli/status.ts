@@ -2,11 +2,12 @@
  * `ocpi-hub status`: prints the hub's state at a glance, and the objects that it stored without forwarding them.
  */
 import type { Command } from 'commander';
-import type { Status, StoredNotForwarded } from './answers.ts';
+import type { Unforwarded } from '../api/deliveries.ts';
+import type { HubStatus } from '../api/hub.ts';
 import { type Column, fields, type Page, span, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
-const columns: readonly Column<StoredNotForwarded>[] = [
+const columns: readonly Column<Unforwarded>[] = [
   { title: 'object', of: ({ module, object }) => `${module} ${object}`, shrinksTo: 20 },
   { title: 'CPO', of: ({ cpo }) => cpo },
   { title: 'reason', of: ({ reason }) => reason, shrinksTo: 16 },
@@ -19,7 +20,7 @@ export function statusCommand(): Command {
       usage: 'show',
       summary: 'show version, store, backlog and actors',
       examples: ['status', 'status --json'],
-      run: async ({ hub, screen }) => screen.answer(await hub.get<Status>('/status'), status),
+      run: async ({ hub, screen }) => screen.answer(await hub.get<HubStatus>('/status'), status),
     }),
     verb<{ limit?: number }>({
       usage: 'not-forwarded',
@@ -28,13 +29,13 @@ export function statusCommand(): Command {
       examples: ['status not-forwarded'],
       run: async ({ hub, screen }, _args, { limit = 50 }) => {
         const none = 'Every stored session and CDR has an eMSP that it belongs to.';
-        screen.list(await hub.list<StoredNotForwarded>('/stored-not-forwarded', {}, limit), columns, none);
+        screen.list(await hub.list<Unforwarded>('/stored-not-forwarded', {}, limit), columns, none);
       },
     }),
   ]);
 }
 
-function status({ version, uptime_s, ready, store, sequence, backlog, actors }: Status, page: Page): string[] {
+function status({ version, uptime_s, ready, store, sequence, backlog, actors }: HubStatus, page: Page): string[] {
   const { paint } = page;
   const oldest = backlog.oldest_age_s === null ? '' : `, the oldest for ${span(backlog.oldest_age_s)}`;
   const isWell = ready && store.state === 'open';

@@ -3,7 +3,8 @@
  * attempt, and why nothing was forwarded.
  */
 import type { Command } from 'commander';
-import type { Attempt, Delivery, Trace, TraceStep } from './answers.ts';
+import type { Attempt, DeliveryView } from '../api/deliveries.ts';
+import type { TraceStep, TraceView } from '../api/trace.ts';
 import { Failure } from './client.ts';
 import { type Colour, type Page, plain, when } from './table.ts';
 import { verb } from './verb.ts';
@@ -14,7 +15,7 @@ export function traceCommand(): Command {
     summary: 'tell the story of an object ({cc}-{pid}/{id}) or of a correlation id',
     examples: ['trace NL-CPO/101', 'trace 0b8e3a52-6a0e-4c0e-9c53-0c9f9d8f6d11', 'trace NL-CPO/101 --json'],
     run: async ({ hub, screen }, [key = '']) => {
-      const found = await hub.get<Trace>(`/trace/${encodeURIComponent(key)}`).catch((error: unknown) => {
+      const found = await hub.get<TraceView>(`/trace/${encodeURIComponent(key)}`).catch((error: unknown) => {
         throw error instanceof Failure && error.status === 404 ? unknown(key, error) : error;
       });
       screen.answer(found, story);
@@ -31,7 +32,7 @@ function unknown(key: string, refusal: Failure): Failure {
   );
 }
 
-function story({ key, steps }: Trace, page: Page): string[] {
+function story({ key, steps }: TraceView, page: Page): string[] {
   const count = steps.length === 1 ? '1 step' : `${steps.length} steps`;
   return [
     page.paint('bold', `${plain(key)}: ${count}, oldest first`),
@@ -53,9 +54,9 @@ function told(step: TraceStep, page: Page): string[] {
   ];
 }
 
-const colours: Readonly<Record<Delivery['state'], Colour>> = { PENDING: 'yellow', DELIVERED: 'green', DEAD: 'red' };
+const colours: Readonly<Record<DeliveryView['state'], Colour>> = { PENDING: 'yellow', DELIVERED: 'green', DEAD: 'red' };
 
-function owed(delivery: Delivery, page: Page): string[] {
+function owed(delivery: DeliveryView, page: Page): string[] {
   const { receiver, state, id, attempts, reason, due_at } = delivery;
   const next = state === 'PENDING' && due_at !== null ? `, next attempt ${when(due_at, page.now)}` : '';
   const why = state === 'DEAD' && reason !== null ? `, ${plain(reason)}` : '';

@@ -1,6 +1,9 @@
 /**
  * The verbs of operators that manage partners and routes, control pulls and orphan cases, and report the hub's status.
  */
+
+import type { HubStatus } from '../api/hub.ts';
+import type { PartyView } from '../api/parties.ts';
 import { HubError } from '../domain/errors.ts';
 import {
   defaultSettings,
@@ -22,8 +25,7 @@ import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
 import { courierActor, type PartnerActors, partnerStream } from './partners/partner-actors.ts';
-import type { BackupVerbs } from './ports/backup-view.ts';
-import type { HubStatus, Operations, PartyView, Vitals } from './ports/operator.ts';
+import type { BackupVerbs, Operations, Vitals } from './ports/operator.ts';
 import type { Pulls } from './pull/pulls.ts';
 import { actorCounts } from './views/actor-counts.ts';
 import type { ActorFeed } from './views/actor-feed.ts';

@@ -3,9 +3,12 @@
  */
 import { join } from 'node:path';
 import { adminRoutes } from '../../src/admin/server.ts';
+import type { Page } from '../../src/api/common.ts';
+import type { EventView } from '../../src/api/events.ts';
+import type { PartyView } from '../../src/api/parties.ts';
+import type { HubStatus } from '../../src/api/hub.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
-import type { EventView, HubStatus, Page, PartyView } from '../../src/hub/ports/operator.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { callOnce } from '../support/caller.ts';
 import { type Test, t } from '../support/tap.ts';

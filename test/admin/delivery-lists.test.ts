@@ -1,7 +1,8 @@
 /**
  * Lists of deliveries by state: whatever is asked for, page by page, is what the whole list has of it.
  */
-import type { DeliveryView, Page } from '../../src/hub/ports/operator.ts';
+import type { Page } from '../../src/api/common.ts';
+import type { DeliveryView } from '../../src/api/deliveries.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';

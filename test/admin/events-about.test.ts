@@ -2,8 +2,8 @@
  * Events of a living hub: each says whom it is about and who acted, and filters find it wherever the log is read.
  */
 import { join } from 'node:path';
+import type { EventView } from '../../src/api/events.ts';
 import { subjects } from '../../src/domain/subject.ts';
-import type { EventView } from '../../src/hub/ports/operator.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';

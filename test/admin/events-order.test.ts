@@ -1,7 +1,7 @@
 /**
  * Reading the log from its end: the newest first, and what came since.
  */
-import type { EventPage } from '../../src/hub/ports/operator.ts';
+import type { EventPage } from '../../src/api/events.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';

@@ -4,9 +4,10 @@
  */
 import fastify, { type FastifyInstance } from 'fastify';
 import { adminServer } from '../../src/admin/server.ts';
+import type { HubStatus } from '../../src/api/hub.ts';
 import { HubError } from '../../src/domain/errors.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
-import type { HubStatus, Operations } from '../../src/hub/ports/operator.ts';
+import type { Operations } from '../../src/hub/ports/operator.ts';
 import { callOnce, type Said } from '../support/caller.ts';
 import { type Test, t } from '../support/tap.ts';
 

@@ -5,7 +5,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import type { DeliveryView, EventPage, EventView, Page } from '../../src/hub/ports/operator.ts';
+import type { Page } from '../../src/api/common.ts';
+import type { DeliveryView } from '../../src/api/deliveries.ts';
+import type { EventPage, EventView } from '../../src/api/events.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';

@@ -3,10 +3,10 @@
  * many, with the sight of it beforehand.
  */
 import type { Locator, Page } from 'playwright-core';
+import type { DeliveryView } from '../../src/api/deliveries.ts';
 import { curlOf } from '../../src/console/page/data/curl.ts';
 import { laidOut } from '../../src/console/page/data/json-layout.ts';
 import { grown, type Loaded, refreshed } from '../../src/console/page/data/loaded.ts';
-import type { DeliveryView } from '../../src/hub/ports/operator.ts';
 import { cdrBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';

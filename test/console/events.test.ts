@@ -2,8 +2,8 @@
  * The live end of the log in the console: it comes by itself, stands still when it is paused, and stays calm when much happens.
  */
 import type { Page } from 'playwright-core';
+import type { EventView } from '../../src/api/events.ts';
 import { begun, grownBy, keptMax, nothing, resumed } from '../../src/console/page/data/tail.ts';
-import type { EventView } from '../../src/hub/ports/operator.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { t } from '../support/tap.ts';

@@ -337,6 +337,11 @@ const importTable: Readonly<Record<string, Room>> = {
     allowed: ['pg', '../contract.ts', '../level/backup.ts', './connect.ts'],
     refused: ['level', '../migrate.ts', '../../src/domain/party.ts'],
   },
+  'src/api': {
+    file: 'probe.ts',
+    allowed: ['zod', './common.ts', '../domain/events.ts'],
+    refused: ['node:fs', 'fastify', '../hub/ports/operator.ts', '../admin/server.ts', '../kit/clock.ts'],
+  },
   'src/transport': {
     file: 'probe.ts',
     allowed: ['zod', '../domain/errors.ts', '../kit/url.ts', './envelope.ts'],

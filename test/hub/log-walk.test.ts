@@ -1,6 +1,6 @@
 /** The log as lists walk it: either way, in pages of any size, and so many events for one request. */
-
-import type { EventPage, EventRange } from '../../src/hub/ports/operator.ts';
+import type { EventPage } from '../../src/api/events.ts';
+import type { EventRange } from '../../src/hub/ports/operator.ts';
 import { eventViews } from '../../src/hub/views/events.ts';
 import { LogWalk } from '../../src/hub/views/log-walk.ts';
 import { openLevelStore } from '../../storage/level/store.ts';

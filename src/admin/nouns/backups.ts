@@ -3,22 +3,10 @@
  * [interface, Admin backup]
  */
 import { z } from 'zod';
+import { backup } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, instant } from '../fields.ts';
+import { anyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const backup = z.object({
-  id: z.string(),
-  directory: z.string(),
-  state: z.enum(['RUNNING', 'DONE', 'FAILED', 'INTERRUPTED']),
-  step: z.enum(['copying', 'verifying']).nullable(),
-  records: z.number().meta({ description: 'copied, then verified' }),
-  bytes: z.number().nullable(),
-  sequence: z.number().nullable().meta({ description: 'last event that it holds' }),
-  started_at: instant,
-  ended_at: instant.nullable(),
-  error: z.string().nullable(),
-});
 
 const target = z.string().min(1).max(4096).meta({
   description: "absolute, on the hub's machine; empty or not there yet, outside the data directory",

@@ -2,22 +2,11 @@
  * Routes `/commands`: commands of eMSPs and their progress.
  */
 import { z } from 'zod';
-import { commandNames } from '../../domain/events.ts';
+import { command } from '../../api/commands.ts';
+import { listOf } from '../../api/common.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, listOf, pageQuery } from '../fields.ts';
+import { anyId, pageQuery } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const command = z.object({
-  id: z.string(),
-  command: z.enum(commandNames),
-  emsp: z.string(),
-  cpo: z.string(),
-  state: z.string(),
-  result: z.string().nullable(),
-  reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),
-  session: z.string().nullable(),
-  at: z.string(),
-});
 
 export function commands(operations: Operations): AdminRoute[] {
   return [

@@ -3,9 +3,11 @@
  * letters.
  */
 import { z } from 'zod';
+import { listOf } from '../../api/common.ts';
+import { deadGroup, delivery, deliveryState } from '../../api/deliveries.ts';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
 import { readId, writeHeaders } from '../../transport/headers.ts';
-import { anyId, bound, delivery, deliveryState, filter, listOf, pageQuery, partyId } from '../fields.ts';
+import { anyId, bound, filter, pageQuery, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const query = z.strictObject({
@@ -16,16 +18,6 @@ const query = z.strictObject({
   from: bound.exactOptional(),
   to: bound.exactOptional(),
   ...pageQuery,
-});
-
-const deadGroup = z.object({
-  receiver: z.string(),
-  module: z.string(),
-  class: z.string(),
-  count: z.number(),
-  oldest_at: z.string(),
-  newest_at: z.string(),
-  sample: z.string().meta({ description: 'id of one of them' }),
 });
 
 const detail = delivery.extend({

@@ -3,24 +3,11 @@
  * only one page at a time is in memory.
  */
 import { z } from 'zod';
-import type { EventFilter, EventRange, EventView, Operations } from '../../hub/ports/operator.ts';
-import { filter, listOf } from '../fields.ts';
+import type { EventView } from '../../api/events.ts';
+import { eventPage } from '../../api/events.ts';
+import type { EventFilter, EventRange, Operations } from '../../hub/ports/operator.ts';
+import { filter } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const event = z.object({
-  seq: z.number(),
-  at: z.string(),
-  type: z.string(),
-  about: z
-    .string()
-    .meta({ description: '{noun}:{key} of what it is about, for example partner:NL-CPO or session:NL-CPO/101' }),
-  parties: z.array(z.string()).meta({ description: 'all that it concerns' }),
-  party: z.string().nullable().meta({ description: 'the partner that it was recorded for; `by` says who acted' }),
-  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
-  correlation_id: z.string().nullable(),
-  by: z.enum(['operator', 'partner', 'hub']).meta({ description: 'who acted' }),
-  data: z.unknown(),
-});
 
 const sequence = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
@@ -38,11 +25,6 @@ const query = z.strictObject({
   cursor: sequence.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
 });
 
-const page = listOf(event).extend({
-  last_seq: z.number().meta({ description: 'the log was looked at up to here: what comes later is found after it' }),
-  kept_from: z.number().meta({ description: 'the first sequence that is kept' }),
-});
-
 const pageDefault = 100;
 const streamPage = 500;
 
@@ -54,7 +36,7 @@ export function events(operations: Operations): AdminRoute[] {
       role: 'viewer',
       summary: 'Read the event log, oldest first unless asked; application/x-ndjson streams it to its present end',
       query,
-      answer: page,
+      answer: eventPage,
       run: ({ query: { after, cursor, order, limit = pageDefault, ...wanted } }) =>
         operations.events(wanted, { after, cursor, order, limit }),
       lines: ({ query: { after, cursor, order, limit = Infinity, ...wanted } }) =>

@@ -3,27 +3,15 @@
  * still in their grace period. [D36]
  */
 import { z } from 'zod';
-import type { Operations, OrphanView } from '../../hub/ports/operator.ts';
-import { anyId, listOf, pageQuery } from '../fields.ts';
+import { listOf } from '../../api/common.ts';
+import type { OrphanView } from '../../api/orphans.ts';
+import { orphan, orphanState } from '../../api/orphans.ts';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { anyId, pageQuery } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
-
-const state = z.enum(['GRACE', 'OPEN', 'RESOLVED']);
 
 const params = z.strictObject({ id: anyId });
 const note = z.string().trim().min(1).max(500).nullable().default(null);
-
-const orphan = z.object({
-  id: z.string(),
-  kind: z.string(),
-  state,
-  session: z.string().meta({ description: '{cc}-{pid}/{id}' }),
-  cpo: z.string(),
-  emsp: z.string(),
-  opened_at: z.string().nullable(),
-  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last asked for the true state' }),
-  resolved_at: z.string().nullable(),
-  note: z.string().nullable(),
-});
 
 /** Sorts by opening time; cases still in their grace period, which have none, come last. */
 const keyOf = ({ opened_at, id }: OrphanView) => `${opened_at ?? '~'} ${id}`;
@@ -37,7 +25,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       summary:
         'List orphan cases, oldest first; sessions still in their grace are no cases and are listed with state=GRACE',
       query: z.strictObject({
-        state: state.nullable().default(null).meta({ description: 'OPEN and RESOLVED when absent' }),
+        state: orphanState.nullable().default(null).meta({ description: 'OPEN and RESOLVED when absent' }),
         ...pageQuery,
       }),
       answer: listOf(orphan),

@@ -3,19 +3,13 @@
  * probes, circuit breakers, suspension.
  */
 import { z } from 'zod';
+import { instant, interfaceRole, listOf } from '../../api/common.ts';
+import type { PartyView } from '../../api/parties.ts';
+import { businessDetails, handshake, party, partyRole } from '../../api/parties.ts';
 import { defaultSettings } from '../../domain/party.ts';
-import type { Operations, PartyView } from '../../hub/ports/operator.ts';
-import { instant, interfaceRole, listOf, pageQuery, partnerId, role } from '../fields.ts';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
-
-const businessDetails = z.strictObject({ name: z.string().min(1).max(100), website: z.url().max(255).optional() });
-
-const partyRole = z.strictObject({
-  role,
-  country_code: z.string().regex(/^[A-Za-z]{2}$/, 'expected two letters'),
-  party_id: z.string().regex(/^[A-Za-z0-9]{1,3}$/, 'expected one to three letters or digits'),
-  business_details: businessDetails.optional(),
-});
 
 const settings = {
   token_encoding: z.enum(['base64', 'plain']).exactOptional(),
@@ -59,48 +53,7 @@ const newEndpoints = z.strictObject({
     .refine((all) => isUnique(all, (one) => `${one.role} ${one.identifier}`), 'names an endpoint twice'),
 });
 
-const party = z.object({
-  id: z.string(),
-  status: z.enum(['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED']),
-  roles: z.array(partyRole),
-  url: z.string().nullable().meta({ description: 'of its credentials' }),
-  endpoints: z.array(
-    z.object({
-      identifier: z.string(),
-      role: interfaceRole,
-      url: z.string(),
-      source: z.enum(['discovered', 'operator']),
-    }),
-  ),
-  settings: z.object({
-    token_encoding: z.string(),
-    identity_mode: z.string(),
-    compatibility_until: z.string().nullable(),
-    paused: z.boolean(),
-    empty_2xx_ok: z.boolean(),
-  }),
-  circuits: z.array(
-    z.object({
-      circuit: z.enum(['sync', 'async']),
-      state: z.enum(['closed', 'open', 'halfOpen']),
-      failures: z.number(),
-      until: z.string().nullable(),
-    }),
-  ),
-  queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
-  last_contact: z.string().nullable(),
-  last_updated: z.string(),
-});
-
 const initialToken = z.string().meta({ description: 'shown this once' });
-
-const handshakeStep = z.object({
-  at: z.string(),
-  step: z.enum(['called', 'received', 'failed', 'connected']).meta({
-    description: 'called = its initial token was used; received = it sent its credentials and its versions are read',
-  }),
-  reason: z.string().nullable().meta({ description: 'why it failed' }),
-});
 
 const params = z.strictObject({ id: partnerId });
 
@@ -165,10 +118,7 @@ export function parties(operations: Operations): AdminRoute[] {
       role: 'viewer',
       summary: 'Show how the registration of a partner went since the hub started',
       params,
-      answer: z.object({
-        versions_url: z.string().meta({ description: 'where the partner begins' }),
-        steps: z.array(handshakeStep).meta({ description: 'oldest first' }),
-      }),
+      answer: handshake,
       run: ({ params: { id } }) => operations.handshake(id),
     }),
     route({

@@ -3,43 +3,11 @@
  * the objects that were refused. [interface, Admin pulls; D51]
  */
 import { z } from 'zod';
+import { listOf } from '../../api/common.ts';
+import { pull, pulledModules, refusedObject } from '../../api/pulls.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, listOf, pageQuery, partnerId } from '../fields.ts';
+import { anyId, pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const modules = ['locations', 'tariffs'] as const;
-
-const count = z.number().int();
-
-const pull = z.object({
-  id: z.string(),
-  party: z.string(),
-  module: z.enum(modules),
-  state: z.enum(['RUNNING', 'DONE', 'FAILED']),
-  full: z.boolean().meta({ description: 'the whole list was asked for' }),
-  forward: z.boolean(),
-  date_from: z.string().nullable(),
-  pages: count,
-  received: count,
-  stored: count,
-  unchanged: count,
-  invalid: count.meta({ description: 'refused; GET /quarantine has them' }),
-  deleted: count.meta({ description: 'tariffs that the whole list does not have any more' }),
-  error: z.string().exactOptional(),
-  note: z.string().nullable(),
-  started_at: z.string(),
-  ended_at: z.string().nullable(),
-});
-
-const refused = z.object({
-  party: z.string(),
-  module: z.enum(modules),
-  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
-  reason: z.string(),
-  pull: z.string(),
-  at: z.string(),
-  text: z.string().meta({ description: 'as it came' }),
-});
 
 const asked = z.strictObject({
   full: z
@@ -51,7 +19,7 @@ const asked = z.strictObject({
 
 export function pulls(operations: Operations): AdminRoute[] {
   return [
-    ...modules.map((module) =>
+    ...pulledModules.map((module) =>
       route({
         method: 'POST',
         path: `/parties/{id}/pull/${module}`,
@@ -88,7 +56,7 @@ export function pulls(operations: Operations): AdminRoute[] {
       role: 'viewer',
       summary: 'List objects that pulls refused, newest first',
       query: z.strictObject(pageQuery),
-      answer: listOf(refused),
+      answer: listOf(refusedObject),
       run: ({ query }) => operations.quarantine(query),
     }),
   ];

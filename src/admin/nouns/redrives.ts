@@ -3,9 +3,11 @@
  * objects again).
  */
 import { z } from 'zod';
+import { delivery } from '../../api/deliveries.ts';
+import { job, redrivePlan } from '../../api/jobs.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, bound, delivery, filter, instant, partnerId, partyId } from '../fields.ts';
+import { anyId, bound, filter, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const sequence = z.int().min(1);
@@ -35,27 +37,6 @@ const request = z.strictObject({
     .meta({ description: 'the receivers of then, or of these those that are routed now' }),
 });
 
-const plan = z.object({
-  matched: z.number(),
-  by_receiver: z.record(z.string(), z.number()),
-  stale: z.number(),
-  sample: z.array(delivery),
-});
-
-const job = z.object({
-  id: z.string(),
-  kind: z.enum(['redrive', 'resync']),
-  state: z.enum(['RUNNING', 'DONE', 'CANCELED', 'INTERRUPTED', 'FAILED']),
-  matched: z.number(),
-  queued: z.number(),
-  skipped_stale: z.number(),
-  skipped_pending: z.number(),
-  skipped_unregistered: z.number(),
-  started_at: instant,
-  ended_at: instant.nullable(),
-  error: z.string().nullable(),
-});
-
 const params = z.strictObject({ id: anyId });
 
 export function redrives(operations: Operations): AdminRoute[] {
@@ -79,7 +60,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       status: 202,
       statusOf: (answer) => ('matched' in (answer as object) && 'sample' in (answer as object) ? 200 : 202),
       body: request,
-      answer: z.union([plan, job]),
+      answer: z.union([redrivePlan, job]),
       run: ({ body: { filter: found, dry_run, rate_per_s: ratePerS, force, routing }, trace }) =>
         dry_run
           ? operations.planRedrive(found, { routing })

@@ -4,18 +4,9 @@
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
+import { hubStatus } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const hubStatus = z.object({
-  version: z.string(),
-  uptime_s: z.number(),
-  ready: z.boolean(),
-  store: z.object({ state: z.string(), reason: z.string().nullable() }),
-  sequence: z.number(),
-  actors: z.record(z.string(), z.record(z.string(), z.number())).meta({ description: 'kind, state, count' }),
-  backlog: z.object({ depth: z.number(), oldest_age_s: z.number().nullable() }),
-});
 
 export function status(operations: Operations): AdminRoute[] {
   return [

@@ -2,37 +2,11 @@
  * Routes `/trace` (what happened to an object or correlation id, and why) and `/routes/explain` (what would happen).
  */
 import { z } from 'zod';
+import { explanation } from '../../api/routes.ts';
+import { story } from '../../api/trace.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, delivery, partyId } from '../fields.ts';
+import { anyId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const story = z.object({
-  key: z.string(),
-  kind: z.enum(['object', 'correlation']),
-  steps: z.array(
-    z.object({
-      seq: z.number(),
-      at: z.string(),
-      type: z.string(),
-      party: z.string().nullable(),
-      module: z.string().nullable(),
-      object: z.string().nullable(),
-      correlation_id: z.string().nullable(),
-      summary: z.string(),
-      not_forwarded: z.string().nullable().meta({ description: 'why nobody is owed it, in a sentence' }),
-      warnings: z.array(z.string()),
-      deliveries: z.array(delivery),
-    }),
-  ),
-});
-
-const explanation = z.object({
-  from: z.string(),
-  to: z.string(),
-  module: z.string(),
-  delivers: z.boolean(),
-  conditions: z.array(z.object({ holds: z.boolean(), because: z.string() })),
-});
 
 export function trace(operations: Operations): AdminRoute[] {
   return [

@@ -6,11 +6,12 @@
  * BACKUPS-2  Closing the hub aborts the backup: nothing exists under its name then, and it is shown as INTERRUPTED.
  */
 import type { Put } from '../../../storage/contract.ts';
+import type { BackupView } from '../../api/hub.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
-import type { BackupVerbs, BackupView } from '../ports/backup-view.ts';
+import type { BackupVerbs } from '../ports/operator.ts';
 
 interface Run {
   view: BackupView;

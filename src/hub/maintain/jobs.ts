@@ -6,13 +6,13 @@
  * JOBS-2  A job that a restart cut off is shown as INTERRUPTED. Each step is atomic, so nothing is half done.
  */
 import type { Put } from '../../../storage/contract.ts';
+import type { JobView } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
-import type { JobView } from '../ports/operator.ts';
 
 /** `full`: memory holds `windowMax` deliveries of the receiver; the job repeats the step after `fullMs`. */
 export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full';

@@ -8,6 +8,8 @@
  * REDRIVE-3  A pending delivery is not re-driven.
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryView } from '../../api/deliveries.ts';
+import type { JobView, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
 import { pairOf } from '../../domain/modules.ts';
@@ -19,7 +21,7 @@ import { deliveryId, readDeliveryId } from '../delivery/id.ts';
 import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
 import { standingOf } from '../delivery/state.ts';
 import type { Context } from '../kernel/context.ts';
-import type { DeliveryView, JobView, RedriveFilter, RedriveOptions, RedrivePlan } from '../ports/operator.ts';
+import type { RedriveFilter, RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
 interface Candidate {

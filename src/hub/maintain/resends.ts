@@ -11,6 +11,7 @@
  *     one is sent nothing more.
  */
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
+import type { JobView } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Actor, ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
@@ -23,7 +24,6 @@ import { owedWhole } from '../exchange/ingest.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { objectFromRow, objectPut, readObject, unownedShelf } from '../kernel/row-codecs.ts';
-import type { JobView } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
 /** Which unforwarded objects to release: those of some CPOs for one eMSP. */

@@ -16,7 +16,7 @@ import { sleep } from '../../kit/clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import type { LogHeld } from '../ports/overview-view.ts';
+import type { LogHeld } from '../ports/operator.ts';
 import { keepingOf, keptBefore } from './log-compaction.ts';
 
 const dayMs = 86_400_000;

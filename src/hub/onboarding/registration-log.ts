@@ -5,10 +5,10 @@
  * REGISTRATION-LOG-1  Memory is bounded: it keeps the last `stepsMax` steps per partner, and only for partners that
  *     used their initial token.
  */
+import type { HandshakeStep } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
-import type { HandshakeStep } from '../ports/overview-view.ts';
 
 const stepsMax = 20;
 

@@ -17,6 +17,7 @@
  *     use retries a failed write. A POST with an initial token ends all earlier tokens at once. [D73]
  */
 import type { Store } from '../../../storage/contract.ts';
+import type { HandshakeView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import {
   applyToPartner,
@@ -34,7 +35,6 @@ import { partnerPut } from '../kernel/row-codecs.ts';
 import type { Resends } from '../maintain/resends.ts';
 import { type PartnerActors, partnerStream } from '../partners/partner-actors.ts';
 import type { Credential, CredentialsBody, IssuedCredentials } from '../ports/hub.ts';
-import type { HandshakeView } from '../ports/overview-view.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
 import { RegistrationLog } from './registration-log.ts';
 

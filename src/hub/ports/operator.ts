@@ -2,71 +2,29 @@
  * The interface through which the doors for operators call the hub: their verbs and the views that these return. Those
  * doors may import nothing else of the hub.
  */
-import type { CommandName } from '../../domain/events.ts';
+
+import type { CommandView } from '../../api/commands.ts';
+import type { Page } from '../../api/common.ts';
+import type { DeadGroup, DeliveryView } from '../../api/deliveries.ts';
+import type { EventPage } from '../../api/events.ts';
+import type { BackupView, HubStatus } from '../../api/hub.ts';
+import type { JobView, RedrivePlan } from '../../api/jobs.ts';
+import type { OrphanView } from '../../api/orphans.ts';
+import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
+import type { HandshakeView, PartyView } from '../../api/parties.ts';
+import type { PullView, QuarantineView } from '../../api/pulls.ts';
+import type { RouteExplanation } from '../../api/routes.ts';
+import type { TraceView } from '../../api/trace.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
-import type { ConnectionStatus, Endpoint, PartnerSettings, PartyId, PartyRole } from '../../domain/party.ts';
+import type { Endpoint, PartnerSettings, PartyId, PartyRole } from '../../domain/party.ts';
 import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { WatchedActor, Watcher } from './actor-view.ts';
-import type { BackupVerbs } from './backup-view.ts';
-import type { EventVerbs } from './event-view.ts';
-import type { OverviewVerbs } from './overview-view.ts';
 import type { HeaderParty } from './ports.ts';
 
-/** Re-exported because doors may import no other file of the hub. */
-export type { EventFilter, EventPage, EventRange, EventView } from './event-view.ts';
-
-export type CircuitName = 'sync' | 'async';
-
-export interface CircuitView {
-  readonly circuit: CircuitName;
-  readonly state: 'closed' | 'open' | 'halfOpen';
-  readonly failures: number;
-  /** RFC 3339: when an open circuit becomes half-open and lets a call through; null in the other states. */
-  readonly until: string | null;
-}
-
-/** A partner as operators see it; it contains no token. */
-export interface PartyView {
-  readonly id: PartyId;
-  readonly status: ConnectionStatus;
-  readonly roles: readonly PartyRole[];
-  readonly url: string | null;
-  readonly endpoints: readonly Endpoint[];
-  readonly settings: PartnerSettings;
-  readonly circuits: readonly CircuitView[];
-  readonly queue: { readonly depth: number; readonly oldest_age_s: number | null; readonly dead: number };
-  readonly last_contact: string | null;
-  readonly last_updated: string;
-}
-
-export interface DeliveryView {
-  /** `{seq}-{receiver}`, see `id.ts`. */
-  readonly id: string;
-  readonly state: 'PENDING' | 'DELIVERED' | 'DEAD';
-  readonly receiver: PartyId;
-  readonly sender: PartyId;
-  readonly module: ObjectModule;
-  /** `{cc}-{pid}/{id}`. */
-  readonly object: string;
-  readonly method: string;
-  readonly seq: number;
-  readonly correlation_id: string | null;
-  readonly accepted_at: string;
-  readonly due_at: string | null;
-  /** Outcome class of the delivery, or of its last attempt so far; null before the first attempt. */
-  readonly class: string | null;
-  readonly reason: string | null;
-  readonly attempts: readonly {
-    readonly at: string;
-    readonly duration_ms: number;
-    readonly http_status: number | null;
-    readonly ocpi_status: number | null;
-    readonly class: string;
-    readonly excerpt: string;
-  }[];
-}
+export type CircuitView = PartyView['circuits'][number];
+export type CircuitName = CircuitView['circuit'];
 
 /** A delivery with its request and change, for the view of a single one. */
 export interface DeliveryDetail extends DeliveryView {
@@ -90,19 +48,6 @@ export interface DeliveryChange {
   readonly before: { readonly seq: number; readonly at: string; readonly body: string | null } | null;
   /** Null when the delivery deletes the object. */
   readonly after: string | null;
-}
-
-/** Dead letters with the same receiver, module and outcome class. */
-export interface DeadGroup {
-  readonly receiver: PartyId;
-  readonly module: string;
-  readonly class: string;
-  readonly count: number;
-  /** Oldest and newest time of acceptance or last re-drive, RFC 3339. */
-  readonly oldest_at: string;
-  readonly newest_at: string;
-  /** Id of one delivery of the group. */
-  readonly sample: string;
 }
 
 export interface DeliveryFilter {
@@ -135,157 +80,9 @@ export interface RedriveOptions {
   readonly routing: 'then' | 'now';
 }
 
-export interface RedrivePlan {
-  readonly matched: number;
-  readonly by_receiver: Readonly<Record<PartyId, number>>;
-  /** Matched deliveries that would be skipped, because the receiver has a newer version of the object. */
-  readonly stale: number;
-  /** The first matched deliveries. */
-  readonly sample: readonly DeliveryView[];
-}
-
-/** A long-running operation that an operator started: a re-drive, replay or resync. */
-export interface JobView {
-  readonly id: string;
-  readonly kind: 'redrive' | 'resync';
-  /** `INTERRUPTED`: the hub was restarted. Deliveries that were queued stay queued; start a new job for the rest. */
-  readonly state: 'RUNNING' | 'DONE' | 'CANCELED' | 'INTERRUPTED' | 'FAILED';
-  readonly matched: number;
-  /** Deliveries that were put back into their lanes. */
-  readonly queued: number;
-  readonly skipped_stale: number;
-  readonly skipped_pending: number;
-  /** Deliveries skipped because their receiver is suspended or never registered. */
-  readonly skipped_unregistered: number;
-  readonly started_at: string;
-  readonly ended_at: string | null;
-  readonly error: string | null;
-}
-
-export interface TraceStep {
-  readonly seq: number;
-  readonly at: string;
-  readonly type: string;
-  readonly party: PartyId | null;
-  readonly module: ObjectModule | null;
-  readonly object: string | null;
-  readonly correlation_id: string | null;
-  /** The step as one sentence. */
-  readonly summary: string;
-  /**
-   * Why the change was forwarded to nobody, as one sentence; null when it was forwarded or there was nothing to
-   * forward.
-   */
-  readonly not_forwarded: string | null;
-  readonly warnings: readonly string[];
-  readonly deliveries: readonly DeliveryView[];
-}
-
-export interface TraceView {
-  readonly key: string;
-  readonly kind: 'object' | 'correlation';
-  /** Oldest first. */
-  readonly steps: readonly TraceStep[];
-}
-
-export interface RouteExplanation {
-  readonly from: PartyId;
-  readonly to: PartyId;
-  readonly module: string;
-  readonly delivers: boolean;
-  /** Every condition as a sentence, and whether it holds; a delivery needs all of them. */
-  readonly conditions: readonly { readonly holds: boolean; readonly because: string }[];
-}
-
-export interface CommandView {
-  readonly id: string;
-  readonly command: CommandName;
-  readonly emsp: PartyId;
-  readonly cpo: PartyId;
-  /** State of the command's machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
-  readonly state: string;
-  readonly result: string | null;
-  /** Why the hub rejected the command, or could not relay its result. */
-  readonly reason: string | null;
-  /** Id of the session that the command stops; null when it names none. */
-  readonly session: string | null;
-  readonly at: string;
-}
-
-export interface OrphanView {
-  readonly id: string;
-  readonly kind: string;
-  readonly state: 'GRACE' | 'OPEN' | 'RESOLVED';
-  /** `{cc}-{pid}/{id}`. */
-  readonly session: string;
-  readonly cpo: PartyId;
-  readonly emsp: PartyId;
-  readonly opened_at: string | null;
-  /** When the hub last queried the CPO for the true state. */
-  readonly pulled_at: string | null;
-  readonly resolved_at: string | null;
-  readonly note: string | null;
-}
-
-/** A pull: the hub reads a CPO's own list of locations or tariffs. [interface, Admin pulls] */
-export interface PullView {
-  readonly id: string;
-  /** Id of the partner. */
-  readonly party: PartyId;
-  readonly module: PulledModule;
-  readonly state: 'RUNNING' | 'DONE' | 'FAILED';
-  /** The pull reads the whole list. */
-  readonly full: boolean;
-  readonly forward: boolean;
-  /** Lower bound on `last_updated`, RFC 3339; null when the pull reads the whole list. */
-  readonly date_from: string | null;
-  readonly pages: number;
-  readonly received: number;
-  readonly stored: number;
-  readonly unchanged: number;
-  readonly invalid: number;
-  readonly deleted: number;
-  /** Why the pull failed. */
-  readonly error?: string;
-  readonly note: string | null;
-  readonly started_at: string;
-  readonly ended_at: string | null;
-}
-
-/** An object that a pull refused because it is invalid. */
-export interface QuarantineView {
-  readonly party: PartyId;
-  readonly module: PulledModule;
-  /** `{cc}-{pid}/{id}`; null when the text does not contain it. */
-  readonly object: string | null;
-  readonly reason: string;
-  /** Id of the pull. */
-  readonly pull: string;
-  readonly at: string;
-  /** The object's text as received, its first 65,536 characters. */
-  readonly text: string;
-}
-
-/** One page of a list for operators; the verb that returns it defines the order. */
-export interface Page<T> {
-  readonly items: readonly T[];
-  readonly next_cursor: string | null;
-}
-
 export interface PageRequest {
   readonly limit: number;
   readonly cursor: string | null;
-}
-
-export interface HubStatus {
-  readonly version: string;
-  readonly uptime_s: number;
-  readonly ready: boolean;
-  readonly store: { readonly state: string; readonly reason: string | null };
-  readonly sequence: number;
-  /** kind → state → count. */
-  readonly actors: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly backlog: { readonly depth: number; readonly oldest_age_s: number | null };
 }
 
 /** Present values of gauges that only the metrics endpoint reads. */
@@ -305,6 +102,50 @@ export interface Vitals {
    * the same for all of them.
    */
   readonly log_held_age_s: Readonly<Record<PartyId, number>>;
+}
+
+export interface EventFilter {
+  /** An event type, or a prefix of one up to a dot. */
+  readonly type?: string;
+  readonly about?: string;
+  /** A party that the event concerns. */
+  readonly party?: string;
+  readonly object?: string;
+  readonly correlation_id?: string;
+}
+
+export interface EventRange {
+  readonly order: 'oldest' | 'newest';
+  /** The range begins after this sequence. */
+  readonly after: number;
+  /**
+   * `next_cursor` of the previous page. Oldest first: the page begins after it, and `after` is ignored. Newest first:
+   * the page begins before it.
+   */
+  readonly cursor: number | null;
+  readonly limit: number;
+}
+
+export interface EventVerbs {
+  events(filter: EventFilter, range: EventRange): Promise<EventPage>;
+}
+
+/** Events past the retention period that cannot be trimmed, because they are still owed to a partner. */
+export type LogHeld = NonNullable<OverviewTotals['log_held']>;
+
+export interface OverviewVerbs {
+  /** Rows that changed since the revision `after`; all rows without it, or when the hub has restarted since. */
+  overview(after?: string): OverviewView;
+  /** Steps of a partner's registration since the hub started. Throws `notFound`. */
+  handshake(id: string): HandshakeView;
+}
+
+export interface BackupVerbs {
+  /**
+   * Resolves once the backup runs. Throws `invalid` where no backup can be made, and `conflict` while another one runs.
+   */
+  startBackup(directory: string, trace: Trace): Promise<BackupView>;
+  backup(id: string): Promise<BackupView>;
 }
 
 /** The verbs of operators. An `id` of a party is the id of its partner. */

@@ -3,13 +3,15 @@
  * attempt, so a list of dead deliveries skips the events of all others.
  */
 import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Page } from '../../api/common.ts';
+import type { DeliveryView } from '../../api/deliveries.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import type { DeliveryFilter, DeliveryView, Page, PageRequest } from '../ports/operator.ts';
+import type { DeliveryFilter, PageRequest } from '../ports/operator.ts';
 import { cursorNumber } from './cursor.ts';
 import { LogWalk } from './log-walk.ts';
 

@@ -2,10 +2,11 @@
  * Lists the events of the log for operators, filtered: forwards from a sequence, or backwards from its end.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
+import type { EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
-import type { EventFilter, EventVerbs, EventView } from '../ports/event-view.ts';
+import type { EventFilter, EventVerbs } from '../ports/operator.ts';
 import { LogWalk } from './log-walk.ts';
 
 export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events'] {

@@ -6,6 +6,7 @@
  * VIEWS-OVERVIEW-3  A row holds instants, not ages, so the row of an idle partner does not change.
  */
 import { partnerMachine } from '../../../machines/partner.ts';
+import type { OverviewRow, OverviewTotals } from '../../api/overview.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { keyOf } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
@@ -13,7 +14,6 @@ import type { Context } from '../kernel/context.ts';
 import type { Retention } from '../maintain/retention.ts';
 import { circuitState, partnerStream } from '../partners/partner-actors.ts';
 import type { Operations } from '../ports/operator.ts';
-import type { OverviewRow, OverviewTotals } from '../ports/overview-view.ts';
 import { actorCounts } from './actor-counts.ts';
 
 const freshMs = 1_000;

@@ -3,6 +3,9 @@
  * it, every attempt, and the reason in a sentence when nothing was forwarded.
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryView } from '../../api/deliveries.ts';
+import type { RouteExplanation } from '../../api/routes.ts';
+import type { TraceStep, TraceView } from '../../api/trace.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/events.ts';
@@ -11,7 +14,6 @@ import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
-import type { DeliveryView, RouteExplanation, TraceStep, TraceView } from '../ports/operator.ts';
 
 const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
 const eventsMax = 10_000;

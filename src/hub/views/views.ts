@@ -2,6 +2,11 @@
  * Read models for operators: deliveries, events, commands, cases, pulls and quarantine, read from the log and its rows.
  */
 import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
+import type { CommandView } from '../../api/commands.ts';
+import type { Page } from '../../api/common.ts';
+import type { DeadGroup, DeliveryView } from '../../api/deliveries.ts';
+import type { OrphanView } from '../../api/orphans.ts';
+import type { PullView, QuarantineView } from '../../api/pulls.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import { type ObjectEventData, owedTo } from '../../domain/events.ts';
@@ -17,18 +22,7 @@ import { presentRequest } from '../delivery/request.ts';
 import { standingOf } from '../delivery/state.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
-import type {
-  CommandView,
-  DeadGroup,
-  DeliveryDetail,
-  DeliveryView,
-  Operations,
-  OrphanView,
-  Page,
-  PageRequest,
-  PullView,
-  QuarantineView,
-} from '../ports/operator.ts';
+import type { DeliveryDetail, Operations, PageRequest } from '../ports/operator.ts';
 import { cursorNumber } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';

@@ -5,7 +5,7 @@
  * DELIVERY-LIST-2  The slower the hub answers a search, the less often the search is refreshed.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { DeliveryView } from '../../../hub/ports/operator.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
 import { ApiError, call, type Page, pathWith, type Query } from './api.ts';
 import { grown, type Loaded, ofPage, refreshed } from './loaded.ts';
 import type { Queried } from './query.ts';

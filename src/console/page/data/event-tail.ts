@@ -7,7 +7,7 @@
  * EVENT-TAIL-3  A paused tail does not move; events that arrive meanwhile are counted.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { EventPage } from '../../../hub/ports/operator.ts';
+import type { EventPage } from '../../../api/events.ts';
 import { ApiError, call, pathWith, type Query } from './api.ts';
 import { begun, extended, grownBy, nothing, resumed, type Tail } from './tail.ts';
 

@@ -1,8 +1,8 @@
 /**
  * The loaded part of the list of deliveries, and how the next answer changes it.
  */
-import type { DeliveryView, Page } from '../../../hub/ports/operator.ts';
-
+import type { Page } from '../../../api/common.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
 export interface Loaded {
   readonly items: readonly DeliveryView[];
   readonly cursor: string | null;

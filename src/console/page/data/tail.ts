@@ -1,8 +1,7 @@
 /**
  * The live end of the log as a page keeps it, and how each answer of the hub changes it.
  */
-import type { EventPage, EventView } from '../../../hub/ports/operator.ts';
-
+import type { EventPage, EventView } from '../../../api/events.ts';
 export interface Tail {
   /** Newest first. */
   readonly events: readonly EventView[];

@@ -2,7 +2,7 @@
  * Page of the eMSPs' commands: running ones live, and ended ones.
  */
 import { Link } from 'wouter-preact';
-import type { CommandView } from '../../../hub/ports/operator.ts';
+import type { CommandView } from '../../../api/commands.ts';
 import type { Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';

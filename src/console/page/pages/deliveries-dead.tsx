@@ -2,7 +2,7 @@
  * Dead letters grouped by receiver, module and class; each group links to its list.
  */
 import { Link } from 'wouter-preact';
-import type { DeadGroup } from '../../../hub/ports/operator.ts';
+import type { DeadGroup } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
 import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { count } from '../data/format.ts';

@@ -2,7 +2,7 @@
  * A table of deliveries, newest first.
  */
 import { Link } from 'wouter-preact';
-import type { DeliveryView } from '../../../hub/ports/operator.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Instant, Until } from '../parts/time.tsx';

@@ -4,7 +4,7 @@
  */
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
-import type { DeadGroup } from '../../../hub/ports/operator.ts';
+import type { DeadGroup } from '../../../api/deliveries.ts';
 import { type DeliveryList, freshMax, useDeliveryList } from '../data/delivery-list.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';

@@ -1,7 +1,7 @@
 /**
  * Timeline of a delivery's attempts, and when the next one is due.
  */
-import type { DeliveryView } from '../../../hub/ports/operator.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
 import { spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Instant, Until } from '../parts/time.tsx';

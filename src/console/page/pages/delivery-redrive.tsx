@@ -3,7 +3,7 @@
  * the receiver has a newer version.
  */
 import { useCallback, useState } from 'preact/hooks';
-import type { DeliveryView } from '../../../hub/ports/operator.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';

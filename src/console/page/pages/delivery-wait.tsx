@@ -3,7 +3,8 @@
  * lane.
  */
 import { Link } from 'wouter-preact';
-import type { DeliveryView, PartyView } from '../../../hub/ports/operator.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
+import type { PartyView } from '../../../api/parties.ts';
 import { count, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Until } from '../parts/time.tsx';

@@ -4,7 +4,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { EventView } from '../../../hub/ports/operator.ts';
+import type { EventView } from '../../../api/events.ts';
 import { pathWith } from '../data/api.ts';
 import { Table } from '../parts/fields.tsx';
 import { Instant } from '../parts/time.tsx';

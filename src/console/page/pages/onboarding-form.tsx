@@ -2,7 +2,7 @@
  * Form for a new partner. It shows each mistake beside its field before it sends anything.
  */
 import { useId, useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 

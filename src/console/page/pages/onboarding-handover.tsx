@@ -2,7 +2,8 @@
  * What the partner's engineer needs to connect, ready to copy. The token is shown once.
  */
 import { useState } from 'preact/hooks';
-import type { Operations, PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import type { Operations } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';

@@ -3,7 +3,8 @@
  */
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Operations, PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import type { Operations } from '../../../hub/ports/operator.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Liveness, useWatch } from '../parts/live.tsx';

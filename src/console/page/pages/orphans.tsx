@@ -3,7 +3,7 @@
  */
 import { useCallback, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { OrphanView } from '../../../hub/ports/operator.ts';
+import type { OrphanView } from '../../../api/orphans.ts';
 import { useAction } from '../data/action.ts';
 import type { Watch } from '../data/actors.ts';
 import { call, type Page, pathWith } from '../data/api.ts';

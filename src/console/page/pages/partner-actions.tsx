@@ -2,7 +2,7 @@
  * Actions on a partner as a whole; irreversible ones ask for confirmation.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { count, spanMs } from '../data/format.ts';

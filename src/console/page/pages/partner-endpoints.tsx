@@ -3,7 +3,7 @@
  * removed.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { Dialog } from '../parts/dialog.tsx';

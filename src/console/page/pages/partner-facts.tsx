@@ -3,7 +3,8 @@
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Operations, PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import type { Operations } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { count, span } from '../data/format.ts';

@@ -2,7 +2,7 @@
  * Recent history of a partner: live transitions, and below them the events that the log recorded before.
  */
 import { Link } from 'wouter-preact';
-import type { EventView } from '../../../hub/ports/operator.ts';
+import type { EventView } from '../../../api/events.ts';
 import type { Transition, Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
 import { at } from '../data/format.ts';

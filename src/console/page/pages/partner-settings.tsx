@@ -2,7 +2,7 @@
  * Settings of a partner. A dialog changes them, so that a slip on the page changes nothing.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';

@@ -3,7 +3,9 @@
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { JobView, PartyView, PullView } from '../../../hub/ports/operator.ts';
+import type { JobView } from '../../../api/jobs.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import type { PullView } from '../../../api/pulls.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { at, count } from '../data/format.ts';

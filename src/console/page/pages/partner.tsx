@@ -2,7 +2,7 @@
  * Page of one partner: its live state and every action on it.
  */
 import { useParams } from 'wouter-preact';
-import type { PartyView } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
 import type { Watch } from '../data/actors.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';

@@ -2,7 +2,7 @@
  * Progress and result of a re-drive. Its id is part of the address, so that a reload does not lose it.
  */
 import { useCallback, useEffect } from 'preact/hooks';
-import type { JobView } from '../../../hub/ports/operator.ts';
+import type { JobView } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { count } from '../data/format.ts';

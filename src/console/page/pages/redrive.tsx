@@ -3,7 +3,7 @@
  */
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { JobView, RedrivePlan } from '../../../hub/ports/operator.ts';
+import type { JobView, RedrivePlan } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import type { DeliveryFilterValues } from '../data/delivery-list.ts';

@@ -2,7 +2,8 @@
  * Page of the routing rules: which eMSP and CPO may exchange data, and for any pair, who receives what and why.
  */
 import { useCallback, useState } from 'preact/hooks';
-import type { PartyView, RouteExplanation } from '../../../hub/ports/operator.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import type { RouteExplanation } from '../../../api/routes.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';

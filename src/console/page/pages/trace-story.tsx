@@ -3,7 +3,8 @@
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { DeliveryView, TraceStep, TraceView } from '../../../hub/ports/operator.ts';
+import type { DeliveryView } from '../../../api/deliveries.ts';
+import type { TraceStep, TraceView } from '../../../api/trace.ts';
 import { pathWith } from '../data/api.ts';
 import { count, spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';

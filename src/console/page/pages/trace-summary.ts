@@ -1,7 +1,7 @@
 /**
  * Sums up a trace in a sentence: which receivers got it, or why none did.
  */
-import type { TraceStep } from '../../../hub/ports/operator.ts';
+import type { TraceStep } from '../../../api/trace.ts';
 import { count, span } from '../data/format.ts';
 
 export interface Summary {

@@ -3,7 +3,7 @@
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { TraceView } from '../../../hub/ports/operator.ts';
+import type { TraceView } from '../../../api/trace.ts';
 import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { recentKeys, remember } from '../data/recent-keys.ts';

@@ -1,0 +1,20 @@
+/** Answers about commands of eMSPs. */
+import { z } from 'zod';
+import { commandNames } from '../domain/events.ts';
+import type { View } from './common.ts';
+
+export const command = z.object({
+  id: z.string(),
+  command: z.enum(commandNames),
+  emsp: z.string(),
+  cpo: z.string(),
+  /** Of the command's machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
+  state: z.string(),
+  result: z.string().nullable(),
+  reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),
+  /** Id of the session that the command stops; null when it names none. */
+  session: z.string().nullable(),
+  at: z.string(),
+});
+
+export type CommandView = View<typeof command>;

@@ -1,0 +1,32 @@
+/**
+ * Shapes that several answers of the admin API share. The schemas of `src/api` are its only description: hub, routes,
+ * command line, console and OpenAPI infer their types from them.
+ */
+import { z } from 'zod';
+
+export const instant = z.iso.datetime({ offset: true, error: 'expected an RFC 3339 date-time with Z or an offset' });
+
+export const role = z.enum(['CPO', 'EMSP']);
+
+export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);
+
+/** The answer of every list. */
+export function listOf<T extends z.ZodType>(item: T) {
+  return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
+}
+
+type Frozen<T> = T extends readonly (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
+    : T;
+
+/** What an answer of this shape holds. */
+export type View<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
+
+/** One page of a list; the route that answers it defines the order. */
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Null on the last page. */
+  readonly next_cursor: string | null;
+}

@@ -1,0 +1,58 @@
+/** Answers about deliveries and dead letters. */
+import { z } from 'zod';
+import type { View } from './common.ts';
+
+export const deliveryState = z.enum(['PENDING', 'DELIVERED', 'DEAD']);
+
+/** A delivery with every attempt. */
+export const delivery = z.object({
+  id: z.string(),
+  state: deliveryState,
+  receiver: z.string(),
+  sender: z.string(),
+  module: z.string(),
+  object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  method: z.string(),
+  seq: z.number(),
+  correlation_id: z.string().nullable(),
+  accepted_at: z.string(),
+  due_at: z.string().nullable(),
+  class: z.string().nullable().meta({ description: 'how it ended, or how its last attempt did' }),
+  reason: z.string().nullable(),
+  attempts: z.array(
+    z.object({
+      at: z.string(),
+      duration_ms: z.number(),
+      http_status: z.number().nullable(),
+      ocpi_status: z.number().nullable(),
+      class: z.string(),
+      excerpt: z.string(),
+    }),
+  ),
+});
+
+/** Dead letters with the same receiver, module and outcome class. */
+export const deadGroup = z.object({
+  receiver: z.string(),
+  module: z.string(),
+  class: z.string(),
+  count: z.number(),
+  /** Oldest and newest time of acceptance or last re-drive. */
+  oldest_at: z.string(),
+  newest_at: z.string(),
+  sample: z.string().meta({ description: 'id of one of them' }),
+});
+
+/** A session or CDR that was stored and is owed to nobody. */
+export const unforwarded = z.object({
+  module: z.string(),
+  object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  cpo: z.string(),
+  reason: z.string(),
+  at: z.string(),
+});
+
+export type DeliveryView = View<typeof delivery>;
+export type Attempt = DeliveryView['attempts'][number];
+export type DeadGroup = View<typeof deadGroup>;
+export type Unforwarded = View<typeof unforwarded>;

@@ -1,0 +1,30 @@
+/** Answers about the hub itself: its state, and backups of its store. */
+import { z } from 'zod';
+import { instant, type View } from './common.ts';
+
+export const hubStatus = z.object({
+  version: z.string(),
+  uptime_s: z.number(),
+  ready: z.boolean(),
+  store: z.object({ state: z.string(), reason: z.string().nullable() }),
+  sequence: z.number(),
+  actors: z.record(z.string(), z.record(z.string(), z.number())).meta({ description: 'kind, state, count' }),
+  backlog: z.object({ depth: z.number(), oldest_age_s: z.number().nullable() }),
+});
+
+export type HubStatus = View<typeof hubStatus>;
+
+export const backup = z.object({
+  id: z.string(),
+  directory: z.string(),
+  state: z.enum(['RUNNING', 'DONE', 'FAILED', 'INTERRUPTED']),
+  step: z.enum(['copying', 'verifying']).nullable(),
+  records: z.number().meta({ description: 'copied, then verified' }),
+  bytes: z.number().nullable(),
+  sequence: z.number().nullable().meta({ description: 'last event that it holds' }),
+  started_at: instant,
+  ended_at: instant.nullable(),
+  error: z.string().nullable(),
+});
+
+export type BackupView = View<typeof backup>;

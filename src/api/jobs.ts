@@ -1,0 +1,31 @@
+/** Answers about re-drives and resyncs. */
+import { z } from 'zod';
+import { instant, type View } from './common.ts';
+import { delivery } from './deliveries.ts';
+
+export const redrivePlan = z.object({
+  matched: z.number(),
+  by_receiver: z.record(z.string(), z.number()),
+  /** Matched deliveries that would be skipped, because the receiver has a newer version of the object. */
+  stale: z.number(),
+  sample: z.array(delivery),
+});
+
+export const job = z.object({
+  id: z.string(),
+  kind: z.enum(['redrive', 'resync']),
+  /** `INTERRUPTED`: the hub was restarted. What was queued stays queued; a new job does the rest. */
+  state: z.enum(['RUNNING', 'DONE', 'CANCELED', 'INTERRUPTED', 'FAILED']),
+  matched: z.number(),
+  queued: z.number(),
+  skipped_stale: z.number(),
+  skipped_pending: z.number(),
+  /** The receiver is suspended or never registered. */
+  skipped_unregistered: z.number(),
+  started_at: instant,
+  ended_at: instant.nullable(),
+  error: z.string().nullable(),
+});
+
+export type RedrivePlan = View<typeof redrivePlan>;
+export type JobView = View<typeof job>;

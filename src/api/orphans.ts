@@ -1,0 +1,20 @@
+/** Answers about sessions that did not end as they should. */
+import { z } from 'zod';
+import type { View } from './common.ts';
+
+export const orphanState = z.enum(['GRACE', 'OPEN', 'RESOLVED']);
+
+export const orphan = z.object({
+  id: z.string(),
+  kind: z.string(),
+  state: orphanState,
+  session: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  cpo: z.string(),
+  emsp: z.string(),
+  opened_at: z.string().nullable(),
+  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last asked for the true state' }),
+  resolved_at: z.string().nullable(),
+  note: z.string().nullable(),
+});
+
+export type OrphanView = View<typeof orphan>;

@@ -1,0 +1,68 @@
+/** Answers about partners and their registration. */
+import { z } from 'zod';
+import { interfaceRole, role, type View } from './common.ts';
+
+export const businessDetails = z.strictObject({
+  name: z.string().min(1).max(100),
+  website: z.url().max(255).optional(),
+});
+
+export const partyRole = z.strictObject({
+  role,
+  country_code: z.string().regex(/^[A-Za-z]{2}$/, 'expected two letters'),
+  party_id: z.string().regex(/^[A-Za-z0-9]{1,3}$/, 'expected one to three letters or digits'),
+  business_details: businessDetails.optional(),
+});
+
+/** A partner as operators see it; it contains no token. */
+export const party = z.object({
+  id: z.string(),
+  status: z.enum(['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED']),
+  roles: z.array(partyRole),
+  url: z.string().nullable().meta({ description: 'of its credentials' }),
+  endpoints: z.array(
+    z.object({
+      identifier: z.string(),
+      role: interfaceRole,
+      url: z.string(),
+      source: z.enum(['discovered', 'operator']),
+    }),
+  ),
+  settings: z.object({
+    token_encoding: z.string(),
+    identity_mode: z.string(),
+    compatibility_until: z.string().nullable(),
+    paused: z.boolean(),
+    empty_2xx_ok: z.boolean(),
+  }),
+  circuits: z.array(
+    z.object({
+      circuit: z.enum(['sync', 'async']),
+      state: z.enum(['closed', 'open', 'halfOpen']),
+      failures: z.number(),
+      /** When an open circuit becomes half-open and lets a call through; null in the other states. */
+      until: z.string().nullable(),
+    }),
+  ),
+  queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
+  last_contact: z.string().nullable(),
+  last_updated: z.string(),
+});
+
+const handshakeStep = z.object({
+  at: z.string(),
+  step: z.enum(['called', 'received', 'failed', 'connected']).meta({
+    description: 'called = its initial token was used; received = it sent its credentials and its versions are read',
+  }),
+  reason: z.string().nullable().meta({ description: 'why it failed' }),
+});
+
+export const handshake = z.object({
+  versions_url: z.string().meta({ description: 'where the partner begins' }),
+  steps: z.array(handshakeStep).meta({ description: 'oldest first' }),
+});
+
+export type PartyView = View<typeof party>;
+export type EndpointView = PartyView['endpoints'][number];
+export type HandshakeView = View<typeof handshake>;
+export type HandshakeStep = View<typeof handshakeStep>;

@@ -1,0 +1,40 @@
+/** Answers about pulls of a CPO's own lists. */
+import { z } from 'zod';
+import type { View } from './common.ts';
+
+export const pulledModules = ['locations', 'tariffs'] as const;
+
+const count = z.number().int();
+
+export const pull = z.object({
+  id: z.string(),
+  party: z.string(),
+  module: z.enum(pulledModules),
+  state: z.enum(['RUNNING', 'DONE', 'FAILED']),
+  full: z.boolean().meta({ description: 'the whole list was asked for' }),
+  forward: z.boolean(),
+  date_from: z.string().nullable(),
+  pages: count,
+  received: count,
+  stored: count,
+  unchanged: count,
+  invalid: count.meta({ description: 'refused; GET /quarantine has them' }),
+  deleted: count.meta({ description: 'tariffs that the whole list does not have any more' }),
+  error: z.string().exactOptional(),
+  note: z.string().nullable(),
+  started_at: z.string(),
+  ended_at: z.string().nullable(),
+});
+
+export const refusedObject = z.object({
+  party: z.string(),
+  module: z.enum(pulledModules),
+  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
+  reason: z.string(),
+  pull: z.string(),
+  at: z.string(),
+  text: z.string().meta({ description: 'as it came' }),
+});
+
+export type PullView = View<typeof pull>;
+export type QuarantineView = View<typeof refusedObject>;
