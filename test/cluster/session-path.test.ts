@@ -164,9 +164,10 @@ t.test('a hub that is alone on a database', longer, async (t) => {
   const { head: before } = await admin(hub, 'GET', '/cluster');
   await hub.kill();
   const again = await start();
-  const { head: after, role, nodes } = await admin(again, 'GET', '/cluster');
+  // Its door may answer before it is the owner.
+  await eventually('it is the owner', async () => (await roleOf(again)) === 'owner');
+  const { head: after, nodes } = await admin(again, 'GET', '/cluster');
   t.ok(Number(before) > 0 && Number(after) >= Number(before), 'it goes on with what is there');
-  t.equal(role, 'owner');
   const alive = (nodes as { alive: boolean }[]).filter((node) => node.alive);
   t.match(alive, [{ owner: true, answering: true }]);
   t.equal(await again.stop(), 0);
