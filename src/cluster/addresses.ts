@@ -1,11 +1,14 @@
 /**
- * Whether nodes are where their addresses lead: each asks all that live, itself too, every `everyMs` who answers there.
+ * Checks that each node's `HUB_NODE_URL` leads to that node: every `everyMs` this node asks at the address of each live
+ * node, its own included, which node answers there.
  *
- * ADDRESSES-1  An address is this node's when a node that answers there has its id, or when another node has come by it and asked for that id: a
- *     network may not lead a machine back to itself.
- * ADDRESSES-2  A node whose address is doubtful, or whose secret no other node takes, says so as a warning, and leaves the log to others for as long as
- *     they may take it: they could not pass on to it. When none does it takes it.
- * ADDRESSES-3  One look that fails says nothing: a node may be just starting, and a machine busy.
+ * ADDRESSES-1  This node's own address is right when the node that answers there has its id, or when another node has
+ *     reached it there and asked for that id: some networks do not lead a machine back to itself.
+ * ADDRESSES-2  A node whose address is doubtful, or whose secret no other node accepts, shows a warning and leaves a
+ *     free lease to the others for as long as they may take it, since they could not pass requests on to it. When none
+ *     takes it, this node does. (LEASES-7)
+ * ADDRESSES-3  A failed check counts only when the one before had the same result: a node may be starting, or its
+ *     machine busy.
  */
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
@@ -15,21 +18,21 @@ import type { Passing } from './passing.ts';
 
 const [everyMs, answerMs, heardMs] = [2000, 1000, 10_000];
 
-/** Who answers where a node should be; `stranger`: somebody who does not take the secret of this one. */
+/** What answers at a node's address; `stranger`: a process that does not accept this node's secret. */
 export type Reached = 'itself' | 'another' | 'stranger' | 'nobody';
 
 export class Addresses {
   #passing: Passing | null = null;
   #store: SharedStore | null = null;
-  /** By node, the last look first. */
+  /** Last two results by node id, the later one first. */
   readonly #found = new Map<string, readonly Reached[]>();
-  /** Another node has taken the secret of this one: of two that remain the other one is wrong then. */
+  /** A node has accepted this node's secret once. So when the last other node refuses it, that node's is wrong. */
   #isKnown = false;
   #askedAt = Number.NEGATIVE_INFINITY;
   #stop = () => {};
   #isLooking = false;
 
-  /** To be called when this node listens. */
+  /** Call once this node listens. */
   start(store: SharedStore, passing: Passing): void {
     this.#store = store;
     this.#passing = passing;
@@ -45,13 +48,13 @@ export class Addresses {
     return id === this.#store?.id;
   }
 
-  /** The same, asked by another node. [ADDRESSES-1] */
+  /** The same for a question of another node, which proves that it reaches this one. [ADDRESSES-1] */
   isAskedFor(id: string): boolean {
     if (this.isThis(id)) this.#askedAt = systemClock.monotonic();
     return this.isThis(id);
   }
 
-  /** As it was last looked at; null when it was not. */
+  /** Result of the last check of this node id; null before the first. */
   reached(id: string): Reached | null {
     return this.#found.get(id)?.[0] ?? null;
   }
@@ -61,12 +64,12 @@ export class Addresses {
     return [this.#ofAddress(), this.#ofSecret()].flatMap((warning) => warning ?? []);
   }
 
-  /** Asks a node whether it is there, and ready to answer what is passed on to it. */
+  /** Asks a node whether it is at its address, and ready to answer requests that are passed on to it. */
   async isReady(target: Target, withinMs: number): Promise<{ readonly by: Reached; readonly isReady: boolean }> {
     const asked = (path: string) => this.#passing?.ask(target, 'GET', path, withinMs) ?? Promise.resolve(null);
     const answered = await asked(`${peersPath}ready/${encodeURIComponent(target.id)}`);
     const by = byOf(answered);
-    // A node with another secret answers what is passed on to it as it answers anybody.
+    // A node with another secret answers passed-on requests like those of any client, so ask it like a client.
     return { by, isReady: by === 'stranger' ? (await asked('/readyz')) === 200 : answered === 200 };
   }
 
@@ -117,10 +120,10 @@ const whoAnswers = {
   nobody: 'nobody answers there',
 } as const;
 
-/** How a node answers who is asked for another id, and how one that is asked whether it is ready and is not. */
+/** HTTP status of the answer of a node with another id, and of the node itself while it is not ready. */
 export const [isAnother, notReadyYet] = [409, 202];
 
-/** Whoever does not take the secret refuses, in one of several ways. */
+/** Any other status is the refusal of a process that does not accept the secret. */
 function byOf(status: number | null): Reached {
   if (status === null) return 'nobody';
   return status === 200 || status === notReadyYet ? 'itself' : status === isAnother ? 'another' : 'stranger';

@@ -1,14 +1,16 @@
 /**
- * What stands in front of a hub that may be here or on another node: takes every request, and has it answered here where any node may, else
- * where the owner is.
+ * The request router of a node: takes every request, and has it answered by the hub here, by the door here, or by the
+ * owner on another node.
  *
- * FRONT-1  It answers by itself what is asked of the node and not of the hub: whether it lives, whether it can serve, what it measures while no
- *     hub runs here, and what other nodes tell it.
- * FRONT-2  A request that is held has not been read, and is refused when it was held for `holdMs`.
- * FRONT-3  What nodes ask of each other is answered to nodes alone, and never passed on: it would get the secret of this one on its way.
- * FRONT-4  A node that is a door is ready, unless the owner lives and does not answer it for longer than a lease, or somebody else answers where
- *     the owner should: registrations would fail here, and elsewhere they do not.
- * FRONT-5  What was unread while this process paused and whose caller has gone since is not passed on: the owner would take it for new.
+ * FRONT-1  The front itself answers what concerns the node and not the hub: liveness, readiness, the node's metrics and
+ *     cluster view while no hub runs here, and the messages of other nodes.
+ * FRONT-2  A held request is unread; after `holdMs` it is refused.
+ * FRONT-3  Messages between nodes are answered to nodes alone, and never passed on: a client's message would then carry
+ *     this node's secret, and the next node would accept it.
+ * FRONT-4  A door is ready, unless the owner is alive but has not answered this node for longer than a lease, or
+ *     another process answers at the owner's address: registrations would fail here, while other nodes can take them.
+ * FRONT-5  A request that lay unread during a process pause, and whose caller has disconnected since, is not passed on:
+ *     the owner would take it for a new one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -30,16 +32,16 @@ const holdMs = 8000;
 const heldMax = 2000;
 const readyMs = 2000;
 const idleMs = 10_000;
-/** What every node answers by itself. [NODE-6] */
+/** Paths that a door answers. [NODE-6] */
 const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo|commands)(?:[/?]|$)/;
 
 export interface FrontParts {
   readonly node: HubNode;
   readonly passing: Passing | null;
   readonly addresses: Addresses;
-  /** Whether a request came over a node. */
+  /** Whether a peer sent the request: passed on from a client, or a message of its own. */
   readonly isHop: (request: IncomingMessage) => boolean;
-  /** What every node answers of itself, by path, while no hub runs here to do it; each looks at the token by itself. */
+  /** Handlers by path that answer for the node while no hub runs here; each checks the token itself. */
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
   readonly look: () => Promise<void>;
   readonly leaseMs: number;
@@ -47,14 +49,14 @@ export interface FrontParts {
 
 export class Front {
   readonly #parts: FrontParts;
-  /** Requests that are held; each looks again for its place. */
+  /** The held requests, as functions that try again to place them. */
   readonly #held = new Set<() => void>();
-  /** Requests that the hub here answers, and such as were passed on. */
+  /** Requests in flight: those that the hub here answers, and those passed on to a peer. */
   readonly #answered = new UnderWay();
   readonly #passed = new UnderWay();
   readonly #pauses = processPauses(systemClock);
   #isLast = false;
-  /** The owner that has not said whether it is ready, and since when; monotonic milliseconds. [FRONT-4] */
+  /** The owner that does not answer readiness checks, and since when; monotonic, ms. [FRONT-4] */
   #silent: { readonly id: string; readonly since: number } | null = null;
 
   constructor(parts: FrontParts) {
@@ -88,23 +90,23 @@ export class Front {
     else refuseUpgrade(request, socket);
   };
 
-  /** From now on every answer ends its connection: clients go elsewhere. */
+  /** From now on every answer closes its connection, so that clients connect to another node. */
   last(): void {
     this.#isLast = true;
   }
 
-  /** Upgraded connections end. */
+  /** Ends upgraded connections. */
   close(): void {
     this.#pauses.close();
     this.#parts.passing?.endUpgrades();
   }
 
-  /** Resolves when no request is answered by the hub here, or after a while. */
+  /** Resolves when no request to the hub here is in flight, or after `idleMs`. */
   idle(): Promise<void> {
     return this.#answered.ended();
   }
 
-  /** The same of requests that were passed on. */
+  /** Resolves when no request that was passed on is in flight, or after `idleMs`. */
   landed(): Promise<void> {
     return this.#passed.ended();
   }
@@ -128,7 +130,7 @@ export class Front {
     response.once('close', end);
   }
 
-  /** False while it has to wait. */
+  /** Answers, passes on or refuses the request; false when the request must be held. */
   #sent(request: IncomingMessage, response: ServerResponse, { isHop, isStale }: From): boolean {
     const place = this.#parts.node.place(isHop);
     const door = place.kind !== 'here' && atEveryNode.test(request.url ?? '') ? this.#parts.node.door : null;
@@ -150,7 +152,7 @@ export class Front {
   /** [FRONT-5] */
   async #pass(request: IncomingMessage, response: ServerResponse, target: Target, isStale: IsStale): Promise<void> {
     const found = isStale();
-    // It is read in a later turn only when there is a reason.
+    // Without a pause nothing is awaited, so the request is passed on in this turn.
     if (found !== false && (await found)) refuse(request, response);
     else this.#parts.passing?.pass(request, response, target);
   }
@@ -184,7 +186,7 @@ export class Front {
     else looked.then(told, told);
   }
 
-  /** Whether a request that came now could be answered. */
+  /** Answers `/readyz`: whether a request that arrives now could be answered. */
   #answerReady(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
     const { node, passing, addresses } = this.#parts;
     const place = node.place(isHop);
@@ -197,7 +199,7 @@ export class Front {
       const { role, warning } = node;
       say(response, 200, { status: 'ready', role, ...(warning !== null && { warning }) });
     };
-    // What it can answer is better than nothing, and worse than what another owner does. [NODE-5]
+    // An isolated node is ready only while no other node is the owner, which could answer everything. [NODE-5]
     if (node.role === 'isolated') {
       return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
     }
@@ -215,7 +217,7 @@ export class Front {
     if (by === 'itself') this.#silent = null;
     else if (this.#silent?.id !== owner) this.#silent = { id: owner, since: now };
     const { node, leaseMs } = this.#parts;
-    // One that was killed is nobody for a moment; where another one answers, nothing comes by waiting.
+    // A killed owner does not answer until the next takes over, so allow a lease; a wrong address never gets better.
     const waitsMs = by === 'nobody' ? leaseMs : 0;
     const isSilent = this.#silent !== null && now - this.#silent.since >= waitsMs;
     return node.door !== null && !isSilent;
@@ -231,12 +233,12 @@ const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {
   leaving: 'the node is leaving',
 };
 
-/** Requests that are under way. */
+/** Counts requests in flight. */
 class UnderWay {
   #count = 0;
   #waiting: (() => void)[] = [];
 
-  /** One begins; what it gives is to be called once, at its end. */
+  /** A request begins. Call the returned function once, when the request ends. */
   begin(): () => void {
     this.#count += 1;
     return () => {
@@ -246,7 +248,7 @@ class UnderWay {
     };
   }
 
-  /** Resolves when there is none, or after a while. */
+  /** Resolves when no request is in flight, or after `idleMs`. */
   async ended(): Promise<void> {
     const until = systemClock.monotonic() + idleMs;
     while (this.#count > 0 && systemClock.monotonic() < until) {

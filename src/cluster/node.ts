@@ -1,22 +1,22 @@
 /**
- * One node of several on one database. One at a time is the owner and runs the hub; the others stand by, and pass what they are asked on
- * to it.
+ * One node of several on one database: decides whether the owner's hub or a door runs here. One node at a time is the
+ * owner; the others answer what a door can, and pass the rest on to the owner.
  *
  *     standby → gaining → owner → (isolated →) standby …        any → leaving
  *
- * NODE-1  Only who holds the lease delivers, and answers what is not anybody's to answer. It is asked by the clock before each call, and looked
- *     at every `lookMs`; what a former owner still writes under its fence is refused.
- * NODE-2  Who becomes the owner serves when everything recorded is back. Until then, and while an owner hands over, requests are held for a
- *     while and not refused.
- * NODE-3  A node that leaves tells its peers first. They hold what comes, and answer when nothing of theirs is under way to it; so nothing is
- *     cut, and nothing is sent to a node that has just ceased to be the owner.
- * NODE-4  Whoever ceased to be the owner against its will becomes it again only under a new token. (LEASES-6)
- * NODE-5  An owner whose lease ended because it does not reach the database goes on, for `isolatedMs` at most, with what needs none: it
- *     answers from memory and asks partners for authorization. It writes nothing and sends nothing else, and ends as soon as the database
- *     answers, whoever is the owner then.
- * NODE-6  Every node that reaches the database is a door: pushes, reads, lists, authorizations and commands are answered where they arrive, with or
- *     without an owner. It tells the owner what it has written, and hears of partners and routes before their change is
- *     acknowledged; both come by the database as well, two seconds later at most.
+ * NODE-1  Only the lease holder delivers, and answers requests that a door cannot. The lease is checked by the clock
+ *     before each call, and every `lookMs`; the store refuses a former owner's writes under its fencing token.
+ * NODE-2  A new owner serves once everything recorded is restored. Until then, and during a handover, requests are held
+ *     for a bounded time, not refused at once.
+ * NODE-3  A leaving owner notifies its peers first. They hold new requests, and answer once none of theirs is in flight
+ *     to it. So no request is cut, and none is sent to a node that has just ceased to be the owner.
+ * NODE-4  A node that lost ownership involuntarily regains it only under a new fencing token. (LEASES-6)
+ * NODE-5  An owner whose lease expired because it cannot reach the database goes on for `isolatedMs` at most with what
+ *     needs no database: it answers from memory and asks partners for authorizations. It writes nothing, sends
+ *     nothing else, and stops as soon as the database answers, whichever node is the owner then.
+ * NODE-6  Every node that reaches the database is a door: it answers pushes, reads, lists, authorizations and commands
+ *     itself, with or without an owner. It notifies the owner of its writes, and the owner notifies it of a change of
+ *     partners or routes before acknowledging it. Both also poll the database: what is lost arrives one second later.
  */
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
@@ -28,16 +28,16 @@ import type { Having } from './shared.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
 
 const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
-/** So often it is looked how far the log goes, whether or not somebody told; a door that cannot be made is tried again after so long. */
+/** Interval of polling the log's head, which bounds the delay after a lost ping; retry interval of opening a door. */
 const [headMs, doorAgainMs] = [1000, 10_000];
-/** For so long nodes wait for each other's answer when they tell what they wrote. */
+/** Timeout of a ping, and of a directory notification: the longest that its change waits for the doors. */
 const toldMs = 1000;
-/** Back-off: after a peer timed out, changes are announced without waiting for answers for so long. */
+/** Back-off: for this long after a door timed out, changes are announced without waiting for answers. */
 const unheardMs = 10_000;
 
-/** Who hands over lets deliveries end for so long. They are sent again by the next one, so nobody waits longer for them. */
+/** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
 const deliveryGraceMs = 1000;
-/** For so long what an isolated node has in memory may be older than what another owner has. */
+/** Bounds how far an isolated node's memory may lag behind that of another owner. [NODE-5] */
 const isolatedMs = 60_000;
 
 const since = (begun: number): number => Math.round(clock.monotonic() - begun);
@@ -48,7 +48,7 @@ export class HubNode {
   readonly #membership: Membership;
   #changed: () => void = () => {};
   #tenure: Tenure | null = null;
-  /** The hub of this tenure, once everything recorded is back. */
+  /** The hub of this tenure, once it has restored everything recorded. */
   #served: Served | null = null;
   /** NODE-5. */
   #isolated: { readonly hub: Served; readonly tenure: Tenure; readonly until: number } | null = null;
@@ -56,17 +56,17 @@ export class HubNode {
   #ending: Promise<void> | null = null;
   #notBefore = 0;
   #owner = '';
-  /** What comes from outside waits. */
+  /** Requests of clients are held, not answered by the hub here; those that a peer passed on are answered. */
   #holds = false;
   #role: Role = 'standby';
   #leaving = false;
-  /** Another node is about to become the owner. */
+  /** This node leaves: while no owner is known, requests wait for the next one. */
   #handsOver = false;
   /** NODE-6. */
   #door: Served | null = null;
   #opening: Promise<void> | null = null;
   #doorNotBefore = 0;
-  /** Monotonic milliseconds, like the others. */
+  /** Time of the last poll of the log's head; monotonic, ms, like every time of this class. */
   #lookedAt = 0;
   #looking = false;
   #unheardUntil = 0;
@@ -86,44 +86,44 @@ export class HubNode {
     return this.#membership;
   }
 
-  /** The hub that runs here; null while none does, or not yet. */
+  /** The owner's hub on this node; null while there is none, or it has not recovered yet. */
   get serving(): Served | null {
     return this.#served;
   }
 
-  /** What every node answers by itself; null while this one cannot. [NODE-6] */
+  /** This node's door; null while it may not answer. [NODE-6] */
   get door(): Served | null {
     const { store } = this.#parts;
     const isUsable = store.health().state === 'open' && store.isFresh() && store.isFollowed();
     return isUsable ? this.#door : null;
   }
 
-  /** The owner learns of what a door has written. */
+  /** After a write of the door here: notifies the owner, here or on a peer. */
   readonly writtenAtDoor: Having['appended'] = (_commit, { last }) => {
     if (this.#served === null) this.#pings.written(last);
     else this.#served.follow(last);
   };
 
-  /** A node that wrote has told how far the log goes. */
+  /** A peer that wrote reports that the log goes up to `seq`. */
   follow(seq: Seq): void {
     this.#parts.store.sees(seq);
     this.#served?.follow(seq);
   }
 
-  /** Partners or routes have changed: resolves when the door here goes by it. */
+  /** Partners or routes changed at `seq`: resolves when the door here has applied the change. */
   async directoryChanged(seq: Seq): Promise<void> {
-    // One that is being opened may have read what was before.
+    // A door that is being opened may have read the state before the change.
     await this.#opening;
     await this.#door?.followed(seq);
   }
 
-  /** What somebody should see to while everything goes on; null when there is nothing. */
+  /** A condition that the operator should fix while the node still works; null when there is none. */
   get warning(): string | null {
     const { state, reason } = this.#parts.store.health();
     return state === 'open' ? reason : null;
   }
 
-  /** Called whenever a request may go elsewhere than before. */
+  /** Registers the listener that runs whenever the place of a request may have changed. */
   onChanged(listener: () => void): void {
     this.#changed = listener;
   }
@@ -136,7 +136,7 @@ export class HubNode {
     const { areLeaving } = this.#membership;
     const owner = store.owner();
     if (owner === null || owner.id === store.id) return { kind: this.#handsOver || areLeaving ? 'wait' : 'nowhere' };
-    // Of two nodes one hears first that the other has taken over: what it passes on may come before the other knows it.
+    // A peer may learn before this node does that this node is the owner, and pass a request on early.
     if (isHop) return { kind: areLeaving ? 'wait' : 'nowhere' };
     if (this.#membership.isLeaving(owner.id)) return { kind: 'wait' };
     if (owner.url === null || passing === null) return { kind: 'nowhere' };
@@ -144,8 +144,8 @@ export class HubNode {
   }
 
   /**
-   * Whether the hub of a tenure may call partners when the call rests on no write, as an authorization does: it is isolated, or it serves and the
-   * end of its lease has not been noticed yet (at most `lookMs`). [NODE-5]
+   * Whether the hub of a tenure may make a call that depends on no write, like an authorization: it is isolated, or it
+   * serves and this node has not noticed yet that its lease expired (`lookMs` at most). [NODE-5]
    */
   mayCallUnwritten(tenure: Tenure): boolean {
     return this.#isolated?.tenure === tenure || (this.#served !== null && this.#tenure === tenure);
@@ -156,7 +156,7 @@ export class HubNode {
     this.look();
   }
 
-  /** Compares what the store holds with what runs here. Never throws. */
+  /** Compares the lease with what runs here, and starts or stops hub and door accordingly. Never throws. */
   look(): void {
     const { store } = this.#parts;
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
@@ -172,7 +172,7 @@ export class HubNode {
     this.#changed();
   }
 
-  /** Resolves when requests are answered, or after a while. */
+  /** Resolves when this node can answer requests or pass them on, or after `timeoutMs`. */
   async settled(timeoutMs: number): Promise<void> {
     const isSettled = () => this.door !== null || ['here', 'peer'].includes(this.place(false).kind);
     for (const until = clock.monotonic() + timeoutMs; !isSettled() && clock.monotonic() < until; ) {
@@ -180,13 +180,13 @@ export class HubNode {
     }
   }
 
-  /** An owner hands over: resolves when nothing is under way to it from here. [NODE-3] */
+  /** A peer hands over: resolves when no request passed on from here is in flight, or after a timeout. [NODE-3] */
   async handsOver(nodeId: string): Promise<void> {
     this.#membership.handsOver(nodeId);
     await this.#parts.landed();
   }
 
-  /** Hands over. [NODE-3] */
+  /** Leaves the cluster; the owner hands over. [NODE-3] */
   async leave(): Promise<void> {
     const { store, passing, log, idle } = this.#parts;
     const begun = clock.monotonic();
@@ -199,22 +199,22 @@ export class HubNode {
     this.#holds = true;
     this.#handsOver = true;
     if (this.#served !== null) {
-      // Also those that have just come.
+      // Reads the node table again, so that peers that have just started are notified, too.
       await store.poke();
       await this.#membership.tell(`leaving/${encodeURIComponent(store.id)}`);
-      told('nothing comes from peers any more');
+      told('no request from a peer is in flight');
       await idle();
-      told('no request is under way');
-      // It may have been lost meanwhile, and is stopped then.
+      told('no request is in flight');
+      // The lease may have been lost meanwhile: then this is null, and `#stop` closes the hub.
       const hub = this.#served;
       this.#served = null;
       await this.#closeHub(hub);
-      told('the hub has written what it knows');
+      told('the hub is closed and its state is written');
     }
     this.#tenure?.end();
     this.#tenure = null;
     if (await this.#leaseGone()) {
-      told('the lease is handed over');
+      told('the lease is released');
       await this.#membership.tell('look');
       await this.#untilTaken();
       told('another node answers');
@@ -228,7 +228,7 @@ export class HubNode {
   async close(): Promise<void> {
     this.#stopLooking();
     this.#leaving = true;
-    // One that is being made may wait for the database.
+    // A door that is being opened may wait for the database.
     await withTimeout(clock, againMs, this.#opening ?? Promise.resolve());
     await this.#closeDoor();
     this.#parts.passing?.close();
@@ -243,7 +243,7 @@ export class HubNode {
   #lookAtDoor(): void {
     const { store } = this.#parts;
     const now = clock.monotonic();
-    // An owner of an earlier version does not say that partners and routes have changed.
+    // An owner of an earlier version does not notify doors of changes of partners and routes.
     if (!store.isFollowed()) return void this.#closeDoor();
     const isTime = now >= this.#doorNotBefore && store.health().state === 'open';
     if (this.#door !== null || this.#leaving || !isTime) return;
@@ -262,7 +262,7 @@ export class HubNode {
       this.#served?.follow(store.head());
       this.#door?.follow(store.head());
     };
-    // When the database is away the health of the store says so.
+    // A rejection needs no handling: the health of the store shows that the database is unreachable.
     store.look().then(follow, follow);
   }
 
@@ -272,20 +272,20 @@ export class HubNode {
     let door: Served | null = null;
     try {
       door = await makeDoor();
-      // An owner tells the nodes that it knows: from now on it knows this one.
+      // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
       await this.#membership.tell('look', toldMs);
       await door.recover();
       if (this.#leaving || !this.#parts.store.isFollowed()) return await this.#closeHub(door);
       this.#door = door;
       this.#changed();
     } catch (error) {
-      log.error({ err: error }, 'this node cannot answer by itself and passes on what it is asked; trying again');
+      log.error({ err: error }, 'could not open the door; this node passes requests on to the owner and tries again');
       this.#doorNotBefore = clock.monotonic() + doorAgainMs;
       await this.#closeHub(door);
     }
   }
 
-  /** A change of partners and routes is acknowledged when all doors go by it, or after a second. [NODE-6] */
+  /** Delays the acknowledgement of a directory change until all doors have applied it, `toldMs` at most. [NODE-6] */
   readonly #written: Having['appended'] = async (commit, { last }) => {
     if (!this.#parts.isForDoors(commit)) return;
     const here = withTimeout(clock, toldMs, this.#door?.followed(last) ?? Promise.resolve());
@@ -293,18 +293,18 @@ export class HubNode {
     if (clock.monotonic() < this.#unheardUntil) return;
     const begun = clock.monotonic();
     await told;
-    // Many changes in a row do not each wait for a node that does not answer.
+    // Of many changes in a row only the first waits for a door that does not answer.
     if (clock.monotonic() - begun >= toldMs) this.#unheardUntil = clock.monotonic() + unheardMs;
   };
 
-  /** False when the database is away: then the lease runs out by itself. */
+  /** Releases the lease. False when the database is unreachable: then the lease expires. */
   async #leaseGone(): Promise<boolean> {
     const { store, log } = this.#parts;
     try {
       if (await withTimeout(clock, handOverMs, store.leave())) return true;
       throw new Error('the database does not answer');
     } catch (error) {
-      log.warn({ err: error }, 'the lease could not be handed over');
+      log.warn({ err: error }, 'could not release the lease; it expires');
       return false;
     }
   }
@@ -318,7 +318,7 @@ export class HubNode {
     }
   }
 
-  /** Where the log is held and no hub is there. */
+  /** Starts a takeover when this node holds the lease and runs no hub. */
   #begin(): void {
     if (this.#leaving || this.#tenure !== null || this.#isolated !== null || this.#ending !== null) return;
     const { store } = this.#parts;
@@ -352,14 +352,14 @@ export class HubNode {
     void this.#membership.tell('look');
   }
 
-  /** At once nothing more is sent or written here; what runs is then stopped, or isolated. [NODE-1, NODE-5] */
+  /** Ends the tenure: from now on the hub sends and writes nothing; it is then isolated or stopped. [NODE-1, NODE-5] */
   #lose(): void {
     const { store, log } = this.#parts;
     const [hub, tenure] = [this.#served, this.#tenure];
     tenure?.end();
     this.#tenure = null;
     this.#served = null;
-    // It may be held again already, under another token.
+    // The store may already hold the lease again, under another token: that one must not be given up.
     if ((store.held()?.token ?? tenure?.token) === tenure?.token) store.giveUp();
     if (hub !== null && tenure !== null && !this.#leaving && !store.isFresh()) {
       this.#isolated = { hub, tenure, until: clock.monotonic() + isolatedMs };
@@ -373,7 +373,7 @@ export class HubNode {
   #endIsolation(): void {
     const hub = this.#isolated?.hub ?? null;
     this.#isolated = null;
-    this.#parts.log.warn({}, 'this node answers from memory no more');
+    this.#parts.log.warn({}, 'the isolation ended; this node answers nothing from memory any more');
     this.#stop(hub);
   }
 
@@ -387,9 +387,7 @@ export class HubNode {
 
   /** Never rejects. */
   async #closeHub(hub: Served | null): Promise<void> {
-    await hub
-      ?.close(0)
-      .catch((error: unknown) => this.#parts.log.error({ err: error }, 'a hub could not be stopped in good order'));
+    await hub?.close(0).catch((error: unknown) => this.#parts.log.error({ err: error }, 'closing a hub failed'));
   }
 
   #become(role: Role): void {
