@@ -1,10 +1,10 @@
 /**
- * Connections to the primary of a cluster of PostgreSQL servers.
+ * Connections to the primary of a group of PostgreSQL servers: finds it, opens sessions, and translates driver errors.
  *
- * CONNECT-1  Every connection is asked whether its server is the primary before it is used. When several say so, the one of the highest
- *     timeline is it: the others were left behind by a failover.
- * CONNECT-2  No session has a time-out of the server's: a cancelled wait for a standby answers with success. Who waits too long lets
- *     the connection go, and asks on another what became of it.
+ * CONNECT-1  Before a connection is used, its server is asked whether it is the primary. When several servers claim it,
+ *     the one with the highest timeline is the primary: a failover left the others behind.
+ * CONNECT-2  No session has a server-side time-out: the server answers a cancelled wait for a standby with success. A
+ *     caller that waits too long destroys the connection, and asks on another one whether the statement took effect.
  * CONNECT-3  A connection that failed is never used again.
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
@@ -13,11 +13,14 @@ import { systemClock } from '../../src/kit/system-clock.ts';
 import { Damaged, StoreUnavailable } from '../contract.ts';
 import type { PostgresAddress } from './url.ts';
 
-/** How a session commits: `lazy` answers before the disk has it. */
+/** How a session commits; `lazy`: the server answers before the commit is on disk. */
 export type Durability = 'flushed' | 'lazy';
 
 const CONNECT_MS = 1500;
-/** A wait is looked at so many times, and counts as no longer than a third for each: that this process stood still says nothing of the server. */
+/**
+ * A time-out is checked `LOOKS` times, and each check counts at most `STOP_PART` of it as elapsed: a pause of this
+ * process must not pass for silence of the server.
+ */
 const LOOKS = 15;
 const STOP_PART = 1 / 3;
 const READERS_MAX = 8;
@@ -31,16 +34,16 @@ const types: NonNullable<ClientConfig['types']> = {
 const isTrue = (text: string): boolean => text === 't';
 const asText = (text: string): string => text;
 
-/** Said with the connection, so that what a role or a database sets holds for no statement, not for the first either. [CONNECT-2] */
+/** Start-up options, so that defaults of a role or database apply to no statement, the first included. [CONNECT-2] */
 const OPTIONS = Object.entries({
   ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
   ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
 })
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');
-/** PostgreSQL 17 has one more, which earlier ones refuse to be told of. */
+/** Switches off a time-out of PostgreSQL 17, which earlier versions would refuse as a start-up option. */
 const SESSION = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout';";
-/** For writes: look-ups by key, also while tables are small. */
+/** For writes: makes the planner look up rows by key, also while tables are small. */
 const FOR_WRITES = 'set enable_seqscan = off; set enable_mergejoin = off;';
 
 export class Primary {
@@ -56,7 +59,7 @@ export class Primary {
     this.#name = name;
   }
 
-  /** Looks at all servers and remembers the primary. Rejects with StoreUnavailable and what each of them said. [CONNECT-1] */
+  /** Remembers the primary among all servers. If none is, throws StoreUnavailable with what each said. [CONNECT-1] */
   async find(): Promise<void> {
     const found = await this.#timelines();
     let best = 0;
@@ -77,16 +80,16 @@ export class Primary {
     throw new StoreUnavailable(`no database server takes writes: ${said.join('; ')}`);
   }
 
-  /** Whether a server says that it is the primary, and has a higher timeline than the one that was found. */
+  /** Whether a server claims to be the primary with a higher timeline than the remembered one. */
   async isLeftBehind(): Promise<boolean> {
     const found = await this.#timelines();
     return found.some((each) => each.status === 'fulfilled' && each.value > this.#timeline);
   }
 
-  /** A session on the primary that was found. */
+  /** Opens a session on the remembered primary. */
   async connect(durability: Durability = 'flushed', forWrites = false): Promise<Client> {
     if (this.#closed) throw new StoreUnavailable('closed');
-    if (this.#host === null) throw new StoreUnavailable('the database is away');
+    if (this.#host === null) throw new StoreUnavailable('the database is unreachable');
     const client = await this.#open(this.#host);
     try {
       const lazy = durability === 'lazy' ? 'set synchronous_commit = off;' : '';
@@ -102,7 +105,7 @@ export class Primary {
     }
   }
 
-  /** Lets every connection go at once: whoever waits on one is told that it ended. */
+  /** Forgets the primary and destroys every connection at once; statements in flight reject. */
   drop(): void {
     this.#host = null;
     for (const client of this.#all) destroy(client);
@@ -121,7 +124,7 @@ export class Primary {
       application_name: `ocpi-hub ${this.#name}`.slice(0, 63),
       options: OPTIONS,
     });
-    // Whoever waits for an answer hears of it there.
+    // The error also rejects the statement in flight; without a listener it would end the process.
     client.on('error', () => {});
     client.once('end', () => this.#all.delete(client));
     this.#all.add(client);
@@ -139,7 +142,7 @@ export class Primary {
     return Promise.allSettled(this.#address.hosts.map((host) => this.#timelineOf(host)));
   }
 
-  /** 0 for a standby. */
+  /** Timeline of a primary; 0 for a standby. */
   async #timelineOf(host: PostgresAddress['hosts'][number]): Promise<number> {
     const client = await this.#open(host);
     try {
@@ -157,7 +160,7 @@ export class Primary {
   }
 }
 
-/** Sessions for reads and rare writes, lent one at a time. */
+/** Pool of at most `READERS_MAX` sessions for reads and rare writes; a session serves one caller at a time. */
 export class Sessions {
   readonly #primary: Primary;
   readonly #idle: Client[] = [];
@@ -168,7 +171,7 @@ export class Sessions {
     this.#primary = primary;
   }
 
-  /** `work` has the session to itself. Errors come as `translated`. */
+  /** `work` has the session to itself. Rejects with errors as `translated` makes them. */
   async use<T>(work: (client: Client) => Promise<T>): Promise<T> {
     while (this.#lent >= READERS_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#lent += 1;
@@ -179,7 +182,7 @@ export class Sessions {
       this.#idle.push(client);
       return result;
     } catch (error) {
-      // It may stand within a transaction that failed. [CONNECT-3]
+      // The session may be inside a failed transaction. [CONNECT-3]
       if (client !== null) destroy(client);
       throw translated(error);
     } finally {
@@ -188,7 +191,7 @@ export class Sessions {
     }
   }
 
-  /** A read, once more on another session when its own had ended while it lay idle. */
+  /** A read, retried once: an idle session may have ended, which only its next statement shows. */
   async read<T>(work: (client: Client) => Promise<T>): Promise<T> {
     try {
       return await this.use(work);
@@ -211,12 +214,12 @@ export const isAlive = (client: Client): boolean => {
   return !stream.destroyed && stream.writable;
 };
 
-/** Nothing is said to the server: what it is doing it goes on doing. */
+/** Sends the server nothing: a statement in flight goes on there. */
 export function destroy(client: Client): void {
   client.connection.stream.destroy();
 }
 
-/** An answer, or the end of the connection that should have given it. */
+/** Resolves with the answer; after `timeoutMs` destroys the connection and rejects. See `LOOKS`. */
 export async function within<T>(client: Client, timeoutMs: number, answer: Promise<T>): Promise<T> {
   let left = timeoutMs;
   let lookedAt = systemClock.monotonic();
@@ -260,7 +263,7 @@ export async function acknowledged(client: Client, statement: () => Promise<unkn
   }
 }
 
-/** A statement that each session prepares once. */
+/** Runs a named statement, which each session prepares once. */
 export async function ask<Row extends object>(
   client: Client,
   name: string,
@@ -277,7 +280,10 @@ const state = (error: unknown): string => {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : '';
 };
 
-/** What an error says of the statement: refused for what it holds, damage at rest, or the connection or server is gone. */
+/**
+ * What an error means for the statement. `data`: refused for its values; `damage`: stored data is corrupt; `again`:
+ * serialization failure or deadlock, so a retry may succeed; `gone`: connection or server lost; `refused`: any other.
+ */
 export function kindOf(error: unknown): 'data' | 'damage' | 'again' | 'refused' | 'gone' {
   const code = state(error);
   if (error instanceof TypeError) return 'data';
@@ -288,7 +294,7 @@ export function kindOf(error: unknown): 'data' | 'damage' | 'again' | 'refused' 
   return 'refused';
 }
 
-/** Errors of the driver in the words of the contract; ours stay as they are. */
+/** Maps errors of the driver to errors of the contract; our own pass unchanged. */
 function translated(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const kind = kindOf(error);

@@ -1,16 +1,18 @@
 /**
- * Renews the node's lease, sees the other nodes, and so knows whether the database is there.
+ * The heartbeat of a node: renews its lease, reads the node table, and so detects whether the database is reachable.
  *
- * HEARTBEAT-1  One beat at a time, three in a lease, on a connection of its own that waits for no standby; and one as soon as another node
- *     is dead if it does not renew.
- * HEARTBEAT-2  A beat that fails is made again at once on a new connection: servers are looked for anew, and the settings of the one that is
- *     found are checked like at the start. When that fails too, the database is away and every connection is let go.
- * HEARTBEAT-3  After the server refused a write, nothing is written until a write of our own has ended well (CONTRACT-5).
- * HEARTBEAT-4  What is watched besides (`watch.ts`) is no part of a beat: it may fail or take long, and the lease is renewed. What it
- *     finds when a beat has failed meanwhile does not make the database one that is there.
- * HEARTBEAT-5  A renewal counts once a standby has confirmed what was written behind it (LEASES-2). A primary that a failover left behind still
- *     takes beats, and no standby confirms them. One confirmation is under way at a time: a wait for a standby cannot be cancelled, and each
- *     further session would wait beside it. While none comes all servers are asked whether another one is the primary.
+ * HEARTBEAT-1  One beat at a time, three per lease, on its own connection, which waits for no standby; an extra one as
+ *     soon as another node is dead unless it renews.
+ * HEARTBEAT-2  A failed beat is repeated at once on a new connection: it finds the primary again and checks that
+ *     server's settings as at the start. If that fails too, the database is unreachable: every connection is destroyed.
+ * HEARTBEAT-3  After the server refused a write, nothing is written until a test write of this node succeeds
+ *     (CONTRACT-5).
+ * HEARTBEAT-4  The observations of `watch.ts` are no part of a beat: they may fail or take long without delaying a
+ *     renewal. What they find after a beat failed does not make the database count as reachable.
+ * HEARTBEAT-5  A renewal counts once a standby has confirmed what was written after it (LEASES-2). A former primary
+ *     that a failover left behind still takes beats, but no standby confirms them. One confirmation is in flight at a
+ *     time: a wait for a standby cannot be cancelled, and each further session would wait beside it. While
+ *     confirmations are missing, all servers are asked whether another one is the primary.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -27,7 +29,7 @@ const BEATS_IN_LEASE = 3;
 const RETRY_MS = 200;
 const PAST_END_MS = 20;
 const CONFIRM_MS = 5000;
-/** A commit with nothing in it that another one could wait for. */
+/** A commit that locks no row, so no other commit waits for it. */
 const FLUSH = "select pg_logical_emit_message(true, 'ocpi-hub', '')";
 const UNCONFIRMED = 'commits wait for a standby, and none confirms them';
 
@@ -39,7 +41,7 @@ export interface HeartbeatOptions {
   readonly watch: Watch;
   readonly ttlMs: number;
   readonly single: boolean;
-  /** Sentences that stand among the warnings. */
+  /** Further warnings to report with the health, one sentence each. */
   readonly doubts: () => readonly string[];
   readonly changed: (state: StoreHealth['state'], reason: string | null) => void;
 }
@@ -53,7 +55,7 @@ export class Heartbeat {
   #refusal: string | null = null;
   #damage: string | null = null;
   #confirming = false;
-  /** Waits for a standby with each commit. [HEARTBEAT-5] */
+  /** The session of `#flush`; each of its commits waits for a standby. [HEARTBEAT-5] */
   #flusher: Client | null = null;
   #flushing: Promise<void> | null = null;
   #stopped = false;
@@ -62,13 +64,13 @@ export class Heartbeat {
     this.#options = options;
   }
 
-  /** The first beat. Rejects with what is wrong. */
+  /** Makes the first beat, and schedules the next. Rejects with the cause when that beat fails. */
   async start(): Promise<void> {
     await this.#beat();
     this.#schedule(this.#options.ttlMs / BEATS_IN_LEASE);
   }
 
-  /** A beat now, or the one that goes on; resolves when it has ended, well or not. */
+  /** Starts a beat now, unless one is in flight; resolves when the beat has ended, successful or not. */
   poke(): Promise<void> {
     if (this.#stopped) return Promise.resolve();
     this.#options.clock.clearTimeout(this.#timer);
@@ -83,7 +85,7 @@ export class Heartbeat {
     void this.#confirm();
   }
 
-  /** What was found damaged stays so until somebody has looked: writes end, reads go on. (CONTRACT-8) */
+  /** Until the node restarts, damage stays reported and writes are refused, so that an operator looks. (CONTRACT-8) */
   damaged(error: Error): void {
     this.#damage = `the database is damaged: ${wordsOf(error)}`;
     this.#tell();
@@ -142,7 +144,7 @@ export class Heartbeat {
     void this.#watched();
   }
 
-  /** Never rejects: a confirmation that failed is asked for anew by the next beat. [HEARTBEAT-5] */
+  /** Never rejects: the next beat repeats a failed confirmation. [HEARTBEAT-5] */
   async #flush(): Promise<void> {
     const { primary, leases } = this.#options;
     const renewal = leases.lastRenewal();
@@ -156,7 +158,7 @@ export class Heartbeat {
     }
   }
 
-  /** After a beat that failed there is no client. [HEARTBEAT-4] */
+  /** A failed beat leaves `#client` null: then nothing is reported. [HEARTBEAT-4] */
   async #watched(): Promise<void> {
     if ((await this.#options.watch.look()) && this.#client !== null) this.#tell();
   }
@@ -189,7 +191,7 @@ export class Heartbeat {
       this.#refusal = null;
       this.#tell();
     } catch (error) {
-      // Said until it is over; the next beat tries again.
+      // Report the latest cause; the next beat tries again.
       this.#refusal = wordsOf(error);
     } finally {
       this.#confirming = false;

@@ -1,17 +1,22 @@
 /**
- * Who has the log: nodes renew a lease each in the database, and the log goes to one that lives.
+ * The leases of the nodes and the ownership of the log: each node renews its lease in the database, and one live node
+ * holds the log.
  *
- * LEASES-1  The token of the log, not the lease, keeps a former owner from writing (WRITE-PARAMETERS-2). Leases say only who should try.
- * LEASES-2  The log counts as held until 0.8 of the lease after the start of the last renewal that a standby has confirmed, by the monotonic
- *     clock: a node that was paused, or whose database server a failover left behind, stops acting before another one begins.
+ * LEASES-1  The fencing token of the log, not the lease, keeps a former owner from writing (WRITE-PARAMETERS-2). Leases
+ *     only decide which node should try.
+ * LEASES-2  The log counts as held until 0.8 of the lease after the start of the last renewal that a standby has
+ *     confirmed, by the monotonic clock: a node that was paused, or whose database server a failover left behind, stops
+ *     acting before another one begins.
  * LEASES-3  A live owner keeps the lease when nodes join. A free lease goes to the node whose claim commits first.
- * LEASES-4  A node judges others dead only after it has itself reached the database for a whole lease: when the database was away, all
- *     leases have run out, and the first to come back would take the log.
- * LEASES-5  An owner that leaves hands the log over when all that waits to be written is written.
- * LEASES-6  A log that was given up is held again under a greater token alone: what was sent under the old one is written or refused by then.
- * LEASES-7  A node that others might not reach leaves a free log to them, as long as another one lives, for a lease.
- * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the node that judges: the database's clock may be
- *     moved, and decides that alone of rows that were not seen before. Longer, when the row was seen with more of its lease left.
+ * LEASES-4  A node judges others dead only after it has itself reached the database for a whole lease: after an outage
+ *     of the database all leases have expired, and the first node to come back would take the log.
+ * LEASES-5  A leaving owner hands the log over once every pending write has ended.
+ * LEASES-6  A node that gave the log up holds it again only under a greater token: by then every write that was sent
+ *     under the old one is committed or refused.
+ * LEASES-7  A node that others may be unable to reach leaves a free log to them for a lease, while another node lives.
+ * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the judging node. The
+ *     database's clock may be moved, so it decides only about rows not seen before. A row that was seen with more of
+ *     its lease left counts for that longer time.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -20,18 +25,18 @@ import { StoreUnavailable } from '../contract.ts';
 import { ask } from './connect.ts';
 
 const HELD_PART = 0.8;
-/** Rows of nodes that are gone are removed after an hour. */
+/** How long after its lease expired a node's row is kept; a leaving node deletes older ones. */
 const FORGET = "interval '1 hour'";
 
 export interface ClusterNode {
   readonly id: string;
   readonly name: string;
-  /** How peers reach it; null when it said nothing. */
+  /** URL at which peers reach the node; null when it has none. */
   readonly url: string | null;
   readonly alive: boolean;
-  /** It reads what others write. */
+  /** The node reads the writes of other nodes; one of an earlier version does not. */
   readonly follows: boolean;
-  /** Until it is dead when it does not renew, from when it was looked at, ms. */
+  /** Time from the last beat until the node is dead unless it renews, ms. */
   readonly left: number;
 }
 
@@ -41,22 +46,22 @@ interface NodeRow extends ClusterNode {
 
 export interface LeaseOptions {
   readonly clock: Clock;
-  /** Of this start of this process alone. */
+  /** Unique to this start of this process. */
   readonly id: string;
   readonly name: string;
   readonly url: string | null;
   readonly ttlMs: number;
-  /** The lease was acquired; head and horizon are those of the row that was claimed. */
+  /** This node now holds the log; head and horizon are those of the claimed row. */
   readonly gained: (fence: Fence, head: Seq, horizon: Seq) => void;
-  /** It is another's, or will be. */
+  /** This node holds the log no longer; another node owns it, or may claim it. */
   readonly lost: () => void;
-  /** Resolves when all that waits to be written under a fence was written or refused. */
+  /** Resolves when every pending write under the fence is committed or refused. */
   readonly drained: (fence: Fence) => Promise<void>;
-  /** Whether other nodes might not reach this one. [LEASES-7] */
+  /** Whether other nodes may be unable to reach this one. [LEASES-7] */
   readonly isDoubtful: () => boolean;
-  /** Where the log ends and begins. */
+  /** Called at each beat with the present head and horizon of the log. */
   readonly seen: (head: Seq, horizon: Seq) => void;
-  /** Runs a change that must be durable before it is relied on. */
+  /** Runs a change and resolves once it is durable. */
   readonly durably: <T>(work: (client: Client) => Promise<T>) => Promise<T>;
 }
 
@@ -73,7 +78,7 @@ const RENEW = `insert into nodes (id, name, url, expires, follows)
 const NODES = `select id, name, url, follows, expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
   from nodes, clock_timestamp() now`;
 const LOG = 'select token, owner, head, horizon from log';
-/** When its owner is still who it was seen to be, and has not renewed since. [LEASES-8] */
+/** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-8] */
 const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
   where owner is not distinct from $1
     and not exists (select from nodes n where n.id = log.owner and extract(epoch from n.expires)::text is distinct from $3)
@@ -85,20 +90,20 @@ export class Leases {
   #held: Fence | null = null;
   #owner: string | null = null;
   #nodes: readonly ClusterNode[] = [];
-  /** By node: its row as it last changed, and until when it counts. [LEASES-8] */
+  /** By node id: the `expires` last read, and until when the node counts as alive; monotonic, ms. [LEASES-8] */
   #rows = new Map<string, { readonly expires: string; readonly until: number }>();
-  /** Start of the last renewal that ended well; monotonic, ms. */
+  /** Start of the last successful renewal; monotonic, ms. */
   #renewedAt = Number.NEGATIVE_INFINITY;
-  /** The same of the last one that is as durable as a commit. [LEASES-2] */
+  /** Start of the last renewal that a standby has confirmed; monotonic, ms. [LEASES-2] */
   #confirmedAt = Number.NEGATIVE_INFINITY;
-  /** Since when renewals have gone well without a break. [LEASES-4] */
+  /** Start of the present unbroken series of successful renewals; monotonic, ms. [LEASES-4] */
   #steadySince: number | null = null;
-  /** Since when the log has been seen to be free. [LEASES-7] */
+  /** Since when this node has seen the log free; monotonic, ms. [LEASES-7] */
   #freeSince: number | null = null;
   #changing: Promise<void> = Promise.resolve();
   #isChanging = false;
   #leaving = false;
-  /** The last token that was given up. [LEASES-6] */
+  /** The last fencing token that this node gave up. [LEASES-6] */
   #given = 0;
 
   constructor(options: LeaseOptions) {
@@ -109,17 +114,17 @@ export class Leases {
     return this.isFresh() ? this.#held : null;
   }
 
-  /** The fence that nobody is known to have taken from us, whether or not the lease still stands. */
+  /** The fence that this node has neither lost nor given up, even when its lease has expired. */
   kept(): Fence | null {
     return this.#held;
   }
 
-  /** Whether the lease still stands by our own clock. */
+  /** Whether this node's lease is still valid by its own clock. [LEASES-2] */
   isFresh(): boolean {
     return this.#options.clock.monotonic() < this.#confirmedAt + HELD_PART * this.#options.ttlMs;
   }
 
-  /** For `confirmed`, which is called when everything that was written until now is as durable as a commit. */
+  /** Read this before a confirming commit, and pass it to `confirmed` once that commit is durable. */
   lastRenewal(): number {
     return this.#renewedAt;
   }
@@ -132,7 +137,7 @@ export class Leases {
     return this.#nodes.find(({ id, alive }) => id === this.#owner && alive) ?? null;
   }
 
-  /** After how long the first of the others will be dead if it does not renew, from the last beat, ms. */
+  /** Time from the last beat until the first other node is dead unless it renews, ms; Infinity without others. */
   firstEnd(): number {
     const others = this.#nodes.filter((node) => node.alive && node.id !== this.#options.id);
     return Math.min(...others.map(({ left }) => left));
@@ -142,25 +147,28 @@ export class Leases {
     return this.#nodes;
   }
 
-  /** Another node that renews its lease, as it stands in the database. */
+  /** Reads from the database another node that is alive by the database's clock; null when there is none. */
   async other(client: Client): Promise<ClusterNode | null> {
     const nodes = await ask<ClusterNode>(client, 'nodes', NODES);
     return nodes.find(({ id, alive }) => alive && id !== this.#options.id) ?? null;
   }
 
-  /** The connection was lost: leases of others cannot be judged for a while. [LEASES-4] */
+  /** Call when the connection was lost: this node then judges no other node dead for a lease. [LEASES-4] */
   interrupted(): void {
     this.#steadySince = null;
   }
 
-  /** Lets the log go at the next beat, and holds it again only under a new token. [LEASES-6] */
+  /** Stops holding the log; the next beat releases it, and only a greater token can be held again. [LEASES-6] */
   giveUp(): void {
     if (this.#held === null) return;
     this.#given = this.#held.token;
     this.#lose();
   }
 
-  /** One beat: renews, looks, takes and lets go; a node that leaves looks alone. Taking and letting go go on when it has resolved. */
+  /**
+   * One beat: renews the lease, reads nodes and log, and starts to claim or release the log, which may go on after this
+   * resolves. A leaving node only reads.
+   */
   async beat(client: Client): Promise<void> {
     const { id, name, url, ttlMs, seen } = this.#options;
     const begun = this.#options.clock.monotonic();
@@ -171,7 +179,7 @@ export class Leases {
     seen(log.head, log.horizon);
     if (this.#leaving) return;
     const now = this.#options.clock.monotonic();
-    // Whoever did not reach the database for a whole lease begins to judge anew. [LEASES-4]
+    // Without a renewal for a whole lease the series of successful renewals starts again. [LEASES-4]
     if (now - this.#renewedAt >= ttlMs) this.interrupted();
     this.#steadySince ??= now;
     const isSteady = now - this.#steadySince >= ttlMs;
@@ -184,7 +192,7 @@ export class Leases {
     this.#freeSince = isFree ? (this.#freeSince ?? now) : null;
     if (!isOurs && isFree && !this.#yields(now)) this.#changing = this.#change(() => this.#take(log.owner));
     if (!isOurs || this.#held !== null) return;
-    // Taken, and the answer was lost: this start of this process is its owner.
+    // The log names this start of this process, but none is held: the answer to its claim was lost, or it gave up.
     if (log.token > this.#given) this.#gain(log);
     else this.#changing = this.#change(() => this.#hand({ token: log.token, node: id }));
   }
@@ -211,7 +219,7 @@ export class Leases {
     return areOthers && now - (this.#freeSince ?? now) < ttlMs && isDoubtful();
   }
 
-  /** Hands the log over. Rejects when the database is away: then the lease runs out. */
+  /** Releases the log and deletes this node's row. Rejects when the database is unreachable: the lease then expires. */
   async leave(): Promise<void> {
     if (this.#leaving) return;
     this.#leaving = true;
@@ -224,7 +232,7 @@ export class Leases {
     });
   }
 
-  /** Never rejects: what could not be changed is tried at a later beat. */
+  /** Rejects only on a bug: while the store is unavailable the change fails silently, and a later beat retries it. */
   async #change(work: () => Promise<void>): Promise<void> {
     this.#isChanging = true;
     try {
