@@ -1,8 +1,8 @@
 /**
- * Composition root: the one place that makes things, and closes them in reverse order.
+ * Composition root: the only file that creates the parts of a process, and closes them in reverse order.
  *
- * MAIN-1  The server listens at once and answers 503 until everything recorded is back.
- * MAIN-2  What was acknowledged before `close` is on disk when it resolves.
+ * MAIN-1  The server listens at once and answers 503 until everything recorded is restored.
+ * MAIN-2  When `close` resolves, everything acknowledged before is on disk.
  */
 import { mkdir } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -36,33 +36,33 @@ import { connectionsMax } from './process-load.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
-  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
+  /** The URL at which the hub listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string;
-  /** Serves a renewed certificate; only a hub that was started with one does. */
+  /** Switches to a renewed certificate; only a hub that was started with TLS has one. */
   renewCertificate(tls: Tls): void;
   close(): Promise<void>;
 }
 
 export interface RunningHub extends ServingHub {
   readonly adminToken: string;
-  /** For tests that look inside. */
+  /** For tests that inspect the hub. */
   readonly created: CreatedHub;
 }
 
-/** What a test may replace. */
+/** Parts that a test may replace. */
 export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock' | 'random'>> {
-  /** Takes the lines of the log. */
+  /** Receives the log lines. */
   readonly logTo?: Parameters<typeof createLog>[1];
-  /** Hears how far the store has come. */
+  /** Called with the name of each point that the store passes, at which a test may inject a fault. */
   readonly onPoint?: (name: string) => void;
-  /** Room of the embedded store on its disk. */
+  /** Disk space that the embedded store reserves. */
   readonly ballastBytes?: number;
 }
 
 const inFlightGraceMs = 10_000;
-/** In which a load balancer sees that a node that leaves is not ready, and clients learn by their last answer to go elsewhere. */
+/** Time for a load balancer to see that a leaving node is not ready; meanwhile each answer closes its connection. */
 const lastAnswersMs = 2000;
-/** A node says that it listens once it can answer, or after so long. */
+/** Longest wait until a node can answer requests; then it reports that it listens all the same. */
 const settledMs = 10_000;
 
 function logFor({ logLevel, egressAllow }: Config, to?: Replaced['logTo']): ReturnType<typeof createLog> {
@@ -72,12 +72,12 @@ function logFor({ logLevel, egressAllow }: Config, to?: Replaced['logTo']): Retu
   return log;
 }
 
-/** A hub on the store that is configured. */
+/** Starts a hub on the configured store. */
 export function startServing(config: Config, replaced: Replaced = {}): Promise<ServingHub> {
   return config.store === 'level' ? startHub(config, replaced) : startNode(config, replaced);
 }
 
-/** A hub on the embedded store. */
+/** Starts a hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, ...others } = replaced;
   const log = logFor(config, logTo);
@@ -113,7 +113,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   }
 }
 
-/** One of several hubs on a database, or the only one there. */
+/** Starts one node on a database; it may be the only one there. */
 async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, ...others } = replaced;
   const log = logFor(config, logTo);
@@ -148,7 +148,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       } as const;
       return served(await assemble(tenure.store, config, around));
     };
-    // Of the door that was made last.
+    // Listeners of the door that was made last.
     let doorListeners: ((health: StoreHealth) => void)[] = [];
     const makeDoor = async () => {
       const mayCall = () => store.isFresh();
@@ -211,7 +211,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   }
 }
 
-/** A hub as its node has it: requests come by the front. */
+/** The interface of a hub to its node: the front hands it requests. */
 const served = ({ app, created, inspector, recover, close }: Assembled): Served => ({
   async recover() {
     await app.ready();
@@ -222,7 +222,7 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
   ...{ upgrade: inspector.upgrade, close },
 });
 
-/** Its leases go by the time of the machine, whatever the hub's clock is. */
+/** Opens the store on PostgreSQL. Its leases use the machine's timers, even when a test replaces the hub's clock. */
 async function openSharedStore(
   { store: url, nodeUrl, leaseS }: Config,
   clock: Clock,
@@ -265,7 +265,7 @@ function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['d
   return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }
 
-/** Whoever has a connection gets answers for a moment more; what is under way then ends. */
+/** Answers open connections for `lastAnswersMs` more, then closes the server; requests in flight get a grace. */
 async function ended(server: Server, front: Front, clock: Clock): Promise<void> {
   await sleep(clock, lastAnswersMs);
   front.close();

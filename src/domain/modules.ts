@@ -1,20 +1,20 @@
 /**
- * One row per OCPI module whose objects the hub stores: how it differs from the others. Rules ask the row and compare no
- * names, so that a new module is a row here and a door of its own.
+ * One row per OCPI module whose objects the hub stores: how it differs from the others. Rules read the row and never
+ * compare module names, so that a new module needs only a row here and its file at the door.
  */
 
 export type ObjectModule = 'locations' | 'tariffs' | 'sessions' | 'cdrs' | 'tokens';
 
 export interface ModuleRow {
-  /** One object, for people: `session NL-CPO/101`. */
+  /** Noun for one object in texts for operators: `session NL-CPO/101`. */
   readonly noun: string;
   /** Role of the owner; the objects go to parties of the other role. */
   readonly owner: 'CPO' | 'EMSP';
-  /** Each object goes to the one eMSP that its `cdr_token` names; otherwise to every routed counterpart. */
+  /** True: an object goes to the one eMSP that its `cdr_token` names. False: to every routed counterpart. */
   readonly isOwned: boolean;
   /** Method that carries a whole object. */
   readonly whole: 'PUT' | 'POST';
-  /** Paths name owner and id; otherwise the body alone does. */
+  /** True: the path names owner and id. False: only the body does. */
   readonly hasPath: boolean;
   /** Commands and pulls look objects up by their id, without an owner. */
   readonly isFoundById: boolean;
@@ -22,9 +22,9 @@ export interface ModuleRow {
   readonly isKeyedByType: boolean;
   /** Array to which a PATCH appends; it replaces all other fields. */
   readonly appends: string | null;
-  /** An object never changes; what is sent again is a duplicate or refused. */
+  /** A stored object never changes: pushing it again is a duplicate or is refused. */
   readonly isImmutable: boolean;
-  /** A whole that is sent in place of a part is that of the change, and not the present one: each state counts. */
+  /** A whole sent in place of a part is the object as of that change, not its present state: every state counts. */
   readonly isSentAsOfChange: boolean;
   readonly retryWindow: 'windowMs' | 'windowCdrMs';
 }
@@ -57,7 +57,7 @@ export const ownedModules = moduleNames.filter(isOwned);
 
 export const isModule = (name: string): name is ObjectModule => Object.hasOwn(modules, name);
 
-/** The eMSP and the CPO between the owner of an object and a receiver. */
+/** The eMSP–CPO pair that an object's owner and its receiver form; a routing rule permits such a pair. */
 export function pairOf<Party>(module: ObjectModule, owner: Party, receiver: Party): { emsp: Party; cpo: Party } {
   return modules[module].owner === 'CPO' ? { emsp: receiver, cpo: owner } : { emsp: owner, cpo: receiver };
 }
