@@ -8,7 +8,7 @@ export const command = z.object({
   command: z.enum(commandNames),
   emsp: z.string(),
   cpo: z.string(),
-  /** Of the command's machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
+  /** State of the command's machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
   state: z.string(),
   result: z.string().nullable(),
   reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),

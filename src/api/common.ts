@@ -10,7 +10,7 @@ export const role = z.enum(['CPO', 'EMSP']);
 
 export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);
 
-/** The answer of every list. */
+/** Schema of a list: one page of items. */
 export function listOf<T extends z.ZodType>(item: T) {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
 }
@@ -21,7 +21,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: Frozen<T[Key]> }
     : T;
 
-/** What an answer of this shape holds. */
+/** The type of an answer with this schema, read-only at every depth. */
 export type View<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
 
 /** One page of a list; the route that answers it defines the order. */

@@ -43,7 +43,7 @@ export const deadGroup = z.object({
   sample: z.string().meta({ description: 'id of one of them' }),
 });
 
-/** A session or CDR that was stored and is owed to nobody. */
+/** A stored session or CDR that no receiver is owed. */
 export const unforwarded = z.object({
   module: z.string(),
   object: z.string().meta({ description: '{cc}-{pid}/{id}' }),

@@ -14,13 +14,13 @@ export const redrivePlan = z.object({
 export const job = z.object({
   id: z.string(),
   kind: z.enum(['redrive', 'resync']),
-  /** `INTERRUPTED`: the hub was restarted. What was queued stays queued; a new job does the rest. */
+  /** `INTERRUPTED`: the hub restarted. Queued deliveries stay queued; a new job handles the rest. */
   state: z.enum(['RUNNING', 'DONE', 'CANCELED', 'INTERRUPTED', 'FAILED']),
   matched: z.number(),
   queued: z.number(),
   skipped_stale: z.number(),
   skipped_pending: z.number(),
-  /** The receiver is suspended or never registered. */
+  /** Matched deliveries that are skipped, because the receiver is suspended or never registered. */
   skipped_unregistered: z.number(),
   started_at: instant,
   ended_at: instant.nullable(),

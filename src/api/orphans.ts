@@ -1,4 +1,4 @@
-/** Answers about sessions that did not end as they should. */
+/** Answers about orphan cases: stopped sessions without COMPLETED, and completed sessions without their CDR. */
 import { z } from 'zod';
 import type { View } from './common.ts';
 

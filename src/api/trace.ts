@@ -1,9 +1,9 @@
-/** Answer about the story of an object or a correlation id. */
+/** Answer about the history of an object or a correlation id. */
 import { z } from 'zod';
 import type { View } from './common.ts';
 import { delivery } from './deliveries.ts';
 
-/** Steps are the oldest first. */
+/** The steps of a history, oldest first. */
 export const story = z.object({
   key: z.string(),
   kind: z.enum(['object', 'correlation']),
