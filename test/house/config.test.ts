@@ -1,5 +1,6 @@
 /**
- * Settings: every one by its documented name and default, flags before variables, and one clear line for each bad value.
+ * Settings: each has its documented name and default, a flag overrides its variable, and each bad value gets one clear
+ * line.
  */
 import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
@@ -13,7 +14,7 @@ import { testCert, testKey } from '../support/tls.ts';
 
 const fromEnv = (env: Record<string, string>): Config => loadConfig({ env, flags: {} });
 
-/** Variables and defaults as they are promised to operators. */
+/** Variables and defaults that the documents promise to operators. */
 const promised: Record<SettingName, unknown> = {
   HUB_HOST: '127.0.0.1',
   HUB_PORT: 8080,

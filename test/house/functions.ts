@@ -1,10 +1,10 @@
 /**
- * Lists every function of a build by a hash of its text, so that a change that only moves code is seen to move it:
+ * Lists every function of a build by a hash of its text, to prove that a change only moves code:
  *
  *     node dist/test/house/functions.js dist                      name and hash of each
- *     node dist/test/house/functions.js dist --against DIR/dist   those that only one of the two builds has
+ *     node dist/test/house/functions.js dist --against DIR/dist   the functions that only one of the two builds has
  *
- * Names of imports differ where files move, and are no part of a function; comments and white space count for nothing.
+ * Import declarations differ where files move and are not hashed; neither are comments and white space.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import ts from 'typescript';
 const rooms = ['bin', 'src', 'machines', 'storage'];
 const printer = ts.createPrinter({ removeComments: true });
 
-/** `hash name` of each, in order; one that stands there twice comes twice. */
+/** `hash name` of each function, sorted; duplicates are kept. */
 function functionsOf(build: string): string[] {
   const found: string[] = [];
   for (const room of rooms.map((name) => join(build, name)).filter(existsSync)) {
@@ -43,7 +43,7 @@ function nameOf(node: ts.Node): string {
   return (named.name ?? named.parent?.name)?.getText() ?? '(anonymous)';
 }
 
-/** Those of the first list that the second one lacks. */
+/** Entries of the first list that the second lacks, counting duplicates. */
 function lacking(some: readonly string[], others: readonly string[]): string[] {
   const counts = new Map<string, number>();
   for (const one of others) counts.set(one, (counts.get(one) ?? 0) + 1);

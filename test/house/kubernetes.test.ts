@@ -1,6 +1,6 @@
 /**
- * The manifests for Kubernetes against the product: settings that it takes, paths that it has, a port that it listens on, a user that its image
- * has. Against the schema of Kubernetes as well, where that is installed: it is too large to stand among the dependencies.
+ * The Kubernetes manifests agree with the product: its settings, its paths, its port, the user of its image. They also
+ * match the schema of Kubernetes where that is installed; it is too large to be a dependency.
  *
  *   npm install --no-save kubernetes-models@4.5.1 && npm run build:tests && npx tap dist/test/house/kubernetes.test.js
  */
@@ -49,7 +49,7 @@ interface Pods {
   readonly containers: readonly [Container];
 }
 
-/** Of a kind and a name, as what the caller says. */
+/** The object of this kind and name, cast to the type that the caller expects; throws when there is none. */
 function found<T>(kind: string, name = 'ocpi-hub'): T {
   const found = manifests.find(({ object }) => object.kind === kind && object.metadata.name === name);
   if (!found) throw new Error(`there is no ${kind} ${name}`);
@@ -124,7 +124,7 @@ t.test('no manifest has a field that Kubernetes does not know', schema, async (t
   t.match(complaints(t, [{ file: 'hub.yaml', object }]), [/minReadySecond/], 'it looks');
 });
 
-/** Of the compiler, to which each manifest is a literal of its kind: it refuses fields that the kind does not have. */
+/** Errors of the TypeScript compiler, which gets each manifest as a literal of its kind and refuses unknown fields. */
 function complaints(t: Pick<Test, 'teardown'>, all: readonly Manifest[]): string[] {
   const path = join(process.cwd(), 'manifests-of-a-test.ts');
   t.teardown(() => rmSync(path, { force: true }));

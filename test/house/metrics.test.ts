@@ -1,5 +1,6 @@
 /**
- * `/metrics` of a hub with real partners, and that the ready-made dashboard and alerts ask for nothing that it does not say.
+ * `/metrics` of a hub with real partners. The dashboard and alerts in docs/ query only metrics and labels that exist
+ * there.
  */
 import { readFileSync } from 'node:fs';
 import type { RunningHub } from '../../src/main.ts';
@@ -31,7 +32,7 @@ async function scraped(hub: RunningHub): Promise<string> {
 
 const get = (hub: RunningHub, path: string, headers = {}) => callOnce('GET', `${hub.url}${path}`, undefined, headers);
 
-/** Read by the text format's own rules: one sample a line, label values quoted. */
+/** Parses the Prometheus text format: one sample per line, label values quoted. */
 function samplesOf(text: string): Sample[] {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   return lines.map((line) => {
@@ -42,7 +43,7 @@ function samplesOf(text: string): Sample[] {
   });
 }
 
-/** Sum of the samples that have these labels; null when there is none. */
+/** Sum of the samples with these labels; null when no sample has them. */
 function sumOf(samples: readonly Sample[], name: string, labels: Labels = {}): number | null {
   const found = samples.filter(
     (one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value),
@@ -58,7 +59,7 @@ const isAuthorize = ({ path }: Received) => path.includes('/authorize');
 const isCommand = ({ path }: Received) => path.includes('/commands/');
 const session = (id: string) => `/2.2.1/sessions/NL/CPO/${id}`;
 
-/** One of everything: delivered, dead, owed to nobody, refused, authorized, commanded with its result. */
+/** One of each outcome: delivered, dead, without a receiver, refused, authorized, a command with its result. */
 async function traffic(t: Test, hub: TestHub): Promise<void> {
   const results: string[] = [];
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -318,13 +319,13 @@ t.test('a hub that recovers or has failed is still measured', async (t) => {
   t.equal(await measured(hub, 'store_state', { state: 'closed' }), 1);
 });
 
-/** Prometheus takes a series for gone, and a target for down, within so many minutes. */
+/** Prometheus marks a series as stale, and a target as down, within this many minutes. */
 const scrapedWithinMin = 5;
 
-/** Labels that the scraper sets. */
+/** Labels that Prometheus adds when it scrapes. */
 const scrapers: ReadonlySet<string> = new Set(['instance', 'job']);
 
-/** Every metric that a text asks for, with the labels that its selectors name. */
+/** Every metric that a text queries, with the labels in its selectors. */
 function askedFor(text: string): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>();
   for (const [, name = '', selector = ''] of text.matchAll(/\b((?:ocpi_hub|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)) {

@@ -1,5 +1,5 @@
 /**
- * Tokens, sealed texts and the files that keep the hub's own secrets.
+ * Tokens, sealed (encrypted) texts, and the files in which the hub keeps its own secrets.
  */
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

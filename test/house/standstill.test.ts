@@ -1,10 +1,10 @@
-/** What a process of tests knows of its own standing still. */
+/** The test process detects its own pauses, and its timers do not count them. */
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { RunningTimer, standstills } from '../support/standstill.ts';
 import { t } from '../support/tap.ts';
 
 const standStill = (ms: number) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-/** A turn of the event loop begins with the timers that are due. */
+/** Each turn of the event loop runs due timers first, so after two turns every due timer has fired. */
 async function timersFired(): Promise<void> {
   await nextTurn();
   await nextTurn();

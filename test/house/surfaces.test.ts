@@ -1,4 +1,7 @@
-/** What outsiders rely on by name is as it was. `UPDATE_SURFACES=1 npx tap dist/test/house/surfaces.test.js` writes what it is now. */
+/**
+ * The public names of the product have not changed. To record new ones on purpose:
+ * `UPDATE_SURFACES=1 npx tap dist/test/house/surfaces.test.js`.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOnce } from '../support/caller.ts';

@@ -1,6 +1,6 @@
 /**
- * What outsiders rely on by name: the admin API, the command line, metrics, fields of log lines, types of events. Each is one text, kept in
- * `surfaces/`, so that a change of it is seen in review.
+ * The public surfaces on which users rely by name: admin API, command line, metrics, fields of log lines, event types.
+ * Each is one text in `surfaces/`, so that a review shows every change.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -9,7 +9,7 @@ import ts from 'typescript';
 
 export const surfacesDir = resolve('test/house/surfaces');
 
-/** Help of every command and subcommand, under its full name. */
+/** Help text of every command and subcommand, under its full name. */
 export async function helpOfCommands(): Promise<string> {
   const program = readFileSync('src/cli/program.ts', 'utf8');
   const texts: string[] = [];
@@ -27,7 +27,7 @@ function collectHelp(command: Command, parent: string, texts: string[]): void {
   for (const child of command.commands) collectHelp(child as Command, name, texts);
 }
 
-/** Names and types of the text format. */
+/** Names and types of the metrics in a Prometheus text exposition. */
 export function metricNames(exposition: string): string {
   const lines = [...exposition.matchAll(/^# TYPE (.*)$/gm)].map(([, line = '']) => line);
   return text(lines);
@@ -35,7 +35,7 @@ export function metricNames(exposition: string): string {
 
 const levels = new Set(['debug', 'info', 'warn', 'error', 'fatal']);
 
-/** Names of fields that lines of the log may have, of all calls that write their fields out. */
+/** Field names of log lines, from every log call whose fields are an object literal. */
 export function logFields(): string {
   const names: string[] = [];
   for (const path of sourcesBelow('src', 'machines', 'storage')) {
@@ -65,7 +65,7 @@ function nameOf(property: ts.ObjectLiteralElementLike): string[] {
     : [];
 }
 
-/** As the domain declares them. */
+/** Event types that `src/domain` declares. */
 export function eventTypes(): string {
   const types = sourcesBelow('src/domain').flatMap((path) =>
     [...readFileSync(path, 'utf8').matchAll(/\btype: ((?:'[a-z]+\.[a-zA-Z]+'(?: \| )?)+)/g)].flatMap(([, list = '']) =>

@@ -1,6 +1,6 @@
 /**
- * Rules of the house that a linter cannot say, and proof that the linter says the rest: the import table is tried with an
- * import that each room must refuse and one that it must allow.
+ * House rules that a linter cannot express, and proof that the linter enforces the rest: the import table is tried with
+ * imports that each room must refuse and imports that it must allow.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -107,9 +107,9 @@ t.test('a URL is parsed by the kit, which does not ask whether it can be', async
 });
 
 t.test('only one file uses the timers of the platform; all others go through the clock port', async (t) => {
-  // Declared or called as a method of a clock they may be. `AbortSignal.timeout` bounds a request of people's tools.
+  // A clock's methods of these names may be declared and called. `AbortSignal.timeout` bounds a request of the sandbox.
   const timers = /(?<!\.)\bset(Timeout|Interval|Immediate)\b(?!<|\(\w+:)|\bglobalThis\.set|['"](node:)?timers\b/;
-  // These run in a browser, the second as text.
+  // These files run in a browser; the second one holds its script as text.
   const browser = /^src\/(console\/page\/|admin\/docs-look\.ts$)/;
   const here = sources.filter((path) => path !== 'src/kit/system-clock.ts' && !browser.test(path));
   t.strictSame(linesWith(timers, here), []);
@@ -244,7 +244,7 @@ interface Room {
   readonly refused: readonly string[];
 }
 
-/** `up`: the way from the room to `src`. */
+/** `up`: relative path from the room to `src`. */
 const doorRefuses = (up: string) => [
   `${up}../storage/contract.ts`,
   `${up}../machines/partner.ts`,
@@ -270,7 +270,7 @@ const hubRefuses = (up: string) => [
   `${up}partners/client.ts`,
 ];
 
-/** Rooms of the hub from the lowest to the highest: each knows those below it. */
+/** Rooms of the hub from the lowest to the highest; each may import the ones below it. */
 const roomsOfHub = [
   ...['ports', 'kernel', 'partners', 'exchange', 'delivery', 'pull', 'maintain', 'onboarding', 'views'],
 ];
@@ -441,13 +441,13 @@ const importTable: Readonly<Record<string, Room>> = {
   },
 };
 
-/** Sources that a file imports, static and dynamic, as paths from the top. */
+/** Sources that a file imports, statically or dynamically, as paths from the root of the repository. */
 function importsOf(path: string, text: string): string[] {
   const found = text.matchAll(/(?:\bfrom\s+|\bimport\s*\(?\s*)'(\.{1,2}\/[^']+)'/g);
   return [...found].map(([, source = '']) => join(dirname(path), source));
 }
 
-/** Each cycle once, from its first file in order of the walk. */
+/** Each import cycle once, starting at the file that the walk reaches first. */
 function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const found: string[] = [];
   const done = new Set<string>();
