@@ -28,9 +28,13 @@ interface From {
   readonly isStale: IsStale;
 }
 
+/** Longest hold of a request; it must cover a handover, else one is visible to clients as 503. [FRONT-2] */
 const holdMs = 8000;
+/** Requests held at once; a further one is refused. Bounds memory and sockets while no node serves. */
 const heldMax = 2000;
+/** Timeout of asking other nodes for the answer of `/readyz`. */
 const readyMs = 2000;
+/** Longest wait for requests in flight to end when a node hands over. */
 const idleMs = 10_000;
 /** Paths that a door answers. [NODE-6] */
 const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo|commands)(?:[/?]|$)/;

@@ -16,7 +16,8 @@
  *     nothing else, and stops as soon as the database answers, whichever node is the owner then.
  * NODE-6  Every node that reaches the database is a door: it answers pushes, reads, lists, authorizations and commands
  *     itself, with or without an owner. It notifies the owner of its writes, and the owner notifies it of a change of
- *     partners or routes before acknowledging it. Both also poll the database: what is lost arrives one second later.
+ *     partners or routes before acknowledging it. Both also poll the database, so a lost notification costs one second
+ *     at most.
  */
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
@@ -202,9 +203,9 @@ export class HubNode {
       // Reads the node table again, so that peers that have just started are notified, too.
       await store.poke();
       await this.#membership.tell(`leaving/${encodeURIComponent(store.id)}`);
-      told('no request from a peer is in flight');
+      told('peers have ended their requests to this node, or timed out');
       await idle();
-      told('no request is in flight');
+      told('requests in flight have ended, or timed out');
       // The lease may have been lost meanwhile: then this is null, and `#stop` closes the hub.
       const hub = this.#served;
       this.#served = null;
