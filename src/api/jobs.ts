@@ -20,7 +20,7 @@ export const job = z.object({
   queued: z.number(),
   skipped_stale: z.number(),
   skipped_pending: z.number(),
-  /** Matched deliveries that are skipped, because the receiver is suspended or never registered. */
+  /** Skipped, because the receiver is suspended or never registered. */
   skipped_unregistered: z.number(),
   started_at: instant,
   ended_at: instant.nullable(),
