@@ -94,8 +94,10 @@ export class Primary {
     try {
       const lazy = durability === 'lazy' ? 'set synchronous_commit = off;' : '';
       const path = `set search_path = "${this.#address.schema}";`;
-      await client.query(`${SESSION} ${forWrites ? FOR_WRITES : ''} ${lazy} ${path}`);
-      const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby');
+      const settings = `${SESSION} ${forWrites ? FOR_WRITES : ''} ${lazy} ${path}`;
+      await within(client, CONNECT_MS, client.query(settings));
+      const asked = client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby');
+      const { rows } = await within(client, CONNECT_MS, asked);
       if (rows[0]?.standby !== false) throw new StoreUnavailable('the database server became a standby');
       if (this.#closed) throw new StoreUnavailable('closed');
       return client;
@@ -213,6 +215,14 @@ export const isAlive = (client: Client): boolean => {
   const { stream } = client.connection;
   return !stream.destroyed && stream.writable;
 };
+
+const WORKING = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
+
+/** Whether the server executes a statement of `other`; it is asked on `client`. */
+export async function isWorking(client: Client, other: Client): Promise<boolean> {
+  const { processID } = other as unknown as { processID: number };
+  return (await ask(client, 'working', WORKING, [processID])).length > 0;
+}
 
 /** Sends the server nothing: a statement in flight goes on there. */
 export function destroy(client: Client): void {

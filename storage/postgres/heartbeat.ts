@@ -13,13 +13,16 @@
  *     that a failover left behind still takes beats, but no standby confirms them. One confirmation is in flight at a
  *     time: a wait for a standby cannot be cancelled, and each further session would wait beside it. While
  *     confirmations are missing, all servers are asked whether another one is the primary.
+ * HEARTBEAT-6  The session that waits for a confirmation ends with the session of the beats, which may move to another
+ *     server, and when two looks in a row find its server not working for it: an answer that the network lost never
+ *     comes.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
 import { withTimeout } from '../../src/kit/clock.ts';
 import type { StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { acknowledged, destroy, isAlive, type Primary, type Sessions, within, wordsOf } from './connect.ts';
+import { acknowledged, destroy, isAlive, isWorking, type Primary, type Sessions, within, wordsOf } from './connect.ts';
 import type { Leases } from './leases.ts';
 import { mustBeSafe } from './settings.ts';
 import type { Watch } from './watch.ts';
@@ -58,6 +61,8 @@ export class Heartbeat {
   /** The session of `#flush`; each of its commits waits for a standby. [HEARTBEAT-5] */
   #flusher: Client | null = null;
   #flushing: Promise<void> | null = null;
+  /** It was seen not to work while its answer was awaited. [HEARTBEAT-6] */
+  #suspect: Client | null = null;
   #stopped = false;
 
   constructor(options: HeartbeatOptions) {
@@ -134,8 +139,10 @@ export class Heartbeat {
         primary.drop();
         throw new StoreUnavailable('another database server has become the primary');
       }
+      if (!leases.isFresh()) await within(this.#client, ttlMs, this.#lookAtFlusher(this.#client));
     } catch (error) {
       if (this.#client !== null) destroy(this.#client);
+      if (this.#flusher !== null) destroy(this.#flusher);
       this.#client = null;
       leases.interrupted();
       throw error;
@@ -149,13 +156,22 @@ export class Heartbeat {
     const { primary, leases } = this.#options;
     const renewal = leases.lastRenewal();
     try {
-      this.#flusher ??= await primary.connect();
-      await acknowledged(this.#flusher, () => this.#flusher?.query(FLUSH));
+      const flusher = this.#flusher ?? (await primary.connect());
+      this.#flusher = flusher;
+      await acknowledged(flusher, () => flusher.query(FLUSH));
       leases.confirmed(renewal);
     } catch {
       if (this.#flusher !== null) destroy(this.#flusher);
       this.#flusher = null;
     }
+  }
+
+  /** [HEARTBEAT-6] */
+  async #lookAtFlusher(client: Client): Promise<void> {
+    const flusher = this.#flusher;
+    if (flusher === null || (await isWorking(client, flusher))) this.#suspect = null;
+    else if (this.#suspect === flusher) destroy(flusher);
+    else this.#suspect = flusher;
   }
 
   /** A failed beat leaves `#client` null: then nothing is reported. [HEARTBEAT-4] */

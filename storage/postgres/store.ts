@@ -23,7 +23,7 @@ import type * as contract from '../contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import type { OnPoint } from '../level/leveldb.ts';
 import { writePostgresBackup } from './backup.ts';
-import { ask, Primary, Sessions, within } from './connect.ts';
+import { ask, isWorking, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases } from './leases.ts';
 import { PostgresReads } from './reads.ts';
@@ -300,13 +300,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   #newLane(): WritePipeline {
     const { primary } = this.#opened;
     const { onPoint = () => {} } = this.#options;
-    const working = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
     return new WritePipeline({
       clock: this.#clock,
       connect: (durability) => primary.connect(durability, true),
       turn: () => ++this.#turn,
-      isWorking: (pid) =>
-        this.#sessions.use(async (client) => (await ask(client, 'working', working, [pid])).length > 0),
+      isWorking: (other) => this.#sessions.use((client) => isWorking(client, other)),
       written: (head) => this.#seen(head, 0),
       refused: (error) => this.#heartbeat.refused(error),
       gone: () => void this.#heartbeat.poke(),

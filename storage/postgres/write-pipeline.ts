@@ -44,8 +44,8 @@ export interface PipelineOptions {
   readonly connect: (durability: Durability) => Promise<Client>;
   /** Increases with each call. [WRITE-PARAMETERS-3] */
   readonly turn: () => number;
-  /** Whether the server process `pid` is executing a statement. */
-  readonly isWorking: (pid: number) => Promise<boolean>;
+  /** Whether the server is executing a statement of the session. */
+  readonly isWorking: (client: Client) => Promise<boolean>;
   readonly written: (head: Seq) => void;
   /** The server refused a statement for a reason other than its content. */
   readonly refused: (error: Error) => void;
@@ -151,12 +151,11 @@ export class WritePipeline {
     for (const job of jobs) job.sent = true;
     const notices = noticesOf(client);
     let idle = 0;
-    const pid = (client as unknown as { processID: number }).processID;
     const look = (working: boolean) => {
       idle = working ? 0 : idle + 1;
       if (idle > 1) destroy(client);
     };
-    const stopWatch = every(clock, LOOK_MS, () => isWorking(pid).then(look, () => {}));
+    const stopWatch = every(clock, LOOK_MS, () => isWorking(client).then(look, () => {}));
     try {
       point('write.before');
       const moved = await ask<Moved>(client, 'write', WRITE, parameters);

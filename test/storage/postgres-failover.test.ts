@@ -1,6 +1,7 @@
 /** A standby is promoted while the former primary lives on and takes commits that nothing confirms: no two nodes have the log, and none stays behind. */
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
-import { postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
+import { Link } from '../support/link.ts';
+import { type PostgresServer, postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, until } from './support.ts';
 
@@ -57,4 +58,40 @@ t.test('the primary is left behind by a failover, and goes on', { skip }, async 
     ['before', 'after'],
     'on the new primary',
   );
+});
+
+async function pairOf(t: Test): Promise<readonly [PostgresServer, PostgresServer]> {
+  const former = await startPostgres(t);
+  const standby = await startStandby(t, former, 's1');
+  await former.query(`alter system set synchronous_standby_names = 's1'`);
+  await former.query('select pg_reload_conf()');
+  await until(
+    async () => (await former.query("select 1 from pg_stat_replication where sync_state = 'sync'")).length > 0,
+  );
+  return [former, standby];
+}
+
+t.test('every connection falls silent and new ones work, as after the failover of a firewall', { skip }, async (t) => {
+  const server = await startPostgres(t);
+  const link = await Link.to(t, server.port);
+  const store = await nodeOf(t, server.url('silent').replace(String(server.port), String(link.port)), 'a');
+  await until(() => store.held() !== null);
+  link.hold('both');
+  await until(() => !store.isFresh());
+  await until(() => store.held() !== null);
+  t.match(store.health(), { state: 'open' });
+});
+
+t.test('the primary stands still and a standby is promoted within a lease', { skip }, async (t) => {
+  const [former, standby] = await pairOf(t);
+  const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
+  const store = await nodeOf(t, former.url('promoted').replace(`127.0.0.1:${former.port}`, hosts), 'a');
+  await until(() => store.held() !== null);
+  former.freeze();
+  await standby.query('select pg_promote()');
+  await standby.query(`alter system set synchronous_standby_names = ''`);
+  await standby.query('select pg_reload_conf()');
+  await until(() => !store.isFresh());
+  await until(() => store.held() !== null);
+  t.match(store.health(), { state: 'open' });
 });
