@@ -3,8 +3,10 @@
  *
  * RECOVERY-1  No verb is called before the recovery is complete.
  * RECOVERY-2  A damaged log is read and served; the hub writes and sends nothing until the log is restored.
+ * RECOVERY-3  Events of doors that are read during the recovery are followed at its end, when what they follow is restored.
  */
 import type { PartnerMachineEvent } from '../../machines/partner.ts';
+import type { StoredEvent } from '../../storage/contract.ts';
 import type { Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import { mapLimit } from '../kit/map-limit.ts';
@@ -86,6 +88,9 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   });
   await readDirectory(context);
   if (isWhole) await dispatcher.reader.recover();
+  // [RECOVERY-3]
+  const early: StoredEvent[] = [];
+  recorder.feed.onRead((event) => void early.push({ ...event, body: null }));
   recorder.feed.begin();
   const partners = [...directory.partners()];
   await mapLimit(partners, revivedAtOnce, (partner) => actors.revive(partner));
@@ -97,13 +102,15 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   }
   await commands.recover(open, isWhole);
   if (isWhole) await pulls.recover();
-  recorder.feed.onRead((event) => {
+  await orphans.recover(isWhole);
+  const follow = (event: StoredEvent) => {
     const caller = event.party === null ? undefined : directory.partnerOf(event.party);
     if (caller) directory.touched(caller.id, Date.parse(event.at));
     commands.followUp(event);
     orphans.followUp(event);
-  });
-  await orphans.recover(isWhole);
+  };
+  recorder.feed.onRead(follow);
+  for (const event of early) follow(event);
   // A store that cannot write must not stop the start: the previous keys still open the tokens that they sealed.
   if (store.health().state === 'open') {
     await registration

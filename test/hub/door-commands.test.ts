@@ -52,7 +52,13 @@ async function scene(t: Test): Promise<Scene> {
 }
 
 /** The owner learns at once of what it writes. */
-async function nodeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> = {}): Promise<CreatedHub> {
+async function nodeOf(t: Test, scenery: Scene, kind: HubKind, methods: Partial<Store> = {}): Promise<CreatedHub> {
+  const node = madeOf(t, scenery, kind, methods);
+  await node.recover();
+  return node;
+}
+
+function madeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> = {}): CreatedHub {
   const { created } = hub;
   const { store, ports, settings } = created.context;
   const having = {
@@ -61,7 +67,6 @@ async function nodeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<S
     appended: (_commit: unknown, { last }: { last: number }) => created.follow(last),
   };
   const node = createHub(storeWith(sharedBy(store, having), methods), ports, settings, 'test', kind);
-  await node.recover();
   t.teardown(() => node.close());
   return node;
 }
@@ -177,5 +182,31 @@ t.test(
     clock.advance(limitMs + 5_000);
     await hub.settled();
     t.match(await commandOf(hub), { state: 'rejected', reason: 'the hub was restarted meanwhile' });
+  },
+);
+
+t.test(
+  'a command comes through a door while an owner recovers, which reads that: it follows it afterwards',
+  async (t) => {
+    const scenery = await scene(t);
+    const { hub, emsp } = scenery;
+    const { store } = hub.created.context;
+    const door = await nodeOf(t, scenery, 'door');
+    const due: Store['due'] = async () => {
+      const found = await store.due();
+      await stop(door, emsp);
+      // As when it writes something itself meanwhile.
+      await next.followed(store.head());
+      return found;
+    };
+    const next = madeOf(t, scenery, 'owner', { due });
+    await next.recover();
+    await eventually('both actors live at the next owner', async () => actorsOf(next).length === 2);
+    t.same(
+      actorsOf(next)
+        .map(({ kind }) => kind)
+        .sort(),
+      ['command', 'orphan-stop'],
+    );
   },
 );
