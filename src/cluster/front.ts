@@ -9,6 +9,8 @@
  *     this node's secret, and the next node would accept it.
  * FRONT-4  A door is ready, unless the owner is alive but has not answered this node for longer than a lease, or
  *     another process answers at the owner's address: registrations would fail here, while other nodes can take them.
+ *     If the owner has answered there before, the other process is the killed owner started again, and another node
+ *     becomes the owner when the lease has run out.
  * FRONT-5  A request that lay unread during a process pause, and whose caller has disconnected since, is not passed on:
  *     the owner would take it for a new one.
  */
@@ -62,6 +64,8 @@ export class Front {
   #isLast = false;
   /** The owner that does not answer readiness checks, and since when; monotonic, ms. [FRONT-4] */
   #silent: { readonly id: string; readonly since: number } | null = null;
+  /** The last owner that answered at its address. [FRONT-4] */
+  #met = '';
 
   constructor(parts: FrontParts) {
     this.#parts = parts;
@@ -210,19 +214,20 @@ export class Front {
     if (node.serving !== null) return node.serving.handle(request, response);
     if (place.kind !== 'peer' || passing === null) return node.door === null ? notReady() : ready();
     const { target } = place;
-    addresses
-      .isReady(target, readyMs)
-      .then((found) => (found.isReady || this.#isDoor(target.id, found.by) ? ready() : notReady()), notReady);
+    addresses.isReady(target, readyMs).then(({ by, isReady }) => {
+      const isDoor = this.#isDoor(target.id, by);
+      return isReady || isDoor ? ready() : notReady();
+    }, notReady);
   }
 
   /** [FRONT-4] */
   #isDoor(owner: string, by: Reached): boolean {
     const now = systemClock.monotonic();
-    if (by === 'itself') this.#silent = null;
+    if (by === 'itself') [this.#silent, this.#met] = [null, owner];
     else if (this.#silent?.id !== owner) this.#silent = { id: owner, since: now };
     const { node, leaseMs } = this.#parts;
     // A killed owner does not answer until the next takes over, so allow a lease; a wrong address never gets better.
-    const waitsMs = by === 'nobody' ? leaseMs : 0;
+    const waitsMs = by === 'nobody' || this.#met === owner ? leaseMs : 0;
     const isSilent = this.#silent !== null && now - this.#silent.since >= waitsMs;
     return node.door !== null && !isSilent;
   }

@@ -2,13 +2,14 @@
  * Nodes that other nodes cannot reach as they should: where the address of one leads nowhere, or to another node, and where one has another
  * secret. They say so, leave the log to others, and nothing fails through a node that says that it is ready.
  */
+import { setTimeout } from 'node:timers/promises';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { runCommand } from '../support/command.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { mustAddUp } from './load.ts';
-import { adminToken, clusterSecret, longer, type Node, startNodes } from './nodes.ts';
+import { adminToken, clusterSecret, longer, type Node, skip, startNodes } from './nodes.ts';
 import { chooser, startTraffic } from './traffic.ts';
 
 /** Longer than busy cores make a node stand still. */
@@ -91,3 +92,29 @@ t.test('a node that others do not reach', longer, async (t) => {
     });
   }
 });
+
+t.test(
+  'the owner is killed, and starts again where it was before its lease is over: the other node stays ready',
+  { skip },
+  async (t) => {
+    const nodes = await startNodes(t, await sharedPostgres(), newSchema('again'), { env: { HUB_LEASE_S: '10' } });
+    const owner = await nodes.owner();
+    const [other] = await nodes.standbys();
+    if (!other) throw new Error('there is one node alone');
+    await eventually('the other one is ready', async () => (await readyOf(other)).status === 200);
+    const token = await nodes.token();
+    await owner.hub.kill();
+    const starting = owner.start();
+    const answers: unknown[] = [];
+    const look = async () => {
+      const answer = await readyOf(other);
+      if ((await nodes.token()) === token && answer.status !== 200) answers.push(answer);
+    };
+    await Promise.all([starting, look()]);
+    for (const until = performance.now() + 4000; performance.now() < until; ) {
+      await setTimeout(50);
+      await look();
+    }
+    t.same(answers, []);
+  },
+);

@@ -1,0 +1,58 @@
+/** When a node that is a door says that it is ready, by who answers where the owner should. [FRONT-4] */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import type { Reached } from '../../src/cluster/addresses.ts';
+import { Front, type FrontParts } from '../../src/cluster/front.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const leaseMs = 1000;
+
+async function doorOf(t: Test) {
+  const found = { by: 'itself' as Reached, owner: 'first' };
+  const place = () => ({ kind: 'peer', target: { id: found.owner, url: 'http://127.0.0.1' } });
+  const node = { role: 'standby', warning: null, serving: null, door: {}, place, onChanged() {} };
+  const addresses = { isReady: async () => ({ by: found.by, isReady: found.by === 'itself' }) };
+  const parts = {
+    node,
+    addresses,
+    passing: { endUpgrades() {} },
+    isHop: () => false,
+    own: {},
+    look: async () => {},
+    leaseMs,
+  };
+  const front = new Front(parts as unknown as FrontParts);
+  const server = createServer(front.handle).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    front.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/readyz`;
+  return async (by: Reached, owner = 'first') => {
+    Object.assign(found, { by, owner });
+    return (await fetch(url)).status;
+  };
+}
+
+t.test('an owner that is silent once, and much later again, is waited for each time', async (t) => {
+  const ready = await doorOf(t);
+  t.equal(await ready('nobody'), 200);
+  t.equal(await ready('itself'), 200);
+  await setTimeout(leaseMs + 100);
+  t.equal(await ready('nobody'), 200, 'the lease counts from now on');
+  await setTimeout(leaseMs + 100);
+  t.equal(await ready('nobody'), 503);
+});
+
+t.test('another node where the owner has answered before is that owner, started again', async (t) => {
+  const ready = await doorOf(t);
+  t.equal(await ready('itself'), 200);
+  t.equal(await ready('another'), 200, 'the log will be free when the lease is over');
+  await setTimeout(leaseMs + 100);
+  t.equal(await ready('another'), 503);
+  t.equal(await ready('another', 'second'), 503, 'an owner that never answered is not where its address leads');
+});
