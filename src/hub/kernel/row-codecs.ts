@@ -81,14 +81,16 @@ export async function objectsSize(
   return store.size(owners.filter(isName).map((owner) => ({ kind: module, owner, id: key })));
 }
 
+export const ownersKind = (module: ObjectModule): string => `${module}:owners`;
+
 /** Index row by which the owners of a location, session or CDR are found from its id alone. [D27] */
 export function ownerPut(module: ObjectModule, key: string, owner: PartyId): Put {
-  return { kind: `${module}:owners`, owner: key, id: owner, ...listed, data: null };
+  return { kind: ownersKind(module), owner: key, id: owner, ...listed, data: null };
 }
 
 export async function ownersOf(store: Store, module: ObjectModule, id: string): Promise<PartyId[]> {
   const owners: PartyId[] = [];
-  for await (const row of store.scan(`${module}:owners`, id.toLowerCase())) owners.push(row.id);
+  for await (const row of store.scan(ownersKind(module), id.toLowerCase())) owners.push(row.id);
   return owners;
 }
 

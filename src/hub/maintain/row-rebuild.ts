@@ -6,7 +6,7 @@ import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
 import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import type { ObjectModule } from '../../domain/modules.ts';
+import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
@@ -16,7 +16,7 @@ import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-cases.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory-row.ts';
-import { billedPut, objectPut, ownerPut, partnerPut, routePut } from '../kernel/row-codecs.ts';
+import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { partnerStream } from '../partners/partner-actors.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
@@ -86,15 +86,11 @@ function shownLast<View extends { started_at: string }>(
   return view?.started_at === undefined ? null : rowOf(view);
 }
 
+const isFoundById = (module: ObjectModule) => modules[module].isFoundById;
+
 const rebuilds: Record<string, Rebuild> = {
-  locations: object,
-  tariffs: object,
-  sessions: object,
-  cdrs: object,
-  tokens: object,
-  'locations:owners': ownerOf,
-  'sessions:owners': ownerOf,
-  'cdrs:owners': ownerOf,
+  ...Object.fromEntries(moduleNames.map((module) => [module, object])),
+  ...Object.fromEntries(moduleNames.filter(isFoundById).map((module) => [ownersKind(module), ownerOf])),
   'cdrs:sessions': async (key) => billedPut(key),
   pulls: async ({ id }, history) => {
     const found = fold<PullRecord>(await history(`pull:${id}`), 'pull.', (before, { type, data, at }) =>
