@@ -32,6 +32,7 @@ import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
+import { isAtEveryNode } from './ocpi/server.ts';
 import { connectionsMax } from './process-load.ts';
 import { version } from './version.ts';
 
@@ -185,7 +186,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       }),
     });
     const front: Front = new Front({
-      ...{ node: running, passing, isHop: hopOf(nodeSecret) },
+      ...{ node: running, passing, isAtEveryNode, isHop: hopOf(nodeSecret) },
       ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
     });
     const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);

@@ -38,13 +38,13 @@ const heldMax = 2000;
 const readyMs = 2000;
 /** Longest wait for requests in flight to end when a node hands over. */
 const idleMs = 10_000;
-/** Paths that a door answers. [NODE-6] */
-const atEveryNode = /^\/ocpi\/2\.2\.1\/(?:locations|tariffs|sessions|cdrs|tokens|hubclientinfo|commands)(?:[/?]|$)/;
 
 export interface FrontParts {
   readonly node: HubNode;
   readonly passing: Passing | null;
   readonly addresses: Addresses;
+  /** Whether every node answers requests of this URL by itself. [NODE-6] */
+  readonly isAtEveryNode: (url: string) => boolean;
   /** Whether a peer sent the request: passed on from a client, or a message of its own. */
   readonly isHop: (request: IncomingMessage) => boolean;
   /** Handlers by path that answer for the node while no hub runs here; each checks the token itself. */
@@ -141,7 +141,7 @@ export class Front {
   /** Answers, passes on or refuses the request; false when the request must be held. */
   #sent(request: IncomingMessage, response: ServerResponse, { isHop, isStale }: From): boolean {
     const place = this.#parts.node.place(isHop);
-    const door = place.kind !== 'here' && atEveryNode.test(request.url ?? '') ? this.#parts.node.door : null;
+    const door = place.kind !== 'here' && this.#parts.isAtEveryNode(request.url ?? '') ? this.#parts.node.door : null;
     if (door !== null) {
       door.handle(request, response);
       return true;

@@ -42,7 +42,15 @@ import { versions } from './modules/versions.ts';
 import { refuseAmbiguous } from './objects.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
-import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, type WholeObject } from './route.ts';
+import {
+  type Answer,
+  bodyMax,
+  type Exchange,
+  type OcpiModule,
+  type OcpiRoute,
+  version,
+  type WholeObject,
+} from './route.ts';
 
 /** Receives the line of each request. */
 export interface RequestLog {
@@ -73,6 +81,18 @@ const modules: readonly OcpiModule[] = [
 
 /** Every route, `path` below `/ocpi`. */
 export const routes: readonly OcpiRoute[] = [...versions(modules), ...modules.flatMap((module) => module.routes)];
+
+/**
+ * Whether any node of a cluster may answer a request of this URL: of every module but `credentials`, because one
+ * process alone registers partners.
+ */
+export function isAtEveryNode(url: string): boolean {
+  const [path = ''] = url.split('?', 1);
+  const [, door, release, module = ''] = path.split('/', 4);
+  return door === 'ocpi' && release === version && sharedModules.has(module);
+}
+
+const sharedModules = new Set(modules.filter((module) => module !== credentials).map(({ identifier }) => identifier));
 
 /** Configuration modules have no routing headers. */
 const routed: ReadonlySet<OcpiRoute> = new Set(

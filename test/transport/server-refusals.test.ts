@@ -9,7 +9,7 @@ import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/
 import type { Credential, CredentialsBody, Hub } from '../../src/hub/ports/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
-import { ocpiServer, routes } from '../../src/ocpi/server.ts';
+import { isAtEveryNode, ocpiServer, routes } from '../../src/ocpi/server.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -495,3 +495,21 @@ function converse(url: string, sent: string): Promise<string> {
     socket.on('error', reject);
   });
 }
+
+t.test('every node of a cluster answers every module but credentials [NODE-6]', async (t) => {
+  for (const module of ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens', 'hubclientinfo', 'commands']) {
+    for (const rest of ['', '?limit=1', '/NL/CPO/1']) t.ok(isAtEveryNode(`/ocpi/2.2.1/${module}${rest}`));
+  }
+  for (const path of ['credentials', 'credentials/', '%63redentials', '', 'sessionsx', '?/sessions']) {
+    t.notOk(isAtEveryNode(`/ocpi/2.2.1/${path}`), path);
+  }
+  for (const url of [
+    '/ocpi/versions',
+    '/ocpi/2.2.1',
+    '/admin/v1/sessions',
+    '/ocpi/2.1.1/sessions',
+    '/ocpi?2.2.1/sessions',
+  ]) {
+    t.notOk(isAtEveryNode(url), url);
+  }
+});
