@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
 import { complete, kinds } from './complete.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
-import { count, instant, noun, oneOf, verb } from './verb.ts';
+import { count, instant, moduleOption, noun, oneOf, verb } from './verb.ts';
 
 interface ListFlags {
   readonly state?: string;
@@ -62,7 +62,7 @@ export function deliveriesCommand(): Command {
       options: [
         ['--state <state>', 'PENDING, DELIVERED or DEAD', oneOf('PENDING', 'DELIVERED', 'DEAD')],
         ['--receiver <party>', 'owed to this party, for example NL-EMS'],
-        ['--module <module>', 'locations, tariffs, sessions, cdrs or tokens'],
+        moduleOption,
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         [
           '--from <instant>',

@@ -3,6 +3,7 @@
  */
 import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
+import { moduleNames } from '../domain/modules.ts';
 import { Failure, type HubClient } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { watchJob } from './job.ts';
@@ -89,7 +90,7 @@ export function partiesCommand(): Command {
     pullVerb(),
     verb({
       usage: 'resync <id> <module>',
-      summary: 'send a partner the present objects of a module (locations, tariffs, sessions, cdrs, tokens)',
+      summary: `send a partner the present objects of a module (${moduleNames.join(', ')})`,
       examples: ['parties resync NL-EMS locations'],
       run: async (context, [given = '', module = '']) => {
         const path = await partyPath(context.hub, given);

@@ -6,7 +6,7 @@ import type { DeliveryView } from '../api/deliveries.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { type PutBackFlags, putBack } from './put-back.ts';
-import { count, instant, oneOf, verb } from './verb.ts';
+import { count, instant, moduleOption, oneOf, verb } from './verb.ts';
 
 export interface FilterFlags {
   readonly receiver?: string;
@@ -24,7 +24,7 @@ interface RedriveFlags extends FilterFlags, PutBackFlags {
 
 export const filterOptions = [
   ['--receiver <party>', 'owed to this party, for example NL-EMS'],
-  ['--module <module>', 'locations, tariffs, sessions, cdrs or tokens'],
+  moduleOption,
   ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
   ['--from <instant>', 'accepted from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago', instant],
   ['--to <instant>', 'accepted before then', instant],

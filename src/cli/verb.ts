@@ -3,6 +3,7 @@
  * screen. A noun groups verbs; a noun without a verb runs its first one.
  */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { moduleNames } from '../domain/modules.ts';
 import { type Connection, Failure, HubClient } from './client.ts';
 import { Screen } from './screen.ts';
 
@@ -90,6 +91,11 @@ function addOptions(command: Command, options: readonly Option[]): void {
 function examplesOf(examples: readonly string[]): string {
   return ['', 'Examples:', ...examples.map((example) => `  $ ocpi-hub ${example}`)].join('\n');
 }
+
+const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
+
+/** The filter by module of every verb that finds deliveries. */
+export const moduleOption = ['--module <module>', eitherOf.format(moduleNames)] as const;
 
 /** Parses a count of at least 1. */
 export function count(text: string): number {

@@ -2,7 +2,7 @@
  * Parses what an operator pastes to trace, in any of the forms in which it occurs: an object's key, the path of an OCPI
  * request, an id.
  */
-const modules = 'locations|tariffs|sessions|cdrs|tokens';
+import { moduleNames } from '../../../domain/modules.ts';
 
 export interface TraceKey {
   /** The key that the hub is asked for: `{cc}-{pid}/{id}`, or a correlation id. */
@@ -16,7 +16,9 @@ export interface TraceKey {
  */
 export function traceKeyOf(pasted: string): TraceKey {
   const text = pasted.trim();
-  const prefixed = new RegExp(`(?:^|/)(${modules})/([A-Za-z]{2})[-/]([A-Za-z0-9]{1,3})/([^?#]+)`).exec(text);
+  const prefixed = new RegExp(`(?:^|/)(${moduleNames.join('|')})/([A-Za-z]{2})[-/]([A-Za-z0-9]{1,3})/([^?#]+)`).exec(
+    text,
+  );
   if (prefixed) {
     const [, module = '', country = '', party = '', id = ''] = prefixed;
     const [first = id] = module === 'locations' ? id.split('/') : [id];

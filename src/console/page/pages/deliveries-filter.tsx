@@ -1,6 +1,7 @@
 /**
  * Filters of the list of deliveries; every criterion is part of the address.
  */
+import { moduleNames } from '../../../domain/modules.ts';
 import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { Choice } from '../parts/fields.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
@@ -11,7 +12,6 @@ const states = [
   ['DELIVERED', 'delivered'],
   ['DEAD', 'dead'],
 ] as const;
-const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
 const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Country and party, for example NL-EMS' };
 
 interface DeliveryFiltersProps {
@@ -37,7 +37,7 @@ export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersPr
       <Choice
         label="Module"
         value={values.module}
-        options={[['', 'all modules'], ...modules.map((module) => [module, module] as const)]}
+        options={[['', 'all modules'], ...moduleNames.map((module) => [module, module] as const)]}
         onChange={(module) => change({ module })}
       />
       <SettledField

@@ -4,6 +4,7 @@
  */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
+import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { Dialog } from '../parts/dialog.tsx';
@@ -22,7 +23,7 @@ interface FormProps {
 }
 
 let keys = 0;
-const modules = ['locations', 'tariffs', 'tokens', 'sessions', 'cdrs', 'commands'];
+const modules = [...moduleNames, 'commands'];
 
 export function EndpointsForm({ party, reload, onClose }: FormProps) {
   const [drafts, setDrafts] = useState<readonly Draft[]>(() =>

@@ -6,6 +6,7 @@ import { Link } from 'wouter-preact';
 import type { JobView } from '../../../api/jobs.ts';
 import type { PartyView } from '../../../api/parties.ts';
 import type { PullView } from '../../../api/pulls.ts';
+import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { at, count } from '../data/format.ts';
@@ -15,7 +16,6 @@ import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Empty } from '../parts/states.tsx';
 
-const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
 const pulled = ['locations', 'tariffs'] as const;
 const progressMs = 500;
 const idleMs = 5_000;
@@ -43,7 +43,7 @@ export function Resync({ id }: { id: string }) {
         <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
         <div class="row">
           <select name="module" aria-label="Module to send anew">
-            {modules.map((module) => (
+            {moduleNames.map((module) => (
               <option key={module} value={module}>
                 {module}
               </option>

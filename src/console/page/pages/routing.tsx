@@ -4,6 +4,7 @@
 import { useCallback, useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import type { RouteExplanation } from '../../../api/routes.ts';
+import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
@@ -25,7 +26,6 @@ interface Rule {
 }
 
 const shownMax = 1000;
-const modules = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const;
 
 export function Routing() {
   const [filters, change] = useFilters(['party', 'from', 'to', 'module']);
@@ -248,7 +248,7 @@ function Explain({ filters: { from, to, module }, change }: ExplainProps) {
           <Choice
             label="Module"
             value={module || 'locations'}
-            options={modules.map((one) => [one, one] as const)}
+            options={moduleNames.map((one) => [one, one] as const)}
             onChange={(value) => change({ module: value })}
           />
         </div>
