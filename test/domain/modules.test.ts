@@ -1,15 +1,12 @@
 /** Rows of the modules, held against the plain comparisons of names that the interface gives. */
-import { moduleNames, modules, type ObjectModule, ownedModules, pairOf } from '../../src/domain/modules.ts';
+import { moduleNames, modules, ownedModules, pairOf } from '../../src/domain/modules.ts';
 import { changedBody, followedSession, objectKey } from '../../src/domain/object.ts';
 import { isExpired } from '../../src/domain/retry.ts';
 import { t } from '../support/tap.ts';
 
-const all: readonly ObjectModule[] = ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'];
-
-t.test('each module has a row, and the row says what the interface says of it', async (t) => {
-  t.strictSame(moduleNames, all);
+t.test('the row of each module says what the interface says of it', async (t) => {
   t.strictSame(ownedModules, ['sessions', 'cdrs'], 'owned by cdr_token [interface, Sessions 1; CDRs 1]');
-  for (const module of all) {
+  for (const module of moduleNames) {
     const row = modules[module];
     t.equal(row.owner, module === 'tokens' ? 'EMSP' : 'CPO', `${module}: who pushes it`);
     t.equal(row.whole, module === 'cdrs' ? 'POST' : 'PUT', `${module}: method of a whole`);
@@ -24,7 +21,7 @@ t.test('each module has a row, and the row says what the interface says of it', 
 
 t.test('rules that ask the row decide as the names did', async (t) => {
   const rules = { scheduleS: [1], jitter: 0, windowMs: 100, windowCdrMs: 300 };
-  for (const module of all) {
+  for (const module of moduleNames) {
     t.strictSame(
       pairOf(module, 'owner', 'receiver'),
       module === 'tokens' ? { emsp: 'owner', cpo: 'receiver' } : { emsp: 'receiver', cpo: 'owner' },
