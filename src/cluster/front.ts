@@ -182,7 +182,9 @@ export class Front {
     if (verb === 'is') return say(response, addresses.isAskedFor(of) ? 200 : isAnother, {});
     if (verb === 'self') return say(response, addresses.isThis(of) ? 200 : isAnother, {});
     if (verb === 'ready' && !addresses.isThis(of)) return say(response, isAnother, {});
-    if (verb === 'ready') return say(response, node.role === 'owner' ? 200 : notReadyYet, {});
+    // An isolated node answers from memory what is passed on to it. [NODE-5]
+    const answers = node.role === 'owner' || node.role === 'isolated';
+    if (verb === 'ready') return say(response, answers ? 200 : notReadyYet, {});
     if ((verb === 'head' || verb === 'directory') && !Number.isSafeInteger(seq)) return say(response, 400, {});
     if (verb === 'head') {
       node.follow(seq);

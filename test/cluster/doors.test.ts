@@ -72,7 +72,9 @@ t.test('every node is a door', { skip }, async (t) => {
   t.test(
     'the owner dies: pushes, reads, authorizations and commands through the other go on, and are delivered',
     async (t) => {
-      const nodes = await startNodes(t, server, newSchema('orphaned'), { env: shortLease });
+      // One of each in every round.
+      const env = { ...shortLease, HUB_RATE_COMMANDS_PER_MIN: '100000', HUB_RATE_OTHER_PER_MIN: '100000' };
+      const nodes = await startNodes(t, server, newSchema('orphaned'), { env });
       const { cpo, emsp } = await routedPair(t, nodes, {
         cpo: ({ method }) => (method === 'POST' ? { body: { result: 'ACCEPTED', timeout: 30 } } : {}),
         emsp: ({ path }) => (path.includes('/authorize') ? { text: allowed } : {}),

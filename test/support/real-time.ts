@@ -5,7 +5,9 @@
 export const realTime: Readonly<Record<string, string>> = {
   'test/cluster/failover.test.ts': 'a kill comes at another moment of a write each time',
   'test/cluster/lists.test.ts': 'two objects never have the same millisecond',
+  'test/cluster/front.test.ts': 'a lease passes by the clock of the process',
   'test/cluster/load.ts': 'a client of other processes tries again after a while',
+  'test/cluster/misplaced.test.ts': 'nodes are asked again while they look for each other',
   'test/cluster/retention.test.ts': 'nodes wait for each other while their time is moved on',
   'test/cluster/stopped.test.ts': 'a process stands still for a given time',
   'test/cluster/three.test.ts': 'a kill comes at another moment of a write each time',
