@@ -100,7 +100,13 @@ export class Passing {
     sent.on('response', (answer) => {
       heardFrom(request, answer.statusCode ?? 502);
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
-      pipeline(answer, response, (error) => end(error ? 'failed' : 'answered', error ?? undefined));
+      pipeline(answer, response, (error) => {
+        end(error ? 'failed' : 'answered', error ?? undefined);
+        if (request.readableEnded) return;
+        // The peer has answered before all had come: what remains is let go, or the caller's next request waits behind it.
+        request.unpipe(sent).resume();
+        sent.destroy();
+      });
     });
     request.pipe(sent);
   }

@@ -156,3 +156,23 @@ t.test('an upgrade that is cut before the peer has taken it is refused', async (
   const [, answer] = (await refused) as [unknown, IncomingMessage];
   t.equal(answer.statusCode, 503);
 });
+
+t.test('a peer answers before all has come: the next request on that connection is answered, too', async (t) => {
+  const second = await listening(t, (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'));
+  const passing = new Passing({ secret, passed: () => {}, log: { warn() {} } });
+  t.teardown(() => passing.close());
+  const target = { id: 'second', url: urlOf(second) };
+  const first = await listening(t, (request, response) => passing.pass(request, response, target));
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  const body = Buffer.alloc(3_000_000);
+  for (let i = 0; i < 5; i += 1) {
+    const request = http.request(urlOf(first), {
+      agent,
+      path,
+      method: 'PUT',
+      headers: { 'content-length': body.length },
+    });
+    t.equal((await answered(request.end(body))).status, 401);
+  }
+});
