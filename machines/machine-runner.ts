@@ -50,14 +50,25 @@ export function take<Logic extends AnyStateMachine>(
   return next as Snapshot<Logic>;
 }
 
+/** By machine that takes no input: all of its actors begin with the same snapshot, which is never changed. */
+const beginnings = new WeakMap<AnyStateMachine, SnapshotFrom<AnyStateMachine>>();
+
+function beginningOf(machine: AnyStateMachine, input: unknown): SnapshotFrom<AnyStateMachine> {
+  const known = input === undefined ? beginnings.get(machine) : undefined;
+  if (known) return known;
+  const [snapshot] = initialTransition<AnyStateMachine>(machine, input);
+  sound(snapshot);
+  if (input === undefined) beginnings.set(machine, snapshot);
+  return snapshot;
+}
+
 /** Folds recorded facts, oldest first, into a snapshot. Throws what the machine throws. [MACHINE-RUNNER-2] */
 export function fold<Logic extends AnyStateMachine>(
   machine: Logic,
   input: InputFrom<Logic>,
   facts: Iterable<EventObject>,
 ): Snapshot<Logic> {
-  let [snapshot] = initialTransition<AnyStateMachine>(machine, input);
-  sound(snapshot);
+  let snapshot = beginningOf(machine, input);
   for (const fact of facts) [snapshot] = transition<AnyStateMachine>(machine, snapshot, fact);
   return snapshot as Snapshot<Logic>;
 }
