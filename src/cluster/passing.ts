@@ -103,7 +103,7 @@ export class Passing {
       pipeline(answer, response, (error) => {
         end(error ? 'failed' : 'answered', error ?? undefined);
         if (request.readableEnded) return;
-        // The peer has answered before all had come: what remains is let go, or the caller's next request waits behind it.
+        // The peer answered before it had the whole body. Drain the rest, else it blocks the next request of this connection.
         request.unpipe(sent).resume();
         sent.destroy();
       });

@@ -61,7 +61,7 @@ export class Heartbeat {
   /** The session of `#flush`; each of its commits waits for a standby. [HEARTBEAT-5] */
   #flusher: Client | null = null;
   #flushing: Promise<void> | null = null;
-  /** It was seen not to work while its answer was awaited. [HEARTBEAT-6] */
+  /** The session of `#flush`, when the last look found its server idle while its answer was awaited. [HEARTBEAT-6] */
   #suspect: Client | null = null;
   #stopped = false;
 
@@ -203,7 +203,13 @@ export class Heartbeat {
     if (this.#confirming) return;
     this.#confirming = true;
     try {
-      await this.#options.sessions.use((client) => within(client, CONFIRM_MS, client.query(CONFIRM)));
+      await this.#options.sessions.use((client) =>
+        within(
+          client,
+          CONFIRM_MS,
+          acknowledged(client, () => client.query(CONFIRM)),
+        ),
+      );
       this.#refusal = null;
       this.#tell();
     } catch (error) {
