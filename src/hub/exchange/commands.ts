@@ -191,8 +191,9 @@ export class Commands {
       await this.#revive(record);
       if (!mayRecord) return;
       // With several nodes, a door may still be working on the command.
-      if (this.#kind === 'alone') await this.#cutOff(record);
-      else this.#cutOffInTime(record);
+      if (this.#kind !== 'alone') return this.#cutOffInTime(record);
+      const event = cutOffOf(record);
+      if (event) await this.#record(record.id, event, { trace: null, only: record.state });
     });
   }
 
@@ -217,22 +218,11 @@ export class Commands {
   #cutOffInTime(record: CommandRecord): void {
     const { timers, ports, settings } = this.#context;
     const cut = `${actorId(record.id)}#cut`;
-    if (!underWay.has(record.state)) return timers.disarm(cut);
+    const event = cutOffOf(record);
+    if (!event) return timers.disarm(cut);
     const limitMs = Math.max(settings.commandTimeoutMs, settings.callbackTimeoutMs) + recordedMs;
-    timers.arm(cut, ports.clock.now() + limitMs, () => {
-      this.#cutOff(record).catch((error: unknown) => {
-        ports.log.error({ err: error, commandId: record.id }, 'could not record a command; retrying');
-        this.#again(() => this.#cutOffInTime(record));
-      });
-    });
-  }
-
-  /** [COMMANDS-2] */
-  async #cutOff({ id, state: only, result }: CommandRecord): Promise<void> {
-    const how = { trace: null, only };
-    if (only === 'forwarding') await this.#record(id, { type: 'command.failed', data: { reason: cutOff } }, how);
-    if (only !== 'relaying') return;
-    await this.#record(id, { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } }, how);
+    const how = { trace: null, only: record.state };
+    timers.arm(cut, ports.clock.now() + limitMs, () => void this.#recordEnd(record.id, event, how));
   }
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
@@ -375,8 +365,12 @@ export class Commands {
   }
 }
 
-/** States in which a call to a partner is in flight. */
-const underWay: ReadonlySet<CommandState> = new Set(['forwarding', 'relaying']);
+/** The end of a call to a partner that was cut off; null when no call is in flight. [COMMANDS-2] */
+function cutOffOf({ state, result }: CommandRecord): CommandEvent | null {
+  if (state === 'forwarding') return { type: 'command.failed', data: { reason: cutOff } };
+  if (state !== 'relaying') return null;
+  return { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } };
+}
 
 /** Throws unless the token names no party, or an eMSP of the caller's partner. [D26, D65] */
 function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {
