@@ -50,7 +50,7 @@ async function throughProxy(receiver: string): Promise<Way> {
   return { name: 'bare proxy', url: ready.url, authorization: baselineToken, pid, end };
 }
 
-const question = (authorization: string): RequestShape => ({
+export const question = (authorization: string): RequestShape => ({
   method: 'POST',
   path: '/ocpi/2.2.1/tokens/CARD1/authorize?type=RFID',
   headers: {

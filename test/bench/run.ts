@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { authorize } from './authorize.ts';
 import { backlog } from './backlog.ts';
+import { besidePushes } from './beside-pushes.ts';
 import { fanOut } from './fan-out.ts';
 import { growth } from './growth.ts';
 import { hang } from './hang.ts';
@@ -45,6 +46,7 @@ const benches: readonly Bench[] = [
   latency,
   slowReceiver,
   authorize,
+  besidePushes,
   fanOut,
   pages,
   restart,
