@@ -37,6 +37,12 @@ interface Way {
   readonly end: () => Promise<void>;
 }
 
+interface HubWay extends Way {
+  /** A push of a location to this URL. */
+  readonly url: string;
+  readonly shape: RequestShape;
+}
+
 function locationPut(path: string, headers: Readonly<Record<string, string>>): RequestShape {
   const directions = ['en', 'nl', 'de'].map((language) => ({
     language,
@@ -52,7 +58,7 @@ export async function fanOutHub(
   { load, receiver }: Around,
   progress: (line: string) => void,
   nodeFlags: readonly string[] = [],
-): Promise<Way> {
+): Promise<HubWay> {
   const env = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) };
   const { hub, end } = await scene(env, nodeFlags);
   const [first = '', ...urls] = receiver.ready.urls;
@@ -70,7 +76,7 @@ export async function fanOutHub(
     const { accepted, refusal } = await load.ask<LoadOutcome>('closed', options);
     if (accepted < objects) throw new Error(`the hub refused: ${refusal}`);
   };
-  return { name: 'hub', pid: hub.pid, send, end };
+  return { name: 'hub', pid: hub.pid, url: hub.url, shape, send, end };
 }
 
 async function bareWay({ receiver }: Around): Promise<Way> {
@@ -104,10 +110,11 @@ export async function fanOutRound(way: Way, around: Around, objects: number): Pr
   };
 }
 
-export const fanOut: Bench = {
-  name: 'fan-out',
-  goal: 'P4',
-  says: `locations of 1 KB to ${fanOutReceivers} eMSPs, ${inFlight} in flight to each at most`,
+/** The hub and bare PUTs in turns, with receivers that take `answerMs` to answer. */
+const toAll = (name: string, goal: string, answerMs: number): Bench => ({
+  name,
+  goal,
+  says: `locations of 1 KB to ${fanOutReceivers} eMSPs${answerMs > 0 ? ` that answer in ${answerMs} ms` : ''}, ${inFlight} in flight to each at most`,
   async run(progress, { isShort }) {
     const [turns, objects, warmUp] = isShort ? [3, 25, 50] : [5, 200, 100];
     const around = await startAround(fanOutReceivers + 1);
@@ -116,6 +123,7 @@ export const fanOut: Bench = {
       const { perS } = await fanOutRound(way, around, warmUp);
       progress(`warming up, ${way.name}: ${Math.round(perS)} deliveries/s`);
     }
+    await around.receiver.ask('answerAfter', { ms: answerMs });
     const measured = await inTurns<Way, Round>(ways, turns, async (way, turn) => {
       const round = await fanOutRound(way, around, objects);
       const said = `${Math.round(round.perS)} deliveries/s, ${Math.round(round.cpuMicros)} µs of CPU each`;
@@ -133,4 +141,7 @@ export const fanOut: Bench = {
       ...aroundRow([...hub, ...bare]),
     };
   },
-};
+});
+
+export const fanOut = toAll('fan-out', 'P4', 0);
+export const slowFanOut = toAll('slow-fan-out', 'L2', 50);

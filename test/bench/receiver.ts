@@ -4,6 +4,7 @@
  *
  * TEST-RECEIVER-1  What arrives twice counts once, and is told apart.
  * TEST-RECEIVER-2  Only what carries a stamp waits for its answer, when answers are to take time.
+ * TEST-RECEIVER-3  While one partner alone is slow, what arrives there is not measured: figures are of the others.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -81,6 +82,8 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
   let repeated = 0;
   let lastAt = 0;
   let answerMs = 0;
+  /** The only one that takes `answerMs`; null: all do. */
+  let slow: number | null = null;
   let inFlight = 0;
   let inFlightMost = 0;
   let inFlightSum = 0;
@@ -91,7 +94,11 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
   };
   reset();
 
+  const isSlow = (partner: number) => answerMs > 0 && (slow === null || slow === partner);
+
   function note(partner: number, body: Buffer): void {
+    // [TEST-RECEIVER-3]
+    if (partner === slow) return;
     const field = body.indexOf(sentField);
     if (field < 0) return;
     const serialAt = field + sentField.length;
@@ -118,7 +125,7 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
   function answer(partner: number, url: string, path: string, body: Buffer): Buffer {
     if (path.includes('/authorize')) return allowed;
     if (body.length > 0) {
-      if (answerMs > 0) inFlight++;
+      if (isSlow(partner)) inFlight++;
       note(partner, body);
       return done;
     }
@@ -138,7 +145,7 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
     const server = createServer({ noDelay: true }, (socket) =>
       serve(socket, (path, body) => {
         const bytes = answer(partner, url, path, body);
-        if (answerMs > 0 && bytes === done) later(() => socket.write(bytes));
+        if (isSlow(partner) && bytes === done) later(() => socket.write(bytes));
         else socket.write(bytes);
       }),
     );
@@ -164,9 +171,10 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
     };
   }
 
-  /** From now on an answer takes so long. */
-  function answerAfter({ ms }: { ms: number }): void {
+  /** From now on an answer takes so long, of one partner or of all. */
+  function answerAfter({ ms, partner = null }: { ms: number; partner?: number | null }): void {
     answerMs = ms;
+    slow = partner;
   }
 
   /** Takes no connections any more. */

@@ -6,9 +6,8 @@ import { availableParallelism } from 'node:os';
 import { authorize } from './authorize.ts';
 import { backlog } from './backlog.ts';
 import { besidePushes } from './beside-pushes.ts';
-import { fanOut } from './fan-out.ts';
+import { fanOut, slowFanOut } from './fan-out.ts';
 import { growth } from './growth.ts';
-import { hang } from './hang.ts';
 import { inspectors } from './inspectors.ts';
 import { latency } from './latency.ts';
 import { memory } from './memory.ts';
@@ -22,6 +21,7 @@ import { canPin } from './processes.ts';
 import { push } from './push.ts';
 import { restart } from './restart.ts';
 import { scaling } from './scaling.ts';
+import { slowPartner } from './slow-partner.ts';
 import { slowReceiver } from './slow-receiver.ts';
 import type { Spread } from './statistics.ts';
 
@@ -48,12 +48,13 @@ const benches: readonly Bench[] = [
   authorize,
   besidePushes,
   fanOut,
+  slowFanOut,
   pages,
   restart,
   memory,
   growth,
   inspectors,
-  hang,
+  slowPartner,
   backlog,
   nodes,
   ownersBench,
