@@ -208,3 +208,38 @@ t.test('a process that was stopped for more than a second drops what its callers
   const stored = async (id: string) => (await cpo.call('GET', tariff(id))).status;
   t.same([await stored('GONE'), await stored('HERE'), await stored('NEXT')], [404, 200, 200]);
 });
+
+t.test(
+  'an answer of a partner that came while the process was stopped counts, although its time-out has passed',
+  async (t) => {
+    const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env: { HUB_AUTHORIZE_TIMEOUT_MS: '1500' } });
+    t.teardown(() => hub.kill());
+    let asked = () => {};
+    let mayAnswer: Promise<void> = Promise.resolve();
+    const emspAnswer = async () => {
+      asked();
+      await mayAnswer;
+      return { body: { allowed: 'ALLOWED' } };
+    };
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: emspAnswer });
+    for (let round = 0; round < 3; round++) {
+      const reached = new Promise<void>((resolve) => {
+        asked = resolve;
+      });
+      let go = () => {};
+      mayAnswer = new Promise((resolve) => {
+        go = resolve;
+      });
+      const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+      const answered = cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', {}, to);
+      await reached;
+      process.kill(hub.pid, 'SIGSTOP');
+      await eventually('it stands still', () => / T /.test(readFileSync(`/proc/${hub.pid}/stat`, 'latin1')));
+      go();
+      await eventually('it has answered', () => emsp.holding === 0);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      process.kill(hub.pid, 'SIGCONT');
+      t.match(await answered, { status: 200, json: { data: { allowed: 'ALLOWED' } } });
+    }
+  },
+);
