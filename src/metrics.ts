@@ -255,7 +255,11 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   const circuit = gauge('circuit_state', '1 for the state of the circuit', ['partner', 'circuit', 'state']);
   const depth = gauge('backlog_deliveries', 'Deliveries that wait in memory, of a partner at most 10,000', ['partner']);
   const oldest = gauge('backlog_oldest_age_seconds', 'Age of the oldest that waits; 0 when none does', ['partner']);
-  const overdue = gauge('overdue_deliveries', 'May go since a minute or more and have not ended', ['partner']);
+  const overdue = gauge(
+    'overdue_deliveries',
+    'Deliveries first in their lane, due for a minute or more and not held back; 1 for a backlog that is not read',
+    ['partner'],
+  );
   const dead = gauge('dead_letters', 'Deliveries that will not be tried again by themselves', ['partner']);
   const held = gauge('log_held_age_seconds', 'Age of the oldest event that is too old and stays, because it is owed', [
     'partner',

@@ -18,8 +18,12 @@ const row = (dest: string, seq: number): DeliveryRow => ({ dest, seq, state: 'DE
 async function scene(t: Test) {
   const level = await openLevelStore({ directory: directoryFor(t), node: 'test', ballastBytes: 0 });
   t.teardown(() => level.close());
-  const fence = { isHeld: false };
-  const store = storeWith(level, { held: (): Fence | null => (fence.isHeld ? level.held() : null) });
+  const fence = { isHeld: false, whenAsked: () => {} };
+  const held = (): Fence | null => {
+    fence.whenAsked();
+    return fence.isHeld ? level.held() : null;
+  };
+  const store = storeWith(level, { held });
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   let tries = 0;
   let again = () => {};
@@ -52,6 +56,28 @@ t.test('what could not be written because the fence was away for a moment is wri
   await flushed;
   t.match(await level.delivery('A', 3), { state: 'DEAD' });
   t.strictSame(await level.floors(), [{ dest: 'A', seq: 7 }]);
+});
+
+t.test('of a delivery with two rows that are not written yet, the later one alone is listed', async (t) => {
+  const { writer, fence, clock, warned } = await scene(t);
+  const [dead, waiting] = [row('A', 3), { ...row('A', 3), state: 'PENDING' as const }];
+  writer.remember(progress('A'), dead);
+  writer.remember(progress('A'), row('A', 4));
+  // The row of the first write is remembered again while that write is in progress.
+  const inFlight = new Promise<void>((resolve) => {
+    fence.whenAsked = () => {
+      writer.remember(progress('A'), waiting);
+      t.strictSame(writer.unwrittenRows(), [waiting, row('A', 4)]);
+      resolve();
+    };
+  });
+  await inFlight;
+  fence.whenAsked = () => {};
+  await warned;
+  fence.isHeld = true;
+  clock.advance(1_000);
+  await writer.flushed();
+  t.strictSame(writer.unwrittenRows(), []);
 });
 
 t.test('who waits for it is told when the hub ends without the fence', async (t) => {

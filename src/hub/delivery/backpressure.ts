@@ -1,5 +1,5 @@
 /**
- * Measures the delivery queues of partners: depth and overdue lanes for operators, and the forwarding lag by which the
+ * Measures the delivery queues of partners: depth and overdue deliveries for operators, and the forwarding lag by which the
  * doors throttle ingest (back-pressure).
  */
 import type { SnapshotFrom } from 'xstate';
@@ -30,9 +30,9 @@ function flows(courier: Courier): boolean {
 }
 
 /**
- * Counts lanes whose head was due before an instant (epoch ms) although neither circuit nor operator blocks it: a bug
- * of the hub, or a partner that takes less than it is owed. A backlog in the log that is not read although memory is
- * empty counts as one lane.
+ * Counts deliveries first in their lane that were due before an instant (epoch ms) although neither circuit nor
+ * operator blocks them: a bug of the hub, or a partner that takes less than it is owed. A backlog in the log that is
+ * not read although memory is empty counts as one.
  */
 export function overdueOf({ lanes, progress }: Queue, courier: Courier, before: number): number {
   if (!flows(courier)) return 0;

@@ -58,7 +58,7 @@ export class FairScheduler {
     return standingOf(this.#queues.get(partnerId) ?? nothingOwed);
   }
 
-  /** Counts lanes of a partner whose head was due before an instant (epoch ms) and is not blocked. */
+  /** Counts a partner's deliveries first in their lane that were due before an instant (epoch ms) and are not blocked. */
   overdue(partnerId: PartyId, before: number): number {
     const queue = this.#queues.get(partnerId);
     return queue ? overdueOf(queue, this.courier(partnerId), before) : 0;

@@ -49,7 +49,7 @@ export interface Lane {
   readonly key: string;
   readonly items: Item[];
   state: 'ready' | 'busy' | 'held';
-  /** When the head became or becomes due, epoch ms. It orders no lanes; lag and overdue lanes are measured by it. */
+  /** When the head became or becomes due, epoch ms. It orders no lanes; lag and overdue deliveries are measured by it. */
   dueAt: number;
   /** Key of the lane whose updates the head waits for; null when it waits for none. */
   behind: string | null;

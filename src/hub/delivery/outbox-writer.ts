@@ -141,9 +141,9 @@ export class OutboxWriter {
     return this.#rows.get(key) ?? this.#flying.get(key);
   }
 
-  /** Rows that the store does not have yet; a later row of the same delivery comes after the earlier one. */
+  /** Rows that the store does not have yet, one for each delivery: its latest. */
   unwrittenRows(): readonly DeliveryRow[] {
-    return [...this.#flying.values(), ...this.#rows.values()];
+    return [...new Map([...this.#flying, ...this.#rows]).values()];
   }
 
   /** Has the floor of a receiver written if it has moved. */

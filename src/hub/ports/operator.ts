@@ -90,7 +90,8 @@ export interface Vitals {
   /** Actors of this process alone. */
   readonly actors: HubStatus['actors'];
   /**
-   * By partner: lanes whose next delivery is a minute or more overdue, though neither circuit nor operator holds it.
+   * By partner: deliveries first in their lane that have been due for a minute or more, though neither circuit nor
+   * operator holds them back; 1 for a backlog in the log that is not read.
    */
   readonly overdue: Readonly<Record<PartyId, number>>;
   /** Events sent to actors that did not exist, since the start. */
