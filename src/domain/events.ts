@@ -36,6 +36,15 @@ export function owedTo({ owed, whole }: Pick<ObjectEventData, 'owed' | 'whole'>,
   return whole?.to.includes(receiver) ? whole : owed;
 }
 
+/** Id of a delivery, `{seq}-{receiver}`: stable over retries, restarts and re-drives. */
+export const deliveryId = (receiver: PartyId, { seq }: { readonly seq: number }): string => `${seq}-${receiver}`;
+
+/** Null when the text is not a delivery id. */
+export function readDeliveryId(id: string): { readonly seq: number; readonly receiver: PartyId } | null {
+  const [, seq, receiver] = /^(\d{1,16})-(.+)$/.exec(id) ?? [];
+  return seq === undefined || receiver === undefined ? null : { seq: Number(seq), receiver };
+}
+
 /** The form of the request that is owed to one receiver. A whole object that replaces a part has a body of its own. */
 export function formOf(data: Pick<ObjectEventData, 'owed' | 'whole' | 'within'>, receiver: PartyId): Form {
   const owed = owedTo(data, receiver);

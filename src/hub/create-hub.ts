@@ -100,8 +100,8 @@ export function createHub(
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
   const retention = new Retention(context, dispatcher);
   const backups = new Backups(context);
-  const { deliveryView, ...reading } = views(context, dispatcher);
-  const redrive = new Redrive(context, dispatcher, jobs, deliveryView);
+  const { deliveryView, shown, ...reading } = views(context, dispatcher);
+  const redrive = new Redrive(context, dispatcher, jobs, shown);
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
   const running = { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention };
   let ready = false;

@@ -7,9 +7,10 @@ import { callOnce } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { callsTo, ended as endedAt, quiet } from '../support/observed.ts';
+import { callsTo, ended as endedAt, itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { at, deliveriesOf, Holding, type HubAddress, idOf, kwhOf, putSession } from './watched.ts';
 
@@ -151,6 +152,52 @@ t.test('a newer version that has arrived since is not overwritten, unless forced
   t.equal(emsp.received.map(kwhOf).at(-1), 1);
   t.same(await deliveriesOf(hub, '?state=DEAD'), []);
 });
+
+t.test(
+  'a re-drive reads the row of its delivery once, and a bounded part of what came after it [REDRIVE-2, REDRIVE-4]',
+  async (t) => {
+    const rows: number[] = [];
+    const pages: number[] = [];
+    const wrap = wrapStore((store) => ({
+      delivery: (dest, seq) => {
+        rows.push(seq);
+        return store.delivery(dest, seq);
+      },
+      history: (stream, after, limit = Number.POSITIVE_INFINITY) => {
+        if (stream.startsWith('sessions/')) pages.push(limit);
+        return store.history(stream, after, limit);
+      },
+    }));
+    const hub = await hubFor(t, {}, { wrap });
+    let status = 200;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
+    await putSession(cpo, 'S1', { last_updated: at(0) });
+    await quiet(hub);
+    status = 400;
+    for (let n = 1; n <= 502; n++) {
+      const change = { kwh: n, last_updated: new Date(Date.parse(at(0)) + n * 1_000).toISOString() };
+      await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', change);
+    }
+    await quiet(hub);
+    const dead = (await itemsOf(hub, '/deliveries?state=DEAD&limit=1000')).map(({ id }) => String(id)).reverse();
+    t.equal(dead.length, 502);
+    status = 200;
+    const again = async (id = '') => {
+      rows.length = 0;
+      pages.length = 0;
+      const answer = await asked(hub, `/deliveries/${id}/redrive`);
+      const [seq] = id.split('-').map(Number);
+      t.equal(rows.filter((read) => read === seq).length, 1, 'its own row once');
+      t.ok(pages.length > 0 && pages.reduce((sum, limit) => sum + limit, 0) <= 600, `${pages.length} pages`);
+      return answer.status;
+    };
+    t.equal(await again(dead[0]), 409, 'all 501 changes after it are dead; what is not read may be newer');
+    t.equal(await again(dead[1]), 202, 'it is known that none of the 500 after it has arrived');
+    await quiet(hub);
+    t.equal(await again(dead[0]), 409, 'one has arrived now');
+    t.same(emsp.received.map(kwhOf).slice(-1), [2]);
+  },
+);
 
 t.test('a filter chooses by receiver, module, object, time and sequence', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');

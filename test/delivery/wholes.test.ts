@@ -357,8 +357,7 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
   for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
   await quiet(hub);
   const wholes = new Wholes(context, {
-    row: async (dest, seq) => ({ dest, seq, state: 'DEAD', data: null }),
-    isPending: () => false,
+    standing: async () => ({ row: null, state: 'DEAD' }),
   });
   t.teardown(() => wholes.close());
   const [first] = await itemsOf(hub, '/events?type=object.put');

@@ -8,11 +8,12 @@
  *     without a row that says so and why.
  * DISPATCHER-3  The hub makes no attempt while the partner's courier allows none (circuit open, paused).
  * DISPATCHER-4  Partners are served round-robin, so one partner's backlog does not raise the latency of others.
+ * DISPATCHER-5  A delivery is shown as DELIVERED only when its receiver has accepted it.
  */
 import { allowance, isGrowing } from '../../../machines/courier.ts';
 import type { DeliveryRow, DeliveryState, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { faultOf, HubError, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
-import { type Attempt, attemptOf, charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain/events.ts';
+import { attemptOf, charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain/events.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
 import { endpointOf, isSuspendedSince, type Partner, type PartyId } from '../../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
@@ -24,7 +25,7 @@ import { FairScheduler } from './fair-scheduler.ts';
 import { type Flight, InFlight } from './in-flight.ts';
 import type { Item, Lane } from './lanes.ts';
 import { OutboxReader, type Queue, type Taker } from './outbox-reader.ts';
-import { type DeliveryMemory, type Ending, memoryOf, OutboxWriter } from './outbox-writer.ts';
+import { type DeliveryMemory, type DeliveryStanding, type Ending, memoryOf, OutboxWriter } from './outbox-writer.ts';
 import { attemptLine, callOf, noteDead } from './request.ts';
 import { asDelivered, isToHeal, Wholes } from './wholes.ts';
 
@@ -106,22 +107,25 @@ export class Dispatcher {
 
   /**
    * Re-drives a delivery: puts it at the tail of its lane as if it had just been accepted, with a new retry window.
-   * Survives a kill once it resolves.
+   * Survives a kill once it resolves, with its new row.
    */
-  async again(event: StoredEvent, receiver: PartyId, attempts: readonly Attempt[], wasDead: boolean): Promise<void> {
+  async again(event: StoredEvent, receiver: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
     const queue = this.scheduler.ofReceiver(receiver);
     const progress = this.reader.progressFor(receiver);
     if (!queue || !progress) throw new HubError('notFound');
     const since = instantText(this.#context.ports.clock.now());
     const { module } = event.data as ObjectEventData;
+    const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
     const memory: DeliveryMemory = {
       ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
       redriven: true,
     };
-    this.#writer.remember(progress, { dest: receiver, seq: event.seq, state: 'PENDING', data: memory });
+    const row: DeliveryRow = { dest: receiver, seq: event.seq, state: 'PENDING', data: memory };
+    this.#writer.remember(progress, row);
     await this.#writer.flushed();
-    if (wasDead) queue.dead--;
+    if (before?.state === 'DEAD') queue.dead--;
     this.#take(queue, receiver, event, memory);
+    return row;
   }
 
   /** Subtracts the dead letters that a trim of the log removed. */
@@ -130,9 +134,12 @@ export class Dispatcher {
     if (queue) queue.dead -= dead;
   }
 
-  /** The delivery's row, including one that is not written yet. */
-  async row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null> {
-    return this.#writer.unwritten(receiver, seq) ?? (await this.#context.store.delivery(receiver, seq));
+  /** State of a delivery, and its row, including one that is not written yet. [DISPATCHER-5] */
+  async standing(receiver: PartyId, seq: Seq): Promise<DeliveryStanding> {
+    // Before the row: a delivery that ends gets its row before it stops being pending.
+    const isPending = this.isPending(receiver, seq);
+    const row = this.#writer.unwritten(receiver, seq) ?? (await this.#context.store.delivery(receiver, seq));
+    return { row, state: row?.state ?? (isPending ? 'PENDING' : 'DELIVERED') };
   }
 
   unwritten(): readonly DeliveryRow[] {

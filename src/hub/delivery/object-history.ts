@@ -5,7 +5,7 @@
  * OBJECT-HISTORY-1  It reads at most `changesMax` changes, in pages, and yields to the event loop between pages: one
  *     object must not block the hub.
  */
-import type { Store, StoredEvent } from '../../../storage/contract.ts';
+import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import type { HubObject } from '../../domain/object.ts';
@@ -14,9 +14,13 @@ import { nextTurn } from '../../kit/system-clock.ts';
 const batch = 100;
 const changesMax = 5_000;
 
-/** The changes, oldest first. [OBJECT-HISTORY-1] */
-export async function* changesOf(store: Pick<Store, 'history'>, stream: string): AsyncIterable<StoredEvent> {
-  for (let after = 0, seen = 0; seen < changesMax; seen += batch) {
+/** The changes after a sequence, oldest first. [OBJECT-HISTORY-1] */
+export async function* changesOf(
+  store: Pick<Store, 'history'>,
+  stream: string,
+  from: Seq = 0,
+): AsyncIterable<StoredEvent> {
+  for (let after = from, seen = 0; seen < changesMax; seen += batch) {
     const page = await store.history(stream, after, batch);
     yield* page;
     const last = page.at(-1);

@@ -5,7 +5,7 @@
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
  * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
  */
-import type { DeliveryQuery, DeliveryRow, Floor, Seq, Store } from '../../../storage/contract.ts';
+import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
 import type { OutcomeClass } from '../../domain/errors.ts';
 import type { Attempt } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
@@ -43,6 +43,12 @@ export function memoryOf(item: Item, { due, class: ended, reason }: Ending): Del
   const since = instantText(item.since);
   const marks = { ...(isRedriven && { redriven: true as const }), ...(asWhole && { whole: true as const }) };
   return { module, attempts, tries, since, due, class: ended, reason, ...marks };
+}
+
+export interface DeliveryStanding {
+  /** Null before the first attempt is settled, and for an old success of which only the floor tells. */
+  readonly row: DeliveryRow | null;
+  readonly state: DeliveryState;
 }
 
 /** Position of one receiver in the log. */

@@ -4,7 +4,7 @@
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
-import type { ObjectEventData, Owed } from '../../domain/events.ts';
+import { deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import { endpointOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { within } from '../exchange/sync-calls.ts';
@@ -13,7 +13,6 @@ import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
 import type { OutboundCall } from '../ports/ports.ts';
-import { deliveryId } from './id.ts';
 import type { Item } from './lanes.ts';
 
 /** `moduleUrl` may have its own query, which the request keeps. */

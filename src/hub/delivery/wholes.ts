@@ -24,12 +24,10 @@ import type { Context } from '../kernel/context.ts';
 import { objectFromRow, objectPut, readObject } from '../kernel/row-codecs.ts';
 import { type Item, laneKey } from './lanes.ts';
 import { changesOf, foldedTo } from './object-history.ts';
-import type { DeliveryMemory } from './outbox-writer.ts';
+import type { DeliveryMemory, DeliveryStanding } from './outbox-writer.ts';
 
-/** Read access to the state of deliveries. */
-interface Remembered {
-  row(receiver: PartyId, seq: Seq): Promise<DeliveryRow | null>;
-  isPending(receiver: PartyId, seq: Seq): boolean;
+interface Deliveries {
+  standing(receiver: PartyId, seq: Seq): Promise<DeliveryStanding>;
 }
 
 type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
@@ -68,7 +66,7 @@ export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
 
 export class Wholes {
   readonly #context: Context;
-  readonly #deliveries: Remembered;
+  readonly #deliveries: Deliveries;
   /** By lane, its last dead whole that is not recorded yet: many may die at once. [WHOLES-2] */
   readonly #unnoted = new Map<string, Place>();
   #noting: Promise<void> | null = null;
@@ -79,7 +77,7 @@ export class Wholes {
    */
   readonly #missing = new Map<string, Seq>();
 
-  constructor(context: Context, deliveries: Remembered) {
+  constructor(context: Context, deliveries: Deliveries) {
     this.#context = context;
     this.#deliveries = deliveries;
   }
@@ -104,9 +102,9 @@ export class Wholes {
     return { ...owedWhole(party, object), body: object.body };
   }
 
-  /** The request as it is or was sent to a receiver. */
-  async requestOf(event: StoredEvent, receiver: PartyId): Promise<Owed | null> {
-    const memory = (await this.#deliveries.row(receiver, event.seq))?.data as DeliveryMemory | undefined;
+  /** The request as it is or was sent to a receiver; `row`: of the delivery. */
+  async requestOf(event: StoredEvent, receiver: PartyId, row: DeliveryRow | null): Promise<Owed | null> {
+    const memory = row?.data as DeliveryMemory | undefined;
     const whole = memory?.whole ? await this.asOf(event) : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
   }
@@ -200,8 +198,7 @@ export class Wholes {
       // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
       if (sent ? sent.includes(receiver) : forwarded) return true;
       if (type === 'object.deleted' || !to.includes(receiver)) continue;
-      const row = await this.#deliveries.row(receiver, earlier);
-      if (row ? row.state === 'DELIVERED' : !this.#deliveries.isPending(receiver, earlier)) return true;
+      if ((await this.#deliveries.standing(receiver, earlier)).state === 'DELIVERED') return true;
     }
     // More than `changesMax` changes: the part is sent, and healed when the receiver refuses it.
     return true;

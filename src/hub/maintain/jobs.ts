@@ -14,8 +14,11 @@ import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
 
-/** `full`: memory holds `windowMax` deliveries of the receiver; the job repeats the step after `fullMs`. */
-export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full';
+/**
+ * `full`: memory holds `windowMax` deliveries of the receiver; the job repeats the step after `fullMs`. `unmatched`: the
+ * work does not belong to the job, which goes on at once.
+ */
+export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full' | 'unmatched';
 
 export interface JobPlan {
   readonly kind: JobView['kind'];
@@ -112,6 +115,7 @@ export class Jobs {
         if (run.stopped) break;
         const result = await this.#step(run, step);
         if (result === 'full') break;
+        if (result === 'unmatched') continue;
         count('matched');
         count(counters[result]);
         if (run.view.matched % writeEvery === 0) await this.#write(run.view, plan, trace);

@@ -5,21 +5,22 @@
  * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
  * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version.
  *     Changes to parts of a location that do not overlap do not make each other stale.
+ *     Of the changes after it at most `laterMax` are read; when they leave it open, the delivery counts as stale.
  * REDRIVE-3  A pending delivery is not re-driven.
+ * REDRIVE-4  The row of a delivery is read once, in the object's turn, and decides everything about the re-drive.
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { JobView, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
-import { formOf, type ObjectEventData } from '../../domain/events.ts';
+import { deliveryId, formOf, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
 import { pairOf } from '../../domain/modules.ts';
 import { objectName, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
-import { deliveryId, readDeliveryId } from '../delivery/id.ts';
-import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
-import { standingOf } from '../delivery/state.ts';
+import { changesOf } from '../delivery/object-history.ts';
+import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import type { RedriveFilter, RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
@@ -27,24 +28,41 @@ import type { Jobs, StepResult } from './jobs.ts';
 interface Candidate {
   readonly event: StoredEvent;
   readonly receiver: PartyId;
-  readonly row: DeliveryRow | null;
 }
 
+/** The state that a filter asks for. */
+type Wanted = NonNullable<RedriveFilter['state']>;
+
+interface How {
+  readonly force: boolean;
+  /** Id of the job; null for an operator's re-drive of one delivery. */
+  readonly job: string | null;
+  readonly trace: Trace;
+}
+
+/** Why a delivery is not re-driven. */
+type Refusal = Extract<StepResult, 'pending' | 'unregistered' | 'stale'>;
+
+const refusals: Readonly<Record<Refusal, (delivery: string, receiver: PartyId) => string>> = {
+  pending: (delivery) => `${delivery} is on its way already`,
+  unregistered: (_, receiver) => `${receiver} is not registered: nothing can be sent to it`,
+  stale: (_, receiver) => `${receiver} has a newer version of this object; use force to send it`,
+};
+
 const readBatch = 500;
+/** A larger number makes a re-drive of an object with many dead updates read, for each of them, more of the others. */
+const laterMax = 500;
 const sampleMax = 20;
+
+type View = (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) => DeliveryView;
 
 export class Redrive {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
   readonly #jobs: Jobs;
-  readonly #view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+  readonly #view: View;
 
-  constructor(
-    context: Context,
-    dispatcher: Dispatcher,
-    jobs: Jobs,
-    view: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>,
-  ) {
+  constructor(context: Context, dispatcher: Dispatcher, jobs: Jobs, view: View) {
     this.#context = context;
     this.#dispatcher = dispatcher;
     this.#jobs = jobs;
@@ -54,19 +72,13 @@ export class Redrive {
   async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
     const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
     const event = seq ? await this.#context.store.event(seq) : null;
-    const row = event && (await this.#dispatcher.row(receiver, seq));
-    if (!event || (!event.to.includes(receiver) && !row)) throw new HubError('notFound');
-    const result = await this.#again({ event, receiver, row }, force, null, trace);
-    if (result === 'pending') throw new HubError('conflict', { message: `${id} is on its way already` });
-    if (result === 'unregistered') {
-      throw new HubError('conflict', { message: `${receiver} is not registered: nothing can be sent to it` });
-    }
-    if (result === 'stale') {
-      throw new HubError('conflict', {
-        message: `${receiver} has a newer version of this object; use force to send it`,
-      });
-    }
-    return this.#view(event, receiver);
+    if (!event) throw new HubError('notFound');
+    const result = await this.#inTurn({ event, receiver }, async (before) => {
+      if (!event.to.includes(receiver) && !before.row) throw new HubError('notFound');
+      return this.#putBack({ event, receiver }, before, { force, job: null, trace });
+    });
+    if (typeof result === 'string') throw new HubError('conflict', { message: refusals[result](id, receiver) });
+    return this.#view(event, receiver, { row: result, state: result.state });
   }
 
   async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
@@ -74,16 +86,28 @@ export class Redrive {
     const sample: DeliveryView[] = [];
     let [matched, stale] = [0, 0];
     for await (const candidate of this.#candidates(filter, routing)) {
+      const { event, receiver } = candidate;
+      const standing = await this.#dispatcher.standing(receiver, event.seq);
+      if (!fits(standing, wantedBy(filter))) continue;
       matched++;
-      byReceiver[candidate.receiver] = (byReceiver[candidate.receiver] ?? 0) + 1;
+      byReceiver[receiver] = (byReceiver[receiver] ?? 0) + 1;
       if (await this.#isStale(candidate)) stale++;
-      if (sample.length < sampleMax) sample.push(await this.#view(candidate.event, candidate.receiver));
+      if (sample.length < sampleMax) sample.push(this.#view(event, receiver, standing));
     }
     return { matched, by_receiver: byReceiver, stale, sample };
   }
 
   start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
-    const again = (candidate: Candidate, job: string) => this.#again(candidate, force, job, trace);
+    const wanted = wantedBy(filter);
+    const again = (candidate: Candidate, job: string) =>
+      this.#inTurn(candidate, async (before): Promise<StepResult> => {
+        // Another re-drive may have put a dead letter back since it was found.
+        if (wanted === 'DEAD' && before.state === 'PENDING') return 'pending';
+        if (!fits(before, wanted)) return 'unmatched';
+        if (this.#dispatcher.scheduler.isFull(candidate.receiver)) return 'full';
+        const result = await this.#putBack(candidate, before, { force, job, trace });
+        return typeof result === 'string' ? result : 'queued';
+      });
     const candidates = this.#candidates(filter, routing);
     async function* steps() {
       for await (const candidate of candidates) yield (job: string) => again(candidate, job);
@@ -95,25 +119,22 @@ export class Redrive {
    * Serialized with pushes of the object, so that a newer change enters the lane behind the re-driven one, and of two
    * concurrent requests only one re-drives. [REDRIVE-2, REDRIVE-3]
    */
-  #again({ event, receiver }: Candidate, force: boolean, job: string | null, trace: Trace): Promise<StepResult> {
-    return this.#context.recorder.inTurn(event.stream, async () => {
-      const row = await this.#dispatcher.row(receiver, event.seq);
-      return this.#putBack({ event, receiver, row }, force, job, trace);
-    });
+  #inTurn<T>({ event, receiver }: Candidate, work: (before: DeliveryStanding) => Promise<T>): Promise<T> {
+    return this.#context.recorder.inTurn(event.stream, async () =>
+      work(await this.#dispatcher.standing(receiver, event.seq)),
+    );
   }
 
+  /** The delivery's new row, or why it is not re-driven. */
   async #putBack(
-    { event, receiver, row }: Candidate,
-    force: boolean,
-    job: string | null,
-    trace: Trace,
-  ): Promise<StepResult> {
+    { event, receiver }: Candidate,
+    { row, state }: DeliveryStanding,
+    { force, job, trace }: How,
+  ): Promise<DeliveryRow | Refusal> {
     const { recorder } = this.#context;
-    const isOnItsWay = row ? row.state === 'PENDING' : this.#dispatcher.isPending(receiver, event.seq);
-    if (isOnItsWay && event.to.includes(receiver)) return 'pending';
+    if (state === 'PENDING') return 'pending';
     if (!this.#context.directory.isRegistered(receiver)) return 'unregistered';
-    if (job !== null && this.#dispatcher.scheduler.isFull(receiver)) return 'full';
-    if (!force && (await this.#isStale({ event, receiver, row }))) return 'stale';
+    if (!force && (await this.#isStale({ event, receiver }))) return 'stale';
     const delivery = deliveryId(receiver, event);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
     const change = event.data as ObjectEventData;
@@ -121,9 +142,7 @@ export class Redrive {
     const fact = { type: 'delivery.redriven' as const, data: { ...of, job } };
     const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
     await recorder.record({ facts, trace: { correlationId }, at: recorder.instant() });
-    const attempts = (row?.data as DeliveryMemory | undefined)?.attempts ?? [];
-    await this.#dispatcher.again(event, receiver, attempts, row?.state === 'DEAD');
-    return 'queued';
+    return this.#dispatcher.again(event, receiver, row);
   }
 
   /**
@@ -131,28 +150,25 @@ export class Redrive {
    */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
     const own = event.data as ObjectEventData;
-    for (const later of await this.#context.store.history(event.stream, event.seq)) {
-      if (!later.to.includes(receiver)) continue;
-      const row = await this.#dispatcher.row(receiver, later.seq);
+    let left = laterMax;
+    for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
+      if (left-- === 0) return true;
       const data = later.data as ObjectEventData;
-      if (
-        row?.state !== 'DEAD' &&
-        touches(reach(data, receiver), reach(own, receiver)) &&
-        isNewer(data.lastUpdated, own.lastUpdated)
-      )
-        return true;
+      if (!later.to.includes(receiver) || !isNewer(data.lastUpdated, own.lastUpdated)) continue;
+      if (!touches(reach(data, receiver), reach(own, receiver))) continue;
+      if ((await this.#dispatcher.standing(receiver, later.seq)).state !== 'DEAD') return true;
     }
     return false;
   }
 
   #candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
-    const { state = 'DEAD', from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
+    const { from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
     const range = { after: first - 1, upTo };
-    const found = state === 'DEAD' ? this.#dead(filter, range) : this.#logged(filter, range, state, routing);
+    const found = wantedBy(filter) === 'DEAD' ? this.#dead(filter, range) : this.#logged(filter, range, routing);
     return matching(found, filter);
   }
 
-  /** Reads dead letters from their rows, without a scan of the log. */
+  /** Finds dead letters by the index of open rows, without a scan of the log. */
   async *#dead(filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
     const { store, directory } = this.#context;
     await this.#dispatcher.flushed();
@@ -162,15 +178,14 @@ export class Redrive {
     for await (const row of openRows(store, new Set(receivers))) {
       if (row.state !== 'DEAD' || row.seq <= after || row.seq > upTo) continue;
       const event = await store.event(row.seq);
-      if (event) yield { event, receiver: row.dest, row };
+      if (event) yield { event, receiver: row.dest };
     }
   }
 
-  /** Scans the log for delivered (and, for `ANY`, dead) deliveries, in order of the log. */
+  /** Scans the log for deliveries, in order of the log. Their state is read when each one's turn comes. */
   async *#logged(
     filter: RedriveFilter,
     { after: before, upTo }: Range,
-    state: 'DELIVERED' | 'ANY',
     routing: RedriveOptions['routing'],
   ): AsyncIterable<Candidate> {
     const { store } = this.#context;
@@ -182,9 +197,7 @@ export class Redrive {
         after = event.seq;
         if (after > last) return;
         for (const receiver of this.#receivers(event, routing)) {
-          if (filter.receiver && receiver !== filter.receiver) continue;
-          const { row, state: now } = await standingOf(this.#dispatcher, receiver, event.seq);
-          if (now === 'DELIVERED' || (state === 'ANY' && now === 'DEAD')) yield { event, receiver, row };
+          if (!filter.receiver || receiver === filter.receiver) yield { event, receiver };
         }
       }
     }
@@ -200,6 +213,12 @@ export class Redrive {
     });
   }
 }
+
+const wantedBy = ({ state = 'DEAD' }: RedriveFilter): Wanted => state;
+
+/** Whether a delivery has the state that a filter asks for; `ANY` asks for those that have ended. */
+const fits = ({ state }: DeliveryStanding, wanted: Wanted): boolean =>
+  wanted === 'ANY' ? state !== 'PENDING' : state === wanted;
 
 /** Path of the part of a location that a change sends to a receiver; empty for the whole object. */
 const reach = (data: ObjectEventData, receiver: PartyId): readonly string[] =>

@@ -9,17 +9,15 @@ import type { OrphanView } from '../../api/orphans.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
-import { type ObjectEventData, owedTo } from '../../domain/events.ts';
+import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../domain/events.ts';
 import { ownedModules } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
-import { deliveryId, readDeliveryId } from '../delivery/id.ts';
-import { type DeliveryMemory, openRows } from '../delivery/outbox-writer.ts';
+import { type DeliveryMemory, type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { presentRequest } from '../delivery/request.ts';
-import { standingOf } from '../delivery/state.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
 import type { DeliveryDetail, Operations, PageRequest } from '../ports/operator.ts';
@@ -42,16 +40,20 @@ export type ViewVerb =
   | 'quarantine'
   | 'storedNotForwarded';
 
-/** Those verbs, and the view of one delivery for trace and re-drive. */
+/** Those verbs, and the view of one delivery: read for a trace, or of the state that a re-drive has read. */
 type Views = Pick<Operations, ViewVerb> & {
   deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
+  shown: (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) => DeliveryView;
 };
 
 export function views(context: Context, outbound: Dispatcher): Views {
   const { store } = context;
 
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
-    const { row, state } = await standingOf(outbound, receiver, event.seq);
+    return shown(event, receiver, await outbound.standing(receiver, event.seq));
+  }
+
+  function shown(event: StoredEvent, receiver: PartyId, { row, state }: DeliveryStanding): DeliveryView {
     const data = event.data as ObjectEventData;
     const memory = row?.data as DeliveryMemory | undefined;
     return {
@@ -75,19 +77,19 @@ export function views(context: Context, outbound: Dispatcher): Views {
   async function delivery(id: string): Promise<DeliveryDetail> {
     const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
     const event = seq ? await store.event(seq) : null;
-    const isKnown = event && (event.to.includes(receiver) || (await outbound.row(receiver, seq)));
-    if (!isKnown) throw new HubError('notFound');
+    const standing = event && (await outbound.standing(receiver, seq));
+    if (!standing || (!event.to.includes(receiver) && !standing.row)) throw new HubError('notFound');
     const change = await changeBy(store, event, {
       receiver,
-      isDelivered: async (earlier) => (await standingOf(outbound, receiver, earlier)).state === 'DELIVERED',
+      isDelivered: async (earlier) => (await outbound.standing(receiver, earlier)).state === 'DELIVERED',
     });
     const request = presentRequest(
       context.directory,
       event,
-      await outbound.wholes.requestOf(event, receiver),
+      await outbound.wholes.requestOf(event, receiver, standing.row),
       receiver,
     );
-    return { ...(await deliveryView(event, receiver)), request, change };
+    return { ...shown(event, receiver, standing), request, change };
   }
 
   async function deadGroups(): Promise<DeadGroup[]> {
@@ -179,6 +181,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
     ...{
       deadGroups,
       deliveryView,
+      shown,
       deliveries: deliveryLists(context, outbound, deliveryView),
       delivery,
       commands,
