@@ -6,7 +6,8 @@
  * `relaying`: a result came and is being sent to the eMSP. `relayed`: the relay has succeeded or failed; a further
  * result (a reservation cancelled later) may still come. `silent` (an end): no result came in time.
  *
- * COMMAND-1  A command is forwarded at most once: `forwardToCpo` runs when the actor starts, never when it is restored.
+ * COMMAND-1  A command is forwarded at most once: no state and no transition of the machine sends it, so neither does a
+ *     restored actor. The hub forwards it between the record of the command and the one of its answer.
  * COMMAND-2  A result may come before the forward has returned, late, and more than once; each one is relayed. [D29]
  * COMMAND-3  The hub invents no result; it tells nobody of `silent`.
  */
@@ -32,8 +33,6 @@ export type CommandMachineEvent =
 export const commandMachine = setup({
   types: { context: {} as CommandContext, events: {} as CommandMachineEvent },
   actions: {
-    /** Effect: sends the command to the CPO and reports its answer as an event. */
-    forwardToCpo: () => {},
     /** Effect: arms the deadline `context.due`, or disarms it when null. */
     arm: () => {},
     /** Effect: records `command.silent`. */
@@ -58,7 +57,6 @@ export const commandMachine = setup({
   },
   states: {
     forwarding: {
-      entry: 'forwardToCpo',
       on: {
         'command.answered': [
           { guard: 'accepts', target: 'awaiting', actions: ['keepAnswer', 'arm'] },

@@ -172,7 +172,7 @@ const silent = { type: 'command.silent', at: 30_100 };
 
 t.test('command: accept, callback, relay, in every order that happens [M1, M2, M3, D29]', async (t) => {
   const table: [string, HeardEvent[], string, string[]][] = [
-    ['at first', [], 'forwarding', ['forwardToCpo']],
+    ['at first', [], 'forwarding', []],
     ['refused by the CPO', [answered('REJECTED')], 'rejected', []],
     ['could not be asked', [{ type: 'command.failed', at: 1, data: { reason: '' } }], 'rejected', []],
     ['accepted', [answered('ACCEPTED')], 'awaiting', ['arm']],

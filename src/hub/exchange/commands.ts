@@ -6,8 +6,9 @@
  * COMMANDS-2  A command whose forward or relay was cut off by a restart is marked as failed and never sent again.
  * COMMANDS-3  The hub makes up no result.
  * COMMANDS-4  A command whose caller no longer waits is not forwarded: its driver may have left the charger by then.
- * COMMANDS-5  A door forwards and relays by itself, and has an actor only while it forwards. The owner follows its
- *     events and keeps all timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
+ * COMMANDS-5  A door forwards and relays by itself, without an actor. The owner follows its events and keeps all
+ *     timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
+ * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
  */
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -73,8 +74,6 @@ export class Commands {
   readonly #context: Context;
   readonly #orphans: Pick<OrphanCases, 'arm'>;
   readonly #kind: HubKind;
-  /** Forwards by command id: the machine's effect `forwardToCpo` starts them, and the verb awaits their end. */
-  readonly #forwards = new Map<string, () => void>();
   readonly #machine: typeof commandMachine;
 
   constructor(context: Context, orphans: Pick<OrphanCases, 'arm'>, kind: HubKind) {
@@ -83,7 +82,6 @@ export class Commands {
     this.#kind = kind;
     this.#machine = commandMachine.provide({
       actions: {
-        forwardToCpo: ({ self }) => this.#forwards.get(commandId(self.id))?.(),
         arm: ({ context, self }) => this.#arm(self.id, context.due),
         recordSilent: ({ self }) => {
           const silent = { type: 'command.silent', data: {} } as const;
@@ -122,14 +120,7 @@ export class Commands {
     );
     const id = ports.secrets.newId();
     const record = await this.#request(id, caller, request, cpo);
-    const answered = new Promise<CommandAnswer>((resolve, reject) => {
-      this.#forwards.set(id, () => void this.#forward(caller, request, record).then(resolve, reject));
-    });
-    this.#context.supervisor.start(this.#spec(record));
-    const answer = await answered.finally(() => {
-      this.#forwards.delete(id);
-      if (this.#kind === 'door') this.#context.supervisor.stop(actorId(id));
-    });
+    const answer = await this.#forward(caller, request, record);
     if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller, ports.clock.now());
     return answer;
   }
@@ -327,7 +318,8 @@ export class Commands {
       at,
     });
     if (this.#kind === 'door') return record;
-    if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
+    if (!before) supervisor.start(this.#spec(record));
+    else if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
     if (isOver) supervisor.stop(actor);
     // A result revives the actor of an ended command, but only now: a failed write must leave no actor behind.
     else if (event.type === 'command.resultReceived') await this.#revive(record);
