@@ -5,19 +5,20 @@
  * MIGRATE-1  The log keeps its sequences. Partners and operators know them (the id of a delivery is
  *     `{sequence}-{receiver}`), and every reference to a sequence stays valid.
  * MIGRATE-2  The copy is one transaction. Before the commit it is read back and compared with the source, by counts and
- *     by a digest over the records: a copy that cannot be proven complete is rolled back.
+ *     by a digest over the records: a copy that cannot be proven complete is rolled back. A copy whose commit no standby
+ *     has confirmed is not reported as made.
  * MIGRATE-3  The records of the embedded store are not changed. The fencing token of the copy continues from the
  *     embedded store's.
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';
 import { systemClock } from '../src/kit/system-clock.ts';
-import type { BackupOptions, Seq } from './contract.ts';
+import { type BackupOptions, type Seq, StoreUnavailable } from './contract.ts';
 import { FENCE_KEY } from './keys.ts';
 import { inspectIsolated } from './level/inspect-isolated.ts';
 import { openDatabase } from './level/leveldb.ts';
 import { MarkFile, mustCreate } from './level/side-files.ts';
-import { Primary } from './postgres/connect.ts';
+import { acknowledged, Primary, wordsOf } from './postgres/connect.ts';
 import { HOUR } from './postgres/list-counts.ts';
 import { insert, recordsIn, recordsOf, Tally } from './postgres/records.ts';
 import { isEmpty, migrate } from './postgres/schema.ts';
@@ -63,7 +64,12 @@ export async function copyToPostgres(
     const digest = tally.digest();
     if ((await digestIn(client, progress)) !== digest)
       throw new Error('the copy differs from the store: nothing was copied');
-    await client.query('commit');
+    await acknowledged(client, () => client.query('commit')).catch((cause: unknown) => {
+      throw new StoreUnavailable(
+        `the commit of the copy was not confirmed (${wordsOf(cause)}): drop the schema ${address.schema} and copy again`,
+        { cause },
+      );
+    });
     return {
       ...{ head, horizon, events: counts.e, rows: counts.o, deliveries: counts.p + counts.d, floors: counts.f },
       ...{ timers: counts.t, digest, to: address.shown },

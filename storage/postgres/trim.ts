@@ -6,7 +6,7 @@ import type { Client } from 'pg';
 import type { Kept, Seq, Trim } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { ask } from './connect.ts';
+import { acknowledged, ask } from './connect.ts';
 import { COUNT, HOUR } from './list-counts.ts';
 import { toText } from './schema.ts';
 
@@ -60,7 +60,10 @@ function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows 
   return { ...fields, body: text, chars: body?.length ?? 0 };
 }
 
-/** Requires a session of its own. Rejects with Fenced or a RangeError and changes nothing. */
+/**
+ * Requires a session of its own. Rejects with Fenced or a RangeError and changes nothing; rejects with StoreUnavailable
+ * when the wait for a standby was cancelled, and then this server may have trimmed.
+ */
 export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
   const { fence, upTo, keeps, drops, rows } = trim;
   const { token, node } = fence;
@@ -81,7 +84,7 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
     await ask(client, 'trim-rows', ROWS, [upTo, JSON.stringify(rows)]);
     await ask(client, 'trim-tidy', TIDY);
     await ask(client, 'trim-move', MOVE, [upTo]);
-    await client.query('commit');
+    await acknowledged(client, () => client.query('commit'));
   } catch (error) {
     // Without a connection there is nothing to roll back.
     await client.query('rollback').catch(() => {});

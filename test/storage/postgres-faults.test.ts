@@ -3,11 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Damaged, type DeliveryRow, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
+import { openLevelStore } from '../../storage/level/store.ts';
+import { copyToPostgres } from '../../storage/migrate.ts';
 import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres/store.ts';
+import { directoryFor } from '../support/directory.ts';
 import { Link } from '../support/link.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
-import { append, event, row, until } from './support.ts';
+import { append, event, row, trim, until } from './support.ts';
 
 let schemas = 0;
 
@@ -43,6 +46,47 @@ async function mustBeWhole(t: Test, store: PostgresStore, acknowledged: Readonly
 
 const inLog = async (server: PostgresServer, stream: string, schema = `fault_${schemas}`): Promise<number> =>
   (await server.query(`select 1 from ${schema}.events where stream = $1`, [stream])).length;
+
+/** From now on commits wait for a standby that does not exist. */
+async function silentStandby(t: Test, server: PostgresServer) {
+  const names = async (standbys: string) => {
+    await server.query(`alter system set synchronous_standby_names = '${standbys}'`);
+    await server.query('select pg_reload_conf()');
+  };
+  /** Statements that wait for a standby. */
+  const waiting = () =>
+    server.query<{ pid: number; since: string; query: string }>(
+      "select pid, query_start::text as since, query from pg_stat_activity where wait_event = 'SyncRep'",
+    );
+  /** A reload reaches the processes of the server one after the other: whether commits wait by now. */
+  async function isReloaded(): Promise<boolean> {
+    let ended = false;
+    const probe = server.query("select pg_logical_emit_message(true, 'probe', '')").finally(() => {
+      ended = true;
+    });
+    const held = async () =>
+      (await waiting()).filter(({ query }) => query.startsWith('select pg_logical_emit_message'));
+    await until(async () => ended || (await held()).length > 0);
+    const [one] = await held();
+    if (one) await server.query('select pg_cancel_backend($1)', [one.pid]);
+    await probe;
+    return one !== undefined;
+  }
+  t.teardown(() => names(''));
+  await names('nobody');
+  await until(isReloaded);
+  return {
+    release: () => names(''),
+    /** Cancels the next waits, unless the work is over before one comes. */
+    async cancel(isOver: () => boolean): Promise<void> {
+      await until(async () => isOver() || (await waiting()).length > 0);
+      const found = await waiting();
+      for (const { pid } of found) await server.query('select pg_cancel_backend($1)', [pid]);
+      const ends = new Set(found.map(({ since }) => since));
+      await until(async () => isOver() || !(await waiting()).some(({ since }) => ends.has(since)));
+    },
+  };
+}
 
 const isOpen = (store: PostgresStore) => until(() => store.health().state === 'open');
 
@@ -200,53 +244,52 @@ function suite(server: PostgresServer): void {
   t.test('PITFALL: a cancelled wait for a standby answers with success, and is not believed', async (t) => {
     const store = await opened(t, server, { answerMs: 60_000 });
     await append(store, { events: [event({ stream: 'before' })] });
-    const names = (standbys: string) => server.query(`alter system set synchronous_standby_names = '${standbys}'`);
-    const reload = () => server.query('select pg_reload_conf()');
-    await names('nobody');
-    await reload();
-    t.teardown(async () => {
-      await names('');
-      await reload();
-    });
-    /** Statements that wait for a standby. */
-    const waiting = () =>
-      server.query<{ pid: number; since: string }>(
-        "select pid, query_start::text as since from pg_stat_activity where wait_event = 'SyncRep'",
-      );
-    /** A reload reaches the processes of the server one after the other: whether commits wait by now. */
-    async function isReloaded(): Promise<boolean> {
-      let ended = false;
-      const probe = server.query("select pg_logical_emit_message(true, 'probe', '')").finally(() => {
-        ended = true;
-      });
-      const held = () =>
-        server.query<{ pid: number }>(
-          "select pid from pg_stat_activity where wait_event = 'SyncRep' and query like 'select pg_logical_emit_message%'",
-        );
-      await until(async () => ended || (await held()).length > 0);
-      const [one] = await held();
-      if (one) await server.query('select pg_cancel_backend($1)', [one.pid]);
-      await probe;
-      return one !== undefined;
-    }
-    await until(isReloaded);
+    const standby = await silentStandby(t, server);
     let answered = false;
     const answer = append(store, { idem: 'x', events: [event({ stream: 'waits' })] }).finally(() => {
       answered = true;
     });
     answer.catch(() => {});
-    for (let cancels = 0; cancels < 2 && !answered; cancels += 1) {
-      await until(async () => answered || (await waiting()).length > 0);
-      const [one] = await waiting();
-      await server.query('select pg_cancel_backend($1)', [one?.pid ?? 0]);
-      await until(async () => answered || !(await waiting()).some(({ since }) => since === one?.since));
-    }
+    for (let cancels = 0; cancels < 2 && !answered; cancels += 1) await standby.cancel(() => answered);
     t.equal(await inLog(server, 'waits'), 1, 'the server has it');
     t.notOk(answered, 'and nobody was told so');
-    await names('');
-    await reload();
+    await standby.release();
     t.match(await answer, { first: 2, last: 2 });
     await mustBeWhole(t, store, new Map([[2, 'waits']]));
+  });
+
+  t.test('PITFALL: nor is the success of a trim or of a copy whose wait for a standby was cancelled', async (t) => {
+    const store = await opened(t, server);
+    for (let i = 0; i < 3; i += 1) await append(store);
+    const source = join(directoryFor(t), 'store');
+    const embedded = await openLevelStore({ directory: source, node: 'test', ballastBytes: 0 });
+    await append(embedded);
+    await embedded.close();
+    const target = server.url('copied_unconfirmed');
+    const standby = await silentStandby(t, server);
+    /** What the work rejects with when each of its waits is cancelled; null when it does not. */
+    async function cancelled(work: Promise<unknown>): Promise<Error | null> {
+      let isOver = false;
+      const ended = work
+        .then(
+          () => null,
+          (error: Error) => error,
+        )
+        .finally(() => {
+          isOver = true;
+        });
+      while (!isOver) await standby.cancel(() => isOver);
+      return ended;
+    }
+    t.match(await cancelled(trim(store, 2)), { name: 'StoreUnavailable', message: /wait for a standby was cancelled/ });
+    t.match(await cancelled(copyToPostgres(source, target)), {
+      message:
+        /not confirmed \(the wait for a standby was cancelled\): drop the schema copied_unconfirmed and copy again/,
+    });
+    await standby.release();
+    await until(async () => store.health().state === 'open');
+    await trim(store, 3);
+    t.equal(store.horizon(), 3, 'and trimming goes on');
   });
 
   t.test(
