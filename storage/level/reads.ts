@@ -56,7 +56,7 @@ export class Reads {
   }
 
   async event(seq: Seq): Promise<StoredEvent | null> {
-    if (seq <= this.horizon()) return null;
+    if (seq <= this.lifecycle.mounted().found.horizon.seq) return null;
     const key = keys.eventKey(seq);
     const value = await this.#value(key);
     if (value !== undefined) return toEvent(key, decode(key, value));
@@ -65,11 +65,11 @@ export class Reads {
   }
 
   read(query: EventQuery): Promise<StoredEvent[]> {
-    return this.#reading(({ reader, found }) => reader.read(query, found.head, found.horizon.seq));
+    return this.reading(({ reader, found }) => reader.read(query, found.head, found.horizon.seq));
   }
 
   ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
-    return this.#reading(async ({ reader, found }) => {
+    return this.reading(async ({ reader, found }) => {
       const events: StoredEvent[] = [];
       for (const { after, upTo } of ranges) {
         // A look-up costs a fraction of a scan.
@@ -88,12 +88,12 @@ export class Reads {
 
   async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('stream', stream);
-    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, after), limit));
+    return this.reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, after), limit));
   }
 
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('correlation id', correlationId);
-    return this.#reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, 0), limit));
+    return this.reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, 0), limit));
   }
 
   head(): Seq {
@@ -124,7 +124,7 @@ export class Reads {
   }
 
   list(query: ListQuery): Promise<ListPage> {
-    return this.#reading(async (mounted) => {
+    return this.reading(async (mounted) => {
       const rowsAt = (wanted: readonly string[]) =>
         query.bodiesOnly ? this.#listed(mounted, query.kind, wanted) : this.#found(mounted, query.kind, wanted);
       for (let cuts = 1; ; cuts++) {
@@ -147,7 +147,7 @@ export class Reads {
   }
 
   due(): Promise<{ key: string; at: string }[]> {
-    return this.#reading(async ({ db }) => {
+    return this.reading(async ({ db }) => {
       const timers: { key: string; at: string }[] = [];
       for await (const chunk of chunks(db, keys.DUE)) {
         for (const [key, value] of chunk) {
@@ -160,11 +160,11 @@ export class Reads {
   }
 
   floors(): Promise<Floor[]> {
-    return this.#reading(({ db }) => outbox.readFloors(db));
+    return this.reading(({ db }) => outbox.readFloors(db));
   }
 
   deliveries(query: DeliveryQuery): Promise<DeliveryRow[]> {
-    return this.#reading(async ({ db, found }) => {
+    return this.reading(async ({ db, found }) => {
       if (query.rows === 'DELIVERED') return outbox.readDelivered(db, query);
       for (let look = 1; ; look += 1) {
         const { rows, missed } = await outbox.readOpen(db, found.open, query);
@@ -177,7 +177,7 @@ export class Reads {
   }
 
   delivery(dest: string, seq: Seq): Promise<DeliveryRow | null> {
-    return this.#reading(({ db }) => outbox.readDelivery(db, dest, seq));
+    return this.reading(({ db }) => outbox.readDelivery(db, dest, seq));
   }
 
   horizon(): Seq {
@@ -256,7 +256,7 @@ export class Reads {
     throw new Damaged(name);
   }
 
-  async #reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {
+  protected async reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {
     const mounted = this.lifecycle.mounted();
     try {
       return await read(mounted);

@@ -121,8 +121,9 @@ class LevelStore extends Reads implements contract.Store {
 
   async #trim(trim: contract.Trim): Promise<void> {
     this.#checkFence(trim.fence);
-    const mounted = this.lifecycle.writable();
-    const prepared = await prepareTrim(mounted, trim);
+    this.lifecycle.writable();
+    const prepared = await this.reading((mounted) => prepareTrim(mounted, trim));
+    let { db } = this.lifecycle.writable();
     let rows: readonly contract.RowKey[] | null = [];
     await new Promise<void>((resolve, reject) => {
       this.#groupCommit.push({
@@ -131,8 +132,9 @@ class LevelStore extends Reads implements contract.Store {
         synced: true,
         alone: true,
         stage: (batch) => {
-          const { db, found } = this.lifecycle.writable();
-          rows = stageTrim(batch, db, found, prepared);
+          const mounted = this.lifecycle.writable();
+          db = mounted.db;
+          rows = stageTrim(batch, db, mounted.found, prepared);
           this.lifecycle.point('trim.before');
         },
         done: (found) => {
@@ -147,7 +149,7 @@ class LevelStore extends Reads implements contract.Store {
       });
     });
     this.lifecycle.point('trim.compact');
-    await this.#compaction.after(mounted.db, prepared);
+    await this.#compaction.after(db, prepared);
   }
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {

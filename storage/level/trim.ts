@@ -124,7 +124,8 @@ export class Compaction {
 
   async after(db: Database, { from, upTo }: PreparedTrim): Promise<void> {
     if (this.#from === 0) this.#from = from + 1;
-    if (upTo - this.#from + 1 < COMPACT_EVENTS) return;
+    // A later trim compacts what a database that was closed meanwhile could not.
+    if (upTo - this.#from + 1 < COMPACT_EVENTS || db.status !== 'open') return;
     const begin = this.#from;
     this.#from = upTo + 1;
     await compact(db, keys.eventKey(begin), keys.eventKey(upTo));

@@ -12,7 +12,7 @@ import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
-import { append, event, row, smallDisk, trim, trimAll } from './support.ts';
+import { append, event, row, smallDisk, trim, trimAll, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'child.js');
 const open = (directory: string): Promise<Store> => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
@@ -186,6 +186,50 @@ t.test('[W2] a store is not made anew where a restore was cut off', async (t) =>
   await t.rejects(open(join(place, 'store')), { name: 'StoreUnavailable', message: /a restore into .* did not end/ });
   t.notOk(existsSync(join(place, 'store')));
 });
+
+t.test(
+  '[LEVEL-READS-5] a trim that a failed write interrupts is refused, and trimming goes on afterwards',
+  async (t) => {
+    let isBroken = '';
+    const onPoint = (name: string) => {
+      if (name === isBroken) throw new Error('the disk is full');
+    };
+    const directory = join(directoryFor(t), 'store');
+    const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0, onPoint });
+    t.teardown(() => store.close());
+    const count = 4000;
+    await Promise.all(Array.from({ length: count }, () => append(store)));
+    const whileBroken = async (point: string, work: () => Promise<unknown>): Promise<unknown> => {
+      isBroken = point;
+      try {
+        return await work();
+      } finally {
+        isBroken = '';
+        await until(() => store.health().state === 'open');
+      }
+    };
+
+    await whileBroken('commit.before', async () => {
+      const other = t.rejects(append(store), { name: 'StoreUnavailable' });
+      await t.rejects(trim(store, count), { name: 'StoreUnavailable' }, 'the trim was reading');
+      await other;
+    });
+    t.equal(store.horizon(), 0);
+
+    await whileBroken('trim.before', async () => {
+      const trimming = t.rejects(trim(store, 10), { name: 'StoreUnavailable' }, 'the trim was being written');
+      await until(() => store.health().state === 'failed');
+      await t.rejects(store.event(5), { name: 'StoreUnavailable' }, 'an event that may still be there is not denied');
+      await trimming;
+    });
+    t.equal(store.horizon(), 0);
+    t.match(await store.event(5), { seq: 5 });
+
+    await trim(store, 10);
+    t.equal(await store.event(5), null);
+    t.equal(store.horizon(), 10);
+  },
+);
 
 t.test('trimmed space is given back', async (t) => {
   const directory = join(directoryFor(t), 'store');
