@@ -28,15 +28,23 @@ export interface Scene {
 
 export async function scene(
   t: Test,
-  answers: { cpo?: PlainPartnerOptions['answer']; emsp?: PlainPartnerOptions['answer'] } = {},
+  {
+    logTo,
+    ...answers
+  }: {
+    cpo?: PlainPartnerOptions['answer'];
+    emsp?: PlainPartnerOptions['answer'];
+    logTo?: { write(line: string): void };
+  } = {},
 ): Promise<Scene> {
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const dataDir = join(directoryFor(t), 'data');
   const env = {
     HUB_EVENTS_KEEP_DAYS: String(days),
     HUB_RATE_OTHER_PER_MIN: '1000000',
+    ...(logTo && { HUB_LOG_LEVEL: 'info' }),
   };
-  const hub = await hubFor(t, env, { clock }, dataDir);
+  const hub = await hubFor(t, env, { clock, ...(logTo && { logTo }) }, dataDir);
   const cpoAnswer: PlainPartnerOptions['answer'] = ({ method }) =>
     method === 'POST' ? { body: { result: 'ACCEPTED', timeout: 30 } } : {};
   const { cpo, emsp } = await routedPair(t, hub, { cpo: cpoAnswer, ...answers });

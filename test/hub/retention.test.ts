@@ -1,6 +1,6 @@
 /** The log is trimmed when it is old enough, and everything that the hub has and owes goes on. [interface, HUB_EVENTS_KEEP_DAYS] */
 import { join } from 'node:path';
-import { tokenBody } from '../support/bodies.ts';
+import { tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
@@ -234,4 +234,32 @@ t.test('a resync that changes no row leaves the store whole when what it recorde
   const { state, damagedRows } = stage.hub.created.context.store.health();
   t.strictSame([state, damagedRows], ['open', []]);
   t.strictSame(await storedTexts(stage), before);
+});
+
+t.test('the hub logs that the log was trimmed only after the trim', async (t) => {
+  const logged: string[] = [];
+  const stage = await scene(t, {
+    emsp: ({ path }) => (path.includes('DEAD') ? { status: 400, text: '{"status_code":2001}' } : {}),
+    logTo: { write: (line) => void logged.push(line) },
+  });
+  await storeOfEach(stage);
+  await stage.cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/DEAD', tariffBody('DEAD'));
+  await quiet(stage.hub);
+  const { store } = stage.hub.created.context;
+  const isLogged = () => logged.some((line) => line.includes('the log was trimmed'));
+  const trim = store.trim.bind(store);
+  const early: boolean[] = [];
+  Object.assign(store, {
+    trim: (of: Parameters<typeof trim>[0]) => {
+      early.push(isLogged());
+      return trim(of);
+    },
+  });
+  await trimmed(stage);
+  t.strictSame(early.slice(0, 1), [false]);
+  t.ok(isLogged());
+  t.ok(
+    logged.some((line) => line.includes('dead letters are trimmed with their expired events')),
+    'a piece with dead letters',
+  );
 });

@@ -92,13 +92,17 @@ export class Retention {
         await this.#pause();
       }
     } finally {
-      if (trimmed.events > 0) await this.#tell(trimmed, {});
+      if (trimmed.events > 0) {
+        const done = { ...trimmed, dead: {} };
+        ports.log.info(done, 'the log was trimmed');
+        await this.#record(done);
+      }
     }
   }
 
   /** Trims one piece; resolves with whether there may be more. */
   async #piece(before: string, trimmed: Trimmed): Promise<boolean> {
-    const { store } = this.#context;
+    const { store, ports } = this.#context;
     const fence = store.held();
     const horizon = store.horizon();
     this.#forget(horizon);
@@ -111,10 +115,15 @@ export class Retention {
     await this.#undisturbed(events, async () => {
       const { keeps, drops, rows } = await this.#kept(horizon, events);
       const sum = { upTo, events: trimmed.events + events.length, kept: trimmed.kept + keeps.length - drops.length };
+      const done = { ...sum, dead };
       const isTold = Object.keys(dead).length > 0;
-      if (isTold) await this.#tell(sum, dead);
+      if (isTold) {
+        ports.log.warn(done, 'dead letters are trimmed with their expired events');
+        await this.#record(done);
+      }
       this.#going = { upTo, dead };
       await store.trim({ fence, upTo, keeps, drops, rows });
+      if (isTold) ports.log.info(done, 'the log was trimmed');
       Object.assign(trimmed, isTold ? { events: 0, kept: 0 } : sum);
     });
     this.#forget(upTo);
@@ -191,11 +200,8 @@ export class Retention {
   }
 
   /** [RETENTION-2] */
-  async #tell({ upTo, events, kept }: Trimmed, dead: Dead): Promise<void> {
-    const { recorder, ports } = this.#context;
-    const data = { upTo, events, kept, dead };
-    if (Object.keys(dead).length > 0) ports.log.warn(data, 'dead letters are trimmed with their expired events');
-    ports.log.info(data, 'the log was trimmed');
+  async #record(data: Trimmed & { readonly dead: Dead }): Promise<void> {
+    const { recorder } = this.#context;
     const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
     await recorder.record({ facts, trace: null, at: recorder.instant() });
   }
