@@ -9,7 +9,7 @@ import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { StoredEvent } from '../../storage/contract.ts';
 import type { Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
-import { mapLimit } from '../kit/map-limit.ts';
+import { mapLimit } from '../kit/concurrency.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';

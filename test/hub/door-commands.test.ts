@@ -3,6 +3,7 @@ import { sharedBy } from '../../src/cluster/shared.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
 import type { HubKind } from '../../src/hub/ports/ports.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -210,3 +211,36 @@ t.test(
     );
   },
 );
+
+t.test('a hub is closed only when its follow-up of an event of another node has ended', async (t) => {
+  const scenery = await scene(t);
+  const { hub, emsp } = scenery;
+  const { store } = hub.created.context;
+  const get: Store['get'] = store.get.bind(store);
+  let isAsked = false;
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const door = await nodeOf(t, scenery, 'door', { get });
+  const held: Store['get'] = async (key) => {
+    if (key.kind === 'sessions') {
+      isAsked = true;
+      await released;
+    }
+    return get(key);
+  };
+  Object.assign(store, { get: held });
+  await stop(door, emsp);
+  await eventually('the owner follows the answer of the CPO', () => isAsked);
+  const order: string[] = [];
+  const closing = hub.created.close().then(() => order.push('closed'));
+  for (let turns = 0; turns < 2000; turns += 1) await nextTurn();
+  order.push('followed');
+  release();
+  await closing;
+  t.strictSame(order, ['followed', 'closed']);
+  const watches: unknown[] = [];
+  for await (const { data } of store.scan('orphans')) watches.push(data);
+  t.match(watches, [{ state: 'GRACE', session: 'S1' }], 'the session is watched');
+});

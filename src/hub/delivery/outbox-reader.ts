@@ -9,7 +9,7 @@
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
-import { mapLimit } from '../../kit/map-limit.ts';
+import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { Lanes } from './lanes.ts';
 import { type DeliveryMemory, type OutboxWriter, type Progress, rowsOf } from './outbox-writer.ts';

@@ -20,7 +20,7 @@ import { setMembers } from '../../domain/json-text.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { endpointOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { mapLimit } from '../../kit/map-limit.ts';
+import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
 import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } from '../ports/hub.ts';

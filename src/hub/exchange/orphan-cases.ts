@@ -9,33 +9,21 @@
 import { orphanStopMachine } from '../../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
 import type { Put, StoredEvent } from '../../../storage/contract.ts';
-import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { Actor, ObjectEventData, OrphanEvent, OrphanKind } from '../../domain/events.ts';
-import { isOwned } from '../../domain/modules.ts';
+import type { Actor, OrphanEvent, OrphanKind } from '../../domain/events.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { Running } from '../../kit/concurrency.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
-import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
+import { billedKey, heard, readObject } from '../kernel/row-codecs.ts';
+import { ended, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
 const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
 /** Each watch has a stream of its own: a session may be watched more than once. */
 const streamOf = (id: string) => `orphan:${id}`;
-const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
-
-/**
- * A follow-up is recorded within moments of its event, or when there is an owner again, so at a start only events of
- * the last `tailMs` can lack theirs. They are read backwards, in at most `tailPages` pages of `tailEvents`.
- */
-const tailMs = 60_000;
-const tailEvents = 1_000;
-const tailPages = 20;
-
-/** Types of events that a door records and that may need a follow-up by the owner. */
-const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered']);
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
@@ -51,15 +39,19 @@ export class OrphanCases {
   readonly #ask: AskForEnd;
   /** Live watches and open cases, by actor; null while one is being armed. */
   readonly #records = new Map<string, OrphanRecord | null>();
-  /** Queries of CPOs in progress or waiting for their turn, by actor. */
-  readonly #asking = new Map<string, Promise<void>>();
+  /** Actors whose CPO is being queried, or whose query waits for its turn. */
+  readonly #asking = new Set<string>();
+  /** Queries, follow-ups, and beginnings and ends of watches. */
+  readonly #running = new Running();
   readonly #machine: typeof orphanStopMachine;
+  readonly #followUps: OrphanFollowUps;
   #closed = false;
   #following: Promise<void> = Promise.resolve();
 
   constructor(context: Context, ask: AskForEnd) {
     this.#context = context;
     this.#ask = ask;
+    this.#followUps = new OrphanFollowUps(context.store, this);
     this.#machine = orphanStopMachine.provide({
       actions: {
         arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
@@ -140,80 +132,21 @@ export class OrphanCases {
       await supervisor.revive(this.#spec(actor, record));
     }
     if (!mayWrite) return;
-    await this.#catchUp();
+    await this.#followUps.catchUp();
     for (const [actor, record] of this.#records) {
       if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, newTrace(this.#context));
     }
   }
 
-  /**
-   * Redoes the follow-ups of the last events of the log, because a kill may have come between an event and the start or
-   * end of its watch. A follow-up is idempotent.
-   */
-  async #catchUp(): Promise<void> {
-    // The follow-up of an object depends on its present state: once per object is enough.
-    const last = new Map((await this.#tail()).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
-    for (const event of last.values()) await this.#followUp(event);
-  }
-
-  async #tail(): Promise<StoredEvent[]> {
-    const { store } = this.#context;
-    let events: StoredEvent[] = [];
-    let upTo = store.head();
-    const until = (await store.event(upTo))?.at;
-    for (let pages = 0; pages < tailPages && upTo > store.horizon(); pages++, upTo -= tailEvents) {
-      const page = await store.ranges([{ after: Math.max(0, upTo - tailEvents), upTo }]);
-      events = [...page.filter(asksForMore), ...events];
-      const from = page[0]?.at;
-      if (from && until && Date.parse(from) < Date.parse(until) - tailMs) break;
-    }
-    return events;
-  }
-
   /** Follows an event that another node wrote, after all earlier ones. */
   followUp(event: StoredEvent): void {
-    if (!atDoors.has(event.type) || !asksForMore(event)) return;
+    if (!mayFollow(event)) return;
     const work = async () => {
-      if (!this.#closed && !(await this.#wasCompleted(event))) await this.#followUp(event);
+      if (!this.#closed) await this.#followUps.follow(event);
     };
     const again = () => this.#untilDone(work, 'could not follow an event of another node', event.stream);
     this.#following = this.#following.then(work).catch(again);
-  }
-
-  /** Whether the session was COMPLETED before this event, which then needs no follow-up. */
-  async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
-    const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
-    if (statusOf(data) !== 'COMPLETED') return false;
-    const before = await this.#context.store.history(stream);
-    return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
-  }
-
-  async #followUp(event: StoredEvent): Promise<void> {
-    const { store } = this.#context;
-    const trace = { requestId: '', correlationId: event.correlationId ?? '' };
-    if (event.type === 'command.answered' && (event.data as { result: string }).result === 'ACCEPTED') {
-      const id = event.stream.slice('command:'.length);
-      const command = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
-      if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
-      const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
-      const isResolved = session && (await this.#wasWatchedSince(session, event.at));
-      if (!session || isResolved) return;
-      await this.arm(session, command.emsp, Date.parse(event.at), trace);
-    } else if (event.type.startsWith('object.')) {
-      const { module, owner, id } = event.data as ObjectEventData;
-      const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
-      if (object?.module === 'sessions') this.sessionStored(null, object, trace);
-      if (object?.module === 'cdrs') this.cdrStored(object, trace);
-    }
-  }
-
-  /** Whether a case whose grace ended after this instant is resolved, so that the session needs no new watch. */
-  async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
-    for await (const row of this.#context.store.scan('orphans', session.owner)) {
-      const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
-      if (state === 'RESOLVED' && id === session.id && graceEndsAt > at) return true;
-    }
-    return false;
+    this.#running.add(this.#following);
   }
 
   async #isBilled(cpo: PartyId, sessionKey: string): Promise<boolean> {
@@ -225,10 +158,13 @@ export class OrphanCases {
     return session === null || ended.has(session.facts.status);
   }
 
-  /** Starts no more queries; resolves when those in progress have ended, for which the lists must be closed, too. */
+  /**
+   * Starts no more queries and follow-ups; resolves when those in progress have ended, for which the lists must be
+   * closed, too.
+   */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#asking.values());
+    await this.#running.ended();
   }
 
   async #arm(
@@ -276,11 +212,12 @@ export class OrphanCases {
   /** Retries the work until the store can write: nobody waits for it, and only the next start would redo it. */
   #untilDone(work: () => Promise<void>, failed: string, of: string): void {
     const { ports, timers } = this.#context;
-    work().catch((error: unknown) => {
+    const working = work().catch((error: unknown) => {
       ports.log.error({ err: error, of }, `${failed}; retrying`);
       const again = () => this.#untilDone(work, failed, of);
       timers.arm(`orphan-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, again);
     });
+    this.#running.add(working);
   }
 
   async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
@@ -299,14 +236,15 @@ export class OrphanCases {
     const record = this.#records.get(actor);
     if (!record || this.#asking.has(actor)) return;
     const { recorder, ports, timers } = this.#context;
+    this.#asking.add(actor);
     const asking = recorder
       .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace, by))
       .catch((error: unknown) => {
         ports.log.error({ err: error, actor }, 'could not pull the session of a case; retrying');
         timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace, by));
       })
-      .finally(() => this.#asking.delete(actor));
-    this.#asking.set(actor, asking);
+      .finally(() => void this.#asking.delete(actor));
+    this.#running.add(asking);
   }
 
   async #askInTurn(actor: string, trace: Trace, by: Actor): Promise<void> {
@@ -382,15 +320,6 @@ export class OrphanCases {
 function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): OrphanEvent {
   return { ...event, data: { kind, session, cpo, emsp, ...event.data } } as OrphanEvent;
 }
-
-/** Whether an event may start or end a watch. */
-function asksForMore({ type, data }: StoredEvent): boolean {
-  if (!type.startsWith('object.')) return type === 'command.answered';
-  const { module, facts } = data as ObjectEventData;
-  return module === 'cdrs' || (module === 'sessions' && ended.has(facts.status));
-}
-
-const kindOf = ({ type }: StoredEvent) => (type.startsWith('object.') ? 'object' : type);
 
 const notOpen = () => new HubError('conflict', { message: 'the case is not open' });
 

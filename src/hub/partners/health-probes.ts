@@ -9,6 +9,7 @@
  */
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
+import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerStream } from './partner-actors.ts';
 
@@ -25,7 +26,7 @@ const timerOf = (partnerId: PartyId) => `${partnerStream(partnerId)}#probe`;
 
 export class HealthProbes {
   readonly #context: Context;
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #running = new Running();
   #closed = false;
 
   constructor(context: Context) {
@@ -37,13 +38,12 @@ export class HealthProbes {
     const { timers, ports, settings } = this.#context;
     const intervalMs = settings.probeIntervalS * 1000;
     timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs, () => {
-      const done = this.#lookAfter(partnerId, intervalMs)
+      const probing = this.#lookAfter(partnerId, intervalMs)
         .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'could not probe a partner'))
         .finally(() => {
-          this.#running.delete(done);
           if (!this.#closed) this.watch(partnerId);
         });
-      this.#running.add(done);
+      this.#running.add(probing);
     });
   }
 
@@ -71,7 +71,7 @@ export class HealthProbes {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#running);
+    await this.#running.ended();
   }
 
   async #lookAfter(partnerId: PartyId, intervalMs: number): Promise<void> {

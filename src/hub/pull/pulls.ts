@@ -23,6 +23,7 @@ import {
   type PullRecord,
 } from '../../domain/pull.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { Running } from '../../kit/concurrency.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
@@ -54,7 +55,7 @@ export class Pulls {
   readonly #accept: AcceptPulled;
   /** `{partner}/{module}` of the running pulls. [PULLS-3] */
   readonly #busy = new Set<string>();
-  readonly #runs = new Set<Promise<void>>();
+  readonly #runs = new Running();
 
   constructor(context: Context, lists: SenderLists, accept: AcceptPulled) {
     this.#context = context;
@@ -85,10 +86,7 @@ export class Pulls {
       const data = { id: ports.secrets.newId(), party: partner.id, module, full: dateFrom === null, forward, dateFrom };
       const record = await this.#record(null, { type: 'pull.started', data }, trace);
       const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(dateFrom)}`;
-      const running = this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)).finally(() =>
-        this.#runs.delete(running),
-      );
-      this.#runs.add(running);
+      this.#runs.add(this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)));
       return record.id;
     } catch (error) {
       this.#busy.delete(name);
@@ -106,8 +104,8 @@ export class Pulls {
   }
 
   /** Resolves when no pull runs. Close the lists first: running pulls then end as FAILED. */
-  async ended(): Promise<void> {
-    await Promise.all(this.#runs);
+  ended(): Promise<void> {
+    return this.#runs.ended();
   }
 
   /** Calls `over` before it records the end, so that a client that has read the end can start the next pull. */

@@ -1,4 +1,4 @@
-/** Bounded concurrency for independent work on many items. */
+/** Concurrent work: bounded over many items, and work in progress whose end somebody must await. */
 
 /**
  * Starts the work on the items in order, at most `most` at a time. Rejects with the first failure, and then starts no
@@ -20,4 +20,20 @@ export async function mapLimit<T>(
     }
   };
   await Promise.all(Array.from({ length: most }, worker));
+}
+
+/** Work in progress that no caller awaits; closing its owner does. */
+export class Running {
+  readonly #works = new Set<Promise<void>>();
+
+  /** `work` must not reject. */
+  add(work: Promise<void>): void {
+    const running = work.finally(() => this.#works.delete(running));
+    this.#works.add(running);
+  }
+
+  /** Resolves when no work is in progress; work that is added meanwhile counts. */
+  async ended(): Promise<void> {
+    while (this.#works.size > 0) await Promise.all(this.#works);
+  }
 }

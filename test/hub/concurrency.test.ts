@@ -1,4 +1,4 @@
-import { mapLimit } from '../../src/kit/map-limit.ts';
+import { mapLimit, Running } from '../../src/kit/concurrency.ts';
 import { t } from '../support/tap.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -27,4 +27,18 @@ t.test('the first failure is told, and no more begins', async (t) => {
   await t.rejects(work, { message: 'three' });
   for (let turns = 0; turns < 10; turns++) await turn();
   t.strictSame(begun, [1, 2, 3, 4]);
+});
+
+t.test('the end of running work includes work that is added meanwhile', async (t) => {
+  const running = new Running();
+  const order: string[] = [];
+  const work = async (name: string) => {
+    await turn();
+    order.push(name);
+    if (name === 'first') running.add(work('second'));
+  };
+  running.add(work('first'));
+  await running.ended();
+  t.strictSame(order, ['first', 'second']);
+  await running.ended();
 });

@@ -1,0 +1,116 @@
+/**
+ * Follows up on events of the log: starts or ends the watch of a session where the event was recorded and the hub was
+ * killed before its follow-up, or where a door recorded the event. A follow-up is idempotent.
+ */
+import type { Store, StoredEvent } from '../../../storage/contract.ts';
+import type { CommandRecord } from '../../domain/command.ts';
+import type { ObjectEventData } from '../../domain/events.ts';
+import { isOwned } from '../../domain/modules.ts';
+import type { HubObject } from '../../domain/object.ts';
+import type { OrphanRecord } from '../../domain/orphan.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import { readObject, rowData } from '../kernel/row-codecs.ts';
+
+/**
+ * A follow-up is recorded within moments of its event, or when there is an owner again, so at a start only events of
+ * the last `tailMs` can lack theirs. They are read backwards, in at most `tailPages` pages of `tailEvents`.
+ */
+const tailMs = 60_000;
+const tailEvents = 1_000;
+const tailPages = 20;
+
+/** Types of events that a door records and that may need a follow-up by the owner. */
+const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered']);
+/** States of a session after which nothing more follows. */
+export const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
+
+interface Watches {
+  arm(session: HubObject, emsp: PartyId, at: number, trace: Trace): Promise<void>;
+  sessionStored(before: null, session: HubObject, trace: Trace): void;
+  cdrStored(cdr: HubObject, trace: Trace): void;
+}
+
+export class OrphanFollowUps {
+  readonly #store: Store;
+  readonly #watches: Watches;
+
+  constructor(store: Store, watches: Watches) {
+    this.#store = store;
+    this.#watches = watches;
+  }
+
+  /** Redoes the follow-ups of the last events of the log, of which a kill may have cut off some. */
+  async catchUp(): Promise<void> {
+    // The follow-up of an object depends on its present state: once per object is enough.
+    const last = new Map((await this.#tail()).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
+    for (const event of last.values()) await this.#followUp(event);
+  }
+
+  async #tail(): Promise<StoredEvent[]> {
+    const store = this.#store;
+    let events: StoredEvent[] = [];
+    let upTo = store.head();
+    const until = (await store.event(upTo))?.at;
+    for (let pages = 0; pages < tailPages && upTo > store.horizon(); pages++, upTo -= tailEvents) {
+      const page = await store.ranges([{ after: Math.max(0, upTo - tailEvents), upTo }]);
+      events = [...page.filter(asksForMore), ...events];
+      const from = page[0]?.at;
+      if (from && until && Date.parse(from) < Date.parse(until) - tailMs) break;
+    }
+    return events;
+  }
+
+  /** Follows an event that another node wrote. */
+  async follow(event: StoredEvent): Promise<void> {
+    if (!(await this.#wasCompleted(event))) await this.#followUp(event);
+  }
+
+  /** Whether the session was COMPLETED before this event, which then needs no follow-up. */
+  async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
+    const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
+    if (statusOf(data) !== 'COMPLETED') return false;
+    const before = await this.#store.history(stream);
+    return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
+  }
+
+  async #followUp(event: StoredEvent): Promise<void> {
+    const store = this.#store;
+    const trace = { requestId: '', correlationId: event.correlationId ?? '' };
+    if (event.type === 'command.answered' && (event.data as { result: string }).result === 'ACCEPTED') {
+      const id = event.stream.slice('command:'.length);
+      const command = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
+      if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
+      const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
+      const isResolved = session && (await this.#wasWatchedSince(session, event.at));
+      if (!session || isResolved) return;
+      await this.#watches.arm(session, command.emsp, Date.parse(event.at), trace);
+    } else if (event.type.startsWith('object.')) {
+      const { module, owner, id } = event.data as ObjectEventData;
+      const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
+      if (object?.module === 'sessions') this.#watches.sessionStored(null, object, trace);
+      if (object?.module === 'cdrs') this.#watches.cdrStored(object, trace);
+    }
+  }
+
+  /** Whether a case whose grace ended after this instant is resolved, so that the session needs no new watch. */
+  async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
+    for await (const row of this.#store.scan('orphans', session.owner)) {
+      const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
+      if (state === 'RESOLVED' && id === session.id && graceEndsAt > at) return true;
+    }
+    return false;
+  }
+}
+
+/** Whether a door may have recorded this event and left its follow-up to the owner. */
+export const mayFollow = (event: StoredEvent): boolean => atDoors.has(event.type) && asksForMore(event);
+
+/** Whether an event may start or end a watch. */
+function asksForMore({ type, data }: StoredEvent): boolean {
+  if (!type.startsWith('object.')) return type === 'command.answered';
+  const { module, facts } = data as ObjectEventData;
+  return module === 'cdrs' || (module === 'sessions' && ended.has(facts.status));
+}
+
+const kindOf = ({ type }: StoredEvent) => (type.startsWith('object.') ? 'object' : type);
