@@ -18,11 +18,11 @@ import { background } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
+import { GroupCommit } from '../group-commit.ts';
 import * as keys from '../keys.ts';
 import { encode } from '../records.ts';
 import { writeBackup } from './backup.ts';
 import { type Prepared, prepare, stage } from './event-log.ts';
-import { type Group, GroupCommit, type Job } from './group-commit.ts';
 import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
 import { Lifecycle, type Mounted } from './lifecycle.ts';
 import * as outbox from './outbox.ts';
@@ -43,6 +43,42 @@ export interface LevelStoreOptions {
   readonly onPoint?: OnPoint;
 }
 
+interface Job {
+  readonly size: number;
+  /** Whether the batch must be synced to the disk before the job is done. */
+  readonly synced: boolean;
+  /** The job needs a batch of its own, because it reads what earlier jobs wrote or because it is long. */
+  readonly alone?: boolean;
+  /** Row versions that the commit was decided on. */
+  readonly seen?: readonly keys.NamedSeen[];
+  stage(batch: Batch, group: Group): void;
+  /** The batch is written: update memory and answer the caller. */
+  done(found: Found): void;
+  /** Unknown whether the batch was written: `found` is the reopened content, null when it did not reopen at once. */
+  recall(found: Found | null, error: Error): void;
+  /** The job was not written. */
+  fail(error: Error): void;
+}
+
+/** State shared by the jobs of one batch. */
+interface Group {
+  /** Sequence of the next event. */
+  next: number;
+  /** Deliveries that earlier jobs of the batch open (true) or end (false), by the key of their open row. */
+  readonly opened: Map<string, boolean>;
+  readonly versions: Versions;
+}
+
+/** A job that needs a batch of its own joins no other, and no other joins it. */
+function newGroup(): (job: Job) => boolean {
+  let first: Job | null = null;
+  return (job) => {
+    const joins = first === null || !(first.alone || job.alone);
+    first ??= job;
+    return joins;
+  };
+}
+
 /**
  * Opens the store and creates it when missing. Rejects when it is in use, or when opening would destroy or hide data.
  */
@@ -55,7 +91,7 @@ export async function openLevelStore(options: LevelStoreOptions): Promise<contra
 
 class LevelStore extends Reads implements contract.Store {
   readonly #fence: contract.Fence;
-  readonly #groupCommit = new GroupCommit((jobs) => this.#write(jobs));
+  readonly #groupCommit = new GroupCommit<Job>((jobs) => this.#write(jobs), newGroup);
   /** LEVEL-STORE-3: commits in flight, by idempotency key. */
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();

@@ -1,29 +1,24 @@
 /**
- * The write pipeline: sends writes in order, with everything in the queue in one statement, so that many commits share
- * one round trip.
+ * The write pipeline: group commit on PostgreSQL. One statement carries everything that waits, and each job is answered
+ * once its outcome is known.
  *
- * WRITE-PIPELINE-1  One statement at a time: two could overtake each other.
+ * WRITE-PIPELINE-1  One statement at a time: two could overtake each other. [GROUP-COMMIT-1]
  * WRITE-PIPELINE-2  No statement is cancelled. A caller that waits too long gets `OutcomeUnknown`, and the statement goes
  *     on. A job that was not sent yet is withdrawn and never sent.
  * WRITE-PIPELINE-3  When a connection ends during a statement, the pipeline looks for its commits in the log. A commit
  *     that is there is made as durable as any other before it is acknowledged; an absent one is sent again. So a commit
  *     is in the log at most once.
  * WRITE-PIPELINE-4  Once a commit may have been written, it is refused only when it can no longer be in the log.
- * WRITE-PIPELINE-5  Back-pressure: the queue is bounded, and a job beyond the bound is refused at once.
  */
 import type { Client } from 'pg';
 import { type Clock, every, sleep } from '../../src/kit/clock.ts';
-import { nextTurn } from '../../src/kit/system-clock.ts';
 import type { Appended, Seen, Seq } from '../contract.ts';
 import { Conflict, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
+import { GroupCommit } from '../group-commit.ts';
 import { rowKey } from '../keys.ts';
 import { acknowledged, ask, type Durability, destroy, isAlive, kindOf, noticesOf, wordsOf } from './connect.ts';
 import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './write-parameters.ts';
 
-const GROUP_JOBS = 256;
-const GROUP_CHARACTERS = 4 << 20;
-const WAITING_JOBS_MAX = 16_384;
-const WAITING_CHARACTERS_MAX = 64 << 20;
 /** Interval for asking whether an unanswered statement still executes, ms. Two no in a row end the connection. */
 const LOOK_MS = 5000;
 const RETRY_MS = 50;
@@ -57,10 +52,8 @@ export interface PipelineOptions {
 
 export class WritePipeline {
   readonly #options: PipelineOptions;
+  readonly #queue = new GroupCommit<Job>((jobs) => this.#write(jobs, false), newGroup);
   readonly #clients: Partial<Record<Durability, Client>> = {};
-  #waiting: Job[] = [];
-  #characters = 0;
-  #running: Promise<void> | null = null;
   #stopped = false;
 
   constructor(options: PipelineOptions) {
@@ -68,44 +61,16 @@ export class WritePipeline {
   }
 
   push(job: Job): void {
-    if (this.#waiting.length >= WAITING_JOBS_MAX || this.#characters >= WAITING_CHARACTERS_MAX) {
-      throw new StoreUnavailable(`too much waits to be written (${this.#waiting.length} commits)`);
-    }
-    this.#waiting.push(job);
-    this.#characters += job.size;
-    this.#running ??= this.#run();
+    this.#queue.push(job);
   }
 
-  async idle(): Promise<void> {
-    await this.#running;
+  idle(): Promise<void> {
+    return this.#queue.idle();
   }
 
   /** Stops asking for the outcome of commits in doubt. */
   stop(): void {
     this.#stopped = true;
-  }
-
-  async #run(): Promise<void> {
-    // Waits one turn of the event loop, so that requests that arrived together share the first statement.
-    await nextTurn();
-    while (this.#waiting.length > 0) await this.#write(this.#take(), false);
-    this.#running = null;
-  }
-
-  #take(): Job[] {
-    let [count, size] = [0, 0];
-    const fence = this.#waiting[0]?.fence;
-    const written = new Set<string>();
-    for (const job of this.#waiting) {
-      // Jobs of one statement share a fence, and none was decided on what another writes. [WRITE-PARAMETERS-7]
-      if (count >= GROUP_JOBS || size >= GROUP_CHARACTERS || job.fence?.token !== fence?.token) break;
-      if (job.commit?.seen.some(({ name }) => written.has(name))) break;
-      for (const name of job.commit?.puts.keys() ?? []) written.add(name);
-      count += 1;
-      size += job.size;
-    }
-    this.#characters -= size;
-    return this.#waiting.splice(0, count);
   }
 
   /** Never rejects: answers every job. `inDoubt`: any of the jobs may already be in the log. */
@@ -244,8 +209,7 @@ export class WritePipeline {
       else job.fail(new (isUnknown ? OutcomeUnknown : StoreUnavailable)(words, { cause }));
     }
     if (kind === 'data') return;
-    this.#characters = 0;
-    for (const job of this.#waiting.splice(0)) job.fail(new StoreUnavailable(words, { cause }));
+    this.#queue.refuse(new StoreUnavailable(words, { cause }));
     if (kind === 'gone') this.#options.gone();
     else this.#options.refused(cause);
   }
@@ -262,6 +226,19 @@ export class WritePipeline {
     this.#clients[durability] = client;
     return client;
   }
+}
+
+/** Jobs of one statement share a fence, and none was decided on what another writes. [WRITE-PARAMETERS-7] */
+function newGroup(): (job: Job) => boolean {
+  let first: Job | null = null;
+  const written = new Set<string>();
+  return (job) => {
+    first ??= job;
+    if (job.fence?.token !== first.fence?.token) return false;
+    if (job.commit?.seen.some(({ name }) => written.has(name))) return false;
+    for (const name of job.commit?.puts.keys() ?? []) written.add(name);
+    return true;
+  };
 }
 
 const isSecond = (error: unknown): boolean =>
