@@ -23,7 +23,7 @@ import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
-import { createHttpServer } from './ocpi/http-server.ts';
+import { createHttpServer, type EarlyServer } from './ocpi/http-server.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard } from './partners/egress.ts';
@@ -81,6 +81,8 @@ export interface Surroundings extends Replaceable {
   readonly mayCall?: PartnerClientOptions['mayCall'];
   readonly cluster?: () => ClusterView;
   readonly kind?: HubKind;
+  /** The server that already listens for the app. */
+  readonly early?: EarlyServer;
 }
 
 export interface Assembled {
@@ -141,7 +143,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const pressure = around.gauge ?? pressureGauge(clock, created.forwardingLagMs);
     closing.unshift(async () => pressure.close());
     const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, pageMax: pageSizeMax, shed: metrics.shed });
-    const app = createHttpServer({ connectionsMax, ...(config.tls && { tls: config.tls }) });
+    const app = createHttpServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, around.early);
     answerProblems(app, log);
     refuseUnknownPaths(app);
     app.addHook('onRequest', ({ url }, _reply, done) => {

@@ -1,7 +1,8 @@
 /**
  * Composition root: the only file that creates the parts of a process, and closes them in reverse order.
  *
- * MAIN-1  The server listens at once and answers 503 until everything recorded is restored.
+ * MAIN-1  The server listens at once, before the store is opened, and answers 503 until everything recorded is
+ *     restored.
  * MAIN-2  When `close` resolves, everything acknowledged before is on disk.
  */
 import { mkdir } from 'node:fs/promises';
@@ -31,9 +32,10 @@ import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
-import { createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
+import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
 import { connectionsMax } from './process-load.ts';
+import { Starting } from './starting.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -83,26 +85,34 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, ...others } = replaced;
   const log = logFor(config, logTo);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  const store = await openLevelStore({
-    directory: join(config.dataDir, 'store'),
-    node: `${hostname()}:${process.pid}`,
-    ...(onPoint && { onPoint }),
-    ...(ballastBytes !== undefined && { ballastBytes }),
-  });
-  const closing: (() => Promise<void>)[] = [() => store.close()];
+  const starting = new Starting(log, clock);
+  const early = createEarlyServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, starting.answer);
+  const closing: (() => Promise<void>)[] = [async () => starting.close()];
   try {
     let { port } = config;
+    await listen(early.server, config);
+    closing.unshift(() => cut(early.server));
+    port = (early.server.address() as AddressInfo).port;
+    logFailedAccepts(early.server, log, clock);
+    const store = await openLevelStore({
+      directory: join(config.dataDir, 'store'),
+      node: `${hostname()}:${process.pid}`,
+      progress: starting.progress,
+      ...(onPoint && { onPoint }),
+      ...(ballastBytes !== undefined && { ballastBytes }),
+    });
+    starting.opened();
+    closing.push(() => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const metrics = createMetrics(version);
     metrics.cluster.role('owner');
-    const around = { log, clock, random, metrics, publicUrl, ...others };
+    const around = { log, clock, random, metrics, publicUrl, early, ...others };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
     app.server.on('upgrade', inspector.upgrade);
-    await app.listen({ host: config.host, port: config.port });
-    port = (app.server.address() as AddressInfo).port;
-    logFailedAccepts(app.server, log, clock);
+    await app.ready();
+    early.handOver();
     await hub.recover();
     return {
       ...{ url: listenUrl(config, port), adminToken, created, close: () => closeAll(closing) },
@@ -191,10 +201,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     });
     const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
     server.on('upgrade', front.upgrade);
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen({ host: config.host, port: config.port }, resolve);
-    });
+    await listen(server, config);
     port = (server.address() as AddressInfo).port;
     logFailedAccepts(server, log, clock);
     if (nodeUrl !== null && passing !== null) addresses.start(store, passing);
@@ -265,6 +272,21 @@ function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['d
   const oldestTransaction = oldest && { since: oldest.since, who: oldest.who };
   return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }
+
+const listen = (server: Server, { host, port }: Config) =>
+  new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+
+/** Ends a server whose hub, if there was one, has answered everything. */
+const cut = async (server: Server) => {
+  server.close();
+  server.closeAllConnections();
+};
 
 /** Answers open connections for `lastAnswersMs` more, then closes the server; requests in flight get a grace. */
 async function ended(server: Server, front: Front, clock: Clock): Promise<void> {

@@ -18,7 +18,7 @@ interface Answer {
   readonly body: string;
 }
 
-function unavailable(request: IncomingMessage): Answer {
+function unavailable(request: IncomingMessage, why: string): Answer {
   const path = pathOf(request);
   const { ocpi, message } = refusal({ code: 'unavailable', detail: {} });
   const ids = {
@@ -30,24 +30,26 @@ function unavailable(request: IncomingMessage): Answer {
     ? refusalText({ ocpi, message })
     : JSON.stringify({
         ...{ type: 'urn:ocpi-hub:problem:unavailable', title: 'Unavailable', status: 503 },
-        ...{ detail: 'no node can answer this now', instance: path },
+        ...{ detail: why, instance: path },
       });
   const type = isOcpi ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8';
   const length = String(Buffer.byteLength(body));
   return { headers: { ...ids, 'Retry-After': '1', 'Content-Type': type, 'Content-Length': length }, body };
 }
 
-/** Answers 503; destroys the response instead when its head has been sent. */
-export function refuse(request: IncomingMessage, response: ServerResponse): void {
+const noNode = 'no node can answer this now';
+
+/** Answers 503; destroys the response instead when its head has been sent. `why` is for operators only. */
+export function refuse(request: IncomingMessage, response: ServerResponse, why = noNode): void {
   if (response.headersSent) return void response.destroy();
-  const { headers, body } = unavailable(request);
+  const { headers, body } = unavailable(request, why);
   // Unread bytes of this request would precede the next request on a kept connection.
   const ending = request.complete ? {} : { Connection: 'close' };
   response.writeHead(503, { ...headers, ...ending }).end(body);
 }
 
 export function refuseUpgrade(request: IncomingMessage, socket: Duplex): void {
-  const { headers, body } = unavailable(request);
+  const { headers, body } = unavailable(request, noNode);
   const lines = Object.entries({ ...headers, Connection: 'close' }).map(([name, value]) => `${name}: ${value}`);
   socket.on('error', () => socket.destroy());
   socket.once('finish', () => socket.destroy());

@@ -199,14 +199,42 @@ function closeAll(open: ReadonlySet<ServerResponse>): void {
   }
 }
 
+/** A server that listens before there is an app to answer. */
+export interface EarlyServer {
+  readonly server: Server;
+  /** Prepares the server for an app, which answers only after `handOver`. */
+  readonly adopt: (handler: RequestListener) => Server;
+  readonly handOver: () => void;
+}
+
+/** `answer` handles requests until the app takes over. */
+export function createEarlyServer(options: HttpServerOptions, answer: RequestListener): EarlyServer {
+  let [handle, next] = [answer, answer];
+  const server = createFrontServer(options, (request, response) => handle(request, response));
+  return {
+    server,
+    adopt(handler) {
+      // The app listens for these itself.
+      server.off('clientError', refuseConnection);
+      next = handler;
+      return server;
+    },
+    handOver() {
+      handle = next;
+    },
+  };
+}
+
 /** A server for a front that passes requests to an app which does not listen itself; same limits, same refusals. */
 export function createFrontServer(options: HttpServerOptions, answer: RequestListener): Server {
   return limitedServer(options, answer).on('clientError', refuseConnection);
 }
 
-export function createHttpServer(options: HttpServerOptions = {}): FastifyInstance {
-  return fastify({
-    serverFactory: (handler) => limitedServer(options, handler as RequestListener),
+/** `early`: the server that already listens for this app. */
+export function createHttpServer(options: HttpServerOptions = {}, early: EarlyServer | null = null): FastifyInstance {
+  const serverFor = early?.adopt ?? ((handler: RequestListener) => limitedServer(options, handler));
+  const app = fastify({
+    serverFactory: (handler) => serverFor(handler as RequestListener),
     trustProxy: false,
     genReqId: (request) => readId(request.headers['x-request-id']),
     requestIdHeader: false,
@@ -217,7 +245,12 @@ export function createHttpServer(options: HttpServerOptions = {}): FastifyInstan
     routerOptions: { maxParamLength: segmentLengthMax },
     exposeHeadRoutes: false,
   });
+  // Fastify closes only a server that it made listen itself.
+  if (early) app.addHook('preClose', () => closed(early.server));
+  return app;
 }
+
+const closed = (server: Server) => new Promise<void>((resolve) => void server.close(() => resolve()));
 
 /**
  * A request whose `upgrade` is true only for WebSockets and CONNECT. Once a server listens for upgrades, Node takes

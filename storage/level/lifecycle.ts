@@ -25,6 +25,7 @@ import { DirtyFlag, isSuspect } from './dirty-flag.ts';
 import { EventReader } from './event-log.ts';
 import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './leveldb.ts';
+import type { Opening } from './progress.ts';
 import {
   droppedAtOpen,
   endedUncleanly,
@@ -63,6 +64,7 @@ export interface LifecycleOptions {
   readonly directory: string;
   readonly ballastBytes: number;
   readonly onPoint?: OnPoint;
+  readonly progress?: (opening: Opening) => void;
 }
 
 export class Lifecycle {
@@ -72,6 +74,7 @@ export class Lifecycle {
   readonly #ballastBytes: number;
   /** Test hook; other parts report points of their own through it. */
   readonly point: OnPoint;
+  readonly #progress: (opening: Opening) => void;
   readonly #markFile: MarkFile;
   readonly #opening: DirtyFlag;
   /** SIDE-FILES-6, for the database directory. */
@@ -94,7 +97,7 @@ export class Lifecycle {
   #marked: Mark = { head: 0, token: 0, manifest: null };
   #manifest: Mark['manifest'] = null;
 
-  constructor({ directory, ballastBytes, onPoint = () => {} }: LifecycleOptions) {
+  constructor({ directory, ballastBytes, onPoint = () => {}, progress = () => {} }: LifecycleOptions) {
     this.directory = directory;
     this.#database = join(directory, 'db');
     this.#ballast = join(directory, 'ballast');
@@ -103,6 +106,7 @@ export class Lifecycle {
     this.names = new Names(this.#database);
     this.#ballastBytes = ballastBytes;
     this.point = onPoint;
+    this.#progress = progress;
   }
 
   get token(): number {
@@ -221,7 +225,8 @@ export class Lifecycle {
     const unended = await this.#opening.read();
     if (unended === null || !isSuspect(unended)) return;
     try {
-      await inspectIsolated(this.directory);
+      const step = 'a separate process inspects every record of the store, because its last use ended early';
+      await inspectIsolated(this.directory, (records) => this.#progress({ step, verified: records, events: null }));
       await this.#opening.note({ attempts: 0, damaged: false });
     } catch (error) {
       if (!(error instanceof EngineDied)) throw error;
@@ -252,7 +257,7 @@ export class Lifecycle {
     });
     try {
       this.#warning = await droppedAtOpen(this.#database);
-      const found = await verify(db, mark, this.point);
+      const found = await verify(db, mark, { point: this.point, progress: this.#progress });
       const isWhole = found.faults.length === 0;
       const isOwed = isLost || this.#warning !== null;
       if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, found);

@@ -26,6 +26,7 @@ import { type Prepared, prepare, stage } from './event-log.ts';
 import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
 import { Lifecycle, type Mounted } from './lifecycle.ts';
 import * as outbox from './outbox.ts';
+import type { Opening } from './progress.ts';
 import { Reads } from './reads.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
@@ -41,6 +42,8 @@ export interface LevelStoreOptions {
   /** Disk space reserved for reopening after the disk was full, bytes; 0 reserves none. */
   readonly ballastBytes?: number;
   readonly onPoint?: OnPoint;
+  /** Called from time to time while the store opens. */
+  readonly progress?: (opening: Opening) => void;
 }
 
 interface Job {
@@ -83,8 +86,8 @@ function newGroup(): (job: Job) => boolean {
  * Opens the store and creates it when missing. Rejects when it is in use, or when opening would destroy or hide data.
  */
 export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
-  const { directory, node, ballastBytes = BALLAST_BYTES, onPoint } = options;
-  const lifecycle = new Lifecycle({ directory, ballastBytes, ...(onPoint && { onPoint }) });
+  const { node, ballastBytes = BALLAST_BYTES } = options;
+  const lifecycle = new Lifecycle({ ...options, ballastBytes });
   await lifecycle.start();
   return new LevelStore(lifecycle, node);
 }

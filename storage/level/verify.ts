@@ -23,6 +23,7 @@ import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
 import { ListCache } from './list-cache.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
+import type { Opening } from './progress.ts';
 import { RowCache } from './row-cache.ts';
 import type { Mark } from './side-files.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
@@ -32,6 +33,7 @@ import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
  * must exist. `Commit.idem` promises 65,536.
  */
 const RECENT_EVENTS = 65_536;
+const PROGRESS_EVENTS = 1000;
 
 /** In-memory state of an open database. */
 export interface Found {
@@ -156,9 +158,19 @@ interface Examination {
 }
 
 /** Examines the database, then repairs indexes and drops what the log implies. [VERIFY-4] */
-export async function verify(db: Database, mark: Mark | 'damaged' | null, point: OnPoint): Promise<Found> {
+export async function verify(
+  db: Database,
+  mark: Mark | 'damaged' | null,
+  { point, progress }: { readonly point: OnPoint; readonly progress: (opening: Opening) => void },
+): Promise<Found> {
   point('verify.before');
-  const examined = await examine(db, mark);
+  const events = await lastKnown(db);
+  let verified = 0;
+  const each = (key: string): void => {
+    if (key.startsWith('e') && ++verified % PROGRESS_EVENTS === 0)
+      progress({ step: 'verifying the store', verified, events });
+  };
+  const examined = await examine(db, mark, { each });
   if (examined.found.faults.length === 0) await mend(db, examined, point);
   point('verify.after');
   return examined.found;

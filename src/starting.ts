@@ -1,0 +1,63 @@
+/**
+ * What a hub answers, and logs, from the moment it listens until its store is open: opening reads from the disk, and
+ * may have to inspect a damaged store first.
+ *
+ * STARTING-1  `/healthz` answers 200 and `/readyz` 503 with the step and its progress; everything else is refused with
+ *     503 in the format of its door.
+ * STARTING-2  The log has a line when the store begins to open, one every `logEveryMs` while it opens, and one when it
+ *     is open: a start is never silent.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Opening } from '../storage/level/progress.ts';
+import { pathOf, refuse } from './cluster/refusal.ts';
+import { type Clock, every } from './kit/clock.ts';
+import type { createLog } from './log.ts';
+
+const logEveryMs = 5000;
+
+export class Starting {
+  readonly #log: ReturnType<typeof createLog>;
+  readonly #clock: Clock;
+  readonly #begun: number;
+  readonly #stop: () => void;
+  #opening: Opening = { step: 'opening the store', verified: 0, events: null };
+
+  constructor(log: ReturnType<typeof createLog>, clock: Clock) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#begun = clock.monotonic();
+    log.info({}, 'the hub listens and answers 503 until its store is open');
+    this.#stop = every(clock, logEveryMs, () => log.info(this.#opening, 'the store is not open yet'));
+  }
+
+  readonly progress = (opening: Opening): void => {
+    this.#opening = opening;
+  };
+
+  readonly answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const path = pathOf(request);
+    if (path === '/healthz') return say(request, response, 200, { status: 'alive' });
+    if (path !== '/readyz') return refuse(request, response, 'the hub is opening its store');
+    const { step, verified, events } = this.#opening;
+    say(request, response, 503, { status: 'not ready', store: 'opening', reason: step, verified, events });
+  };
+
+  opened(): void {
+    this.#stop();
+    const { verified, events } = this.#opening;
+    const seconds = (this.#clock.monotonic() - this.#begun) / 1000;
+    this.#log.info({ verified, events, seconds }, 'the store is open');
+  }
+
+  /** Ends the log lines of a start that failed. */
+  close(): void {
+    this.#stop();
+  }
+}
+
+function say({ method }: IncomingMessage, response: ServerResponse, status: number, body: object): void {
+  const text = JSON.stringify(body);
+  const retry = status === 503 ? { 'Retry-After': '1' } : {};
+  const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': Buffer.byteLength(text) };
+  response.writeHead(status, { ...headers, ...retry }).end(method === 'HEAD' ? undefined : text);
+}
