@@ -32,8 +32,8 @@ export class Screen {
   }
 
   get page(): Page {
-    const width = process.stdout.columns || Number(process.env.COLUMNS) || Infinity;
-    return { width, paint: this.paint, now: Date.now() };
+    // Set on a terminal only; COLUMNS is not read, because shells may export it to commands whose output is piped.
+    return { width: process.stdout.columns || Infinity, paint: this.paint, now: Date.now() };
   }
 
   lines(lines: readonly string[]): void {

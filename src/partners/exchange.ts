@@ -14,7 +14,7 @@ import type { Socket } from 'node:net';
 import { Client, type Dispatcher, util } from 'undici';
 import type { Clock } from '../kit/clock.ts';
 import { decoded } from './content.ts';
-import type { Answer, Met } from './outcome.ts';
+import type { Answer, Met, NoAnswer, TooLarge } from './outcome.ts';
 
 export interface Sent extends Dispatcher.DispatchOptions {
   readonly origin: string;
@@ -141,13 +141,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return true;
     this.#status = status;
     this.#rawHeaders = rawHeaders;
-    if (Number(headerOf(rawHeaders, 'content-length')) > this.#limits.answerMax) this.#cutShort('tooLarge');
+    if (Number(headerOf(rawHeaders, 'content-length')) > this.#limits.answerMax) this.#cutShort(this.#tooLarge);
     return true;
   }
 
   onData(chunk: Buffer): boolean {
     this.#length += chunk.length;
-    if (this.#length > this.#limits.answerMax) this.#cutShort('tooLarge');
+    if (this.#length > this.#limits.answerMax) this.#cutShort(this.#tooLarge);
     else this.#chunks.push(chunk);
     return true;
   }
@@ -157,7 +157,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const sent = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
     const encoding = headerOf(this.#rawHeaders, 'content-encoding');
     const bytes = encoding === null ? sent : decoded(sent, encoding, this.#limits.answerMax);
-    if (bytes === null) return this.#end({ kind: 'tooLarge', status: this.#status, error: null });
+    if (bytes === null) return this.#end(this.#tooLarge);
     this.#end(new Whole(this.#status ?? 0, this.#rawHeaders, textOf(bytes)));
   }
 
@@ -184,12 +184,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #expire(): void {
-    this.#cutShort('timeout');
+    this.#cutShort({ kind: 'timeout', status: this.#status, error: null });
   }
 
-  #cutShort(kind: 'timeout' | 'tooLarge'): void {
+  get #tooLarge(): TooLarge {
+    return { kind: 'tooLarge', status: this.#status, answerMax: this.#limits.answerMax };
+  }
+
+  #cutShort(met: NoAnswer | TooLarge): void {
     const abort = this.#abort;
-    this.#end({ kind, status: this.#status, error: null });
+    this.#end(met);
     abort?.(cut);
   }
 

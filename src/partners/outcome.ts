@@ -18,20 +18,29 @@ export interface Answer {
 
 /** An exchange that ended without a complete answer. */
 export interface NoAnswer {
-  readonly kind: 'timeout' | 'tooLarge' | 'failed';
+  readonly kind: 'timeout' | 'failed';
   /** The HTTP status, if the head of the answer had arrived. */
   readonly status: number | null;
   /** For `failed`: the error of the socket, the resolver or TLS. */
   readonly error: NodeJS.ErrnoException | null;
 }
 
-export type Met = Answer | NoAnswer;
+/** An answer that was cut off, because it is larger than the client allows. */
+export interface TooLarge {
+  readonly kind: 'tooLarge';
+  readonly status: number | null;
+  /** Limit of the client, bytes. */
+  readonly answerMax: number;
+}
+
+export type Met = Answer | NoAnswer | TooLarge;
 
 type Verdict = Pick<Outcome, 'class' | 'message'> &
   Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'dataText' | 'retryAfterMs'>>;
 
 const retryAfterMaxMs = 15 * 60_000;
 const excerptMax = 512;
+const mebibyte = 1024 * 1024;
 
 /** HTTP statuses that differ from the class of their hundred. */
 const statusClasses: Readonly<Record<number, OutcomeClass>> = {
@@ -240,12 +249,12 @@ function ofError(error: NodeJS.ErrnoException | null): Verdict {
   return { class: errorClasses[code] ?? 'unavailable', message: code ? `${sentence} (${code})` : sentence };
 }
 
-function ofNoAnswer(met: NoAnswer): Verdict {
+function ofNoAnswer(met: NoAnswer | TooLarge): Verdict {
   if (met.kind === 'failed') return ofError(met.error);
   if (met.kind === 'tooLarge') {
     // An error status needs no body, so an error page of any size keeps the class of its status.
     const known = met.status === null || isSuccess(met.status) ? null : ofStatus(met.status, null, 0);
-    return known ?? { class: 'invalid_response', message: 'The answer is larger than 1 MiB' };
+    return known ?? { class: 'invalid_response', message: `The answer is larger than ${met.answerMax / mebibyte} MiB` };
   }
   const message =
     met.status === null ? 'The partner did not answer in time' : 'The answer did not come to its end in time';

@@ -89,6 +89,11 @@ t.test('lists are aligned tables, a bare noun lists, and --json is one document'
   for (const row of rows) t.equal(row.indexOf('CONNECTED'), titles.indexOf('STATUS'), 'columns stand in line');
   t.notMatch(out, '\u001b', 'no colour without a terminal');
   t.equal((await at.run('parties list')).out.split('\n').length, out.split('\n').length);
+  t.notMatch(
+    (await at.run('parties endpoints NL-EMS', { COLUMNS: '40' })).out,
+    '…',
+    'what is piped is whole, whatever COLUMNS says',
+  );
   const nouns = ['parties', 'routes', 'deliveries', 'events', 'orphans', 'jobs', 'commands', 'status'];
   for (const { line: noun, ...answer } of await all(nouns, (noun) => at.run(`${noun} --json`))) {
     t.equal(answer.code, 0, noun);

@@ -55,6 +55,21 @@ browserTest(
   },
 );
 
+browserTest('the role of a kept token is asked for until the hub has answered', async (t, browser) => {
+  const hub = await hubFor(t);
+  const page = await consoleFor(t, browser, hub, {
+    token: hub.adminToken,
+    path: '/onboarding',
+    mayComplain: /ERR_FAILED/,
+  });
+  const lost = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/caller'));
+  await page.route('**/admin/v1/caller', (route) => route.abort(), { times: 1 });
+  await page.reload();
+  await lost;
+  await hurried(page, () => page.getByText('admin', { exact: true }).waitFor());
+  await page.getByRole('button', { name: 'Add the partner' }).waitFor();
+});
+
 browserTest('an address that was shared opens where it was copied, after signing in', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const context = await browser.newContext();

@@ -355,6 +355,7 @@ t.test('An answer over 1 MiB is refused and its connection dropped, announced or
     const partner = await partnerOf(t, answer);
     const outcome = await clientOf(t).call(callOf(partner.url));
     t.same(gist(outcome), ['invalid_response', 200, null]);
+    t.equal(outcome.message, 'The answer is larger than 1 MiB');
     await new Promise<void>((resolve) => {
       const [socket] = partner.sockets;
       if (!socket || socket.destroyed) resolve();
@@ -368,6 +369,9 @@ t.test('An answer over 1 MiB is refused and its connection dropped, announced or
     'unavailable',
     'an error page of any size stays an error',
   );
+  const roomier = await partnerOf(t, http(200, envelope(1000, { data: 'x'.repeat(4 * 1024 * 1024) })));
+  const { outcome } = await clientOf(t, { answerMax: 3 * 1024 * 1024 }).read(callOf(roomier.url));
+  t.equal(outcome.message, 'The answer is larger than 3 MiB', 'the limit of this client');
   const full = envelope(1000, { data: 'x'.repeat(1024 * 1024 - 80) });
   const near = await partnerOf(t, http(200, full));
   t.equal((await clientOf(t).call(callOf(near.url))).class, 'delivered', 'just under the limit is fine');

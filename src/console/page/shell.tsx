@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';
-import { ApiError, call } from './data/api.ts';
+import { useQuery } from './data/query.ts';
 import { type CallerRole, role, signOut, token } from './data/session.ts';
 import { type Theme, theme, themes } from './data/theme.ts';
 import { SignIn } from './pages/sign-in.tsx';
@@ -31,19 +31,14 @@ function SignedIn() {
   );
 }
 
-/** Asks the hub for the role of a token that a reload has kept. */
+const retryMs = 2_000;
+
+/** Asks the hub for the role of a token that a reload has kept, until it answers: without a role no action is shown. */
 function useRole() {
+  const { data } = useQuery<{ role: CallerRole }>(role.value === null ? '/caller' : null, retryMs);
   useEffect(() => {
-    if (role.value !== null) return;
-    call<{ role: CallerRole }>('GET', '/caller').then(
-      (caller) => {
-        role.value = caller.role;
-      },
-      (error: unknown) => {
-        if (!(error instanceof ApiError)) throw error;
-      },
-    );
-  }, []);
+    if (data) role.value = data.role;
+  }, [data]);
 }
 
 function Frame() {
