@@ -30,3 +30,9 @@ export const pageQuery = {
 
 /** A filter by exact value. */
 export const filter = text.exactOptional();
+
+/** A filter of things between an eMSP and a CPO. */
+export const pairFilter = text
+  .toUpperCase()
+  .exactOptional()
+  .meta({ description: 'id of the eMSP or the CPO, or a part of it' });

@@ -3,13 +3,15 @@ import { z } from 'zod';
 import { commandNames } from '../domain/events.ts';
 import type { View } from './common.ts';
 
+export const commandState = z.enum(['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent']);
+
 export const command = z.object({
   id: z.string(),
   command: z.enum(commandNames),
   emsp: z.string(),
   cpo: z.string(),
-  /** State of the command's machine: forwarding, rejected, awaiting, relaying, relayed, silent. */
-  state: z.string(),
+  /** State of the command's machine. */
+  state: commandState,
   result: z.string().nullable(),
   reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),
   /** Id of the session that the command stops; null when it names none. */

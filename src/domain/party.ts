@@ -104,6 +104,11 @@ export function keyOf(role: Pick<PartyRole, 'country_code' | 'party_id'>): Party
   return partyKey(role.country_code, role.party_id);
 }
 
+/** Whether the id of the eMSP or of the CPO contains `part`, a text in upper case; true without one. */
+export function namesEither({ emsp, cpo }: { emsp: PartyId; cpo: PartyId }, part: string | undefined): boolean {
+  return part === undefined || emsp.includes(part) || cpo.includes(part);
+}
+
 /** The events of a partner in the log; `applyToPartner` folds them. */
 export type PartnerEvent =
   | {

@@ -153,7 +153,7 @@ browserTest('what is wrong is said beside its field, and nothing is sent', async
   await second.getByLabel('CPO: has charge points').check();
   await second.getByLabel('Country').fill('DE');
   await second.getByLabel('Party id').fill('ABD');
-  await second.getByText('DE-ABD stands here twice.').waitFor();
+  await second.getByText('DE-ABD is listed twice.').waitFor();
   await second.getByLabel('Party id').fill('ABE');
   await second.getByLabel('Name').fill('Chargers');
   await submit();

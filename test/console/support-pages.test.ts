@@ -4,6 +4,7 @@
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { commandRow, written } from '../support/rows.ts';
 import { t } from '../support/tap.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { type Scene, scene } from './scene.ts';
@@ -34,6 +35,20 @@ browserTest('a command is shown while its result is awaited, and its end when it
   await row.getByRole('link').last().click();
   await page.waitForURL(/\/trace\?key=/);
 });
+
+browserTest(
+  'a command is found by its party behind hundreds of newer ones, and a list that is cut off says so',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const rows = Array.from({ length: 5_300 }, (_, nth) => commandRow(nth, nth === 400 ? { emsp: 'DE-FAH' } : {}));
+    await written(hub, rows);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands?party=de-fah' });
+    await page.getByRole('link', { name: 'c400', exact: true }).waitFor();
+    await page.getByText('Shown: the newest 1; older ones were not searched.').waitFor();
+    await page.getByLabel('Party').fill('');
+    await page.getByText('Shown: the newest 200; older ones were not searched.').waitFor();
+  },
+);
 
 browserTest('an orphan case is open, the CPO is asked again, and an operator resolves it', async (t, browser) => {
   const { hub, viewerToken, cpo } = await living();

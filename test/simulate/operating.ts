@@ -210,7 +210,7 @@ export function look(world: World, random: Random): void {
     operations.status();
     operations.vitals();
     await operations.deliveries({}, page);
-    await operations.commands(page);
+    await operations.commands({}, page);
     await operations.deadGroups();
     await operations.planRedrive({}, { routing: random.pick(['then', 'now']) });
     return hub.clientInfo({ offset: 0, limit: 100 });

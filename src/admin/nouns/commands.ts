@@ -2,10 +2,10 @@
  * Routes `/commands`: commands of eMSPs and their progress.
  */
 import { z } from 'zod';
-import { command } from '../../api/commands.ts';
+import { command, commandState } from '../../api/commands.ts';
 import { listOf } from '../../api/common.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, pageQuery } from '../fields.ts';
+import { anyId, pageQuery, pairFilter } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 export function commands(operations: Operations): AdminRoute[] {
@@ -15,9 +15,9 @@ export function commands(operations: Operations): AdminRoute[] {
       path: '/commands',
       role: 'viewer',
       summary: 'List commands, newest first',
-      query: z.strictObject(pageQuery),
+      query: z.strictObject({ party: pairFilter, state: commandState.exactOptional(), ...pageQuery }),
       answer: listOf(command),
-      run: ({ query }) => operations.commands(query),
+      run: ({ query: { limit, cursor, ...filter } }) => operations.commands(filter, { limit, cursor }),
     }),
     route({
       method: 'GET',

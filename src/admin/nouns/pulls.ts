@@ -37,9 +37,9 @@ export function pulls(operations: Operations): AdminRoute[] {
       path: '/pulls',
       role: 'viewer',
       summary: 'List pulls, newest first',
-      query: z.strictObject(pageQuery),
+      query: z.strictObject({ partner: partnerId.exactOptional(), ...pageQuery }),
       answer: listOf(pull),
-      run: ({ query }) => operations.pulls(query),
+      run: ({ query: { limit, cursor, ...filter } }) => operations.pulls(filter, { limit, cursor }),
     }),
     route({
       method: 'GET',

@@ -4,8 +4,9 @@
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { routingRule, ruleSet } from '../../api/routes.ts';
+import { keyOf, namesEither } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery, partyId } from '../fields.ts';
+import { pageQuery, pairFilter, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 
 const params = z.strictObject({ emsp: partyId, cpo: partyId });
@@ -17,9 +18,19 @@ export function routes(operations: Operations): AdminRoute[] {
       path: '/routes',
       role: 'viewer',
       summary: 'List routing rules',
-      query: z.strictObject(pageQuery),
+      query: z.strictObject({
+        party: pairFilter,
+        partner: partnerId.exactOptional().meta({ description: 'a partner, by the rules of any of its parties' }),
+        ...pageQuery,
+      }),
       answer: listOf(routingRule),
-      run: ({ query }) => pageOf(operations.routes(), ({ emsp, cpo }) => `${emsp} ${cpo}`, query),
+      run: ({ query: { party, partner, ...page } }) => {
+        const own = partner === undefined ? null : new Set(operations.party(partner).roles.map(keyOf));
+        const found = operations
+          .routes()
+          .filter((rule) => namesEither(rule, party) && (own === null || own.has(rule.emsp) || own.has(rule.cpo)));
+        return pageOf(found, ({ emsp, cpo }) => `${emsp} ${cpo}`, page);
+      },
     }),
     route({
       method: 'PUT',

@@ -80,6 +80,17 @@ export interface RedriveOptions {
   readonly routing: 'then' | 'now';
 }
 
+/** An absent criterion matches any; so in the filters below. */
+export interface CommandFilter {
+  /** Part of the id of its eMSP or its CPO, in upper case. */
+  readonly party?: string;
+  readonly state?: CommandView['state'];
+}
+
+export interface PullFilter {
+  readonly partner?: PartyId;
+}
+
 export interface PageRequest {
   readonly limit: number;
   readonly cursor: string | null;
@@ -197,8 +208,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   /** All steps of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
   trace(key: string): Promise<TraceView>;
   explain(from: PartyId, to: PartyId, module: string): RouteExplanation;
-  /** Newest first. */
-  commands(page: PageRequest): Promise<Page<CommandView>>;
+  /** Newest first. A filtered page may have fewer items than its limit, and a next one all the same. */
+  commands(filter: CommandFilter, page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;
   /** Open and resolved cases. A watch in its grace is not a case yet; `state` GRACE lists those. [D77] */
   orphans(state: string | null): Promise<OrphanView[]>;
@@ -218,8 +229,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
     asked: { full: boolean; forward: boolean },
     trace: Trace,
   ): Promise<{ id: string }>;
-  /** Newest first. */
-  pulls(page: PageRequest): Promise<Page<PullView>>;
+  /** Like `commands`. */
+  pulls(filter: PullFilter, page: PageRequest): Promise<Page<PullView>>;
   pull(id: string): Promise<PullView>;
   /** Newest first: the last refusal of each object, until a pull finds the object valid. */
   quarantine(page: PageRequest): Promise<Page<QuarantineView>>;

@@ -13,14 +13,14 @@ import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../
 import { ownedModules } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
-import { keyOf, type PartyId } from '../../domain/party.ts';
+import { keyOf, namesEither, type PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryMemory, type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { presentRequest } from '../delivery/request.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
-import type { DeliveryDetail, Operations, PageRequest } from '../ports/operator.ts';
+import type { CommandFilter, DeliveryDetail, Operations, PageRequest, PullFilter } from '../ports/operator.ts';
 import { cursorNumber } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
@@ -45,6 +45,10 @@ type Views = Pick<Operations, ViewVerb> & {
   deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
   shown: (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) => DeliveryView;
 };
+
+/** Rows that a filtered page examines, and rows per read: more would delay other requests. */
+const examinedMax = 5_000;
+const examinedStep = 500;
 
 export function views(context: Context, outbound: Dispatcher): Views {
   const { store } = context;
@@ -105,8 +109,18 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return [...groups.values()].sort((a, b) => b.count - a.count);
   }
 
-  async function commands(page: PageRequest): Promise<Page<CommandView>> {
-    return newestFirst('commands', 'commands', page, (row) => commandView(row.data as CommandRecord));
+  async function commands({ party, state }: CommandFilter, page: PageRequest): Promise<Page<CommandView>> {
+    const fits = (record: CommandRecord) =>
+      namesEither(record, party) && (state === undefined || record.state === state);
+    const view = (row: Row) => commandView(row.data as CommandRecord);
+    const isFiltered = party !== undefined || state !== undefined;
+    return newestFirst(
+      'commands',
+      'commands',
+      page,
+      view,
+      isFiltered ? ({ data }) => fits(data as CommandRecord) : null,
+    );
   }
 
   async function command(id: string): Promise<CommandView> {
@@ -124,8 +138,10 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return found;
   }
 
-  async function pulls(page: PageRequest): Promise<Page<PullView>> {
-    return newestFirst('pulls', 'pulls', page, (row) => pullView(row.data as PullRecord));
+  async function pulls({ partner }: PullFilter, page: PageRequest): Promise<Page<PullView>> {
+    const fits = ({ data }: Row) => (data as PullRecord).party === partner;
+    const view = (row: Row) => pullView(row.data as PullRecord);
+    return newestFirst('pulls', 'pulls', page, view, partner === undefined ? null : fits);
   }
 
   async function pull(id: string): Promise<PullView> {
@@ -162,19 +178,36 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return { ...found, next_cursor: next === undefined ? null : `${next}:` };
   }
 
-  /** Pages from the end of a list: any offset is cheap in a counted index. The cursor is the number of rows left. */
+  /**
+   * Pages from the end of a list: any offset is cheap in a counted index. The cursor is the number of rows left. With a
+   * filter a page examines at most `examinedMax` rows.
+   */
   async function newestFirst<T>(
     kind: string,
     shelf: string,
     page: PageRequest,
     view: (row: Row) => T | Promise<T>,
+    fits: ((row: Row) => boolean) | null = null,
   ): Promise<Page<T>> {
     const query = { kind, shelves: [shelf] };
-    const left =
+    let left =
       page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorNumber(page.cursor);
-    const offset = Math.max(0, left - page.limit);
-    const { rows } = await store.list({ ...query, offset, limit: left - offset });
-    return { items: await Promise.all(rows.reverse().map(view)), next_cursor: offset > 0 ? String(offset) : null };
+    const step = fits === null ? page.limit : examinedStep;
+    const end = Math.max(0, left - (fits === null ? page.limit : examinedMax));
+    const found: Row[] = [];
+    while (left > end && found.length < page.limit) {
+      const offset = Math.max(end, left - step);
+      const { rows } = await store.list({ ...query, offset, limit: left - offset });
+      left = offset;
+      for (const [index, row] of [...rows.entries()].reverse()) {
+        if (fits !== null && !fits(row)) continue;
+        found.push(row);
+        if (found.length < page.limit) continue;
+        left = offset + index;
+        break;
+      }
+    }
+    return { items: await Promise.all(found.map(view)), next_cursor: left > 0 ? String(left) : null };
   }
 
   return {

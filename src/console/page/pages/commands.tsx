@@ -7,19 +7,20 @@ import type { Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { Badge } from '../parts/badge.tsx';
-import { Choice, Table, TextFilter, useFilters } from '../parts/fields.tsx';
+import { Choice, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { SettledField } from '../parts/settled.tsx';
+import { Asked, Empty, Rest } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 
 const shownMax = 200;
-const states = ['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent'] as const;
+const states: readonly CommandView['state'][] = ['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent'];
 const running: ReadonlySet<string> = new Set(['forwarding', 'awaiting', 'relaying']);
 
 export function Commands() {
   const watch = useWatch({ kinds: ['command'] });
   const [filters, change] = useFilters(['party', 'state']);
-  const query = useQuery<Page<CommandView>>(pathWith('/commands', { limit: shownMax }), 5_000);
+  const query = useQuery<Page<CommandView>>(pathWith('/commands', { ...filters, limit: shownMax }), 5_000);
   useReload(watch, query.reload);
 
   return (
@@ -30,11 +31,11 @@ export function Commands() {
           <Liveness watch={watch} />
         </div>
         <div class="filters">
-          <TextFilter
+          <SettledField
             label="Party"
             placeholder="NL-CPO"
             value={filters.party}
-            onChange={(party) => change({ party })}
+            onSettled={(party) => change({ party })}
             isFirst
           />
           <Choice
@@ -46,20 +47,20 @@ export function Commands() {
         </div>
       </div>
       <Asked query={query} what="the commands">
-        {({ items }) => <CommandList items={items.filter((one) => matches(one, filters))} watch={watch} />}
+        {(page) => (
+          <>
+            <CommandList items={page.items} watch={watch} />
+            <Rest page={page} which="newest" hint="older ones were not searched" />
+          </>
+        )}
       </Asked>
     </>
   );
 }
 
-function matches({ emsp, cpo, state }: CommandView, filters: { party: string; state: string }): boolean {
-  const party = filters.party.trim().toUpperCase();
-  return (party === '' || emsp.includes(party) || cpo.includes(party)) && ['', state].includes(filters.state);
-}
-
 function CommandList({ items, watch }: { items: readonly CommandView[]; watch: Watch | null }) {
   if (items.length === 0) {
-    return <Empty title="No command" hint="Commands that eMSPs send stand here from the moment they arrive." />;
+    return <Empty title="No command" hint="Commands that eMSPs send are shown here from the moment they arrive." />;
   }
   const columns = ['State', 'Command', 'eMSP', 'CPO', 'Result', 'Waits', 'Session', 'Arrived', 'Id'];
   return (

@@ -85,7 +85,7 @@ function NothingFound({ isFiltered }: { isFiltered: boolean }) {
     return (
       <Empty
         title="No delivery yet"
-        hint="As soon as a partner sends something that another one is entitled to, it stands here."
+        hint="As soon as a partner sends something that another one is entitled to, it is shown here."
       />
     );
   }

@@ -42,7 +42,7 @@ function mistakesOf(draft: Draft, all: readonly Draft[], taken: ReadonlySet<stri
       : taken.has(idOf(draft))
         ? `${idOf(draft)} exists already.`
         : isTwice
-          ? `${idOf(draft)} stands here twice.`
+          ? `${idOf(draft)} is listed twice.`
           : null,
     name: draft.name.trim() === '' ? 'How people call it.' : null,
   };

@@ -74,7 +74,7 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
               {waiting.length === 0 ? (
                 <Empty
                   title="Nobody is expected"
-                  hint="Partners that were added and have not connected yet stand here."
+                  hint="Partners that were added and have not connected yet are shown here."
                 />
               ) : (
                 <ul class="inside expected">

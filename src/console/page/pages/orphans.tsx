@@ -13,7 +13,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { Asked, Empty, Rest } from '../parts/states.tsx';
 import { Instant, Since, Until } from '../parts/time.tsx';
 
 const shownMax = 200;
@@ -57,10 +57,10 @@ export function Orphans() {
         </div>
       </div>
       <Asked query={query} what="the cases">
-        {({ items, next_cursor }) => (
+        {(page) => (
           <>
-            <CaseList items={items} watch={watch} state={state} onDone={query.reload} />
-            {next_cursor && <p class="quiet">The first {shownMax} are shown; choose a state to see fewer.</p>}
+            <CaseList items={page.items} watch={watch} state={state} onDone={query.reload} />
+            <Rest page={page} which="first" hint="choose a state to see fewer" />
           </>
         )}
       </Asked>

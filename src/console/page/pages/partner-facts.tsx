@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
 import type { Operations } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
-import { call, type Page } from '../data/api.ts';
+import { call, type Page, pathWith } from '../data/api.ts';
 import { count, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
@@ -140,8 +140,8 @@ export function Endpoints({ party, reload }: Changing) {
 const routesMax = 12;
 
 /** A platform may hold many parties; the rules of any of them are shown. */
-export function Routes({ party: { roles } }: Facts) {
-  const query = useQuery<Page<Route>>('/routes?limit=1000', 10_000);
+export function Routes({ party: { id, roles } }: Facts) {
+  const query = useQuery<Page<Route>>(pathWith('/routes', { partner: id, limit: routesMax }), 10_000);
   const own = new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`.toUpperCase()));
   return (
     <section class="card" aria-label="Routes">
@@ -151,17 +151,16 @@ export function Routes({ party: { roles } }: Facts) {
       </header>
       <Asked query={query} what="routes">
         {({ items, next_cursor }) => {
-          const found = items.filter(({ emsp, cpo }) => own.has(emsp) || own.has(cpo));
-          if (found.length === 0) return <Empty title="No route" hint="Nothing is exchanged until a pair is routed." />;
+          if (items.length === 0) return <Empty title="No route" hint="Nothing is exchanged until a pair is routed." />;
           return (
             <ul class="inside routes">
-              {found.slice(0, routesMax).map(({ emsp, cpo, active }) => (
+              {items.map(({ emsp, cpo, active }) => (
                 <li key={`${emsp} ${cpo}`}>
                   <Other id={emsp} own={own} /> ⇄ <Other id={cpo} own={own} />
                   {!active && <Badge state="inactive" tone="off" />}
                 </li>
               ))}
-              {(found.length > routesMax || next_cursor !== null) && (
+              {next_cursor !== null && (
                 <li>
                   <Link href="/routing">all of them</Link>
                 </li>

@@ -8,13 +8,13 @@ import type { PartyView } from '../../../api/parties.ts';
 import type { PullView } from '../../../api/pulls.ts';
 import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
-import { call, type Page } from '../data/api.ts';
+import { call, type Page, pathWith } from '../data/api.ts';
 import { at, count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
-import { Empty } from '../parts/states.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
 
 const pulled = ['locations', 'tariffs'] as const;
 const progressMs = 500;
@@ -91,7 +91,10 @@ function Job({ id }: { id: string }) {
 export function Pulls({ party: { id, roles } }: { party: PartyView }) {
   const [everyMs, setEvery] = useState(idleMs);
   const isCpo = roles.some(({ role }) => role === 'CPO');
-  const query = useQuery<Page<PullView>>(isCpo ? '/pulls?limit=100' : null, everyMs);
+  const query = useQuery<Page<PullView>>(
+    isCpo ? pathWith('/pulls', { partner: id, limit: pullsShown }) : null,
+    everyMs,
+  );
   const start = useAction(async (module: string, form: FormData) => {
     const asked = { full: form.get('full') === 'on', forward: form.get('forward') === 'on' };
     await call('POST', `/parties/${id}/pull/${module}`, asked);
@@ -100,8 +103,8 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
     return null;
   });
   if (!isCpo) return null;
-  const mine = (query.data?.items ?? []).filter(({ party }) => party === id).slice(0, pullsShown);
-  const wanted = mine.some(({ state }) => state === 'RUNNING') || start.isRunning ? progressMs : idleMs;
+  const isPulling = query.data?.items.some(({ state }) => state === 'RUNNING');
+  const wanted = isPulling || start.isRunning ? progressMs : idleMs;
   if (wanted !== everyMs && query.data && !query.isLoading) setEvery(wanted);
   return (
     <section class="card" aria-label="Pulls">
@@ -110,15 +113,22 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
         <Link href="/events?type=pull">Events</Link>
       </header>
       {mayAct.value && <PullForm isRunning={start.isRunning} onPull={start.run} />}
-      {mine.length === 0 ? (
-        <Empty title="Nothing was pulled" hint="A pull reads the list that the CPO itself offers." />
-      ) : (
-        <Table caption="Pulls" columns={['Started', 'Module', 'State', 'Progress']}>
-          {mine.map((pull) => (
-            <PullRow key={pull.id} pull={pull} />
-          ))}
-        </Table>
-      )}
+      <Asked query={query} what="the pulls">
+        {({ items, next_cursor }) =>
+          items.length === 0 ? (
+            <Empty
+              title={next_cursor === null ? 'Nothing was pulled' : 'Nothing was pulled recently'}
+              hint="A pull reads the list that the CPO itself offers."
+            />
+          ) : (
+            <Table caption="Pulls" columns={['Started', 'Module', 'State', 'Progress']}>
+              {items.map((pull) => (
+                <PullRow key={pull.id} pull={pull} />
+              ))}
+            </Table>
+          )
+        }
+      </Asked>
     </section>
   );
 }

@@ -11,8 +11,9 @@ import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, Table, TextFilter, useFilters } from '../parts/fields.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { SettledField } from '../parts/settled.tsx';
+import { Asked, Empty, Rest } from '../parts/states.tsx';
 import '../style/routing.css';
 
 interface Released {
@@ -29,7 +30,7 @@ const shownMax = 1000;
 
 export function Routing() {
   const [filters, change] = useFilters(['party', 'from', 'to', 'module']);
-  const rules = useQuery<Page<Rule>>(pathWith('/routes', { limit: shownMax }), 10_000);
+  const rules = useQuery<Page<Rule>>(pathWith('/routes', { party: filters.party, limit: shownMax }), 10_000);
   const parties = useQuery<Page<PartyView>>(pathWith('/parties', { limit: shownMax }), 30_000);
   const named = partiesByRole(parties.data?.items ?? []);
   return (
@@ -37,11 +38,11 @@ export function Routing() {
       <div class="page-head">
         <h1>Routing</h1>
         <div class="filters">
-          <TextFilter
+          <SettledField
             label="Party"
             placeholder="NL-CPO"
             value={filters.party}
-            onChange={(party) => change({ party })}
+            onSettled={(party) => change({ party })}
             isFirst
           />
         </div>
@@ -50,12 +51,15 @@ export function Routing() {
         <div class="stack">
           {mayAct.value && <NewRule named={named} onDone={rules.reload} />}
           <Asked query={rules} what="the routing rules">
-            {({ items }) => (
-              <Rules
-                items={items.filter((rule) => concerns(rule, filters.party))}
-                onDone={rules.reload}
-                onExplain={({ emsp, cpo }) => change({ from: cpo, to: emsp, module: filters.module || 'locations' })}
-              />
+            {(page) => (
+              <>
+                <Rules
+                  items={page.items}
+                  onDone={rules.reload}
+                  onExplain={({ emsp, cpo }) => change({ from: cpo, to: emsp, module: filters.module || 'locations' })}
+                />
+                <Rest page={page} which="first" hint="name a party to see its rules" />
+              </>
             )}
           </Asked>
         </div>
@@ -88,11 +92,6 @@ function partiesByRole(partners: readonly PartyView[]): Named {
       roles.flatMap(({ role, country_code, party_id }) => (role === wanted ? [`${country_code}-${party_id}`] : [])),
     );
   return { CPO: having('CPO'), EMSP: having('EMSP') };
-}
-
-function concerns({ emsp, cpo }: Rule, party: string): boolean {
-  const wanted = party.trim().toUpperCase();
-  return emsp.includes(wanted) || cpo.includes(wanted);
 }
 
 interface RulesProps {
