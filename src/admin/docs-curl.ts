@@ -1,15 +1,8 @@
 /**
  * Generates the curl command of each operation for the API docs, with a small valid example body.
  */
+import type { Parameter } from './openapi.ts';
 import type { JsonSchema } from './openapi-schemas.ts';
-
-export interface Parameter {
-  readonly name: string;
-  readonly in: string;
-  readonly required: boolean;
-  readonly description?: string;
-  readonly schema: JsonSchema;
-}
 
 /** A curl command for a POSIX shell; the token comes from the variable `HUB_ADMIN_TOKEN`. */
 export function curl(

@@ -5,46 +5,12 @@
  * DOCS-PAGE-1  Every text from the OpenAPI document is escaped; the page contains no script but its own.
  * DOCS-PAGE-2  The page contains no data and no token: curl commands name the variable that holds the token.
  */
-import { curl, type Parameter } from './docs-curl.ts';
+import { curl } from './docs-curl.ts';
 import { script, style } from './docs-look.ts';
+import type { ApiDocument, Operation, Parameter, Reference, Response } from './openapi.ts';
 import type { JsonSchema } from './openapi-schemas.ts';
 
-interface Reference {
-  readonly $ref: string;
-}
-
-type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
-
-interface Response {
-  readonly description: string;
-  readonly content?: Content;
-}
-
-interface Operation {
-  readonly tags: readonly string[];
-  readonly summary: string;
-  readonly operationId: string;
-  readonly description: string;
-  readonly security: readonly { readonly bearer: readonly string[] }[];
-  readonly parameters: readonly (Parameter | Reference)[];
-  readonly requestBody?: { readonly required: boolean; readonly content: Content };
-  readonly responses: Readonly<Record<string, Response | Reference>>;
-}
-
-/** The part of an OpenAPI document that the page shows. */
-export interface Described {
-  readonly info: { readonly title: string; readonly description: string };
-  readonly servers: readonly { readonly url: string }[];
-  readonly tags: readonly { readonly name: string; readonly description?: string }[];
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: {
-    readonly schemas: Readonly<Record<string, JsonSchema>>;
-    readonly parameters: Readonly<Record<string, Parameter>>;
-    readonly responses: Readonly<Record<string, Response>>;
-  };
-}
-
-export function docsPage(described: Described): string {
+export function docsPage(described: ApiDocument): string {
   const { info, tags, components } = described;
   const links = tags.map(({ name }) => `<li><a href="#${escaped(name)}">${escaped(name)}</a></li>`).join('');
   return `<!doctype html>
@@ -77,7 +43,7 @@ ${Object.entries(components.schemas).map(namedSchema).join('\n')}
 `;
 }
 
-function noun(described: Described, { name, description }: Described['tags'][number]): string {
+function noun(described: ApiDocument, { name, description }: ApiDocument['tags'][number]): string {
   const found = Object.entries(described.paths).flatMap(([path, methods]) =>
     Object.entries(methods)
       .filter(([, operation]) => operation.tags.includes(name))
@@ -87,7 +53,7 @@ function noun(described: Described, { name, description }: Described['tags'][num
   return `<section class="noun" id="${escaped(name)}"><h2>${escaped(name)}</h2>${about}\n${found.join('\n')}\n</section>`;
 }
 
-function operationBlock(described: Described, method: string, path: string, operation: Operation): string {
+function operationBlock(described: ApiDocument, method: string, path: string, operation: Operation): string {
   const { operationId, summary, description, requestBody, responses } = operation;
   const parameters = operation.parameters.map((one) =>
     '$ref' in one ? resolved(described.components.parameters, one) : one,
@@ -121,7 +87,7 @@ ${Object.entries(responses).map(answerOf(described)).join('\n')}
 const about = ({ description }: Parameter) => (description === undefined ? {} : { description });
 
 /** Renders a shared refusal as one line, an answer with its schema. */
-function answerOf(described: Described) {
+function answerOf(described: ApiDocument) {
   return ([status, given]: [string, Response | Reference]): string => {
     const response = '$ref' in given ? resolved(described.components.responses, given) : given;
     const says = `<code class="name">${status}</code> ${escaped(response.description)}`;

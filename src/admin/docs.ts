@@ -4,7 +4,8 @@
 import { createHash } from 'node:crypto';
 import type { FastifyPluginAsync } from 'fastify';
 import { script, style } from './docs-look.ts';
-import { type Described, docsPage } from './docs-page.ts';
+import { docsPage } from './docs-page.ts';
+import type { ApiDocument } from './openapi.ts';
 
 const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
@@ -19,13 +20,13 @@ const policy = [
 ].join('; ');
 
 /** `described` returns the OpenAPI document; the page is rendered once. */
-export function docs(described: () => object): FastifyPluginAsync {
+export function docs(described: () => ApiDocument): FastifyPluginAsync {
   let page: string | undefined;
   return async (app) => {
     for (const path of ['/admin/docs', '/admin/docs/']) {
       app.get(path, { exposeHeadRoute: true }, async (_request, reply) => {
         if (path.endsWith('/')) return reply.redirect('../docs', 308);
-        page ??= docsPage(described() as Described);
+        page ??= docsPage(described());
         return reply
           .headers({
             'content-security-policy': policy,

@@ -22,10 +22,13 @@ export const bound = instant.transform((text) => new Date(text).toISOString());
 
 const text = z.string().min(1).max(512);
 
+/** A parameter of a query, null when it is absent. */
+export const orNull = <T extends z.ZodType>(schema: T) => schema.optional().transform((value) => value ?? null);
+
 /** Query of every list. */
 export const pageQuery = {
   limit: z.coerce.number().int().min(1).max(1000).default(100).meta({ description: 'items per page' }),
-  cursor: z.string().min(1).max(4096).nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+  cursor: orNull(z.string().min(1).max(4096)).meta({ description: 'next_cursor of the page before' }),
 };
 
 /** A filter by exact value. */

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
-import { answered, asked, type JsonSchema, type NamedSchemas, namedSchemas, ofQuery } from './openapi-schemas.ts';
+import { type AnswerSchemas, answerSchemas, asked, type JsonSchema } from './openapi-schemas.ts';
 import type { AdminRoute } from './route.ts';
 
 /** Description of each noun; nouns are the tags that group operations. */
@@ -30,31 +30,6 @@ const nouns: Readonly<Record<string, string>> = {
   cluster: 'The nodes that share a store',
 };
 
-const problem: JsonSchema = {
-  type: 'object',
-  description: 'Problem details, RFC 9457',
-  properties: {
-    type: { type: 'string', description: 'urn:ocpi-hub:problem:…, one for each status' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string', description: 'what is wrong with this request' },
-    instance: { type: 'string', description: 'the path that was asked for' },
-    errors: {
-      type: 'array',
-      description: 'each field that was refused',
-      items: {
-        type: 'object',
-        properties: {
-          field: { type: 'string', description: 'body, query or path, then the field: body.roles[0].party_id' },
-          message: { type: 'string' },
-        },
-        required: ['field', 'message'],
-      },
-    },
-  },
-  required: ['type', 'title', 'status', 'detail', 'instance'],
-};
-
 interface Refusal {
   readonly name: string;
   readonly description: string;
@@ -77,11 +52,32 @@ const refusals: Readonly<Record<number, Refusal>> = {
   503: { name: 'Unavailable', description: 'Not now', header: 'Retry-After', when: () => true },
 };
 
-export function openApi(routes: readonly AdminRoute[], publicUrl: string): object {
-  const named = namedSchemas(routes);
-  const paths: Record<string, Record<string, object>> = {};
+export type ApiDocument = ReturnType<typeof openApi>;
+export type Operation = ReturnType<typeof operation>;
+
+export interface Response {
+  readonly description: string;
+  readonly headers: Readonly<Record<string, object>>;
+  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+}
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required: boolean;
+  readonly description?: string;
+  readonly schema: JsonSchema;
+}
+
+export interface Reference {
+  readonly $ref: string;
+}
+
+export function openApi(routes: readonly AdminRoute[], publicUrl: string) {
+  const schemas = answerSchemas(routes.flatMap((route) => answersOf(route).map(({ schema }) => schema)));
+  const paths: Record<string, Record<string, Operation>> = {};
   for (const route of routes) {
-    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(route, named) };
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(route, schemas) };
   }
   const tags = [...new Set(routes.map(tagOf))].map((name) => ({ name, ...described(nouns[name]) }));
   return {
@@ -105,7 +101,7 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string): objec
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'The admin token, or to read alone the viewer token' },
       },
-      schemas: { Problem: problem, ...named.schemas },
+      schemas: schemas.components,
       responses: {
         Problem: refused({ description: 'Refused for another reason' }),
         ...Object.fromEntries(Object.values(refusals).map((refusal) => [refusal.name, refused(refusal)])),
@@ -127,11 +123,11 @@ const echoed = {
   [correlationIdHeader]: { $ref: '#/components/headers/CorrelationId' },
 };
 
-function traceParameter(name: string, description: string): object {
+function traceParameter(name: string, description: string): Parameter {
   return { name, in: 'header', required: false, description, schema: { type: 'string' } };
 }
 
-function refused({ description, header }: Pick<Refusal, 'description' | 'header'>): object {
+function refused({ description, header }: Pick<Refusal, 'description' | 'header'>): Response {
   const own = header ? { [header]: { schema: { type: 'string' } } } : {};
   return {
     description,
@@ -140,21 +136,22 @@ function refused({ description, header }: Pick<Refusal, 'description' | 'header'
   };
 }
 
-function operation(route: AdminRoute, named: NamedSchemas): object {
+function operation(route: AdminRoute, schemas: AnswerSchemas) {
+  const parameters: (Parameter | Reference)[] = [
+    ...parametersIn('path', route),
+    ...parametersIn('query', route),
+    { $ref: '#/components/parameters/RequestId' },
+    { $ref: '#/components/parameters/CorrelationId' },
+  ];
   return {
     tags: [tagOf(route)],
     summary: route.summary,
     operationId: operationId(route),
     description: route.role === 'admin' ? 'Needs the admin token.' : 'The viewer token suffices.',
     security: [{ bearer: [route.role] }],
-    parameters: [
-      ...parameters('path', asked(route.params)),
-      ...parameters('query', asked(route.query)),
-      { $ref: '#/components/parameters/RequestId' },
-      { $ref: '#/components/parameters/CorrelationId' },
-    ],
+    parameters,
     ...requestBody(route),
-    responses: { ...answers(route, named), ...problems(route) },
+    responses: { ...answers(route, schemas), ...problems(route) },
   };
 }
 
@@ -168,50 +165,46 @@ function operationId({ method, path }: AdminRoute): string {
   return (method.toLowerCase() + path).replaceAll(/[{}]/g, '').replaceAll('/', '-');
 }
 
-function requestBody({ body }: AdminRoute): object {
+function requestBody({ body }: AdminRoute) {
   const schema = asked(body);
   if (Object.keys(schema.properties ?? {}).length === 0) return {};
   const required = !body.safeParse(undefined).success;
   return { requestBody: { required, content: { 'application/json': { schema } } } };
 }
 
-function parameters(place: 'path' | 'query', { properties = {}, required = [] }: JsonSchema): object[] {
+function parametersIn(place: 'path' | 'query', { params, query }: AdminRoute): Parameter[] {
+  const { properties = {}, required = [] } = asked(place === 'path' ? params : query);
   return Object.entries(properties).map(([name, { description, ...schema }]) => ({
-    name,
-    in: place,
-    required: required.includes(name),
-    ...described(description),
-    schema: place === 'query' ? ofQuery(schema) : schema,
+    ...{ name, in: place, required: required.includes(name), ...described(description), schema },
   }));
 }
 
 /** The success answers of a route: one, or one per status when `statusOf` chooses among several. */
-function answers(route: AdminRoute, named: NamedSchemas): Record<string, object> {
-  const { status, statusOf, answer, lines } = route;
-  if (status === 204) return { 204: { description: 'Done', headers: echoed } };
+function answersOf({ status, statusOf, answer }: AdminRoute): { status: number; schema: z.core.$ZodType }[] {
+  if (status === 204) return [];
   const options = statusOf && answer instanceof z.ZodUnion ? answer.options : [answer];
-  const found: Record<string, object> = {};
-  for (const option of options) {
-    const schema = answered(option as z.ZodType);
-    // `statusOf` reads only which fields are present, so an object of nulls yields the status of this shape.
-    const shape = Object.fromEntries(Object.keys(schema.properties ?? {}).map((key) => [key, null]));
-    const streamed = lines && { 'application/x-ndjson': { schema: lineOf(named.refer(schema)) } };
-    found[statusOf?.(shape) ?? status] = {
-      description: descriptions[statusOf?.(shape) ?? status] ?? 'Done',
-      headers: echoed,
-      content: { 'application/json': { schema: named.refer(schema) }, ...streamed },
-    };
-  }
-  return found;
+  // `statusOf` reads only which fields are present, so the fields of a schema yield the status of its answers.
+  return options.map((schema) => ({
+    status: (schema instanceof z.ZodObject && statusOf?.(schema.shape)) || status,
+    schema,
+  }));
+}
+
+function answers(route: AdminRoute, schemas: AnswerSchemas): Record<string, Response> {
+  const found = answersOf(route).map(({ status, schema: answer }) => {
+    const schema = schemas.of(answer);
+    const streamed = route.lines && { 'application/x-ndjson': { schema: lineOf(schema) } };
+    const content = { 'application/json': { schema }, ...streamed };
+    return [status, { description: descriptions[status] ?? 'Done', headers: echoed, content }] as const;
+  });
+  return found.length > 0 ? Object.fromEntries(found) : { 204: { description: 'Done', headers: echoed } };
 }
 
 const descriptions: Readonly<Record<number, string>> = { 201: 'Made', 202: 'Begun' };
 
-function lineOf({ properties }: JsonSchema): object {
-  return { ...properties?.items?.items, description: 'one a line' };
-}
+const lineOf = ({ properties }: JsonSchema): JsonSchema => ({ ...properties?.items?.items, description: 'one a line' });
 
-function problems(route: AdminRoute): Record<string, object> {
+function problems(route: AdminRoute): Record<string, Reference> {
   const found = Object.entries(refusals).filter(([, refusal]) => refusal.when(route));
   const named = found.map(([status, { name }]) => [status, { $ref: `#/components/responses/${name}` }]);
   return { ...Object.fromEntries(named), default: { $ref: '#/components/responses/Problem' } };

@@ -3,13 +3,8 @@
  * refusals of the admin API itself. A readable request with invalid content is 422; 400 means that it cannot be parsed.
  */
 import type { z } from 'zod';
+import type { FieldError, ProblemDetails } from '../api/problem.ts';
 import { type ErrorCode, HubError } from '../domain/errors.ts';
-
-export interface FieldError {
-  /** `body`, `query` or `path`, then the field: `body.roles[0].party_id`. */
-  readonly field: string;
-  readonly message: string;
-}
 
 interface ProblemParts {
   readonly headers?: Readonly<Record<string, string>>;
@@ -36,7 +31,7 @@ export class Problem extends Error {
   }
 
   /** The body of the answer. `instance` is the path of the request. */
-  toJson(instance: string): object {
+  toJson(instance: string): ProblemDetails {
     const { title, slug } = titles[this.status] ?? { title: 'Internal error', slug: 'internal-error' };
     return {
       type: `urn:ocpi-hub:problem:${slug}`,

@@ -28,7 +28,7 @@ import { routes } from './nouns/routes.ts';
 import { health, status } from './nouns/status.ts';
 import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
-import { openApi } from './openapi.ts';
+import { type ApiDocument, openApi } from './openapi.ts';
 import { Problem, problemOf } from './problem.ts';
 import type { AdminRole, AdminRoute } from './route.ts';
 import { type AdminTokens, admitReader, type Gate, gate } from './tokens.ts';
@@ -72,7 +72,7 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     const table = adminRoutes(hub.operations, options.cluster);
     // Generated once, since it is served without a token; and on first request, since the public URL is not known
     // before.
-    let known: object | undefined;
+    let known: ApiDocument | undefined;
     const describe = () => {
       known ??= openApi(table, hub.publicUrl);
       return known;

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { EventView } from '../../api/events.ts';
 import { eventPage } from '../../api/events.ts';
 import type { EventFilter, EventRange, Operations } from '../../hub/ports/operator.ts';
-import { filter } from '../fields.ts';
+import { filter, orNull } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const sequence = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -22,7 +22,7 @@ const query = z.strictObject({
   correlation_id: filter,
   order: z.enum(['oldest', 'newest']).default('oldest').meta({ description: 'which come first' }),
   limit: z.coerce.number().int().min(1).max(1000).exactOptional().meta({ description: 'a page has 100, a stream all' }),
-  cursor: sequence.nullable().default(null).meta({ description: 'next_cursor of the page before' }),
+  cursor: orNull(sequence).meta({ description: 'next_cursor of the page before' }),
 });
 
 const pageDefault = 100;

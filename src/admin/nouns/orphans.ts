@@ -7,7 +7,7 @@ import { listOf } from '../../api/common.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import { orphan, orphanState } from '../../api/orphans.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, pageQuery } from '../fields.ts';
+import { anyId, orNull, pageQuery } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
 
 const params = z.strictObject({ id: anyId });
@@ -25,7 +25,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       summary:
         'List orphan cases, oldest first; sessions still in their grace are no cases and are listed with state=GRACE',
       query: z.strictObject({
-        state: orphanState.nullable().default(null).meta({ description: 'OPEN and RESOLVED when absent' }),
+        state: orNull(orphanState).meta({ description: 'OPEN and RESOLVED when absent' }),
         ...pageQuery,
       }),
       answer: listOf(orphan),
