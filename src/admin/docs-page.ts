@@ -1,14 +1,27 @@
 /**
  * Renders the OpenAPI document of the admin API as a page: operations by noun, their parameters and answers, and a curl
- * command for each.
+ * command for each. docs/ARCHITECTURE.md says why it is not a package.
  *
  * DOCS-PAGE-1  Every text from the OpenAPI document is escaped; the page contains no script but its own.
  * DOCS-PAGE-2  The page contains no data and no token: curl commands name the variable that holds the token.
  */
+import { createHash } from 'node:crypto';
 import { curl } from './docs-curl.ts';
 import { script, style } from './docs-look.ts';
 import type { ApiDocument, Operation, Parameter, Reference, Response } from './openapi.ts';
 import type { JsonSchema } from './openapi-schemas.ts';
+
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+/** Content security policy: only the page's own style and script, by hash. */
+export const policy = [
+  "default-src 'none'",
+  `style-src ${hashOf(style)}`,
+  `script-src ${hashOf(script)}`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
 
 export function docsPage(described: ApiDocument): string {
   const { info, tags, components } = described;

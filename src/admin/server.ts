@@ -28,7 +28,7 @@ import { routes } from './nouns/routes.ts';
 import { health, status } from './nouns/status.ts';
 import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
-import { type ApiDocument, openApi } from './openapi.ts';
+import type { ApiDocument } from './openapi.ts';
 import { Problem, problemOf } from './problem.ts';
 import type { AdminRole, AdminRoute } from './route.ts';
 import { type AdminTokens, admitReader, type Gate, gate } from './tokens.ts';
@@ -71,10 +71,10 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     await app.register(health(hub.operations));
     const table = adminRoutes(hub.operations, options.cluster);
     // Generated once, since it is served without a token; and on first request, since the public URL is not known
-    // before.
-    let known: ApiDocument | undefined;
+    // before, and a start need not load what most hubs are never asked for.
+    let known: Promise<ApiDocument> | undefined;
     const describe = () => {
-      known ??= openApi(table, hub.publicUrl);
+      known ??= import('./openapi.ts').then(({ openApi }) => openApi(table, hub.publicUrl));
       return known;
     };
     await app.register(docs(describe));
@@ -100,7 +100,7 @@ async function measures(scope: FastifyInstance, { metrics, ...tokens }: AdminOpt
 async function serve(
   admin: FastifyInstance,
   table: readonly AdminRoute[],
-  describe: () => object,
+  describe: () => Promise<object>,
   options: AdminOptions,
 ): Promise<void> {
   acceptJsonAlone(admin);
