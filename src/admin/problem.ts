@@ -32,9 +32,9 @@ export class Problem extends Error {
 
   /** The body of the answer. `instance` is the path of the request. */
   toJson(instance: string): ProblemDetails {
-    const { title, slug } = titles[this.status] ?? { title: 'Internal error', slug: 'internal-error' };
+    const title = titles[this.status] ?? 'Internal error';
     return {
-      type: `urn:ocpi-hub:problem:${slug}`,
+      type: `urn:ocpi-hub:problem:${title.toLowerCase().replaceAll(' ', '-')}`,
       title,
       status: this.status,
       detail: this.message,
@@ -44,20 +44,21 @@ export class Problem extends Error {
   }
 }
 
-const titles: Readonly<Record<number, { readonly title: string; readonly slug: string }>> = {
-  400: { title: 'Unreadable request', slug: 'unreadable-request' },
-  401: { title: 'Token required', slug: 'token-required' },
-  403: { title: 'Not permitted', slug: 'not-permitted' },
-  404: { title: 'Not found', slug: 'not-found' },
-  405: { title: 'Method not allowed', slug: 'method-not-allowed' },
-  409: { title: 'Conflict', slug: 'conflict' },
-  413: { title: 'Body too large', slug: 'body-too-large' },
-  415: { title: 'JSON required', slug: 'json-required' },
-  422: { title: 'Invalid request', slug: 'invalid-request' },
-  426: { title: 'Upgrade required', slug: 'upgrade-required' },
-  500: { title: 'Internal error', slug: 'internal-error' },
-  502: { title: 'Partner failed', slug: 'partner-failed' },
-  503: { title: 'Unavailable', slug: 'unavailable' },
+/** Titles by status; each also gives the last part of the type. */
+const titles: Readonly<Record<number, string>> = {
+  400: 'Unreadable request',
+  401: 'Token required',
+  403: 'Not permitted',
+  404: 'Not found',
+  405: 'Method not allowed',
+  409: 'Conflict',
+  413: 'Body too large',
+  415: 'JSON required',
+  422: 'Invalid request',
+  426: 'Upgrade required',
+  500: 'Internal error',
+  502: 'Partner failed',
+  503: 'Unavailable',
 };
 
 /** HTTP status of each error code that operator verbs may throw; any other code is a bug and answers 500. */
