@@ -4,9 +4,10 @@
  *
  * ROUTE-1  Fields that are not in the schema are refused, so that an operator's typo does not act as "no filter" or "no
  *     change".
+ * ROUTE-2  A viewer only reads: its token suffices for GET, and for nothing else.
  */
 import { z } from 'zod';
-import type { Page } from '../api/common.ts';
+import type { Frozen, Page } from '../api/common.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
@@ -41,13 +42,6 @@ export interface AdminRoute {
   readonly lines?: (request: RawRequest) => AsyncIterable<unknown>;
 }
 
-/** A schema's type with arrays and fields made read-only, as the hub's views are. */
-type Shown<T> = T extends readonly (infer Item)[]
-  ? readonly Shown<Item>[]
-  : T extends object
-    ? { readonly [Key in keyof T]: Shown<T[Key]> }
-    : T;
-
 const nothing = z.strictObject({});
 const noBody = nothing.optional();
 export const noAnswer = z.void();
@@ -61,14 +55,14 @@ interface Input<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
 }
 
 interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>
-  extends Pick<AdminRoute, 'method' | 'path' | 'role' | 'summary'> {
+  extends Pick<AdminRoute, 'method' | 'path' | 'summary'> {
   readonly status?: number;
   readonly statusOf?: (answer: unknown) => number;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
   readonly answer: A;
-  run(input: Input<P, Q, B>): Shown<z.input<A>> | Promise<Shown<z.input<A>>>;
+  run(input: Input<P, Q, B>): Frozen<z.input<A>> | Promise<Frozen<z.input<A>>>;
   lines?(input: Input<P, Q, B>): AsyncIterable<unknown>;
 }
 
@@ -82,7 +76,8 @@ export function route<
   Q extends z.ZodType = typeof nothing,
   B extends z.ZodType = typeof noBody,
 >(definition: Definition<P, Q, B, A>): AdminRoute {
-  const { method, path, role, summary, status = 200, statusOf, answer, lines } = definition;
+  const { method, path, summary, status = 200, statusOf, answer, lines } = definition;
+  const role = method === 'GET' ? 'viewer' : 'admin';
   const schemas = {
     params: definition.params ?? nothing,
     query: definition.query ?? nothing,

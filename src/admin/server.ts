@@ -3,7 +3,6 @@
  *
  * ADMIN-SERVER-1  The token is checked before anything else, so that without one not even the existence of a path
  *     shows.
- * ADMIN-SERVER-2  A viewer only reads: no route that a viewer may call changes anything.
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';

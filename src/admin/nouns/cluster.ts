@@ -9,7 +9,6 @@ export function cluster(view: () => ClusterView): AdminRoute[] {
     route({
       method: 'GET',
       path: '/cluster',
-      role: 'viewer',
       summary: 'Show the nodes of the hub and which of them is the owner',
       answer: clusterView,
       run: view,

@@ -13,7 +13,6 @@ export function commands(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/commands',
-      role: 'viewer',
       summary: 'List commands, newest first',
       query: z.strictObject({ party: pairFilter, state: commandState.exactOptional(), ...pageQuery }),
       answer: listOf(command),
@@ -22,7 +21,6 @@ export function commands(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/commands/{id}',
-      role: 'viewer',
       summary: 'Show a command',
       params: z.strictObject({ id: anyId }),
       answer: command,

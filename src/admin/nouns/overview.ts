@@ -14,7 +14,6 @@ export function overview(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/overview',
-      role: 'viewer',
       summary:
         'Show every partner in a row, or the rows that have changed since a revision, and what runs and is wrong',
       query: z.strictObject({ after }),

@@ -62,7 +62,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties',
-      role: 'admin',
       summary: 'Add a partner with its parties; answers its initial token',
       status: 201,
       body: newParty,
@@ -75,7 +74,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/parties',
-      role: 'viewer',
       summary: 'List partners',
       query: z.strictObject(pageQuery),
       answer: listOf(party),
@@ -84,7 +82,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/parties/{id}',
-      role: 'viewer',
       summary: 'Show a partner',
       params,
       answer: party,
@@ -93,7 +90,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'PATCH',
       path: '/parties/{id}',
-      role: 'admin',
       summary: `Change settings of a partner; token_encoding is ${defaultSettings.token_encoding} unless changed`,
       params,
       body: changes,
@@ -104,7 +100,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/initial-token',
-      role: 'admin',
       summary:
         'Issue a new initial token, to register again; a registered partner goes on as it is until its POST with it succeeds',
       status: 201,
@@ -115,7 +110,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/parties/{id}/handshake',
-      role: 'viewer',
       summary: 'Show how the registration of a partner went since the hub started',
       params,
       answer: handshake,
@@ -124,7 +118,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'PUT',
       path: '/parties/{id}/endpoints',
-      role: 'admin',
       summary: 'Set the endpoints that win over discovered ones',
       params,
       body: newEndpoints,
@@ -134,7 +127,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/probe',
-      role: 'admin',
       summary: 'Ask a partner for its versions now, to know whether it can be reached',
       params,
       answer: z.object({
@@ -147,7 +139,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/circuits/{circuit}',
-      role: 'admin',
       summary: 'Open a circuit by hand, or close it and forget its failures',
       params: params.extend({ circuit: z.enum(['sync', 'async']) }),
       body: z.strictObject({ state: z.enum(['open', 'closed']) }),
@@ -157,7 +148,6 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/suspend',
-      role: 'admin',
       summary: 'Suspend a partner, as its own DELETE of the credentials does; a new initial token brings it back',
       params,
       answer: party,

@@ -44,7 +44,6 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/deliveries/{id}/redrive',
-      role: 'admin',
       summary: 'Put one delivery back into its lane',
       status: 202,
       params,
@@ -55,7 +54,6 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/redrive',
-      role: 'admin',
       summary: 'Put back all deliveries that a filter finds; with dry_run only count them',
       status: 202,
       statusOf: (answer) => ('matched' in (answer as object) && 'sample' in (answer as object) ? 200 : 202),
@@ -69,7 +67,6 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/redrives/{id}',
-      role: 'viewer',
       summary: 'Show how a re-drive or resync goes',
       params,
       answer: job,
@@ -78,7 +75,6 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'DELETE',
       path: '/redrives/{id}',
-      role: 'admin',
       summary: 'Cancel a re-drive or resync; what was put back stays put back',
       params,
       answer: job,
@@ -87,7 +83,6 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/resync',
-      role: 'admin',
       summary: 'Send a partner the present objects of a module that it is entitled to; progress at /redrives/{id}',
       status: 202,
       params: z.strictObject({ id: partnerId }),

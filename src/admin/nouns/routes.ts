@@ -16,7 +16,6 @@ export function routes(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/routes',
-      role: 'viewer',
       summary: 'List routing rules',
       query: z.strictObject({
         party: pairFilter,
@@ -35,7 +34,6 @@ export function routes(operations: Operations): AdminRoute[] {
     route({
       method: 'PUT',
       path: '/routes/{emsp}/{cpo}',
-      role: 'admin',
       summary: 'Set the routing rule of a pair; an active one releases the sessions and CDRs that were kept for it',
       params,
       body: z.strictObject({ active: z.boolean().default(true) }).default({ active: true }),
@@ -45,7 +43,6 @@ export function routes(operations: Operations): AdminRoute[] {
     route({
       method: 'DELETE',
       path: '/routes/{emsp}/{cpo}',
-      role: 'admin',
       summary: 'Remove the routing rule of a pair; 204 also when there is none',
       status: 204,
       params,

@@ -13,7 +13,6 @@ export function storedNotForwarded(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/stored-not-forwarded',
-      role: 'viewer',
       summary: 'List sessions and CDRs without a usable cdr_token',
       query: z.strictObject(pageQuery),
       answer: listOf(unforwarded),
