@@ -13,6 +13,7 @@ import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/pr
 import { dirname, join } from 'node:path';
 import { type Config, ConfigError } from './config.ts';
 import type { Log, Secrets } from './hub/ports/ports.ts';
+import { memoized } from './kit/memo.ts';
 
 const cipher = 'aes-256-gcm';
 const nonceBytes = 12;
@@ -21,14 +22,6 @@ const tagBytes = 16;
  * Format of a sealed text: version, then base64url of nonce, tag and ciphertext. Another format needs another version.
  */
 const version = 'v1';
-/**
- * Opened tokens kept in memory, since every call to a partner needs one; the key that opens them is in memory anyway.
- */
-const openedMax = 10_000;
-/** Cached digests at most, and the longest token that is cached, characters. */
-const digestsMax = 4_000;
-const digestedMax = 64;
-
 export class SealError extends Error {
   override readonly name = 'SealError';
 }
@@ -40,29 +33,19 @@ export class SealError extends Error {
 export function createSecrets(secretKey: string, previous: readonly string[] = []): Secrets {
   const key = derived(secretKey);
   const keys = [key, ...previous.map(derived)];
-  const opened = new Map<string, string>();
-  const digests = new Map<string, string>();
   return {
     newToken,
-    // Cached, because every request carries a token and the partners are few.
-    digest(token) {
-      const known = digests.get(token);
-      if (known !== undefined) return known;
-      const digest = hash('sha256', token, 'base64url');
-      if (digests.size >= digestsMax) digests.clear();
-      if (token.length <= digestedMax) digests.set(token, digest);
-      return digest;
-    },
+    // Memoized, because every request carries a token.
+    digest: memoized((token) => hash('sha256', token, 'base64url')),
     seal: (text) => seal(key, text),
-    open(sealed) {
-      const text = opened.get(sealed) ?? openedBy(keys, sealed);
+    // Memoized, because every call to a partner needs a token; the key that opens them is in memory anyway.
+    open: memoized((sealed) => {
+      const text = openedBy(keys, sealed);
       if (text === null) {
         throw new SealError('a sealed text cannot be opened: it is damaged or HUB_SECRET_KEY has changed');
       }
-      if (opened.size >= openedMax) opened.clear();
-      opened.set(sealed, text);
       return text;
-    },
+    }),
     isStale: (sealed) => openedBy([key], sealed) === null,
     // UUID version 4: native, needs no clock, and reveals neither time nor number of ids to a partner. Nothing in the
     // hub is ordered by id; order comes from the sequence of the event log.
@@ -81,14 +64,8 @@ function seal(key: Buffer, text: string): string {
   return `${version}.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
 }
 
-/** Cache, because each derivation takes about 50 ms. */
-const derivedKeys = new Map<string, Buffer>();
-
-function derived(secretKey: string): Buffer {
-  const known = derivedKeys.get(secretKey) ?? scryptSync(secretKey, 'ocpi-hub sealed tokens', 32);
-  derivedKeys.set(secretKey, known);
-  return known;
-}
+/** Memoized, because each derivation takes about 50 ms. */
+const derived = memoized((secretKey) => scryptSync(secretKey, 'ocpi-hub sealed tokens', 32));
 
 /**
  * Opens a sealed text with the first key that fits, which its authentication tag shows; null when none fits. Throws

@@ -27,7 +27,7 @@ export type CallerRule = (asking: Asking) => PartyRole;
 
 /** The credential behind an Authorization header; refuses with `invalidToken`. [D8] */
 export function authenticate(hub: Hub, authorization: string | undefined): Credential {
-  for (const token of authorizationTokens(authorization)) {
+  for (const token of authorizationTokens(authorization ?? '')) {
     const credential = hub.authenticate(token);
     if (credential) return credential;
   }

@@ -4,6 +4,7 @@
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
+import { memoized } from '../kit/memo.ts';
 import { readEnvelope, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 
@@ -112,7 +113,7 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
 /** Removes the token from a text: a partner's error page may quote the request, in any escaping. [PARTNERS-CLIENT-4] */
 function withoutToken(text: string, { token, encoding }: Pick<OutboundCall, 'token' | 'encoding'>): string {
   if (token === '' || text === '') return text;
-  const known = formsOf(token, encoding);
+  const known = formsOf[encoding](token);
   return known.any.test(text) ? known.forms.reduce((rest, form) => rest.replaceAll(form, '…'), text) : text;
 }
 
@@ -123,25 +124,17 @@ interface Forms {
   readonly any: RegExp;
 }
 
-/** Cached per token, because every answer is searched. */
-const knownForms: Readonly<Record<OutboundCall['encoding'], Map<string, Forms>>> = {
-  base64: new Map(),
-  plain: new Map(),
+/** Memoized, because every answer is searched. */
+const formsOf: Readonly<Record<OutboundCall['encoding'], (token: string) => Forms>> = {
+  base64: memoized((token) => newForms(token, 'base64')),
+  plain: memoized((token) => newForms(token, 'plain')),
 };
-const knownFormsMax = 1000;
 
-function formsOf(token: string, encoding: OutboundCall['encoding']): Forms {
-  const ofEncoding = knownForms[encoding];
-  let known = ofEncoding.get(token);
-  if (!known) {
-    if (ofEncoding.size >= knownFormsMax) ofEncoding.clear();
-    const sent = writeAuthorization(token, encoding).slice('Token '.length);
-    const forms = [...new Set([token, sent].flatMap(writtenForms))].sort((a, b) => b.length - a.length);
-    const escaped = forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'));
-    known = { forms, any: new RegExp(forms.length > 0 ? escaped.join('|') : '[]') };
-    ofEncoding.set(token, known);
-  }
-  return known;
+function newForms(token: string, encoding: OutboundCall['encoding']): Forms {
+  const sent = writeAuthorization(token, encoding).slice('Token '.length);
+  const forms = [...new Set([token, sent].flatMap(writtenForms))].sort((a, b) => b.length - a.length);
+  const escaped = forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'));
+  return { forms, any: new RegExp(forms.length > 0 ? escaped.join('|') : '[]') };
 }
 
 /**

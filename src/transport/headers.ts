@@ -3,6 +3,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import type { TokenEncoding } from '../domain/party.ts';
+import { memoized } from '../kit/memo.ts';
 
 /** Header fields as Node provides them: names in lower case. */
 export type IncomingHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -22,44 +23,19 @@ export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,64}$/.test(tex
  * Candidate tokens of an Authorization header, likeliest first: decoded from base64, then unencoded; empty when it has
  * none. The caller takes the first one that is a known token. [D8]
  */
-export function authorizationTokens(header = ''): readonly string[] {
-  let tokens = knownHeaders.get(header);
-  if (tokens === undefined) {
-    tokens = tokensIn(header);
-    if (header.length <= knownLengthMax) {
-      if (knownHeaders.size >= knownMax) knownHeaders.clear();
-      knownHeaders.set(header, tokens);
-    }
-  }
-  return tokens;
-}
-
-/** Cache of parsed headers: every request has one, and the same partners call repeatedly. */
-const knownHeaders = new Map<string, readonly string[]>();
-const knownLengthMax = 128;
-const knownMax = 4_000;
-
-function tokensIn(header: string): string[] {
+export const authorizationTokens = memoized((header): readonly string[] => {
   const match = /^token +(\S+)\s*$/i.exec(header);
   const sent = match?.[1];
   if (sent === undefined) return [];
   const decoded = /^[A-Za-z0-9+/_-]+={0,2}$/.test(sent) ? Buffer.from(sent, 'base64').toString('utf8').trim() : '';
   return [decoded, sent].filter(isToken);
-}
+});
 
 export function writeAuthorization(token: string, encoding: TokenEncoding): string {
-  if (encoding === 'plain') return `Token ${token}`;
-  let written = written64.get(token);
-  if (written === undefined) {
-    if (written64.size >= knownMax) written64.clear();
-    written = `Token ${Buffer.from(token, 'utf8').toString('base64')}`;
-    written64.set(token, written);
-  }
-  return written;
+  return encoding === 'plain' ? `Token ${token}` : encoded(token);
 }
 
-/** Cache of encoded tokens: every call to a partner sends one, and there are few. */
-const written64 = new Map<string, string>();
+const encoded = memoized((token) => `Token ${Buffer.from(token, 'utf8').toString('base64')}`);
 
 const routingIn = (headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty => ({
   country_code: first(headers[`ocpi-${side}-country-code`])?.trim() ?? '',

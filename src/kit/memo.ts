@@ -1,0 +1,24 @@
+/**
+ * Memoizes functions of texts that recur, such as tokens, headers and origins: partners are few and call often.
+ *
+ * MEMO-1  Memory is bounded, because partners choose the texts: a long text is not kept, and a memo that is full
+ *     forgets everything and learns again what recurs.
+ */
+
+const resultsMax = 10_000;
+/** Characters of a text whose result is kept. */
+const lengthMax = 256;
+
+/** `work` must be pure; a result that it throws is not kept. */
+export function memoized<T extends NonNullable<unknown> | null>(work: (text: string) => T): (text: string) => T {
+  const results = new Map<string, T>();
+  return (text) => {
+    const known = results.get(text);
+    if (known !== undefined) return known;
+    const result = work(text);
+    if (text.length > lengthMax) return result;
+    if (results.size >= resultsMax) results.clear();
+    results.set(text, result);
+    return result;
+  };
+}

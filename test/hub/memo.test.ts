@@ -1,0 +1,30 @@
+/** A memo answers as its function does, whatever it keeps, and it keeps a bounded number of short texts. */
+import { memoized } from '../../src/kit/memo.ts';
+import { t } from '../support/tap.ts';
+
+t.test('a text is worked on once, null included; a long text, or one that throws, each time', async (t) => {
+  const worked: string[] = [];
+  const memo = memoized((text) => {
+    worked.push(text);
+    if (text === 'bad') throw new Error('bad');
+    return text === '' ? null : { text };
+  });
+  t.equal(memo('a'), memo('a'), 'the same object');
+  t.equal(memo(''), null);
+  t.equal(memo(''), null);
+  for (const _ of [1, 2]) t.throws(() => memo('bad'), { message: 'bad' });
+  const long = 'x'.repeat(1000);
+  for (const _ of [1, 2]) t.match(memo(long), { text: long });
+  t.strictSame(worked, ['a', '', 'bad', 'bad', long, long]);
+});
+
+t.test('[MEMO-1] a memo that is full forgets, and learns again', async (t) => {
+  let worked = 0;
+  const memo = memoized(() => ++worked);
+  const texts = Array.from({ length: 50_000 }, (_, n) => `${n}`);
+  for (const text of texts) memo(text);
+  memo('49999');
+  t.equal(worked, texts.length, 'the last is kept');
+  memo('0');
+  t.equal(worked, texts.length + 1, 'the first is not');
+});
