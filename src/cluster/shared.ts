@@ -3,6 +3,7 @@
  * of the node, so closing the view leaves the store open.
  */
 import type { Appended, Commit, Fence, Store, StoreHealth } from '../../storage/contract.ts';
+import { withMethods } from '../kit/with-methods.ts';
 
 /** What a view replaces of the store. */
 export interface Having {
@@ -13,7 +14,7 @@ export interface Having {
 }
 
 export function sharedBy(store: Store, { held, onHealth, appended }: Having): Store {
-  return {
+  return withMethods(store, {
     held,
     onHealth,
     async append(commit) {
@@ -22,24 +23,5 @@ export function sharedBy(store: Store, { held, onHealth, appended }: Having): St
       return written;
     },
     close: async () => {},
-    head: () => store.head(),
-    horizon: () => store.horizon(),
-    health: () => store.health(),
-    settle: (...ends) => store.settle(...ends),
-    trim: (trim) => store.trim(trim),
-    backup: (...to) => store.backup(...to),
-    floors: () => store.floors(),
-    deliveries: (query) => store.deliveries(query),
-    delivery: (...of) => store.delivery(...of),
-    event: (seq) => store.event(seq),
-    read: (query) => store.read(query),
-    ranges: (of) => store.ranges(of),
-    history: (...of) => store.history(...of),
-    correlated: (...of) => store.correlated(...of),
-    get: (key) => store.get(key),
-    size: (keys) => store.size(keys),
-    list: (query) => store.list(query),
-    scan: (...of) => store.scan(...of),
-    due: () => store.due(),
-  };
+  });
 }

@@ -4,6 +4,7 @@
  */
 import type { Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
+import { withMethods } from '../../kit/with-methods.ts';
 
 function refuse(error: unknown): never {
   if (error instanceof Error && error.name === 'StoreUnavailable') {
@@ -22,17 +23,7 @@ async function* refusing<T>(items: AsyncIterable<T>): AsyncIterable<T> {
 
 /** Writes pass unchanged: recorder and outbox handle the store's errors by name. */
 export function withStoreErrors(store: Store): Store {
-  return {
-    held: () => store.held(),
-    head: () => store.head(),
-    horizon: () => store.horizon(),
-    health: () => store.health(),
-    onHealth: (listener) => store.onHealth(listener),
-    append: (commit) => store.append(commit),
-    settle: (...ends) => store.settle(...ends),
-    trim: (trim) => store.trim(trim),
-    backup: (...to) => store.backup(...to),
-    close: () => store.close(),
+  return withMethods(store, {
     floors: () => store.floors().catch(refuse),
     deliveries: (query) => store.deliveries(query).catch(refuse),
     delivery: (...of) => store.delivery(...of).catch(refuse),
@@ -46,5 +37,5 @@ export function withStoreErrors(store: Store): Store {
     list: (query) => store.list(query).catch(refuse),
     scan: (...of) => refusing(store.scan(...of)),
     due: () => store.due().catch(refuse),
-  };
+  });
 }
