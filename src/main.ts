@@ -27,7 +27,7 @@ import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
-import { directoryKey } from './hub/kernel/directory-row.ts';
+import { directoryKey } from './hub/kernel/directory.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';

@@ -19,10 +19,10 @@ import { inspectIsolated } from './level/inspect-isolated.ts';
 import { openDatabase } from './level/leveldb.ts';
 import { MarkFile, mustCreate } from './level/side-files.ts';
 import { acknowledged, Primary, wordsOf } from './postgres/connect.ts';
-import { HOUR } from './postgres/list-counts.ts';
 import { insert, recordsIn, recordsOf, Tally } from './postgres/records.ts';
 import { isEmpty, migrate } from './postgres/schema.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres/url.ts';
+import { HOUR } from './postgres/write-sql.ts';
 import { headOf } from './records.ts';
 
 export interface Copied {

@@ -14,7 +14,7 @@ import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
 import type { Context } from './kernel/context.ts';
-import { directoryKey } from './kernel/directory-row.ts';
+import { directoryKey } from './kernel/directory.ts';
 import { heard } from './kernel/row-codecs.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';

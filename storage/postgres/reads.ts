@@ -23,8 +23,8 @@ import type {
 import { Damaged, smallBody } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { ask } from './connect.ts';
-import { HOUR } from './list-counts.ts';
 import { fromText } from './schema.ts';
+import { HOUR } from './write-sql.ts';
 
 /** Runs a read on a database session of its own. */
 export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;

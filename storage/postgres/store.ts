@@ -6,7 +6,7 @@
  *     schema, one-log                            tables, and migrations from older versions
  *     write-pipeline, write-parameters, -sql     writes: one function call for everything in the queue
  *     leases, heartbeat, watch                   whether this node holds the log and the database is healthy
- *     reads, list-counts, trim, records, backup  the rest of the contract
+ *     reads, trim, records, backup               the rest of the contract
  *
  * POSTGRES-STORE-1  A commit is answered once PostgreSQL has answered its COMMIT, which is when the disk and a quorum
  *     of standbys have it (CONTRACT-1).

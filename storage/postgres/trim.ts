@@ -7,8 +7,8 @@ import type { Kept, Seq, Trim } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { acknowledged, ask } from './connect.ts';
-import { COUNT, HOUR } from './list-counts.ts';
 import { toText } from './schema.ts';
+import { COUNT, HOUR } from './write-sql.ts';
 
 const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
 const STREAMS = 'select seq, stream from events where seq = any ($1::int8[])';

@@ -5,8 +5,14 @@
  *
  * Rows are looked up one by one (`offset 0` keeps the planner from changing that) and deleted by their `ctid`. A plan
  * cached while a table was small stays in use, and a plan that scans it makes writes too slow once it has grown.
+ *
+ * Table `listed` has the row counts per shelf and hour of `upd`: it counts a list and finds a page without walking there.
  */
-import { COUNT, HOUR } from './list-counts.ts';
+
+/** Characters of an instant in `upd` up to its hour. Stored rows of `listed` depend on this length. */
+export const HOUR = 13;
+/** Adds `n` to the count of a shelf and hour. */
+export const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
 
 /** Creates or replaces the function. Only a migration runs this: a change of the text needs a new schema version. */
 export const APPEND = `

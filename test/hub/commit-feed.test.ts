@@ -1,5 +1,5 @@
 import { CommitFeed } from '../../src/hub/kernel/commit-feed.ts';
-import { directoryPut } from '../../src/hub/kernel/directory-row.ts';
+import { directoryPut } from '../../src/hub/kernel/directory.ts';
 import type { Log } from '../../src/hub/ports/ports.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';

@@ -1,6 +1,6 @@
 /** Partners and routes as every writer of the store leaves them: what is decided on them is decided on their last change. */
 
-import { directoryPut } from '../../src/hub/kernel/directory-row.ts';
+import { directoryPut } from '../../src/hub/kernel/directory.ts';
 import { routePut } from '../../src/hub/kernel/row-codecs.ts';
 import { append, event } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';

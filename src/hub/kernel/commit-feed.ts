@@ -13,7 +13,7 @@ import { HubError } from '../../domain/errors.ts';
 import { type Clock, sleep, withTimeout } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
-import { directoryKey } from './directory-row.ts';
+import { directoryKey } from './directory.ts';
 
 /** Back-off after a read of the log that failed or found nothing, ms. */
 const readAgainMs = 200;

@@ -2,12 +2,18 @@
  * In-memory directory of partners, parties, tokens and routes, so that a request is authenticated and routed without a
  * read of the store. It loads the rows at start and then folds the events of the log, those of other nodes included.
  */
-import type { RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Put, RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/party.ts';
 import { applyToPartner, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
 import type { Directory, Route } from '../../domain/routing.ts';
 import type { Credential } from '../ports/hub.ts';
-import { directoryKey } from './directory-row.ts';
+
+/**
+ * Version row of the directory: every change of partners or routes writes it, so that a decision can state which
+ * version it read. [RECORDER-5]
+ */
+export const directoryKey: RowKey = { kind: 'directory', owner: '', id: 'last' };
+export const directoryPut: Put = { ...directoryKey, shelf: null, upd: '', data: null, body: null };
 
 interface PartyEntry {
   readonly partnerId: PartyId;

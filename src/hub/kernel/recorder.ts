@@ -9,7 +9,7 @@
  * RECORDER-4  While the outcome of a commit is unknown, nothing else is written: a later decision could depend on what
  *     that commit changed.
  * RECORDER-5  A decision reads partners and routes in memory, as of their last dispatched change, and states that
- *     version in `seen`: every change of them writes the row `directoryKey` (`directory-row.ts`). So no decision
+ *     version in `seen`: every change of them writes the row `directoryKey` (`directory.ts`). So no decision
  *     commits on an outdated rule, and a list that is read after a change is complete.
  * RECORDER-6  Optimistic concurrency: a commit that changes an object states the rows that it was decided on. If one of
  *     them was written since (CONTRACT-11), the hub first dispatches the changes of partners and routes up to now, then
@@ -25,7 +25,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
 import { type Log, type Meter, noMeter } from '../ports/ports.ts';
 import { CommitFeed } from './commit-feed.ts';
-import { directoryKey, directoryPut } from './directory-row.ts';
+import { directoryKey, directoryPut } from './directory.ts';
 
 export interface Fact {
   readonly stream: string;

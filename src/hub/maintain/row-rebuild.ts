@@ -15,7 +15,7 @@ import type { Route } from '../../domain/routing.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-cases.ts';
 import type { Context } from '../kernel/context.ts';
-import { directoryPut } from '../kernel/directory-row.ts';
+import { directoryPut } from '../kernel/directory.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { partnerStream } from '../partners/partner-actors.ts';
 import { pullRow } from '../pull/pulls.ts';
