@@ -80,6 +80,10 @@ export const courierMachine = setup({
   },
 });
 
+/** Whether the circuit is closed and no operator has paused the partner. */
+export const isFlowing = ({ value }: SnapshotFrom<typeof courierMachine>): boolean =>
+  value.hold !== 'paused' && value.circuit === 'closed';
+
 /** Whether a success raises the number of slots. */
 export const isGrowing = ({ value, context }: SnapshotFrom<typeof courierMachine>): boolean =>
   value.circuit === 'closed' && context.slots < context.slotsMax;

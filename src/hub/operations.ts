@@ -99,7 +99,7 @@ export function operations(parts: OperationsParts): Verbs {
 
   function view(partner: Partner): PartyView {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
-    const { depth, oldestAt, dead } = dispatcher.scheduler.standing(id);
+    const { depth, oldestAt, dead } = dispatcher.backlog(id);
     const contact = directory.lastContact(id);
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
@@ -190,7 +190,7 @@ export function operations(parts: OperationsParts): Verbs {
   }
 
   function status(): HubStatus {
-    const queues = [...directory.partners()].map(({ id }) => dispatcher.scheduler.standing(id));
+    const queues = [...directory.partners()].map(({ id }) => dispatcher.backlog(id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
     const { state: storeState, reason, head } = store.health();
     return {
@@ -210,7 +210,7 @@ export function operations(parts: OperationsParts): Verbs {
   function vitals(): Vitals {
     const now = ports.clock.now();
     const overdue = [...directory.partners()].map(
-      ({ id }) => [id, dispatcher.scheduler.overdue(id, now - overdueAfterMs)] as const,
+      ({ id }) => [id, dispatcher.overdue(id, now - overdueAfterMs)] as const,
     );
     const { since = '', by = [] } = retention.held() ?? {};
     return {

@@ -87,7 +87,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     dispatcher.owed(event);
   });
   await readDirectory(context);
-  if (isWhole) await dispatcher.reader.recover();
+  if (isWhole) await dispatcher.recover();
   // [RECOVERY-3]
   const early: StoredEvent[] = [];
   recorder.feed.onRead((event) => void early.push({ ...event, body: null }));
@@ -121,7 +121,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   retention.schedule();
   if (isWhole) {
     resends.recover(releases);
-    dispatcher.reader.keepIdleFloors();
+    dispatcher.keepIdleFloors();
     orphans.scheduleSweep();
   }
   ports.log.info({ partners: partners.length, commands: open.length }, 'recovered');

@@ -2,10 +2,9 @@
  * By how much forwarding is behind for reasons of the hub's own.
  */
 import { initialTransition, transition } from 'xstate';
-import { type CourierEvent, courierMachine } from '../../machines/courier.ts';
-import { lagOf } from '../../src/hub/delivery/backpressure.ts';
-import type { Item } from '../../src/hub/delivery/lanes.ts';
-import { emptyQueue, type Queue } from '../../src/hub/delivery/outbox-reader.ts';
+import { type CourierEvent, courierMachine, isFlowing } from '../../machines/courier.ts';
+import { lagOf, type Waiting } from '../../src/hub/delivery/backpressure.ts';
+import { type Item, Lanes } from '../../src/hub/delivery/lanes.ts';
 import { t } from '../support/tap.ts';
 
 const now = 1_000_000;
@@ -25,20 +24,29 @@ const item: Item = {
   ...{ form: 'whole', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
 };
 
+interface Queue extends Omit<Waiting, 'isFlowing' | 'hasSlot'> {
+  readonly id: string;
+  readonly lanes: Lanes;
+  quickAt: number;
+}
+
 /** Of a receiver whose oldest delivery may go since so many milliseconds. */
 function queue(id: string, sinceMs: number | null, attemptMs = 5): Queue {
-  const made = emptyQueue(id);
-  made.attemptMs = attemptMs;
-  if (sinceMs !== null) made.lanes.add({ ...item, since: now - sinceMs, loadedAt: now - sinceMs });
-  return made;
+  const lanes = new Lanes();
+  if (sinceMs !== null) lanes.add({ ...item, since: now - sinceMs, loadedAt: now - sinceMs });
+  return { id, lanes, attemptMs, quickAt: Number.NEGATIVE_INFINITY };
 }
 
 const lag = (queues: Queue[], couriers: Record<string, ReturnType<typeof courier>> = {}, slots = 8) =>
-  lagOf(queues, {
-    courierOf: ({ partnerId }) => couriers[partnerId] ?? courier(),
-    slotsOf: () => slots,
-    ...{ turn, now },
-  });
+  lagOf(
+    queues.map((one) => ({
+      ...one,
+      isFlowing: isFlowing(couriers[one.id] ?? courier()),
+      hasSlot: one.lanes.busy < slots,
+    })),
+    turn,
+    now,
+  );
 
 t.test('the middle one of the receivers for whom something could go', async (t) => {
   t.equal(lag([]), 0);

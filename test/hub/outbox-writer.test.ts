@@ -1,5 +1,5 @@
 /** What is remembered of deliveries is told to be written when it is, and not when the hub may not write. */
-import { OutboxWriter, openRows, type Progress } from '../../src/hub/delivery/outbox-writer.ts';
+import { OutboxWriter, openRows, Progress } from '../../src/hub/delivery/outbox-writer.ts';
 import type { Log } from '../../src/hub/ports/ports.ts';
 import type { DeliveryRow, Fence } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
@@ -8,10 +8,7 @@ import { SimulatedClock } from '../support/simulated-clock.ts';
 import { storeWith } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const progress = (receiver: string): Progress => ({
-  ...{ receiver, cursor: 0, behind: false, reading: false, flushed: 0 },
-  ...{ outstanding: new Set<number>(), known: new Set<number>() },
-});
+const progress = (receiver: string) => new Progress(receiver, 0);
 const row = (dest: string, seq: number): DeliveryRow => ({ dest, seq, state: 'DEAD', data: {} });
 
 /** A store whose fence is there or not, as the test says. */

@@ -1,8 +1,8 @@
 /**
- * The queue in order of turn, against an ordered list. [ROUND-ROBIN-1]
+ * The queue in order of turn, against an ordered list. [QUEUES-1]
  */
 import fc from 'fast-check';
-import { RoundRobin } from '../../src/hub/delivery/round-robin.ts';
+import { RoundRobin } from '../../src/hub/delivery/queues.ts';
 import { t } from '../support/tap.ts';
 
 t.test(

@@ -3,7 +3,7 @@
  */
 
 import { Lanes } from '../../src/hub/delivery/lanes.ts';
-import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
+import { Progress } from '../../src/hub/delivery/outbox-writer.ts';
 import type { Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
 import type { WorldOptions } from './world.ts';
@@ -45,7 +45,7 @@ export const mutants: readonly Mutant[] = [
       Lanes.prototype.take = function (this: Lanes, slots) {
         const lane = take.call(this, slots);
         if (lane && ++turns % 20 === 0) {
-          this.hold(lane);
+          this.hold(lane, lane.dueAt);
           this.release(lane);
         }
         return lane;
@@ -60,12 +60,13 @@ export const mutants: readonly Mutant[] = [
     seed: 1,
     broken: /a floor never passes/,
     patch: () => {
-      const { floorOf } = OutboxWriter.prototype;
-      OutboxWriter.prototype.floorOf = function (this: OutboxWriter, progress) {
-        return floorOf.call(this, progress) + (progress.outstanding.size > 0 ? 1 : 0);
+      const { floor } = Progress.prototype;
+      Progress.prototype.floor = function (this: Progress, dispatchedTo) {
+        const right = floor.call(this, dispatchedTo);
+        return right + (this.isPending(right + 1) ? 1 : 0);
       };
       return () => {
-        OutboxWriter.prototype.floorOf = floorOf;
+        Progress.prototype.floor = floor;
       };
     },
   },

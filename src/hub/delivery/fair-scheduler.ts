@@ -1,80 +1,132 @@
 /**
- * Holds the delivery queue of each partner and decides which partner sends next.
+ * Decides which partner sends next, and limits what is in flight to all partners together and kept in memory for them.
  *
  * FAIR-SCHEDULER-1  Partners are served round-robin, so one partner's backlog does not raise the latency of others.
  *     (DISPATCHER-4)
+ * FAIR-SCHEDULER-2  The limit counts calls (sockets and memory) and characters of their bodies. At the limit every
+ *     partner waits until a call ends.
+ * FAIR-SCHEDULER-3  Half of the limit is reserved for the first call of each partner, so that many partners that hang
+ *     still leave one call to each that does not. Of the other half one partner gets at most as much as it leaves free.
+ * FAIR-SCHEDULER-4  A partner that only this limit blocks gets its turn when any call ends, not only when one of its own
+ *     does.
+ * FAIR-SCHEDULER-5  Memory keeps at most about `bodiesMax` characters of bodies that wait for their first attempt.
  */
-import { courierMachine } from '../../../machines/courier.ts';
-import type { PartyId } from '../../domain/party.ts';
-import type { Context } from '../kernel/context.ts';
-import { courierActor } from '../partners/partner-actors.ts';
-import { lagOf, overdueOf, standingOf } from './backpressure.ts';
-import { emptyQueue, type Queue } from './outbox-reader.ts';
-import { RoundRobin } from './round-robin.ts';
+import type { HubPorts } from '../ports/ports.ts';
+import type { LaneCounts } from './lanes.ts';
+import { RoundRobin } from './queues.ts';
 
-export class FairScheduler {
-  readonly #context: Context;
-  readonly #queues = new Map<PartyId, Queue>();
-  /** Queues that may have something to send, in round-robin order. */
-  readonly #turns = new RoundRobin<Queue>();
+/** A call that takes at most this many turns of the event loop was answered before the hub looked for the answer. */
+export const quickTurns = 2;
 
-  constructor(context: Context) {
-    this.#context = context;
-  }
-
-  /** The queue of the partner that holds a party, created on first use; undefined when no partner holds it. */
-  ofReceiver(receiver: PartyId): Queue | undefined {
-    const partner = this.#context.directory.partnerOf(receiver);
-    if (!partner) return undefined;
-    const queue = this.#queues.get(partner.id) ?? emptyQueue(partner.id);
-    this.#queues.set(partner.id, queue);
-    return queue;
-  }
-
-  /** Adds the partner's queue to the round; false when the partner has none. */
-  giveTurn(partnerId: PartyId): boolean {
-    const queue = this.#queues.get(partnerId);
-    if (queue) this.#turns.add(queue);
-    return queue !== undefined;
-  }
-
-  /** Removes and returns the queue whose turn it is. */
-  nextTurn(): Queue | undefined {
-    const queue = this.#turns.first;
-    if (queue) this.#turns.delete(queue);
-    return queue;
-  }
-
-  releaseAll(partnerId: PartyId): void {
-    this.#queues.get(partnerId)?.lanes.releaseAll();
-  }
-
-  courier(partnerId: PartyId) {
-    return this.#context.supervisor.snapshot(courierMachine, courierActor(partnerId));
-  }
-
-  /** Depth, age and counts of a partner's queue. */
-  standing(partnerId: PartyId): ReturnType<typeof standingOf> {
-    return standingOf(this.#queues.get(partnerId) ?? nothingOwed);
-  }
-
-  /** Counts a partner's deliveries first in their lane that were due before an instant (epoch ms) and are not blocked. */
-  overdue(partnerId: PartyId, before: number): number {
-    const queue = this.#queues.get(partnerId);
-    return queue ? overdueOf(queue, this.courier(partnerId), before) : 0;
-  }
-
-  /** Forwarding lag, ms: how long deliveries wait for the hub itself. */
-  lagMs(slotsOf: (queue: Queue) => number): number {
-    const { clock, turn } = this.#context.ports;
-    const courierOf = ({ partnerId }: Queue) => this.courier(partnerId);
-    return lagOf([...this.#queues.values()], { courierOf, slotsOf, turn: turn(), now: clock.now() });
-  }
-
-  /** Whether memory holds `windowMax` deliveries of the partner that holds the party. */
-  isFull(receiver: PartyId): boolean {
-    return (this.ofReceiver(receiver)?.lanes.size ?? 0) >= this.#context.ports.windowMax;
-  }
+/** A receiving partner, as far as its turn and its share depend on it. */
+export interface Sender {
+  readonly lanes: Pick<LaneCounts, 'busySize'>;
+  /** Counts a call that begins; true when no other call of the partner is in flight. */
+  begun(): boolean;
+  /** Counts a call that has ended; `quickAt`: the present turn of the event loop if the answer was quick, else null. */
+  ended(quickAt: number | null): void;
 }
 
-const nothingOwed: Readonly<Queue> = emptyQueue('');
+export interface Flight<S> {
+  readonly sender: S;
+  /** Turn of the event loop in which the call began. */
+  readonly turn: number;
+  /** Characters of its body. */
+  size: number;
+  readonly isFirst: boolean;
+}
+
+type Room = Pick<HubPorts, 'inFlightMax' | 'bodiesMax' | 'turn'>;
+
+export class FairScheduler<S extends Sender> {
+  readonly #room: Room;
+  /** Partners that may have something to send, in round-robin order. */
+  readonly #turns = new RoundRobin<S>();
+  readonly #keptBack = new RoundRobin<S>();
+  /** Calls in flight, and characters of their bodies; then those that are not their partner's first. */
+  #calls = 0;
+  #size = 0;
+  #more = 0;
+  #moreSize = 0;
+  #kept = 0;
+
+  constructor(room: Room) {
+    this.#room = room;
+  }
+
+  /** [FAIR-SCHEDULER-2] */
+  get isFull(): boolean {
+    return this.#calls >= this.#room.inFlightMax || this.#size >= this.#room.bodiesMax;
+  }
+
+  /** Adds a partner to the round. */
+  giveTurn(sender: S): void {
+    this.#turns.add(sender);
+  }
+
+  /** Removes and returns the partner whose turn it is. */
+  nextTurn(): S | undefined {
+    const sender = this.#turns.first;
+    if (sender) this.#turns.delete(sender);
+    return sender;
+  }
+
+  /** How many deliveries of a partner may be in flight now; at most `allowed`, which its courier says. */
+  slots({ lanes }: S, allowed: number): number {
+    const { inFlightMax, bodiesMax } = this.#room;
+    const more = lanes.busySize > bodiesMax / 2 - this.#moreSize ? 0 : Math.floor(inFlightMax / 2) - this.#more;
+    return Math.min(allowed, 1 + Math.max(0, more));
+  }
+
+  /** `size`: characters of the body. */
+  begin(sender: S, size: number): Flight<S> {
+    const flight = { sender, size, isFirst: sender.begun(), turn: this.#room.turn() };
+    this.#calls++;
+    this.#count(flight, 1);
+    return flight;
+  }
+
+  /** Another form is really sent, whose size differs. */
+  resize(flight: Flight<S>, size: number): void {
+    this.#count(flight, -1);
+    flight.size = size;
+    this.#count(flight, 1);
+  }
+
+  /** Queues a partner whose courier allows more than this limit does. [FAIR-SCHEDULER-4] */
+  keepBack(sender: S): void {
+    this.#keptBack.add(sender);
+  }
+
+  /** Ends a call; the partner that was kept back first, if any, and that of the call get their turns. */
+  end(flight: Flight<S>): void {
+    this.#calls--;
+    this.#count(flight, -1);
+    const turn = this.#room.turn();
+    flight.sender.ended(turn - flight.turn <= quickTurns ? turn : null);
+    const keptBack = this.#keptBack.first;
+    if (keptBack) {
+      this.#keptBack.delete(keptBack);
+      this.giveTurn(keptBack);
+    }
+    this.giveTurn(flight.sender);
+  }
+
+  /** Whether memory may keep a body until its first attempt; `dropBody` ends it. `size`: characters. */
+  keepBody(size: number): boolean {
+    if (this.#kept >= this.#room.bodiesMax) return false;
+    this.#kept += size;
+    return true;
+  }
+
+  dropBody(size: number): void {
+    this.#kept -= size;
+  }
+
+  #count({ size, isFirst }: Flight<S>, by: 1 | -1): void {
+    this.#size += by * size;
+    if (isFirst) return;
+    this.#more += by;
+    this.#moreSize += by * size;
+  }
+}

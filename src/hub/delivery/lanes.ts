@@ -11,8 +11,7 @@
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Attempt, Form } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { MultisetMin } from './multiset-min.ts';
-import { RoundRobin } from './round-robin.ts';
+import { MultisetMin, RoundRobin } from './queues.ts';
 
 export interface Item {
   readonly receiver: PartyId;
@@ -45,7 +44,7 @@ export interface Item {
   readonly attempts: readonly Attempt[];
 }
 
-export interface Lane {
+interface OwnLane {
   readonly key: string;
   readonly items: Item[];
   state: 'ready' | 'busy' | 'held';
@@ -55,21 +54,27 @@ export interface Lane {
   behind: string | null;
 }
 
+/** Only `Lanes` changes a lane. */
+export type Lane = Readonly<OwnLane>;
+
 /**
  * Re-driven deliveries get one in this many of a partner's slots (at least one), and of its turns while others wait. A
  * smaller number slows live traffic during a re-drive.
  */
 const redriveShare = 4;
 
+/** What others read of the lanes of a receiver. */
+export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize' | 'readySince'>;
+
 export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Map<string, OwnLane>();
   /** Ready lanes in round-robin order; `#readyAgain` has those with a re-driven head. */
-  readonly #ready = new RoundRobin<Lane>();
-  readonly #readyAgain = new RoundRobin<Lane>();
+  readonly #ready = new RoundRobin<OwnLane>();
+  readonly #readyAgain = new RoundRobin<OwnLane>();
   /** Lanes that wait for the lane of another object, by the key of that lane. */
-  readonly #followers = new Map<string, Set<Lane>>();
+  readonly #followers = new Map<string, Set<OwnLane>>();
   readonly #oldest = new MultisetMin();
   #size = 0;
   #busy = 0;
@@ -134,37 +139,39 @@ export class Lanes {
     return lane;
   }
 
-  /** Removes the settled head of a busy lane; the next delivery takes its turn. */
-  done(lane: Lane): void {
+  /**
+   * Removes the settled head of a busy lane; the next delivery is due now and takes its turn. When none is left, the
+   * lanes that waited for the updates of this object go on.
+   */
+  done(lane: OwnLane, now: number): void {
     this.#land(lane);
+    lane.dueAt = now;
     const ended = lane.items.shift();
     if (ended) this.#oldest.remove(ended.since);
     this.#size--;
-    if (lane.items.length === 0) this.#lanes.delete(lane.key);
-    else this.#makeReady(lane);
+    if (lane.items.length > 0) return this.#makeReady(lane);
+    this.#lanes.delete(lane.key);
+    const followers = this.#followers.get(lane.key);
+    if (followers) for (const other of [...followers]) this.#makeReady(other);
   }
 
   /** Replaces the head of a busy lane by the form that is really sent. */
-  replace(lane: Lane, head: Item): void {
+  replace(lane: OwnLane, head: Item): void {
     this.#busySize += head.size - (lane.items[0]?.size ?? 0);
     lane.items[0] = head;
   }
 
-  /** Holds a busy lane: its head, or the `head` that replaces it, stays and waits. */
-  hold(lane: Lane, head?: Item): void {
-    this.#land(lane);
+  /** Holds a lane until the head is due: its head, or the `head` that replaces it, stays and waits. */
+  hold(lane: OwnLane, dueAt: number, head?: Item): void {
+    if (lane.state === 'busy') this.#land(lane);
+    else this.#unready(lane);
     lane.state = 'held';
+    lane.dueAt = dueAt;
     if (head) lane.items[0] = head;
   }
 
-  /** Holds a ready lane, which was not taken yet. */
-  holdReady(lane: Lane): void {
-    this.#unready(lane);
-    lane.state = 'held';
-  }
-
   /** Makes a held lane ready; does nothing for one that is ready, busy or removed. */
-  release(lane: Lane): void {
+  release(lane: OwnLane): void {
     if (lane.state === 'held' && this.#lanes.get(lane.key) === lane) this.#makeReady(lane);
   }
 
@@ -173,19 +180,12 @@ export class Lanes {
     return this.#lanes.get(laneKey(receiver, stream));
   }
 
-  /** Releases the lanes that waited for the updates of this lane's object, which are all done. */
-  releaseBehind(lane: Lane): void {
-    const followers = this.#followers.get(lane.key);
-    if (followers) for (const other of [...followers]) this.release(other);
-  }
-
-  /** Holds a busy lane behind the updates of another object. */
-  holdBehind(lane: Lane, receiver: PartyId, stream: string): void {
-    this.hold(lane);
-    const key = laneKey(receiver, stream);
-    const followers = this.#followers.get(key) ?? new Set<Lane>();
-    this.#followers.set(key, followers.add(lane));
-    lane.behind = key;
+  /** Holds a busy lane behind the updates of another object, at the latest until the head is due. */
+  holdBehind(lane: OwnLane, ahead: Lane, dueAt: number): void {
+    this.hold(lane, dueAt);
+    const followers = this.#followers.get(ahead.key) ?? new Set<OwnLane>();
+    this.#followers.set(ahead.key, followers.add(lane));
+    lane.behind = ahead.key;
   }
 
   /** Makes every held lane ready. */
@@ -200,14 +200,14 @@ export class Lanes {
     return due;
   }
 
-  #makeReady(lane: Lane): void {
+  #makeReady(lane: OwnLane): void {
     this.#unfollow(lane);
     lane.state = 'ready';
     (lane.items[0]?.isRedriven ? this.#readyAgain : this.#ready).add(lane);
   }
 
   /** The lane no longer waits for another one, so the end of that one must not release it. */
-  #unfollow(lane: Lane): void {
+  #unfollow(lane: OwnLane): void {
     if (lane.behind === null) return;
     const followers = this.#followers.get(lane.behind);
     followers?.delete(lane);
@@ -215,12 +215,12 @@ export class Lanes {
     lane.behind = null;
   }
 
-  #unready(lane: Lane): void {
+  #unready(lane: OwnLane): void {
     this.#ready.delete(lane);
     this.#readyAgain.delete(lane);
   }
 
-  #land(lane: Lane): void {
+  #land(lane: OwnLane): void {
     this.#busy--;
     this.#busySize -= lane.items[0]?.size ?? 0;
     if (lane.items[0]?.isRedriven) this.#busyAgain--;

@@ -51,21 +51,87 @@ export interface DeliveryStanding {
   readonly state: DeliveryState;
 }
 
-/** Position of one receiver in the log. */
-export interface Progress {
+/** Position of one receiver in the log. [OUTBOX-WRITER-1] */
+export class Progress {
   readonly receiver: PartyId;
   /** Everything owed up to this sequence was taken into memory. */
-  cursor: Seq;
-  /** The log holds a backlog that is not in memory; it is read when there is room. */
-  behind: boolean;
-  /** A read of the backlog is in progress. */
-  reading: boolean;
+  #cursor: Seq;
+  #isBehind = false;
   /** Sequences taken into memory that have neither ended nor a row; ascending. */
-  readonly outstanding: Set<Seq>;
+  readonly #outstanding = new Set<Seq>();
   /** Sequences above the floor that have rows, so that they are not taken again. */
-  readonly known: Set<Seq>;
+  readonly #known = new Set<Seq>();
   /** The floor that the store holds. */
-  flushed: Seq;
+  #written: Seq;
+
+  constructor(receiver: PartyId, cursor: Seq, written: Seq = 0) {
+    this.receiver = receiver;
+    this.#cursor = cursor;
+    this.#written = written;
+  }
+
+  get cursor(): Seq {
+    return this.#cursor;
+  }
+
+  /** The log holds a backlog that is not in memory; it is read when there is room. */
+  get isBehind(): boolean {
+    return this.#isBehind;
+  }
+
+  /** Memory is full: what follows stays in the log. */
+  fallBehind(): void {
+    this.#isBehind = true;
+  }
+
+  /** Passes an event of the log; false when its delivery has a row, so that it must not be taken. */
+  take(seq: Seq): boolean {
+    this.#cursor = seq;
+    if (this.#known.delete(seq)) return false;
+    this.#outstanding.add(seq);
+    return true;
+  }
+
+  /** The log holds nothing more that is owed, up to this sequence. */
+  skipTo(seq: Seq): void {
+    this.#cursor = seq;
+  }
+
+  /** Every row above the floor has been passed; live events are taken from now on. */
+  caughtUp(): void {
+    this.#isBehind = false;
+    this.#known.clear();
+  }
+
+  /** At a restart: a delivery above the floor has a row. */
+  know(seq: Seq): void {
+    if (seq > this.#cursor) this.#known.add(seq);
+  }
+
+  /** The delivery has ended or has a row. */
+  settle(seq: Seq): void {
+    this.#outstanding.delete(seq);
+  }
+
+  /** Whether a delivery that has no row is still going to be sent. */
+  isPending(seq: Seq): boolean {
+    return this.#outstanding.has(seq) || (this.#isBehind && seq > this.#cursor);
+  }
+
+  /** `dispatchedTo`: the sequence up to which events were offered to receivers. */
+  floor(dispatchedTo: Seq): Seq {
+    for (const first of this.#outstanding) return first - 1;
+    return this.#isBehind ? this.#cursor : dispatchedTo;
+  }
+
+  /** Whether the store's floor is lower. */
+  isRaisedTo(floor: Seq): boolean {
+    return floor > this.#written;
+  }
+
+  written(floor: Seq): void {
+    this.#written = floor;
+  }
 }
 
 const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${seq}`;
@@ -129,7 +195,9 @@ export class OutboxWriter {
     this.#dispatchedTo = dispatchedTo;
   }
 
+  /** Has a row written, and the floor of its receiver, which it lets move. */
   remember(progress: Progress, row: DeliveryRow): void {
+    progress.settle(row.seq);
     this.#rows.set(rowKey(row), row);
     this.touch(progress);
   }
@@ -162,12 +230,6 @@ export class OutboxWriter {
     this.#closed = true;
     this.#wake();
     await this.#writing;
-  }
-
-  floorOf(progress: Progress): Seq {
-    const [first] = progress.outstanding;
-    if (first !== undefined) return first - 1;
-    return progress.behind ? progress.cursor : this.#dispatchedTo();
   }
 
   async #drain(): Promise<void> {
@@ -211,10 +273,10 @@ export class OutboxWriter {
     // Floors are computed before the first await: a delivery that ends during it has its row in the next write.
     // [OUTBOX-WRITER-2]
     const raised = touched
-      .map((progress) => ({ progress, seq: this.floorOf(progress) }))
-      .filter(({ progress, seq }) => seq > progress.flushed);
+      .map((progress) => ({ progress, seq: progress.floor(this.#dispatchedTo()) }))
+      .filter(({ progress, seq }) => progress.isRaisedTo(seq));
     const floors = raised.map(({ progress, seq }): Floor => ({ dest: progress.receiver, seq }));
     await this.#store.settle(fence, rows, floors);
-    for (const { progress, seq } of raised) progress.flushed = seq;
+    for (const { progress, seq } of raised) progress.written(seq);
   }
 }

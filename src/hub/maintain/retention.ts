@@ -68,7 +68,7 @@ export class Retention {
   /** Partners that blocked the trim in the last sweep and still have deliveries waiting; null when there are none. */
   held(): LogHeld | null {
     const by = (this.#held?.by ?? []).filter((id) => {
-      const { depth, behind } = this.#dispatcher.scheduler.standing(id);
+      const { depth, behind } = this.#dispatcher.backlog(id);
       return depth > 0 || behind;
     });
     return this.#held && by.length > 0 ? { ...this.#held, by } : null;

@@ -65,11 +65,11 @@ export function overview(
 
   /** Plain literals without spread, for speed: it runs once a second for every partner. */
   function movingOf(id: PartyId, now: number): Moving {
-    const { depth, oldestAt, dead, delivered, behind } = dispatcher.scheduler.standing(id);
+    const { depth, oldestAt, dead, delivered, behind } = dispatcher.backlog(id);
     const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
     const sync = circuitState(circuits?.sync);
     const async = circuitState(circuits?.async);
-    const overdue = depth > 0 || behind ? dispatcher.scheduler.overdue(id, now - overdueAfterMs) : 0;
+    const overdue = depth > 0 || behind ? dispatcher.overdue(id, now - overdueAfterMs) : 0;
     return { sync, async, depth, oldestAt, dead, delivered, behind, overdue };
   }
 

@@ -1,0 +1,249 @@
+/**
+ * Attempts deliveries: builds the request from the event that owes it, sends it, and decides from the outcome whether the
+ * delivery is done, is retried or becomes a dead letter. The operators' view shares `requestOf`, so operators see exactly
+ * what is sent.
+ *
+ * ATTEMPTS-1  A transient failure blocks its own lane only; a final one frees the lane. No delivery is dropped without a
+ *     row that says so and why.
+ * ATTEMPTS-2  A bug of the hub during an attempt is retried on the same schedule and not reported to the breaker.
+ */
+import type { StoredEvent } from '../../../storage/contract.ts';
+import { faultOf, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
+import { attemptOf, deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
+import { instantText } from '../../domain/instant.ts';
+import { objectName } from '../../domain/object.ts';
+import { endpointOf, isSuspendedSince, type Partner, type PartyId } from '../../domain/party.ts';
+import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
+import { within } from '../exchange/sync-calls.ts';
+import type { Context } from '../kernel/context.ts';
+import type { PartnerDirectory } from '../kernel/directory.ts';
+import type { Recorder } from '../kernel/recorder.ts';
+import { partnerStream } from '../partners/partner-actors.ts';
+import type { DeliveryDetail } from '../ports/operator.ts';
+import type { OutboundCall } from '../ports/ports.ts';
+import type { FairScheduler, Flight } from './fair-scheduler.ts';
+import type { Item, Lane } from './lanes.ts';
+import type { Receiver } from './receiver.ts';
+import { asDelivered, isToHeal, type Wholes } from './wholes.ts';
+
+const hourMs = 3_600_000;
+/** Back-off of a lane, ms, after an attempt failed by a bug of the hub and its end could not be noted either. */
+const faultMs = 60_000;
+const suspended = 'suspended';
+
+export class Attempts {
+  readonly #context: Context;
+  readonly #scheduler: FairScheduler<Receiver>;
+  readonly #wholes: Wholes;
+  readonly #rules: RetryRules;
+
+  constructor(context: Context, scheduler: FairScheduler<Receiver>, wholes: Wholes) {
+    const { settings } = context;
+    this.#context = context;
+    this.#scheduler = scheduler;
+    this.#wholes = wholes;
+    this.#rules = {
+      scheduleS: settings.retryScheduleS,
+      jitter: settings.retryJitter,
+      windowMs: settings.retryWindowH * hourMs,
+      windowCdrMs: settings.retryWindowCdrH * hourMs,
+    };
+  }
+
+  /** Attempts the head of a busy lane; never rejects. [ATTEMPTS-2] */
+  async make(flight: Flight<Receiver>, lane: Lane): Promise<void> {
+    try {
+      await this.#deliver(flight, lane);
+    } catch (error) {
+      this.#failed(flight.sender, lane, error);
+    }
+  }
+
+  #failed(receiver: Receiver, lane: Lane, error: unknown): void {
+    const { log, clock } = this.#context.ports;
+    log.error({ err: error, lane: lane.key }, 'could not attempt a delivery');
+    const isBusy = () => lane.state === 'busy';
+    if (!isBusy()) return;
+    try {
+      const [item] = lane.items;
+      if (item) this.#settle(receiver, lane, item, faultOf(error));
+    } catch (again) {
+      // Settling failed, too: the row stays as it was, and the lane goes on after `faultMs`.
+      log.error({ err: again, lane: lane.key }, 'could not settle a delivery');
+      if (isBusy()) receiver.hold(lane, clock.now() + faultMs);
+    }
+  }
+
+  async #deliver(flight: Flight<Receiver>, lane: Lane): Promise<void> {
+    const receiver = flight.sender;
+    const { store, directory, ports, breakerFeed } = this.#context;
+    const [item] = lane.items;
+    if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
+    const partner = directory.partnerOf(item.receiver);
+    const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
+    if (!partner || isSuspendedSince(partner, item.since))
+      return this.#buryUnsent(receiver, lane, item, 'auth_error', suspended);
+    if (!endpoint) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no receiver endpoint');
+    if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
+      return this.#buryUnsent(receiver, lane, item, 'expired', 'its time was over before it could be sent');
+    }
+    const event = item.event ?? (await store.event(item.seq));
+    if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
+    const sent = await this.#wholes.formFor(item, event);
+    if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send in place of a part');
+    const { owed, head } = sent;
+    if (head !== item) {
+      receiver.replace(lane, head);
+      this.#scheduler.resize(flight, head.size);
+    }
+    const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item.receiver, event, owed));
+    ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
+    receiver.attempted(outcome.durationMs);
+    this.#settle(receiver, lane, head, outcome);
+    // After #settle: otherwise the success that closes the circuit and resets the slots to 1 would also double them.
+    breakerFeed.told(partnerStream(receiver.partnerId), 'async', outcome, ports.clock.now());
+  }
+
+  #settle(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {
+    const { ports, directory } = this.#context;
+    const at = ports.clock.now();
+    const { module, since } = item;
+    const attempts = [...item.attempts, attemptOf(outcome, instantText(at))];
+    const tried = { ...item, attempts, tries: item.tries + 1 };
+    const partner = directory.partnerOf(item.receiver);
+    const mayRetry = !partner || !isSuspendedSince(partner, since);
+    ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
+    // The receiver lacks the object of a part: the whole follows, once. [D59]
+    if (isToHeal(item, outcome) && partner && mayRetry) return receiver.retry(lane, { ...tried, asWhole: true }, at);
+    const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };
+    const next = verdict(this.#rules, { ...met, random: ports.random() });
+    if (next.kind === 'retry' && mayRetry) {
+      receiver.retry(lane, tried, next.dueAt);
+    } else if (next.kind === 'retry') {
+      this.#bury(receiver, lane, tried, 'auth_error', suspended);
+    } else if (next.kind === 'delivered') {
+      receiver.delivered(lane, tried);
+      this.#wholes.arrived(item);
+      ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
+    } else if (next.class === 'expired') {
+      this.#bury(receiver, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
+    } else this.#bury(receiver, lane, tried, next.class, outcome.message);
+  }
+
+  /** Yields to the event loop first: a backlog that ends at once must not block it. */
+  #buryUnsent(receiver: Receiver, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): Promise<void> {
+    return nextTurn().then(() => this.#bury(receiver, lane, item, outcomeClass, reason));
+  }
+
+  #bury(receiver: Receiver, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {
+    const { recorder, ports } = this.#context;
+    receiver.died(lane, item, { class: outcomeClass, reason });
+    ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
+    // The log already has the suspension of the partner, and the rows say the rest: no event per delivery.
+    if (reason !== suspended) noteDead(recorder, item, outcomeClass, reason);
+    this.#wholes.missed(item);
+  }
+}
+
+/** `moduleUrl` may have its own query, which the request keeps. */
+function requestOf(
+  event: StoredEvent,
+  owed: Owed | null,
+  moduleUrl: string,
+): Pick<OutboundCall, 'method' | 'url' | 'body'> {
+  return {
+    method: owed?.method ?? 'PUT',
+    url: within(moduleUrl, owed?.path ?? '', owed?.query.slice(1)),
+    body: owed?.method === 'DELETE' ? null : (owed?.body ?? event.body),
+  };
+}
+
+/** Encoded bodies of requests with several receivers (fan-out): encoded once while the event is in memory. */
+const bytesOf = new WeakMap<Owed, Buffer>();
+
+/** Undefined when the event has a single receiver, so that encoding once saves nothing. */
+function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffer | undefined {
+  if (event.to.length < 2 || owed === null) return undefined;
+  let bytes = bytesOf.get(owed);
+  if (!bytes) {
+    bytes = Buffer.from(body);
+    bytesOf.set(owed, bytes);
+  }
+  return bytes;
+}
+
+/** The call that carries the delivery to the partner that holds the receiver. */
+function callOf(
+  { directory, ports: { secrets }, settings }: Context,
+  partner: Partner,
+  moduleUrl: string,
+  receiver: PartyId,
+  event: StoredEvent,
+  owed: Owed | null,
+): OutboundCall {
+  const { method, url, body } = requestOf(event, owed, moduleUrl);
+  return {
+    method,
+    url,
+    endpoint: moduleUrl,
+    body,
+    bytes: body === null ? undefined : sharedBytes(event, owed, body),
+    token: secrets.open(partner.partnerToken ?? ''),
+    encoding: partner.settings.token_encoding,
+    from: directory.party((event.data as ObjectEventData).owner) ?? null,
+    to: directory.party(receiver) ?? null,
+    requestId: secrets.newId(),
+    correlationId: event.correlationId ?? secrets.newId(),
+    timeoutMs: settings.deliveryTimeoutMs,
+    emptyOk: partner.settings.empty_2xx_ok,
+    resend: true,
+    isDelivery: true,
+  };
+}
+
+/** Fields of the log line of an attempt. */
+function attemptLine(item: Item, { correlationId }: StoredEvent, outcome: Outcome) {
+  return {
+    partyId: item.receiver,
+    module: item.module,
+    objectKey: item.stream,
+    attempt: item.tries + 1,
+    deliveryId: deliveryId(item.receiver, item),
+    outcome: outcome.class,
+    durationMs: Math.round(outcome.durationMs),
+    correlationId,
+  };
+}
+
+/** Records `delivery.dead` in the event log. */
+function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeClass, reason: string): void {
+  const delivery = deliveryId(item.receiver, item);
+  const { receiver, sender, module, id } = item;
+  const object = objectName({ owner: sender, id });
+  const data = { delivery, receiver, sender, module, object, class: outcomeClass, reason };
+  recorder.note({
+    facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
+    trace: item.correlationId === null ? null : { correlationId: item.correlationId },
+    at: recorder.instant(),
+  });
+}
+
+/** The request as it would be sent now; `url` is null when the receiver has no endpoint for the module. */
+export function presentRequest(
+  directory: PartnerDirectory,
+  event: StoredEvent,
+  owed: Owed | null,
+  receiver: PartyId,
+): DeliveryDetail['request'] {
+  const { module, owner } = event.data as ObjectEventData;
+  const partner = directory.partnerOf(receiver);
+  const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
+  const request = requestOf(event, owed, endpoint?.url ?? '');
+  return {
+    ...request,
+    url: endpoint ? request.url : null,
+    from: directory.party(owner) ?? null,
+    to: directory.party(receiver) ?? null,
+  };
+}
