@@ -196,7 +196,8 @@ export class Cpo extends Partner {
     try {
       await this.say({ method: 'PATCH', module: 'sessions', role: 'RECEIVER', path, body, repeat: this.once });
     } catch (error) {
-      if (error instanceof Refused || !this.options.retryUntilAnswered) throw error;
+      const isRefused = error instanceof Refused && !error.isInDoubt;
+      if (isRefused || !this.options.retryUntilAnswered) throw error;
       // The PATCH may have arrived, and sending it again could append the period twice: PUT the whole session instead.
       await this.pushSession(session);
     }

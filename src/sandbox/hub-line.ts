@@ -30,8 +30,8 @@ export interface HubCall {
 }
 
 /**
- * When a request is repeated. `no`: never. `refused`: only when it cannot have had an effect (connection refused, 429,
- * 503). `untilAnswered`: also after any 5xx and broken connections.
+ * When a request is repeated. `no`: never. `refused`: only when it cannot have had an effect (connection refused, 429).
+ * `untilAnswered`: also after any 5xx and broken connections.
  */
 export type Repeat = 'no' | 'refused' | 'untilAnswered';
 
@@ -60,11 +60,20 @@ export interface LineOptions {
 export class Refused extends Error {
   override readonly name = 'Refused';
   readonly answer: HubAnswer;
+  /**
+   * Whether the request may have had its effect all the same. No part of the interface says that nothing was done when
+   * a 5xx is answered: a commit may be in the log whose outcome the node did not learn, and a node that passed a
+   * request on and got no answer says 503.
+   */
+  readonly isInDoubt: boolean;
 
   constructor(call: HubCall, answer: HubAnswer) {
     const { httpStatus, statusCode, statusMessage } = answer;
-    super(`${call.method} ${call.url} was answered HTTP ${httpStatus}, OCPI ${statusCode ?? 'none'}: ${statusMessage}`);
+    const isInDoubt = httpStatus >= 500;
+    const said = `was answered HTTP ${httpStatus}, OCPI ${statusCode ?? 'none'}: ${statusMessage}`;
+    super(`${call.method} ${call.url} ${said}${isInDoubt ? '; whether it took effect is unknown' : ''}`);
     this.answer = answer;
+    this.isInDoubt = isInDoubt;
   }
 }
 
@@ -160,9 +169,7 @@ export class HubLine {
 function mayRepeat(attempt: HubAnswer | Error, repeat: Repeat): boolean {
   if (repeat === 'no') return false;
   if (attempt instanceof Error) return repeat === 'untilAnswered' || causeCode(attempt) === 'ECONNREFUSED';
-  // 503 and 429 count as refused before any effect. One exception: a node that is fenced or stopped while a commit is
-  // in doubt answers 503, although the log may hold the commit.
-  if (attempt.httpStatus === 503 || attempt.httpStatus === 429) return true;
+  if (attempt.httpStatus === 429) return true;
   return repeat === 'untilAnswered' && attempt.httpStatus >= 500;
 }
 

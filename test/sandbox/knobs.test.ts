@@ -109,6 +109,29 @@ t.test('A command is not sent twice: only what cannot have arrived is repeated',
   t.equal(cpo.commands.length, 1);
 });
 
+t.test('After a 503 it is unknown whether a command arrived, so it is not sent again; after a 429 it is', async (t) => {
+  const { cpo, emsp } = await pair(t, { retryUntilAnswered: true, ...quick });
+  const location = await cpo.pushLocation();
+  const start = () => emsp.command('START_SESSION', { token: emsp.driver, location_id: location.id });
+  cpo.at('commands').answer(503, '', { times: 1 });
+  await t.rejects(start(), {
+    name: 'Refused',
+    isInDoubt: true,
+    message: /HTTP 503.*; whether it took effect is unknown/,
+  });
+  t.equal(emsp.transcript.sent('commands').length, 1);
+  cpo.at('commands').answer(429, '', { times: 1 });
+  await start();
+  t.equal(emsp.transcript.sent('commands').length, 3);
+  t.equal(cpo.commands.length, 1);
+  const session = await cpo.openSession(await cpo.until('the command', () => cpo.commands[0]));
+  emsp.at('sessions').answer(503, '', { times: 1 });
+  await cpo.meter(session, 3);
+  t.same(emsp.copy('sessions', cpo, session.id)?.state, session, 'a reading in doubt is sent as the whole session');
+  emsp.at('sessions').answer(404, '', { times: 1 });
+  await t.rejects(cpo.meter(session, 4), { name: 'Refused', isInDoubt: false }, 'and one that was refused is not');
+});
+
 t.test("Only the hub's token is let in, plain or in base64", async (t) => {
   const { emsp } = await pair(t);
   const [token = ''] = emsp.ownTokens;
