@@ -257,3 +257,21 @@ export function isSuspendedSince({ partnerToken, suspendedAt }: Partner, since: 
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {
   return partner.endpoints.find((endpoint) => endpoint.identifier === identifier && endpoint.role === role);
 }
+
+/** A module URL with segments below it, percent-encoded; a query of the registered URL is kept. */
+export function below(moduleUrl: string, segments: readonly string[], query = ''): string {
+  return within(moduleUrl, segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''), query);
+}
+
+/**
+ * Appends a path and a query to a module URL. Without a path the URL keeps its form, with or without a trailing slash;
+ * before a path there is exactly one slash. A query of the module URL is kept and comes first. [D55]
+ */
+export function within(moduleUrl: string, tail: string, query = ''): string {
+  const mark = moduleUrl.indexOf('?');
+  const path = mark < 0 ? moduleUrl : moduleUrl.slice(0, mark);
+  const ownQuery = mark < 0 ? '' : moduleUrl.slice(mark + 1);
+  const queries = ownQuery && query ? `${ownQuery}&${query}` : ownQuery || query;
+  const base = tail !== '' && path.endsWith('/') ? path.replace(/\/+$/, '') : path;
+  return `${base}${tail}${queries && `?${queries}`}`;
+}

@@ -18,13 +18,12 @@
 import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { headOf, inspect } from '../records.ts';
+import { ListCache, RowCache } from './caches.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
 import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
-import { ListCache } from './list-cache.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
-import { RowCache } from './row-cache.ts';
 import type { Mark } from './side-files.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
 

@@ -1,5 +1,5 @@
 /** Writes the same few names over and over, as a hub does that is small; says how many times what is kept the heap has grown by. */
-import { FifoCache } from '../../storage/level/fifo-cache.ts';
+import { FifoCache } from '../../storage/level/caches.ts';
 
 const names = 500;
 const characters = 1000;

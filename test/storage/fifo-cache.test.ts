@@ -4,7 +4,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { FifoCache } from '../../storage/level/fifo-cache.ts';
+import { FifoCache } from '../../storage/level/caches.ts';
 import { t } from '../support/tap.ts';
 
 t.test('the oldest go first, whatever was taken out before', async (t) => {

@@ -1,7 +1,7 @@
 /**
  * Rows that are kept as they were read for lists.
  */
-import { ListCache } from '../../storage/level/list-cache.ts';
+import { ListCache } from '../../storage/level/caches.ts';
 import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, kind = 'sessions') => ({

@@ -1,7 +1,7 @@
 /**
  * Rows that are kept as they were written.
  */
-import { RowCache } from '../../storage/level/row-cache.ts';
+import { RowCache } from '../../storage/level/caches.ts';
 import { t } from '../support/tap.ts';
 
 const row = (id: string, body: string | null = null, data = '{"n":1}') => ({

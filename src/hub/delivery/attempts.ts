@@ -12,10 +12,9 @@ import { faultOf, type Outcome, type OutcomeClass } from '../../domain/errors.ts
 import { attemptOf, deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { objectName } from '../../domain/object.ts';
-import { endpointOf, isSuspendedSince, type Partner, type PartyId } from '../../domain/party.ts';
+import { endpointOf, isSuspendedSince, type Partner, type PartyId, within } from '../../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
-import { within } from '../exchange/sync-calls.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { Recorder } from '../kernel/recorder.ts';

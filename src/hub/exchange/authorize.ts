@@ -3,13 +3,13 @@
  * [interface, Token authorization; D25, D43, D44]
  */
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
-import { endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
+import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
 import type { AuthorizeAnswer, AuthorizeRequest, Caller } from '../ports/hub.ts';
 import type { HeaderParty } from '../ports/ports.ts';
 import { instrument } from './instrument.ts';
-import { below, callPartner, type Failure, failureOf, type SyncCall, unambiguousText } from './sync-calls.ts';
+import { callPartner, type Failure, failureOf, type SyncCall, unambiguousText } from './sync-calls.ts';
 
 /** The two directions of an authorize, and how they differ. */
 const directions = {

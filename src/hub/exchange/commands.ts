@@ -18,7 +18,7 @@ import { type ErrorCode, HubError, type Outcome } from '../../domain/errors.ts';
 import type { CommandEvent } from '../../domain/events.ts';
 import { setMembers } from '../../domain/json-text.ts';
 import type { HubObject } from '../../domain/object.ts';
-import { endpointOf, type PartyId } from '../../domain/party.ts';
+import { below, endpointOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
@@ -30,7 +30,7 @@ import { findCpo } from './command-routing.ts';
 import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
-import { below, callPartner, type Failure, failureOf, unambiguousText } from './sync-calls.ts';
+import { callPartner, type Failure, failureOf, unambiguousText } from './sync-calls.ts';
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;

@@ -107,11 +107,6 @@ export function failureOf({ class: met, httpStatus, ocpiStatus }: Outcome): Fail
   return failures[met];
 }
 
-/** A module URL with segments below it, percent-encoded; a query of the registered URL is kept. */
-export function below(moduleUrl: string, segments: readonly string[], query = ''): string {
-  return within(moduleUrl, segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''), query);
-}
-
 /**
  * The object of a call with `oneObject`, as received text; null when another reader of the text could read a different
  * value of the member `decisive`, which the hub decides by. A node of an earlier version passes on the parsed value
@@ -120,17 +115,4 @@ export function below(moduleUrl: string, segments: readonly string[], query = ''
 export function unambiguousText({ dataText, data }: Outcome, decisive: string): string | null {
   const text = dataText ?? JSON.stringify(data) ?? '';
   return ambiguousName(text, new Set([decisive])) === null ? text : null;
-}
-
-/**
- * Appends a path and a query to a module URL. Without a path the URL keeps its form, with or without a trailing slash;
- * before a path there is exactly one slash. A query of the module URL is kept and comes first. [D55]
- */
-export function within(moduleUrl: string, tail: string, query = ''): string {
-  const mark = moduleUrl.indexOf('?');
-  const path = mark < 0 ? moduleUrl : moduleUrl.slice(0, mark);
-  const ownQuery = mark < 0 ? '' : moduleUrl.slice(mark + 1);
-  const queries = ownQuery && query ? `${ownQuery}&${query}` : ownQuery || query;
-  const base = tail !== '' && path.endsWith('/') ? path.replace(/\/+$/, '') : path;
-  return `${base}${tail}${queries && `?${queries}`}`;
 }
