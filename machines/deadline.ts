@@ -10,8 +10,9 @@
 import TinyQueue from 'tinyqueue';
 import { fromCallback } from 'xstate';
 
-/** XState's clock, extended by the time of day. */
+/** XState's clock, extended by the present hub time. */
 export interface DeadlineClock {
+  /** Epoch ms; must not step. */
   now(): number;
   setTimeout(fn: (...args: unknown[]) => void, timeoutMs: number): unknown;
   clearTimeout(id: unknown): void;

@@ -12,11 +12,12 @@
 import { assign, setup } from 'xstate';
 
 export interface OrphanStopContext {
-  /** End of the grace, epoch ms; null once it is over. */
+  /** End of the grace, hub time; null once it is over, and before a rebuild has seen `orphan.armed`. */
   readonly due: number | null;
 }
 
 export type OrphanStopEvent =
+  | { type: 'orphan.armed'; at: number; due: number }
   | { type: 'orphan.disarmed' | 'orphan.opened' | 'orphan.resolved'; at: number }
   | { type: 'deadline.passed'; at: number }
   | { type: 'sweep'; at: number };
@@ -25,7 +26,7 @@ export const orphanStopMachine = setup({
   types: {
     context: {} as OrphanStopContext,
     events: {} as OrphanStopEvent,
-    input: {} as { graceEndsAt: number },
+    input: {} as { due: number | null },
   },
   actions: {
     /** Effect: arms the deadline `context.due`, or disarms it when null. */
@@ -35,15 +36,17 @@ export const orphanStopMachine = setup({
     /** Effect: queries the CPO for the present state of the session. */
     askCpo: () => {},
     stopWaiting: assign({ due: null }),
+    keepDue: assign(({ event }) => (event.type === 'orphan.armed' ? { due: event.due } : {})),
   },
 }).createMachine({
   id: 'orphan-stop',
   initial: 'grace',
-  context: ({ input }) => ({ due: input.graceEndsAt }),
+  context: ({ input }) => ({ due: input.due }),
   states: {
     grace: {
       entry: 'arm',
       on: {
+        'orphan.armed': { actions: 'keepDue' },
         'deadline.passed': { target: 'due', actions: 'stopWaiting' },
         'orphan.opened': { target: 'open', actions: ['stopWaiting', 'askCpo'] },
         'orphan.disarmed': { target: 'disarmed', actions: ['stopWaiting', 'arm'] },

@@ -248,7 +248,7 @@ async function openSharedStore(
       gained: changed,
       lost: changed,
       doubts,
-      clock: { ...systemClock, now: () => clock.now() },
+      clock: { ...systemClock, wall: () => clock.wall() },
     },
   });
 }

@@ -52,7 +52,7 @@ export class Feed {
   constructor(operations: Pick<Operations, 'actors' | 'actor' | 'watch'>, clock: Clock) {
     this.#operations = operations;
     this.#clock = clock;
-    this.messages = messages(() => clock.now());
+    this.messages = messages(() => clock.wall());
   }
 
   add(reader: FeedReader): void {
@@ -98,7 +98,7 @@ export class Feed {
         if (event === null) return;
         change.count++;
         if (change.events.length === eventsMax) change.events.shift();
-        change.events.push({ event, at: this.#clock.now() });
+        change.events.push({ event, at: this.#clock.wall() });
       },
       ended: (last) => {
         this.#change(last.id).actor = last;

@@ -5,6 +5,7 @@
 import type { HubStatus } from '../api/hub.ts';
 import type { PartyView } from '../api/parties.ts';
 import { HubError } from '../domain/errors.ts';
+import { instantText } from '../domain/instant.ts';
 import {
   defaultSettings,
   type Endpoint,
@@ -106,7 +107,7 @@ export function operations(parts: OperationsParts): Verbs {
       ...{ id, status, roles, url, endpoints, settings, last_updated },
       circuits: actors.circuits(id),
       queue: { depth, oldest_age_s, dead },
-      last_contact: contact === null ? null : new Date(contact).toISOString(),
+      last_contact: contact === null ? null : instantText(ports.clock.stamp(contact)),
     };
   }
 
@@ -216,7 +217,7 @@ export function operations(parts: OperationsParts): Verbs {
     return {
       actors: actorCounts(supervisor).counts,
       ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: context.timers.size },
-      log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - Date.parse(since)) / 1000])),
+      log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - ports.clock.steady(Date.parse(since))) / 1000])),
     };
   }
 

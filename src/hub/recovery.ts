@@ -65,7 +65,7 @@ export async function openDoor(context: Context, actors: PartnerActors): Promise
     if (!event.type.startsWith('partner.')) return;
     const id = partnerOf(event.stream);
     if (isNew) actors.startAtDoor(id);
-    else actors.tell(id, heard(event) as PartnerMachineEvent);
+    else actors.tell(id, heard(context.ports.clock, event) as PartnerMachineEvent);
     if (event.type === 'partner.registered' || event.type === 'partner.rotated') actors.renewed(id);
   });
   recorder.feed.begin();
@@ -105,7 +105,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   await orphans.recover(isWhole);
   const follow = (event: StoredEvent) => {
     const caller = event.party === null ? undefined : directory.partnerOf(event.party);
-    if (caller) directory.touched(caller.id, Date.parse(event.at));
+    if (caller) directory.touched(caller.id, ports.clock.steady(Date.parse(event.at)));
     commands.followUp(event);
     orphans.followUp(event);
   };

@@ -1,8 +1,27 @@
-/** The clock port: every wait and deadline goes through it, so tests can use simulated time. */
+/**
+ * The clock port: every wait and deadline goes through it, so tests can use simulated time.
+ *
+ * CLOCK-1  Waits, deadlines, ages and limits are hub time (`now`): a step of the wall clock moves none of them.
+ * CLOCK-2  What leaves the process is time of day (`wall`): events, rows, log lines, answers.
+ * CLOCK-3  Hub time and time of day meet only in `steady`, for one that was recorded, and in `stamp`, for a hub time
+ *     that is shown or recorded. A recorded instant in the future is never converted by itself, but by its distance
+ *     from the instant that was recorded with it.
+ * CLOCK-4  After a restart no wait is longer than its own maximum.
+ * CLOCK-5  A suspended machine is a step forward: its monotonic clock stood still, so waits go on with what was left
+ *     of them, and nothing expires because the machine slept.
+ */
+import type { ClockSteps } from './clock-steps.ts';
 
 export interface Clock {
-  /** Epoch milliseconds; the wall clock may jump. */
+  /** Hub time, epoch ms: never steps. [CLOCK-STEPS-1] */
   now(): number;
+  /** Time of day, epoch ms: may step. Compares both clocks, and so notices a step. */
+  wall(): number;
+  /** Hub time of a time of day that was recorded; at most now. */
+  steady(wall: number): number;
+  /** Time of day of a hub time. */
+  stamp(at: number): number;
+  readonly steps: ClockSteps;
   /** Monotonic milliseconds from an arbitrary start, for deadlines and durations. */
   monotonic(): number;
   /** Passes `args` to `fn`, so that a timer per request needs no closure. */

@@ -1,16 +1,22 @@
 /**
- * The real clock, and the only file that uses the platform's timers.
+ * The real clock, and the only file of a hub that reads the platform's clocks or uses its timers.
  *
  * SYSTEM-CLOCK-1  A timer that fires late, because the process was stopped or busy, first lets the event loop read its
  *     sockets: an answer that arrived meanwhile counts before its time-out.
  */
 import type { Clock } from './clock.ts';
+import { facesOf } from './clock-steps.ts';
+
+const begun = Date.now() - performance.now();
 
 /** Lateness, ms, above which sockets may hold what arrived in time. Timers of an idle process are 1 to 2 ms late. */
 const lateMs = 20;
 
 export const systemClock: Clock = {
-  now: () => Date.now(),
+  ...facesOf(
+    () => Math.floor(begun + performance.now()),
+    () => Date.now(),
+  ),
   monotonic: () => performance.now(),
   setTimeout: (fn, timeoutMs, ...args) => new Wait(fn, args, timeoutMs),
   clearTimeout: (id) => (id as Wait<unknown[]> | undefined)?.clear(),

@@ -130,7 +130,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
   function ended(call: OutboundCall, startedAt: number, met: Met): Outcome {
     inFlight--;
     if (inFlight === 0) onIdle?.();
-    return outcomeOf(met, call, clock.monotonic() - startedAt, clock.now());
+    return outcomeOf(met, call, clock.monotonic() - startedAt, clock.wall());
   }
 
   function meetOnce(call: OutboundCall): Promise<Met> | Met {

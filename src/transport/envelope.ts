@@ -4,13 +4,15 @@
  * ENVELOPE-1  Every envelope has `status_code` and `timestamp`.
  * ENVELOPE-2  Stored objects are copied into an envelope as text, never parsed and serialized again. [D17]
  */
+
 import { instantText } from '../domain/instant.ts';
 import { items, members, slice } from '../domain/json-text.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { depthMax, isDeeperThan } from './json-body.ts';
 import type { Refusal } from './status-codes.ts';
 import { success } from './status-codes.ts';
 
-const timestamp = () => instantText(Date.now());
+const timestamp = () => instantText(systemClock.wall());
 
 const tail = () => `"status_code":${success},"status_message":"Success","timestamp":"${timestamp()}"}`;
 

@@ -93,9 +93,9 @@ export class Watch {
   }
 
   async #seen(client: Client): Promise<Sight> {
-    const sent = this.#clock.now();
+    const sent = this.#clock.wall();
     const [row] = (await ask<Row>(client, 'watch', LOOK)) as [Row];
-    const received = this.#clock.now();
+    const received = this.#clock.wall();
     const at = Number(row.at);
     return { clockAheadMs: aheadOf(at, sent, received), oldest: oldestOf(row, at) };
   }

@@ -100,6 +100,21 @@ t.test('time and chance come to machines and domain from outside', async (t) => 
   t.notMatch('clock.setTimeout(wake, 1)', impure, 'and lets a clock be');
 });
 
+t.test('only one file of a hub reads the clocks of the platform for a time of day', async (t) => {
+  const reads = /\bDate\.now\b|\bnew Date\(\)/;
+  // Not in the hub's process, or its actors: stamps of files, of the command line, of simulated partners, of a browser.
+  const others = /^(src\/(sandbox|cli|console\/page)\/|storage\/level\/|src\/kit\/system-clock\.ts$)/;
+  t.strictSame(
+    linesWith(
+      reads,
+      sources.filter((path) => !others.test(path)),
+    ),
+    [],
+  );
+  t.match('const at = Date.now();', reads, 'the pattern sees it');
+  t.notMatch('new Date(at).toISOString()', reads, 'and lets a conversion be');
+});
+
 t.test('a URL is parsed by the kit, which does not ask whether it can be', async (t) => {
   const asks = /\bURL\.canParse\(/;
   t.strictSame(linesWith(asks, sources), []);

@@ -217,7 +217,7 @@ t.test('orphan stop: grace, sweep, case, resolution, and nothing invented [N1, D
     ['completed late', [passed, opened, { type: 'orphan.resolved', at }], 'resolved', []],
   ];
   for (const [name, events, state, effects] of table) {
-    const walked = walk(orphanStopMachine, { graceEndsAt: 120_000 }, events);
+    const walked = walk(orphanStopMachine, { due: 120_000 }, events);
     t.equal(walked.value, state, name);
     t.same(walked.effects.at(-1), effects, `${name}: effects`);
   }

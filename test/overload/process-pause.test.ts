@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../src/kit/clock.ts';
+import { facesOf } from '../../src/kit/clock-steps.ts';
 import { HeldAppends } from '../delivery/held-appends.ts';
 import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -65,8 +66,9 @@ class Connection {
 function pausingClock() {
   const clock = new SimulatedClock('2026-03-01T10:00:00Z');
   let paused = 0;
+  const now = () => clock.now() + paused;
   const pausing: Clock = {
-    now: () => clock.now() + paused,
+    ...facesOf(now, now),
     monotonic: () => clock.monotonic() + paused,
     setTimeout: (...timer) => clock.setTimeout(...timer),
     clearTimeout: (timer) => clock.clearTimeout(timer),

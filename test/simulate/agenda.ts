@@ -7,6 +7,7 @@
  */
 import TinyQueue from 'tinyqueue';
 import type { Clock } from '../../src/kit/clock.ts';
+import { facesOf } from '../../src/kit/clock-steps.ts';
 
 /** One life of a hub process, from its start to its end or crash. */
 export interface Life {
@@ -67,8 +68,9 @@ export class Agenda {
 
 /** The clock of one life. [TEST-AGENDA-3] */
 export function clockOf(agenda: Agenda, life: Life): Clock {
+  const now = () => agenda.now;
   return {
-    now: () => agenda.now,
+    ...facesOf(now, now),
     monotonic: () => agenda.now,
     setTimeout(fn, timeoutMs, ...args) {
       // As Node does it: whole milliseconds, at least one.

@@ -3,8 +3,10 @@
  *
  * TEST-SIMULATED-CLOCK-1  Time leaps, as on a machine that slept: whatever fell due meanwhile fires in order of due time, and sees the later time. What it arms
  *     waits for the next advance.
+ * TEST-SIMULATED-CLOCK-2  `step` moves the time of day alone, and the clock notices it at once.
  */
 import type { Clock } from '../../src/kit/clock.ts';
+import { facesOf } from '../../src/kit/clock-steps.ts';
 
 interface Timer {
   readonly due: number;
@@ -13,16 +15,44 @@ interface Timer {
 
 export class SimulatedClock implements Clock {
   readonly #startedAt: number;
+  readonly #faces: ReturnType<typeof facesOf>;
   #passed = 0;
+  #stepped = 0;
   readonly #timers = new Set<Timer>();
 
   /** RFC 3339; the epoch when absent. */
   constructor(startedAt?: string) {
     this.#startedAt = startedAt === undefined ? 0 : Date.parse(startedAt);
+    this.#faces = facesOf(
+      () => this.#startedAt + this.#passed,
+      () => this.#startedAt + this.#passed + this.#stepped,
+    );
+  }
+
+  get steps() {
+    return this.#faces.steps;
   }
 
   now(): number {
-    return this.#startedAt + this.#passed;
+    return this.#faces.now();
+  }
+
+  wall(): number {
+    return this.#faces.wall();
+  }
+
+  steady(wall: number): number {
+    return this.#faces.steady(wall);
+  }
+
+  stamp(at: number): number {
+    return this.#faces.stamp(at);
+  }
+
+  /** [TEST-SIMULATED-CLOCK-2] */
+  step(ms: number): void {
+    this.#stepped += ms;
+    this.wall();
   }
 
   monotonic(): number {

@@ -45,9 +45,10 @@ export async function initiatorOf(
 ): Promise<PartyId | null> {
   const { directory, ports, settings } = context;
   const compatible = directory.partnerOf(change.owner)?.settings;
-  const now = ports.clock.now();
-  if (compatible?.identity_mode !== 'COMPATIBILITY' || !(Date.parse(compatible.compatibility_until ?? '') > now))
-    return null;
+  const { clock } = ports;
+  // The end of the period is a date that an operator set, so the time of day decides.
+  const isCompatible = compatible?.identity_mode === 'COMPATIBILITY';
+  if (!isCompatible || !(Date.parse(compatible.compatibility_until ?? '') > clock.wall())) return null;
   if (before?.viewer) return before.viewer;
   const facts: ObjectFacts = { ...before?.facts, ...change.facts };
   if (facts.sessionId) {
@@ -62,7 +63,8 @@ export async function initiatorOf(
     const key = { kind, owner: change.owner, id: id?.toLowerCase() ?? '' };
     const row = key.id && isName(key.id) ? await rowSeen(context.store, key, seen) : null;
     const start = row?.data as Start | undefined;
-    if (start && now - Date.parse(start.at) <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
+    const ageMs = start ? clock.now() - clock.steady(Date.parse(start.at)) : Number.POSITIVE_INFINITY;
+    if (start && ageMs <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
   }
   return null;
 }

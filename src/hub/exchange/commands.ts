@@ -190,18 +190,18 @@ export class Commands {
 
   /** Follows an event that another node recorded. [COMMANDS-5] */
   followUp(event: StoredEvent): void {
-    const { recorder, supervisor } = this.#context;
+    const { recorder, supervisor, ports } = this.#context;
     if (!event.stream.startsWith(prefix)) return;
     const follow = async () => {
       const record = await this.#read(commandId(event.stream));
       if (!record) return;
-      if (supervisor.has(event.stream)) supervisor.send(event.stream, heard(event));
+      if (supervisor.has(event.stream)) supervisor.send(event.stream, heard(ports.clock, event));
       else if (!commandEnds.has(record.state)) await this.#revive(record);
       if (commandEnds.has(record.state)) supervisor.stop(event.stream);
       this.#cutOffInTime(record);
     };
     recorder.inTurn(event.stream, follow).catch((error: unknown) => {
-      this.#context.ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; retrying');
+      ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; retrying');
       this.#again(() => this.followUp(event));
     });
   }
@@ -300,7 +300,7 @@ export class Commands {
     { trace, party = null, body = null }: With,
     seen: readonly Seen[],
   ): Promise<CommandRecord> {
-    const { recorder, supervisor, settings } = this.#context;
+    const { recorder, supervisor, settings, ports } = this.#context;
     const at = recorder.instant();
     const record = applyToCommand(before, event, at);
     const actor = actorId(record.id);
@@ -319,7 +319,7 @@ export class Commands {
     });
     if (this.#kind === 'door') return record;
     if (!before) supervisor.start(this.#spec(record));
-    else if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: Date.parse(at), seq });
+    else if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: ports.clock.steady(Date.parse(at)), seq });
     if (isOver) supervisor.stop(actor);
     // A result revives the actor of an ended command, but only now: a failed write must leave no actor behind.
     else if (event.type === 'command.resultReceived') await this.#revive(record);
@@ -343,7 +343,7 @@ export class Commands {
   }
 
   #spec({ id, emsp, cpo }: CommandRecord): ActorSpec<typeof commandMachine> {
-    const { store } = this.#context;
+    const { store, ports } = this.#context;
     const actor = actorId(id);
     return {
       id: actor,
@@ -351,7 +351,7 @@ export class Commands {
       machine: this.#machine,
       input: undefined,
       parties: [emsp, cpo],
-      history: async () => (await store.history(actor)).map(heard),
+      history: async () => (await store.history(actor)).map((event) => heard(ports.clock, event)),
       restored: (snapshot) => this.#arm(actor, snapshot.context.due),
     };
   }

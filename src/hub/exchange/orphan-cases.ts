@@ -11,6 +11,7 @@ import type { ActorSpec } from '../../../machines/supervisor.ts';
 import type { Put, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Actor, OrphanEvent, OrphanKind } from '../../domain/events.ts';
+import { instantText } from '../../domain/instant.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -51,7 +52,7 @@ export class OrphanCases {
   constructor(context: Context, ask: AskForEnd) {
     this.#context = context;
     this.#ask = ask;
-    this.#followUps = new OrphanFollowUps(context.store, this);
+    this.#followUps = new OrphanFollowUps(context.store, context.ports.clock, this);
     this.#machine = orphanStopMachine.provide({
       actions: {
         arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
@@ -129,7 +130,7 @@ export class OrphanCases {
       if (record.state === 'RESOLVED') continue;
       const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
       this.#records.set(actor, record);
-      await supervisor.revive(this.#spec(actor, record));
+      await supervisor.revive(this.#spec(actor, record, null));
     }
     if (!mayWrite) return;
     await this.#followUps.catchUp();
@@ -182,11 +183,11 @@ export class OrphanCases {
     try {
       await recorder.inTurn(actor, async () => {
         if (!(await isNeeded())) return;
-        const graceEndsAt = new Date(graceEnds).toISOString();
+        const graceEndsAt = instantText(ports.clock.stamp(graceEnds));
         const watched = { kind, cpo: session.owner, emsp, session: session.id, graceEndsAt };
         const data = { id: ports.secrets.newId(), ...watched };
         const record = await this.#record(actor, { type: 'orphan.armed', data }, trace);
-        if (record) supervisor.start(this.#spec(actor, record));
+        if (record) supervisor.start(this.#spec(actor, record, graceEnds));
       });
     } finally {
       if (this.#records.get(actor) === null) this.#records.delete(actor);
@@ -266,17 +267,25 @@ export class OrphanCases {
     else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
   }
 
-  #spec(actor: string, { id, kind, cpo, emsp, graceEndsAt }: OrphanRecord): ActorSpec<typeof orphanStopMachine> {
+  #spec(actor: string, { id, kind, cpo, emsp }: OrphanRecord, due: number | null): ActorSpec<typeof orphanStopMachine> {
     const { store } = this.#context;
     return {
       id: actor,
       kind: actorKinds[kind],
       machine: this.#machine,
-      input: { graceEndsAt: Date.parse(graceEndsAt) },
+      input: { due },
       parties: [cpo, emsp],
-      history: async () => (await store.history(streamOf(id))).map(heard),
+      history: async () => (await store.history(streamOf(id))).map((event) => this.#heard(event)),
       restored: (snapshot) => this.#watchUntil(actor, snapshot.context.due),
     };
+  }
+
+  /** A grace is as long after its start as was recorded. [CLOCK-3] */
+  #heard(event: StoredEvent) {
+    const plain = heard(this.#context.ports.clock, event);
+    if (event.type !== 'orphan.armed') return plain;
+    const { graceEndsAt } = event.data as { graceEndsAt: string };
+    return { ...plain, type: 'orphan.armed', due: plain.at + Date.parse(graceEndsAt) - Date.parse(event.at) };
   }
 
   #open(actor: string): void {
@@ -299,7 +308,7 @@ export class OrphanCases {
   }
 
   async #record(actor: string, event: OrphanEvent, trace: Trace | null): Promise<OrphanRecord | null> {
-    const { recorder, supervisor } = this.#context;
+    const { recorder, supervisor, ports } = this.#context;
     const before = this.#records.get(actor) ?? null;
     const at = recorder.instant();
     const record = applyToOrphan(before, event, at);
@@ -310,7 +319,7 @@ export class OrphanCases {
     const isOver = record === null || record.state === 'RESOLVED';
     if (isOver) this.#records.delete(actor);
     else this.#records.set(actor, record);
-    if (before) supervisor.send(actor, { type: event.type, at: Date.parse(at), seq });
+    if (before) supervisor.send(actor, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
     if (isOver) supervisor.stop(actor);
     return record;
   }

@@ -10,6 +10,7 @@ import type { HubObject } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import type { Clock } from '../../kit/clock.ts';
 import { readObject, rowData } from '../kernel/row-codecs.ts';
 
 /**
@@ -33,10 +34,12 @@ interface Watches {
 
 export class OrphanFollowUps {
   readonly #store: Store;
+  readonly #clock: Clock;
   readonly #watches: Watches;
 
-  constructor(store: Store, watches: Watches) {
+  constructor(store: Store, clock: Clock, watches: Watches) {
     this.#store = store;
+    this.#clock = clock;
     this.#watches = watches;
   }
 
@@ -56,7 +59,7 @@ export class OrphanFollowUps {
       const page = await store.ranges([{ after: Math.max(0, upTo - tailEvents), upTo }]);
       events = [...page.filter(asksForMore), ...events];
       const from = page[0]?.at;
-      if (from && until && Date.parse(from) < Date.parse(until) - tailMs) break;
+      if (from && until && this.#timeOf(from) < this.#timeOf(until) - tailMs) break;
     }
     return events;
   }
@@ -84,7 +87,7 @@ export class OrphanFollowUps {
       const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
       const isResolved = session && (await this.#wasWatchedSince(session, event.at));
       if (!session || isResolved) return;
-      await this.#watches.arm(session, command.emsp, Date.parse(event.at), trace);
+      await this.#watches.arm(session, command.emsp, this.#timeOf(event.at), trace);
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
       const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
@@ -97,9 +100,14 @@ export class OrphanFollowUps {
   async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
     for await (const row of this.#store.scan('orphans', session.owner)) {
       const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
-      if (state === 'RESOLVED' && id === session.id && graceEndsAt > at) return true;
+      if (state === 'RESOLVED' && id === session.id && this.#timeOf(graceEndsAt) > this.#timeOf(at)) return true;
     }
     return false;
+  }
+
+  /** Hub time of a recorded instant. */
+  #timeOf(recorded: string): number {
+    return this.#clock.steady(Date.parse(recorded));
   }
 }
 

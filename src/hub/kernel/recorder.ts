@@ -83,9 +83,9 @@ export class Recorder {
     });
   }
 
-  /** The present time in the format of events. */
+  /** The time of day in the format of events. */
   instant(): string {
-    return instantText(this.#clock.now());
+    return instantText(this.#clock.wall());
   }
 
   /**

@@ -7,6 +7,7 @@ import type { HubObject } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
+import type { Clock } from '../../kit/clock.ts';
 import { routeKey } from './directory.ts';
 
 /** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
@@ -109,7 +110,7 @@ export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
   return row && (row.data as T);
 }
 
-/** A stored event as the event of the state machine of its stream. */
-export function heard(event: StoredEvent): { type: string; at: number; data: unknown; seq: number } {
-  return { type: event.type, at: Date.parse(event.at), data: event.data, seq: event.seq };
+/** A stored event as the event of the state machine of its stream; machines know hub time alone. */
+export function heard(clock: Clock, event: StoredEvent): { type: string; at: number; data: unknown; seq: number } {
+  return { type: event.type, at: clock.steady(Date.parse(event.at)), data: event.data, seq: event.seq };
 }

@@ -12,7 +12,7 @@
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
-import { sleep } from '../../kit/clock.ts';
+import { type Clock, sleep } from '../../kit/clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
@@ -85,7 +85,7 @@ export class Retention {
     const { store, settings, ports } = this.#context;
     // COMPATIBILITY attributes a session to a START_SESSION of the last `compatibilityWindowH`: it must stay. [D37]
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
-    const before = new Date(ports.clock.now() - keepMs).toISOString();
+    const before = ports.clock.now() - keepMs;
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
     try {
       while (!this.#closed && store.health().state === 'open' && (await this.#piece(before, trimmed))) {
@@ -101,12 +101,12 @@ export class Retention {
   }
 
   /** Trims one piece; resolves with whether there may be more. */
-  async #piece(before: string, trimmed: Trimmed): Promise<boolean> {
+  async #piece(before: number, trimmed: Trimmed): Promise<boolean> {
     const { store, ports } = this.#context;
     const fence = store.held();
     const horizon = store.horizon();
     this.#forget(horizon);
-    const old = oldOnes(await store.read({ after: horizon, limit: eventsMax }), before);
+    const old = oldOnes(await store.read({ after: horizon, limit: eventsMax }), before, ports.clock);
     const { upTo, dead, holders } = await this.#needless(old.at(-1)?.seq ?? horizon);
     const first = old.find(({ seq }) => seq > upTo);
     this.#held = first ? { since: first.at, by: holders } : null;
@@ -207,12 +207,12 @@ export class Retention {
   }
 }
 
-/** The leading events that are old enough, at most one piece. */
-function oldOnes(events: readonly StoredEvent[], before: string): readonly StoredEvent[] {
+/** The leading events that are older than `before` (hub time), at most one piece. */
+function oldOnes(events: readonly StoredEvent[], before: number, clock: Clock): readonly StoredEvent[] {
   let owed = 0;
   const end = events.findIndex(({ at, to }, index) => {
     owed += to.length;
-    return at >= before || (index > 0 && owed > deliveriesMax);
+    return clock.steady(Date.parse(at)) >= before || (index > 0 && owed > deliveriesMax);
   });
   return end === -1 ? events : events.slice(0, end);
 }

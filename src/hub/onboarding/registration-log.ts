@@ -7,6 +7,7 @@
  */
 import type { HandshakeStep } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
+import { instantText } from '../../domain/instant.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 
@@ -26,7 +27,7 @@ export class RegistrationLog {
   }
 
   note(partnerId: PartyId, step: HandshakeStep['step'], reason: string | null = null): void {
-    const noted = { at: new Date(this.#clock.now()).toISOString(), step, reason };
+    const noted = { at: instantText(this.#clock.wall()), step, reason };
     const before = this.of(partnerId);
     // Versions, version details and credentials are three calls with one token: only the first is noted.
     if (step === 'called' && before.at(-1)?.step === 'called') return;

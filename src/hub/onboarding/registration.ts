@@ -19,6 +19,7 @@
 import type { Store } from '../../../storage/contract.ts';
 import type { HandshakeView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
+import { instantText } from '../../domain/instant.ts';
 import {
   applyToPartner,
   isRegistered,
@@ -41,6 +42,8 @@ import { RegistrationLog } from './registration-log.ts';
 /** How long a token stays valid after the rotation that it requested, ms. [REGISTRATION-5] */
 const formerTokenMs = 24 * 3_600_000;
 
+type FormerToken = NonNullable<Partner['formerToken']>;
+
 type Refuse = (partner: Partner, kind: Credential['kind']) => void;
 
 export class Registration {
@@ -52,6 +55,7 @@ export class Registration {
   readonly #exchanges: ExchangeQueue;
   /** For each partner, the digest of the latest rotated token that it has used. */
   readonly #used = new Map<PartyId, string>();
+  readonly #formerEnds = new WeakMap<FormerToken, number>();
   /** Partners for whom the first use of a new token is being recorded. */
   readonly #confirming = new Set<PartyId>();
 
@@ -164,7 +168,7 @@ export class Registration {
     trace: Trace | null,
     rest: Pick<Recording, 'due' | 'unfenced'> = {},
   ): Promise<Partner> {
-    const { recorder, supervisor, directory } = this.#context;
+    const { recorder, supervisor, directory, ports } = this.#context;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
@@ -172,7 +176,7 @@ export class Registration {
     const decided = { seen: [directory.seenOf(partner.id)], ...rest };
     const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...decided, trace, at });
     if (event.type === 'partner.added') this.#actors.start(partner);
-    else supervisor.send(stream, { type: event.type, at: Date.parse(at), seq });
+    else supervisor.send(stream, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
     return partner;
   }
 
@@ -184,8 +188,17 @@ export class Registration {
   }
 
   #formerKind({ id, hubTokenDigest, formerToken }: Partner): 'hub' | 'spent' {
-    const isGood = formerToken && this.#context.ports.clock.now() < Date.parse(formerToken.until);
+    const isGood = formerToken && this.#context.ports.clock.now() < this.#endOf(formerToken);
     return isGood && this.#used.get(id) !== hubTokenDigest ? 'hub' : 'spent';
+  }
+
+  /** When a former token ends, in hub time: at most `formerTokenMs` after it was first asked for. [CLOCK-4] */
+  #endOf(former: FormerToken): number {
+    const known = this.#formerEnds.get(former);
+    if (known !== undefined) return known;
+    const end = this.#context.ports.clock.steady(Date.parse(former.until) - formerTokenMs) + formerTokenMs;
+    this.#formerEnds.set(former, end);
+    return end;
   }
 
   /**
@@ -193,7 +206,8 @@ export class Registration {
    * [REGISTRATION-5]
    */
   #formerOf({ formerToken }: Partner, formerDigest: string) {
-    const until = new Date(this.#context.ports.clock.now() + formerTokenMs).toISOString();
+    const { clock } = this.#context.ports;
+    const until = instantText(clock.stamp(clock.now() + formerTokenMs));
     return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
   }
 

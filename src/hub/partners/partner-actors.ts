@@ -13,7 +13,9 @@ import {
 import type { ActorSpec, HeardEvent } from '../../../machines/supervisor.ts';
 import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Actor, HubEvent } from '../../domain/events.ts';
+import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
+import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { heard } from '../kernel/row-codecs.ts';
 import type { CircuitView } from '../ports/operator.ts';
@@ -52,8 +54,8 @@ const openMsMax: Record<CircuitName, number> = { sync: 30_000, async: 60_000 };
  * Renames circuit events for the replay of a partner's history: a running machine opened the circuit by itself, a
  * rebuilt one must be told.
  */
-function asHeard(event: StoredEvent): HeardEvent {
-  const plain = heard(event);
+function asHeard(clock: Clock, event: StoredEvent): HeardEvent {
+  const plain = heard(clock, event);
   if (event.type !== 'circuit.opened' && event.type !== 'circuit.closed') return plain;
   const { circuit } = event.data as { circuit: CircuitName };
   return { ...plain, type: `${circuit}.${event.type === 'circuit.opened' ? 'wasOpened' : 'wasClosed'}` };
@@ -154,14 +156,15 @@ export class PartnerActors {
   }
 
   circuits(partnerId: PartyId): CircuitView[] {
-    const snapshot = this.#context.supervisor.snapshot(partnerMachine, partnerStream(partnerId));
+    const { supervisor, ports } = this.#context;
+    const snapshot = supervisor.snapshot(partnerMachine, partnerStream(partnerId));
     return (['sync', 'async'] as const).map((circuit) => {
       const memory = snapshot?.context[circuit];
       return {
         circuit,
         state: circuitState(snapshot?.value[circuit]),
         failures: memory?.failures ?? 0,
-        until: memory?.until ? new Date(memory.until).toISOString() : null,
+        until: memory?.until ? instantText(ports.clock.stamp(memory.until)) : null,
       };
     });
   }
@@ -205,7 +208,7 @@ export class PartnerActors {
       machine: this.#partnerMachine,
       parties: [id],
       input: { rules: this.#rules, at: ports.clock.now() },
-      history: async () => (await store.history(actor)).map(asHeard),
+      history: async () => (await store.history(actor)).map((event) => asHeard(ports.clock, event)),
       restored: (snapshot) => {
         // A courier that starts after its partner reads the circuit by itself.
         if (!this.#context.supervisor.has(courierActor(id))) return;

@@ -53,8 +53,8 @@ async function around({ store, ports }: Context, record: OrphanRecord): Promise<
   const sortable = sortableDate(session?.lastUpdated ?? record.graceEndsAt) ?? '';
   const changedAt = Date.parse(`${sortable.slice(0, 23)}Z`);
   const instant = (at: number) => encodeURIComponent(new Date(at).toISOString());
-  const from = Math.min(changedAt, ports.clock.now()) - marginMs;
-  return `date_from=${instant(from)}&date_to=${instant(ports.clock.now() + marginMs)}`;
+  const from = Math.min(changedAt, ports.clock.wall()) - marginMs;
+  return `date_from=${instant(from)}&date_to=${instant(ports.clock.wall() + marginMs)}`;
 }
 
 function isOfCase(text: string, { kind, cpo, session }: OrphanRecord): boolean {

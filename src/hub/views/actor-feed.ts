@@ -7,6 +7,7 @@
 import type { AnyStateMachine, EventObject } from 'xstate';
 import type { ActorView } from '../../../machines/supervisor.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { WatchedActor, WatchedEvent } from '../ports/actor-view.ts';
@@ -23,6 +24,9 @@ const shownContext: Readonly<Record<string, readonly string[]>> = {
   'orphan-cdr': ['due'],
 };
 
+/** Fields of contexts that hold hub time. */
+const hubTimes: ReadonlySet<string> = new Set(['due', 'until', 'sampledFrom', 'failingSince']);
+
 /** Results of commands that OCPI defines; any other text of a CPO is shown as `other`. [OCPI mod_commands] */
 const knownResults: ReadonlySet<unknown> = new Set([
   ...['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION'],
@@ -31,7 +35,7 @@ const knownResults: ReadonlySet<unknown> = new Set([
 
 const errorLengthMax = 200;
 
-export function actorFeed({ supervisor, directory }: Context): ActorFeed {
+export function actorFeed({ supervisor, directory, ports: { clock } }: Context): ActorFeed {
   const definitions = new Map<string, string>();
 
   function shown(view: ActorView): WatchedActor {
@@ -43,7 +47,16 @@ export function actorFeed({ supervisor, directory }: Context): ActorFeed {
     }
     const error = view.error === null ? null : withoutQuotes(view.error);
     const parties = concerned(directory, view);
-    return { id, kind, parties, definition, state: view.status, snapshot: snapshotOf(view, error), restarts, error };
+    return {
+      id,
+      kind,
+      parties,
+      definition,
+      state: view.status,
+      snapshot: snapshotOf(view, error, clock),
+      restarts,
+      error,
+    };
   }
 
   return {
@@ -56,7 +69,7 @@ export function actorFeed({ supervisor, directory }: Context): ActorFeed {
     },
     watch: ({ changed, ended }) =>
       supervisor.watch({
-        changed: (id, event) => changed(id, event && shownEvent(event)),
+        changed: (id, event) => changed(id, event && shownEvent(event, clock)),
         ended: (last) => ended(shown(last)),
       }),
   };
@@ -68,17 +81,25 @@ function definitionOf({ config }: AnyStateMachine): string {
   return JSON.stringify(chart, (_key, value: unknown) => (typeof value === 'function' ? { type: value.name } : value));
 }
 
-function snapshotOf({ kind, snapshot }: ActorView, error: string | null): WatchedActor['snapshot'] {
+function snapshotOf({ kind, snapshot }: ActorView, error: string | null, clock: Clock): WatchedActor['snapshot'] {
   if (!snapshot) return { status: 'error', error: error ?? 'it is being rebuilt' };
   const context: Record<string, unknown> = {};
-  for (const key of shownContext[kind] ?? []) if (key in snapshot.context) context[key] = snapshot.context[key];
+  for (const key of shownContext[kind] ?? [])
+    if (key in snapshot.context) context[key] = timesShown(key, snapshot.context[key], clock);
   if ('result' in context) context.result = knownResult(context.result);
   return { status: snapshot.status, value: snapshot.value, context };
 }
 
-function shownEvent(event: EventObject): WatchedEvent {
+/** Machines know hub time; readers see the time of day. */
+function timesShown(key: string, value: unknown, clock: Clock): unknown {
+  if (typeof value === 'number') return hubTimes.has(key) ? clock.stamp(value) : value;
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, timesShown(name, inner, clock)]));
+}
+
+function shownEvent(event: EventObject, clock: Clock): WatchedEvent {
   const { type, at, data } = event as { type: string; at?: number; data?: { result?: unknown } };
-  const shown = at === undefined ? { type } : { type, at };
+  const shown = at === undefined ? { type } : { type, at: clock.stamp(at) };
   return data?.result === undefined ? shown : { ...shown, data: { result: String(knownResult(data.result)) } };
 }
 

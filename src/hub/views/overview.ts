@@ -7,6 +7,7 @@
  */
 import { partnerMachine } from '../../../machines/partner.ts';
 import type { OverviewRow, OverviewTotals } from '../../api/overview.ts';
+import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { keyOf } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
@@ -20,7 +21,7 @@ const freshMs = 1_000;
 /** A delivery that is due and not blocked is overdue after this long, ms: four times the default attempt time-out. */
 export const overdueAfterMs = 60_000;
 
-/** Fields of a row that change without the partner's record; `oldestAt` is epoch ms. */
+/** Fields of a row that change without the partner's record; `oldestAt` is hub time. */
 type Moving = Pick<OverviewRow, 'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered'> & {
   readonly oldestAt: number | null;
 };
@@ -58,7 +59,7 @@ export function overview(
     const moving = movingOf(partner.id, now);
     if (before?.partner === partner && isSame(before.moving, moving)) return;
     const { oldestAt, ...others } = moving;
-    const oldest_at = oldestAt === null ? null : new Date(oldestAt).toISOString();
+    const oldest_at = oldestAt === null ? null : instantText(ports.clock.stamp(oldestAt));
     const row = { ...standing(partner), ...others, oldest_at };
     entries.set(partner.id, { partner, moving, row, since: revision });
   }
@@ -99,7 +100,7 @@ export function overview(
       return {
         revision: `${start}.${revision}`,
         full: changed === all,
-        at: new Date(now).toISOString(),
+        at: instantText(ports.clock.wall()),
         rows: changed.map(({ row }) => row),
         totals,
       };
