@@ -17,6 +17,7 @@ import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import { answerOf } from './admin/own-answer.ts';
 import type { ClusterView } from './api/cluster.ts';
 import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings } from './assembly.ts';
+import { type Machine, noMachine, thisMachine, watchClock } from './clock-watch.ts';
 import { Addresses } from './cluster/addresses.ts';
 import { Front } from './cluster/front.ts';
 import { HubNode } from './cluster/node.ts';
@@ -58,6 +59,8 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
   readonly logTo?: Parameters<typeof createLog>[1];
   /** Called with the name of each point that the store passes, at which a test may inject a fault. */
   readonly onPoint?: (name: string) => void;
+  /** Whose boot and monotonic clock tell of steps while no hub ran; by default this one, or none for another clock. */
+  readonly machine?: Machine;
   /** Disk space that the embedded store reserves. */
   readonly ballastBytes?: number;
 }
@@ -75,6 +78,13 @@ function logFor({ logLevel, egressAllow }: Config, to?: Replaced['logTo']): Retu
   return log;
 }
 
+/** Watches the clock; the returned function ends that. */
+function watchedClock(config: Config, replaced: Replaced, { log, metrics }: Pick<Surroundings, 'log' | 'metrics'>) {
+  const { clock = systemClock, machine = replaced.clock ? noMachine : thisMachine() } = replaced;
+  const unwatch = watchClock(clock, { path: join(config.dataDir, 'clock'), log, meter: metrics.clock, machine });
+  return async () => unwatch();
+}
+
 /** Starts a hub on the configured store. */
 export function startServing(config: Config, replaced: Replaced = {}): Promise<ServingHub> {
   return config.store === 'level' ? startHub(config, replaced) : startNode(config, replaced);
@@ -82,8 +92,9 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 
 /** Starts a hub on the embedded store. */
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
-  const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, ...others } = replaced;
+  const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, machine: _, ...others } = replaced;
   const log = logFor(config, logTo);
+  const metrics = createMetrics(version);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const starting = new Starting(log, clock);
   const early = createEarlyServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, starting.answer);
@@ -102,9 +113,9 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
       ...(ballastBytes !== undefined && { ballastBytes }),
     });
     starting.opened();
+    closing.push(watchedClock(config, replaced, { log, metrics }));
     closing.push(() => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
-    const metrics = createMetrics(version);
     metrics.cluster.role('owner');
     const around = { log, clock, random, metrics, publicUrl, early, ...others };
     const hub = await assemble(store, config, around);
@@ -126,7 +137,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 
 /** Starts one node on a database; it may be the only one there. */
 async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
-  const { clock = systemClock, random = Math.random, onPoint: _, logTo, ...others } = replaced;
+  const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
   const log = logFor(config, logTo);
   const metrics = createMetrics(version);
   const { nodeUrl, clusterSecret } = config;
@@ -136,7 +147,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const changed = () => void nextTurn().then(() => node?.look());
   const store = await openSharedStore(config, clock, { changed, doubts: () => addresses.warnings() });
   metrics.cluster.sees(() => store.sight());
-  const closing: (() => Promise<void>)[] = [() => store.close()];
+  const closing = [watchedClock(config, replaced, { log, metrics }), () => store.close()];
   try {
     let { port } = config;
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);

@@ -9,6 +9,7 @@
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
+import type { ClockMeter } from './clock-watch.ts';
 import type { InspectorMeter } from './console/inspector.ts';
 import { ownedModules } from './domain/modules.ts';
 import type { Operations } from './hub/ports/operator.ts';
@@ -34,6 +35,7 @@ export interface Metrics {
   readonly meter: Meter;
   readonly inspectors: InspectorMeter;
   readonly cluster: ClusterMeter;
+  readonly clock: ClockMeter;
   answered(answer: Answered): void;
   /** A request was shed: its urgency, and the load signal that was full. */
   shed(urgency: string, signal: string): void;
@@ -93,6 +95,7 @@ export function createMetrics(version: string): Metrics {
     ...happening(make),
     inspectors: watched(make),
     cluster: clustered(make),
+    clock: clockWatched(make),
     async exposition(operations, load) {
       read(operations);
       for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
@@ -198,6 +201,17 @@ function watched({ counter, gauge }: Make): InspectorMeter {
     readers: (count) => readers.set(count),
     sent: (count) => messages.inc(count),
     missed: (count) => missed.inc(count),
+  };
+}
+
+function clockWatched({ counter, gauge }: Make): ClockMeter {
+  const steps = counter('clock_steps_total', 'Times that the wall clock was moved');
+  const last = gauge('clock_step_seconds', 'How far the wall clock was moved the last time; 0 when it was not');
+  return {
+    stepped(stepS) {
+      steps.inc();
+      last.set(stepS);
+    },
   };
 }
 

@@ -7,6 +7,10 @@ export const hubStatus = z.object({
   uptime_s: z.number(),
   ready: z.boolean(),
   store: z.object({ state: z.string(), reason: z.string().nullable() }),
+  clock_step: z
+    .object({ seconds: z.number(), ago_s: z.number() })
+    .nullable()
+    .meta({ description: 'how far the wall clock was moved the last time since the start' }),
   sequence: z.number(),
   actors: z.record(z.string(), z.record(z.string(), z.number())).meta({ description: 'kind, state, count' }),
   backlog: z.object({ depth: z.number(), oldest_age_s: z.number().nullable() }),

@@ -35,7 +35,10 @@ export function statusCommand(): Command {
   ]);
 }
 
-function status({ version, uptime_s, ready, store, sequence, backlog, actors }: HubStatus, page: Page): string[] {
+function status(
+  { version, uptime_s, ready, store, clock_step, sequence, backlog, actors }: HubStatus,
+  page: Page,
+): string[] {
   const { paint } = page;
   const oldest = backlog.oldest_age_s === null ? '' : `, the oldest for ${span(backlog.oldest_age_s)}`;
   const isWell = ready && store.state === 'open';
@@ -44,12 +47,17 @@ function status({ version, uptime_s, ready, store, sequence, backlog, actors }: 
       ['hub', `${version}, up for ${span(uptime_s)}`],
       ['takes work', paint(isWell ? 'green' : 'red', ready ? 'yes' : 'no')],
       ['store', [store.state, store.reason].filter(Boolean).join(': ')],
+      ...(!clock_step ? [] : [['wall clock', movedBy(clock_step)] as const]),
       ['sequence', String(sequence)],
       ['backlog', `${backlog.depth} deliveries wait${oldest}`],
       ...Object.entries(actors).map(([kind, states]) => [kind, countsOf(states)] as const),
     ],
     page,
   );
+}
+
+function movedBy({ seconds, ago_s }: NonNullable<HubStatus['clock_step']>): string {
+  return `moved ${seconds > 0 ? 'forward' : 'back'} by ${span(Math.abs(seconds))}, ${span(ago_s)} ago`;
 }
 
 function countsOf(states: Readonly<Record<string, number>>): string {

@@ -17,6 +17,7 @@ import {
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
+import type { Clock } from '../kit/clock.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
 import type { Context } from './kernel/context.ts';
@@ -199,6 +200,7 @@ export function operations(parts: OperationsParts): Verbs {
       uptime_s: (ports.clock.now() - startedAt) / 1000,
       ready: ready() && storeState === 'open',
       store: { state: storeState, reason },
+      clock_step: lastStep(ports.clock),
       sequence: head,
       actors: actorCounts(supervisor).counts,
       backlog: {
@@ -239,4 +241,9 @@ export function operations(parts: OperationsParts): Verbs {
     ...{ changeParty, issueInitialToken, setEndpoints, suspend },
     ...{ routes: () => directory.routes(), setRoute, removeRoute, status, vitals },
   };
+}
+
+function lastStep(clock: Clock): HubStatus['clock_step'] {
+  const { last } = clock.steps;
+  return last && { seconds: last.ms / 1000, ago_s: (clock.now() - last.at) / 1000 };
 }

@@ -68,8 +68,11 @@ export class ClockSteps {
     for (const listener of this.#listeners) listener(this.#last);
   }
 
-  /** Adds what an earlier process of this machine noted, in this process's hub time. */
-  recall(stretches: readonly Stretch[]): void {
+  /**
+   * Adds what an earlier process of this machine noted, in this process's hub time. Returns the step, ms, between the
+   * last of that and the start of this process; 0 when there was none.
+   */
+  recall(stretches: readonly Stretch[]): number {
     const first = this.#first;
     const earlier = stretches.filter(({ from }) => from < first.from);
     const before = earlier.at(-1);
@@ -77,6 +80,7 @@ export class ClockSteps {
     if (isSame) this.#stretches.splice(0, 1, ...earlier.slice(0, -1), { ...first, from: before.from });
     else this.#stretches.unshift(...earlier);
     this.#forget();
+    return isSame || before === undefined ? 0 : first.ahead - before.ahead;
   }
 
   /** Hub time of a recorded time of day; `now` in hub time. [CLOCK-STEPS-3] */

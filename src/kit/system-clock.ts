@@ -60,6 +60,9 @@ class Wait<A extends unknown[]> {
 const passed = (wait: Pick<Wait<unknown[]>, 'passed'>) => wait.passed();
 const fired = (wait: Pick<Wait<unknown[]>, 'fire'>) => wait.fire();
 
+/** Monotonic ms, the same for all processes since the machine booted. */
+export const bootMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+
 /**
  * Resolves in the next turn of the event loop: pending callbacks run first, and all promises that settle in this turn
  * have settled.

@@ -370,6 +370,7 @@ t.test('status, health and readiness answer; only status needs a token', async (
     ready: true,
     store: { state: 'open', reason: null },
     sequence: Number,
+    clock_step: null,
     backlog: { depth: 0, oldest_age_s: null },
   });
   t.match(await call('GET', '/healthz', { token: null }), { status: 200, json: { status: 'alive' } });

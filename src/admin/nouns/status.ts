@@ -4,9 +4,13 @@
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
-import { hubStatus } from '../../api/hub.ts';
+import { type HubStatus, hubStatus } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
+
+/** A step of the wall clock is warned of when it is at least so large, and for so long, seconds. */
+const warnedStepS = 60;
+const warnedForS = 3_600;
 
 export function status(operations: Operations): AdminRoute[] {
   return [
@@ -29,20 +33,30 @@ export function status(operations: Operations): AdminRoute[] {
 
 /**
  * `/healthz`: 200 while the process answers. `/readyz`: 200 while the hub takes work, even if the store has a
- * `warning`; 503 during recovery or when the store has failed.
+ * `warning` or the wall clock was moved; 503 during recovery or when the store has failed.
  */
 export function health(operations: Operations): FastifyPluginAsync {
   return async (app) => {
     app.get('/healthz', { exposeHeadRoute: true }, async () => ({ status: 'alive' }));
     app.get('/readyz', { exposeHeadRoute: true }, async (_request, reply) => {
-      const { ready, store } = operations.status();
-      if (ready) return { status: 'ready', ...(store.reason !== null && { warning: store.reason }) };
+      const { ready, store, clock_step } = operations.status();
+      if (ready) return { status: 'ready', ...warningOf(store.reason, clockWarning(clock_step)) };
       return reply
         .code(503)
         .header('retry-after', '1')
         .send({ status: 'not ready', store: store.state, reason: reasonOf(store) });
     });
   };
+}
+
+function warningOf(...warnings: readonly (string | null)[]): { warning?: string } {
+  const warning = warnings.filter((one) => one !== null).join('; ');
+  return warning === '' ? {} : { warning };
+}
+
+function clockWarning(step: HubStatus['clock_step']): string | null {
+  if (step === null || Math.abs(step.seconds) < warnedStepS || step.ago_s > warnedForS) return null;
+  return `the wall clock of this machine was moved by ${Math.round(step.seconds)} s`;
 }
 
 function reasonOf({ state, reason }: ReturnType<Operations['status']>['store']): string {
