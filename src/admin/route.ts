@@ -8,6 +8,7 @@
  */
 import { z } from 'zod';
 import type { Frozen, Page } from '../api/common.ts';
+import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
@@ -109,6 +110,9 @@ function checked(place: string, schema: z.ZodType, value: unknown): unknown {
 /** A page of a list that the hub returns as a whole: sorted by key, after the cursor. */
 export function pageOf<T>(items: readonly T[], keyOf: (item: T) => string, { limit, cursor }: PageRequest): Page<T> {
   const after = cursor === null ? '' : Buffer.from(cursor, 'base64url').toString('utf8');
+  if (cursor !== null && cursorOf(after) !== cursor) {
+    throw new HubError('invalid', { message: 'cursor: not one of ours' });
+  }
   const left = items
     .map((item) => ({ item, key: keyOf(item) }))
     .filter(({ key }) => key > after)
@@ -117,6 +121,8 @@ export function pageOf<T>(items: readonly T[], keyOf: (item: T) => string, { lim
   const last = left.length > limit ? page.at(-1) : undefined;
   return {
     items: page.map(({ item }) => item),
-    next_cursor: last ? Buffer.from(last.key, 'utf8').toString('base64url') : null,
+    next_cursor: last ? cursorOf(last.key) : null,
   };
 }
+
+const cursorOf = (key: string) => Buffer.from(key, 'utf8').toString('base64url');

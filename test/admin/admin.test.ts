@@ -329,6 +329,19 @@ t.test('every list answers items and next_cursor', async (t) => {
   }
 });
 
+t.test('a cursor that no list has issued is refused, and not read as an empty page', async (t) => {
+  const lists = ['/parties', '/routes', '/deliveries', '/commands', '/orphans', '/pulls', '/quarantine'];
+  for (const path of [...lists, '/stored-not-forwarded']) {
+    for (const cursor of ['!', 'sessions:1', '1.2.3', '9.1']) {
+      // A list of two parts has a cursor of two numbers.
+      if (cursor === '9.1' && !['/stored-not-forwarded', '/parties', '/routes', '/orphans'].includes(path)) continue;
+      const { status, text } = await admin('GET', `${path}?cursor=${cursor}`);
+      t.equal(status, 422, `${path} ${cursor}`);
+      t.match(text, 'cursor: not one of ours');
+    }
+  }
+});
+
 t.test('the event log tells who did what under which correlation id [D14]', async (t) => {
   const ids = { 'X-Request-ID': 'request-1', 'X-Correlation-ID': 'correlation-of-this-test' };
   const added = await admin<Added>('POST', '/parties', { body: { roles: [cpo('HHH')] }, headers: ids });

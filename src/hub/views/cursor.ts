@@ -1,7 +1,11 @@
-/** Parses the number in a cursor that a client returns. Refuses text that no list of the hub issues. */
+/** Cursors of operators' lists: one or two numbers, joined by a dot. */
 import { HubError } from '../../domain/errors.ts';
 
-export function cursorNumber(text: string): number {
-  if (!/^\d{1,16}$/.test(text)) throw new HubError('invalid', { message: 'cursor: not one of ours' });
-  return Number(text);
+/** The numbers of a cursor; none for the first page. Refuses text that no list of the hub issues. */
+export function readCursor(cursor: string | null): readonly number[] {
+  if (cursor === null) return [];
+  if (!/^\d{1,16}(\.\d{1,16})?$/.test(cursor)) throw notOurs();
+  return cursor.split('.').map(Number);
 }
+
+export const notOurs = () => new HubError('invalid', { message: 'cursor: not one of ours' });

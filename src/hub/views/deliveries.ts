@@ -12,17 +12,11 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import type { DeliveryFilter, PageRequest } from '../ports/operator.ts';
-import { cursorNumber } from './cursor.ts';
+import { readCursor } from './cursor.ts';
 import { LogWalk } from './log-walk.ts';
 
 /** For each sequence the receivers that have a row of the wanted state. */
 type Places = ReadonlyMap<Seq, ReadonlySet<PartyId>>;
-
-/** Start of the next page: an event, and how many of its deliveries were already listed. */
-interface Cursor {
-  readonly upTo: Seq;
-  readonly shown: number;
-}
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
@@ -30,7 +24,8 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
   const { store, directory } = context;
 
   return async function list(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
-    const { upTo, shown } = page.cursor === null ? { upTo: store.head(), shown: 0 } : readCursor(page.cursor);
+    // A page starts at an event, of which some deliveries may have been listed.
+    const [upTo = store.head(), shown = 0] = readCursor(page.cursor);
     const range = { after: store.horizon(), upTo: Math.min(store.head(), upTo) };
     const places = filter.state === 'DEAD' || filter.state === 'PENDING' ? await rowsIn(range, filter) : null;
     const looked = places && filter.state === 'DEAD' ? at(places) : [range];
@@ -81,11 +76,6 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
     }
     return found;
   }
-}
-
-function readCursor(cursor: string): Cursor {
-  const [upTo = '', shown = '0'] = cursor.split('.');
-  return { upTo: cursorNumber(upTo), shown: cursorNumber(shown) };
 }
 
 /** One range for each sequence, newest first. */

@@ -21,7 +21,7 @@ import { type DeliveryMemory, type DeliveryStanding, openRows } from '../deliver
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
 import type { CommandFilter, DeliveryDetail, Operations, PageRequest, PullFilter } from '../ports/operator.ts';
-import { cursorNumber } from './cursor.ts';
+import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
 import { eventViews } from './events.ts';
@@ -169,13 +169,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
         at: event?.at ?? object.lastUpdated,
       };
     };
-    const [first = ''] = ownedModules;
-    const [kind = first, cursor = null] = page.cursor?.split(':') ?? [];
-    const found = await newestFirst(kind, unownedShelf, { ...page, cursor: cursor || null }, view);
-    if (found.next_cursor !== null) return { ...found, next_cursor: `${kind}:${found.next_cursor}` };
-    const place = (ownedModules as readonly string[]).indexOf(kind);
-    const next = place < 0 ? undefined : ownedModules[place + 1];
-    return { ...found, next_cursor: next === undefined ? null : `${next}:` };
+    const [place = 0, left = null] = readCursor(page.cursor);
+    const kind = ownedModules[place];
+    if (kind === undefined) throw notOurs();
+    const found = await newestFirst(kind, unownedShelf, { ...page, cursor: left === null ? null : String(left) }, view);
+    if (found.next_cursor !== null) return { ...found, next_cursor: `${place}.${found.next_cursor}` };
+    return { ...found, next_cursor: place + 1 < ownedModules.length ? String(place + 1) : null };
   }
 
   /**
@@ -190,8 +189,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
     fits: ((row: Row) => boolean) | null = null,
   ): Promise<Page<T>> {
     const query = { kind, shelves: [shelf] };
-    let left =
-      page.cursor === null ? (await store.list({ ...query, offset: 0, limit: 1 })).total : cursorNumber(page.cursor);
+    let [left = (await store.list({ ...query, offset: 0, limit: 1 })).total] = readCursor(page.cursor);
     const step = fits === null ? page.limit : examinedStep;
     const end = Math.max(0, left - (fits === null ? page.limit : examinedMax));
     const found: Row[] = [];
