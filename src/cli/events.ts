@@ -123,7 +123,7 @@ function writer({ screen }: Context): (item: EventView) => void {
 }
 
 function pause(signal: AbortSignal): Promise<void> {
-  return sleep(systemClock, pauseMs, (wake) => signal.addEventListener('abort', wake));
+  return sleep(systemClock, pauseMs, signal);
 }
 
 /** Fields of an event's data that are printed after its subject. */

@@ -247,7 +247,7 @@ const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {
 /** Counts requests in flight. */
 class UnderWay {
   #count = 0;
-  #waiting: (() => void)[] = [];
+  #busy = new AbortController();
 
   /** A request begins. Call the returned function once, when the request ends. */
   begin(): () => void {
@@ -255,7 +255,8 @@ class UnderWay {
     return () => {
       this.#count -= 1;
       if (this.#count > 0) return;
-      for (const wake of this.#waiting.splice(0)) wake();
+      this.#busy.abort();
+      this.#busy = new AbortController();
     };
   }
 
@@ -263,7 +264,7 @@ class UnderWay {
   async ended(): Promise<void> {
     const until = systemClock.monotonic() + idleMs;
     while (this.#count > 0 && systemClock.monotonic() < until) {
-      await sleep(systemClock, until - systemClock.monotonic(), (wake) => this.#waiting.push(wake));
+      await sleep(systemClock, until - systemClock.monotonic(), this.#busy.signal);
     }
   }
 }

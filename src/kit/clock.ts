@@ -30,14 +30,17 @@ export interface Clock {
   clearTimeout(id: unknown): void;
 }
 
-/** Resolves after `ms`, or as soon as the `wake` function that `early` receives is called. */
-export function sleep(clock: Clock, ms: number, early?: (wake: () => void) => void): Promise<void> {
+/** Resolves after `ms`, or as soon as `end` is aborted. */
+export function sleep(clock: Clock, ms: number, end?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = clock.setTimeout(resolve, ms);
-    early?.(() => {
+    if (end?.aborted) return resolve();
+    const wake = () => {
       clock.clearTimeout(timer);
+      end?.removeEventListener('abort', wake);
       resolve();
-    });
+    };
+    const timer = clock.setTimeout(wake, ms);
+    end?.addEventListener('abort', wake);
   });
 }
 

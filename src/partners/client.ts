@@ -104,8 +104,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
   const fresh = agentOf(settings, connect, null);
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
-  let closing = false;
-  const heldBack = new Set<() => void>();
+  const closing = new AbortController();
   const meet = followingSlashes(meetOnce, clock);
 
   async function call(call: OutboundCall): Promise<Outcome> {
@@ -135,11 +134,11 @@ export function partnerClient(options: PartnerClientOptions): Client {
 
   function meetOnce(call: OutboundCall): Promise<Met> | Met {
     const { timeoutMs } = call;
-    const isAllowed = !closing && settings.mayCall(call);
+    const isAllowed = !closing.signal.aborted && settings.mayCall(call);
     const sent = isAllowed ? requestOf(call, settings) : new errors.ClientClosedError();
     if (sent instanceof Error) {
       const failed: Met = { kind: 'failed', status: null, error: sent };
-      return isAllowed || closing || !call.resend ? failed : heldFor(timeoutMs).then(() => failed);
+      return isAllowed || !call.resend ? failed : sleep(clock, timeoutMs, closing.signal).then(() => failed);
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
     const limits = { clock, timeoutMs, headMs, answerMax: settings.answerMax };
@@ -150,18 +149,8 @@ export function partnerClient(options: PartnerClientOptions): Client {
     });
   }
 
-  async function heldFor(timeoutMs: number): Promise<void> {
-    let end = () => {};
-    await sleep(clock, timeoutMs, (wake) => {
-      end = wake;
-      heldBack.add(end);
-    });
-    heldBack.delete(end);
-  }
-
   async function close(): Promise<void> {
-    closing = true;
-    for (const end of heldBack) end();
+    closing.abort();
     if (inFlight > 0) {
       const idle = new Promise<void>((resolve) => {
         onIdle = resolve;

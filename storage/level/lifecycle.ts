@@ -80,7 +80,7 @@ export class Lifecycle {
   /** SIDE-FILES-6, for the database directory. */
   readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
-  #wake: () => void = () => {};
+  readonly #ending = new AbortController();
   #state: StoreHealth['state'] = 'failed';
   #reason: string | null = 'not opened yet';
   #mounted: Mounted | null = null;
@@ -179,7 +179,7 @@ export class Lifecycle {
   async close(): Promise<void> {
     const wasOpen = this.#state === 'open';
     this.#set('closed', 'closed');
-    this.#wake();
+    this.#ending.abort();
     this.#stopMarks();
     await this.#mending;
     await this.#marking;
@@ -212,10 +212,7 @@ export class Lifecycle {
         undecided = null;
         this.#set('failed', sentence(error));
       }
-      await sleep(systemClock, wait, (wake) => {
-        this.#wake = wake;
-        if (this.#state === 'closed') wake();
-      });
+      await sleep(systemClock, wait, this.#ending.signal);
     }
     undecided?.(null);
   }

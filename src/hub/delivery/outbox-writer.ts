@@ -185,8 +185,7 @@ export class OutboxWriter {
   #writing: Promise<void> | null = null;
   /** Callers of `flushed` that wait for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
-  #wake: () => void = () => {};
-  #closed = false;
+  readonly #ending = new AbortController();
 
   constructor(store: Store, clock: Clock, log: Log, dispatchedTo: () => Seq) {
     this.#store = store;
@@ -227,8 +226,7 @@ export class OutboxWriter {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#wake();
+    this.#ending.abort();
     await this.#writing;
   }
 
@@ -253,13 +251,11 @@ export class OutboxWriter {
         this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
-        if (this.#closed) {
+        if (this.#ending.signal.aborted) {
           for (const { reject } of this.#waiting.splice(0)) reject(error);
           break;
         }
-        await sleep(this.#clock, retryWriteMs, (wake) => {
-          this.#wake = wake;
-        });
+        await sleep(this.#clock, retryWriteMs, this.#ending.signal);
       }
     }
     // No await since the loop found nothing left, so a row that comes later starts a new drain.

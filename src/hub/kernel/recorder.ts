@@ -61,8 +61,8 @@ export class Recorder {
   readonly #log: Log;
   readonly #newId: () => string;
   readonly #meter: Meter;
-  /** For each commit of unknown outcome, the function that retries it at once. [RECORDER-4] */
-  readonly #doubts = new Map<object, () => void>();
+  /** For each commit of unknown outcome, what ends the wait before its next retry. [RECORDER-4] */
+  readonly #doubts = new Map<object, AbortController>();
   /** Writes in flight. */
   readonly #writing = new Set<Promise<unknown>>();
   readonly #turns = new Map<string, Promise<unknown>>();
@@ -79,7 +79,7 @@ export class Recorder {
     this.#meter = meter;
     this.feed = new CommitFeed(store, clock, log, isDoor);
     store.onHealth(({ state }) => {
-      if (state === 'open') for (const askAgain of this.#doubts.values()) askAgain();
+      if (state === 'open') for (const wait of this.#doubts.values()) wait.abort();
     });
   }
 
@@ -205,7 +205,9 @@ export class Recorder {
 
   /** Waits until the store may know the outcome of the commit: until it is open again, for `askAgainMs` at most. */
   async #known(commit: object): Promise<void> {
-    await sleep(this.#clock, askAgainMs, (wake) => this.#doubts.set(commit, wake));
+    const wait = new AbortController();
+    this.#doubts.set(commit, wait);
+    await sleep(this.#clock, askAgainMs, wait.signal);
   }
 }
 

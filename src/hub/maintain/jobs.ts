@@ -33,8 +33,8 @@ interface Run {
   view: JobView;
   /** State in which the job ends early; null while nothing stops it. */
   stopped: 'CANCELED' | 'INTERRUPTED' | null;
-  /** Ends the pause between two steps. */
-  wake: () => void;
+  /** Aborted when the job is to stop, which ends its pause. */
+  readonly ending: AbortController;
   done: Promise<void>;
 }
 
@@ -75,7 +75,7 @@ export class Jobs {
       },
     };
     await this.#write(view, plan, trace);
-    const run: Run = { view, stopped: null, wake: () => {}, done: Promise.resolve() };
+    const run: Run = { view, stopped: null, ending: new AbortController(), done: Promise.resolve() };
     this.#running.set(view.id, run);
     run.done = this.#run(run, plan, trace).finally(() => this.#running.delete(view.id));
     return view;
@@ -100,7 +100,7 @@ export class Jobs {
 
   #stop(run: Run, state: 'CANCELED' | 'INTERRUPTED'): Promise<void> {
     run.stopped ??= state;
-    run.wake();
+    run.ending.abort();
     return run.done;
   }
 
@@ -143,9 +143,7 @@ export class Jobs {
   }
 
   #pause(run: Run, ms: number): Promise<void> {
-    return sleep(this.#context.ports.clock, ms, (wake) => {
-      run.wake = wake;
-    });
+    return sleep(this.#context.ports.clock, ms, run.ending.signal);
   }
 
   async #write(view: JobView, { receiver }: JobPlan, trace: Trace): Promise<void> {

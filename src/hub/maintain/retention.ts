@@ -45,8 +45,7 @@ export class Retention {
   /** Dead letters of the last trim that was started, until its result is known. */
   #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
   #sweeping: Promise<void> = Promise.resolve();
-  #closed = false;
-  #wake: () => void = () => {};
+  readonly #ending = new AbortController();
 
   constructor(context: Context, dispatcher: Dispatcher) {
     this.#context = context;
@@ -76,8 +75,7 @@ export class Retention {
 
   /** Stops the sweep after the present piece. */
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#wake();
+    this.#ending.abort();
     await this.#sweeping;
   }
 
@@ -88,8 +86,8 @@ export class Retention {
     const before = ports.clock.now() - keepMs;
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
     try {
-      while (!this.#closed && store.health().state === 'open' && (await this.#piece(before, trimmed))) {
-        await this.#pause();
+      while (!this.#ending.signal.aborted && store.health().state === 'open' && (await this.#piece(before, trimmed))) {
+        await sleep(ports.clock, pauseMs, this.#ending.signal);
       }
     } finally {
       if (trimmed.events > 0) {
@@ -190,13 +188,6 @@ export class Retention {
       found.rows.push(...rows);
     }
     return found;
-  }
-
-  async #pause(): Promise<void> {
-    if (this.#closed) return;
-    await sleep(this.#context.ports.clock, pauseMs, (wake) => {
-      this.#wake = wake;
-    });
   }
 
   /** [RETENTION-2] */
