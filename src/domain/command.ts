@@ -25,6 +25,14 @@ export interface CommandRecord {
   readonly at: string;
 }
 
+/** Reason of a command whose call was cut off by the end of the process: the CPO may have answered anything. */
+export const cutOff = 'the hub was restarted meanwhile';
+
+/** Whether the CPO has accepted a command with this event, or may have: a cut-off call has no known answer. */
+export const mayBeAccepted = ({ type, data }: { readonly type: string; readonly data: unknown }): boolean =>
+  (type === 'command.answered' && (data as { result?: unknown }).result === 'ACCEPTED') ||
+  (type === 'command.failed' && (data as { reason?: unknown }).reason === cutOff);
+
 export function applyToCommand(record: CommandRecord | null, event: CommandEvent, at: string): CommandRecord {
   if (event.type === 'command.requested') return { ...event.data, state: 'forwarding', result: null, reason: null, at };
   if (record === null) throw new Error(`${event.type} of a command that was never requested`);

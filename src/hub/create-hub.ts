@@ -65,7 +65,7 @@ export interface CreatedHub {
 }
 
 /** A door watches no sessions: the owner does, by the events that it reads from the log. */
-const noWatches = { sessionStored: () => {}, cdrStored: () => {}, arm: async () => {} };
+const noWatches = { sessionStored: () => {}, cdrStored: () => {}, arm: async () => {}, cutOff: () => {} };
 
 export function createHub(
   store: Store,

@@ -122,7 +122,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   if (isWhole) {
     resends.recover(releases);
     dispatcher.keepIdleFloors();
-    orphans.scheduleSweep();
+    orphans.startSweeps();
   }
   ports.log.info({ partners: partners.length, commands: open.length }, 'recovered');
 }

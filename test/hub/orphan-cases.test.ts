@@ -3,6 +3,7 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Put } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
+import { HeldAppends } from '../delivery/held-appends.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -351,5 +352,46 @@ t.test(
     await second.close();
     const third = await hubFor(t, {}, { clock }, dataDir);
     t.equal(((await admin(third, 'GET', '/orphans?state=GRACE')).items as unknown[]).length, 1, 'once');
+  },
+);
+
+t.test(
+  'a session is watched although a kill came before the hub could record that its stop was accepted',
+  async (t) => {
+    const clock = new SimulatedClock(now);
+    const held = new HeldAppends();
+    const dataDir = join(directoryFor(t), 'data');
+    const hub = await hubFor(t, {}, { clock, wrap: held.wrap }, dataDir);
+    const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });
+    for (const id of ['S1', 'S2']) await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
+    const isHeld = held.hold('command.answered');
+    const stop = { response_url: `${emsp.url}/ocpi/2.2.1/results`, session_id: 'S1' };
+    const answered = emsp.push('POST', '/2.2.1/commands/STOP_SESSION', stop);
+    await isHeld;
+    // The directory as a kill would leave it.
+    const copy = join(dataDir, '..', 'copy');
+    cpSync(dataDir, copy, { recursive: true });
+    held.release('command.answered');
+    await answered;
+    const again = await hubFor(t, {}, { clock }, copy);
+    t.match(await itemsOf(again, '/commands'), [{ command: 'STOP_SESSION', state: 'rejected' }], 'it was cut off');
+    t.match(await itemsOf(again, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1', kind: 'stop_without_complete' }]);
+    t.equal((await cases(again)).length, 1, 'no other session is watched');
+  },
+);
+
+t.test(
+  'a start opens the case of a session whose grace ended meanwhile, without waiting for the next sweep',
+  async (t) => {
+    const scenery = await scene(t);
+    const { hub, clock, cpo, dataDir } = scenery;
+    await stopped(scenery);
+    await closed(hub, clock);
+    const later = new SimulatedClock('2026-05-01T11:01:30.000Z');
+    const again = await hubFor(t, {}, { clock: later }, dataDir);
+    later.advance(0);
+    await again.settled();
+    t.match(await cases(again), [{ state: 'OPEN', opened_at: '2026-05-01T11:01:30.000Z' }]);
+    t.equal(pagesAsked(cpo.received, 'sessions').length, 1, 'and the CPO was asked');
   },
 );

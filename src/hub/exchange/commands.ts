@@ -13,7 +13,7 @@
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
 import type { Seen, StoredEvent } from '../../../storage/contract.ts';
-import { applyToCommand, type CommandRecord, type CommandState } from '../../domain/command.ts';
+import { applyToCommand, type CommandRecord, type CommandState, cutOff, mayBeAccepted } from '../../domain/command.ts';
 import { type ErrorCode, HubError, type Outcome } from '../../domain/errors.ts';
 import type { CommandEvent } from '../../domain/events.ts';
 import { setMembers } from '../../domain/json-text.ts';
@@ -59,8 +59,6 @@ const recordedMs = 5_000;
 /** Commands whose history is read at the same time when the hub starts. */
 const revivedAtOnce = 64;
 
-const cutOff = 'the hub was restarted meanwhile';
-
 /** Details of an event to be recorded. */
 interface With {
   readonly trace: Trace | null;
@@ -72,11 +70,11 @@ interface With {
 
 export class Commands {
   readonly #context: Context;
-  readonly #orphans: Pick<OrphanCases, 'arm'>;
+  readonly #orphans: Pick<OrphanCases, 'arm' | 'cutOff'>;
   readonly #kind: HubKind;
   readonly #machine: typeof commandMachine;
 
-  constructor(context: Context, orphans: Pick<OrphanCases, 'arm'>, kind: HubKind) {
+  constructor(context: Context, orphans: Pick<OrphanCases, 'arm' | 'cutOff'>, kind: HubKind) {
     this.#context = context;
     this.#orphans = orphans;
     this.#kind = kind;
@@ -212,8 +210,12 @@ export class Commands {
     const event = cutOffOf(record);
     if (!event) return timers.disarm(cut);
     const limitMs = Math.max(settings.commandTimeoutMs, settings.callbackTimeoutMs) + recordedMs;
-    const how = { trace: null, only: record.state };
-    timers.arm(cut, ports.clock.now() + limitMs, () => void this.#recordEnd(record.id, event, how));
+    timers.arm(cut, ports.clock.now() + limitMs, () => void this.#cutOff(record, event));
+  }
+
+  async #cutOff({ id, state }: CommandRecord, event: CommandEvent): Promise<void> {
+    await this.#recordEnd(id, event, { trace: null, only: state });
+    if (mayBeAccepted(event)) this.#orphans.cutOff(id);
   }
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {

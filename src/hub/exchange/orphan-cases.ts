@@ -69,6 +69,13 @@ export class OrphanCases {
     await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
   }
 
+  /** Watches the session of a STOP_SESSION whose call was cut off. [ORPHAN-FOLLOW-UPS-1] */
+  cutOff(commandId: string): void {
+    const at = this.#context.ports.clock.now();
+    const watch = () => this.#followUps.stopped(commandId, at, newTrace(this.#context));
+    this.#untilDone(watch, 'could not watch the session of a command that was cut off', commandId);
+  }
+
   /** Handles every stored session: an ended one no longer needs a watch for its end, and may need one for its CDR. */
   sessionStored(before: HubObject | null, session: HubObject, trace: Trace): void {
     const { settings, ports } = this.#context;
@@ -111,15 +118,24 @@ export class OrphanCases {
     });
   }
 
-  /** Arms the next sweep. Sweeps run at multiples of the interval, so that restarts do not delay them. */
-  scheduleSweep(): void {
+  /** Opens the cases that are overdue at a start, and arms the sweeps. */
+  startSweeps(): void {
+    const { ports, supervisor } = this.#context;
+    const at = ports.clock.now();
+    for (const actor of this.#records.keys()) {
+      const due = supervisor.snapshot(this.#machine, actor)?.context.due ?? null;
+      if (due !== null && due <= at) supervisor.send(actor, { type: 'deadline.passed', at });
+    }
+    this.#sweep(at);
+  }
+
+  /** Opens the cases whose grace is over, and arms the next sweep: at a multiple of the interval, so that restarts delay none. */
+  #sweep(at: number): void {
     const { timers, ports, settings, supervisor } = this.#context;
+    for (const [actor, record] of this.#records) if (record) supervisor.send(actor, { type: 'sweep', at });
     const intervalMs = settings.orphanSweepS * 1000;
     const next = (Math.floor(ports.clock.now() / intervalMs) + 1) * intervalMs;
-    timers.arm('orphan-sweep', next, (at) => {
-      for (const [actor, record] of this.#records) if (record) supervisor.send(actor, { type: 'sweep', at });
-      this.scheduleSweep();
-    });
+    timers.arm('orphan-sweep', next, (instant) => this.#sweep(instant));
   }
 
   /** Restores every watch and open case; `mayWrite` is false on a damaged log. */

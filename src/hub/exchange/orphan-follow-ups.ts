@@ -1,9 +1,12 @@
 /**
  * Follows up on events of the log: starts or ends the watch of a session where the event was recorded and the hub was
  * killed before its follow-up, or where a door recorded the event. A follow-up is idempotent.
+ *
+ * ORPHAN-FOLLOW-UPS-1  A STOP_SESSION whose call was cut off is watched like an accepted one: the CPO may have accepted
+ *     it, and its eMSP may have been told so before the hub could record it.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
-import type { CommandRecord } from '../../domain/command.ts';
+import { type CommandRecord, mayBeAccepted } from '../../domain/command.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { isOwned } from '../../domain/modules.ts';
 import type { HubObject } from '../../domain/object.ts';
@@ -22,7 +25,7 @@ const tailEvents = 1_000;
 const tailPages = 20;
 
 /** Types of events that a door records and that may need a follow-up by the owner. */
-const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered']);
+const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered', 'command.failed']);
 /** States of a session after which nothing more follows. */
 export const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
 
@@ -80,14 +83,9 @@ export class OrphanFollowUps {
   async #followUp(event: StoredEvent): Promise<void> {
     const store = this.#store;
     const trace = { requestId: '', correlationId: event.correlationId ?? '' };
-    if (event.type === 'command.answered' && (event.data as { result: string }).result === 'ACCEPTED') {
-      const id = event.stream.slice('command:'.length);
-      const command = await rowData<CommandRecord>(store, { kind: 'commands', owner: '', id });
-      if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
-      const session = await readObject(store, 'sessions', command.cpo, command.sessionId.toLowerCase());
-      const isResolved = session && (await this.#wasWatchedSince(session, event.at));
-      if (!session || isResolved) return;
-      await this.#watches.arm(session, command.emsp, this.#timeOf(event.at), trace);
+    // [ORPHAN-FOLLOW-UPS-1]
+    if (mayBeAccepted(event)) {
+      await this.stopped(event.stream.slice('command:'.length), this.#timeOf(event.at), trace);
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
       const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
@@ -96,11 +94,20 @@ export class OrphanFollowUps {
     }
   }
 
+  /** Watches the session of a command, if it is a STOP_SESSION, from `at` (hub time), when it was or may have been accepted. */
+  async stopped(id: string, at: number, trace: Trace): Promise<void> {
+    const command = await rowData<CommandRecord>(this.#store, { kind: 'commands', owner: '', id });
+    if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
+    const session = await readObject(this.#store, 'sessions', command.cpo, command.sessionId.toLowerCase());
+    if (!session || (await this.#wasWatchedSince(session, at))) return;
+    await this.#watches.arm(session, command.emsp, at, trace);
+  }
+
   /** Whether a case whose grace ended after this instant is resolved, so that the session needs no new watch. */
-  async #wasWatchedSince(session: HubObject, at: string): Promise<boolean> {
+  async #wasWatchedSince(session: HubObject, at: number): Promise<boolean> {
     for await (const row of this.#store.scan('orphans', session.owner)) {
       const { session: id, graceEndsAt, state } = row.data as OrphanRecord;
-      if (state === 'RESOLVED' && id === session.id && this.#timeOf(graceEndsAt) > this.#timeOf(at)) return true;
+      if (state === 'RESOLVED' && id === session.id && this.#timeOf(graceEndsAt) > at) return true;
     }
     return false;
   }
@@ -115,9 +122,9 @@ export class OrphanFollowUps {
 export const mayFollow = (event: StoredEvent): boolean => atDoors.has(event.type) && asksForMore(event);
 
 /** Whether an event may start or end a watch. */
-function asksForMore({ type, data }: StoredEvent): boolean {
-  if (!type.startsWith('object.')) return type === 'command.answered';
-  const { module, facts } = data as ObjectEventData;
+function asksForMore(event: StoredEvent): boolean {
+  if (!event.type.startsWith('object.')) return mayBeAccepted(event);
+  const { module, facts } = event.data as ObjectEventData;
   return module === 'cdrs' || (module === 'sessions' && ended.has(facts.status));
 }
 
