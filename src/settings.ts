@@ -90,7 +90,7 @@ export const settings = {
     {
       meaning: 'by which nodes know each other; the same on all of them',
       source: 'choice',
-      consequence: 'whoever has it may pass requests on as a node does',
+      consequence: 'its holder may pass requests on as a node does',
       secret: true,
       otherwise: 'none',
     },
@@ -118,7 +118,7 @@ export const settings = {
   HUB_ADMIN_TOKEN: setting(bearer, null, {
     meaning: 'full access to /admin/v1',
     source: 'choice',
-    consequence: 'whoever has it may do anything that operators may',
+    consequence: 'its holder may do anything that operators may',
     secret: true,
     otherwise: 'made at first start, kept in {data}/admin-token',
   }),

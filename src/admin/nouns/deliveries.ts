@@ -33,7 +33,10 @@ const detail = delivery.extend({
         .object({ seq: z.number(), at: z.string(), body: z.string().nullable() })
         .nullable()
         .meta({ description: 'the object as the receiver has it by the last delivery before that arrived' }),
-      after: z.string().nullable().meta({ description: 'the object as it then has it; null: deleted' }),
+      after: z
+        .string()
+        .nullable()
+        .meta({ description: 'the object as the receiver has it after this delivery; null: deleted' }),
     })
     .nullable()
     .meta({ description: 'null when the log does not tell' }),
