@@ -20,7 +20,7 @@ const columns: readonly Column<ClusterNode>[] = [
   { title: 'answering', of: ({ answering }) => (answering ? 'yes' : 'no') },
 ];
 
-export function clusterCommand(): Command {
+export function command(): Command {
   return noun('cluster', 'the nodes of a hub on a shared database', [
     verb({
       usage: 'show',

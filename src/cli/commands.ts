@@ -17,7 +17,7 @@ const columns: readonly Column<CommandView>[] = [
   { title: 'at', of: ({ at }, now) => when(at, now), shrinksTo: 20 },
 ];
 
-export function commandsCommand(): Command {
+export function command(): Command {
   return noun('commands', 'commands of eMSPs and how far each has come', [
     verb<{ limit?: number }>({
       usage: 'list',

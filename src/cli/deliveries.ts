@@ -54,7 +54,7 @@ const attemptColumns: readonly Column<Attempt>[] = [
   { title: 'answer', of: ({ excerpt }) => excerpt, shrinksTo: 12 },
 ];
 
-export function deliveriesCommand(): Command {
+export function command(): Command {
   return noun('deliveries', 'what is and was owed to receivers, and every attempt', [
     verb<ListFlags>({
       usage: 'list',

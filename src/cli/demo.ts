@@ -20,7 +20,7 @@ Settings of the hub can be given as environment variables (ocpi-hub serve --help
 the store, which are the demo's own. A variable HUB_... that is no setting is refused, as by serve;
 with --cluster none is read. Exit codes: 0 walked or stopped, 1 a step failed, 2 wrong usage or configuration.`;
 
-export function demoCommand(): Command {
+export function command(): Command {
   return new Command('demo')
     .description('run a hub with a simulated CPO and eMSP and walk the full session path')
     .option('--once', 'end after one path instead of staying up, session after session')

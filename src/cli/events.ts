@@ -33,7 +33,7 @@ const shownBefore = 10;
 const followedAtOnce = 500;
 const pauseMs = 1000;
 
-export function eventsCommand(): Command {
+export function command(): Command {
   return noun('events', 'the log: every fact that the hub recorded', [
     verb<ListFlags>({
       usage: 'list',

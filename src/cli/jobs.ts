@@ -17,7 +17,7 @@ const columns: readonly Column<JobView>[] = [
   { title: 'ended', of: ({ ended_at }, now) => when(ended_at, now), shrinksTo: 20 },
 ];
 
-export function jobsCommand(): Command {
+export function command(): Command {
   return noun('jobs', 're-drives, replays and resyncs', [
     verb<{ limit?: number }>({
       usage: 'list',

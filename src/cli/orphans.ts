@@ -20,7 +20,7 @@ const columns: readonly Column<OrphanView>[] = [
   { title: 'note', of: ({ note }) => note, shrinksTo: 12 },
 ];
 
-export function orphansCommand(): Command {
+export function command(): Command {
   return noun('orphans', 'sessions that did not end as they should', [
     verb<{ state?: string; limit?: number }>({
       usage: 'list',

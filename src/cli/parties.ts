@@ -36,7 +36,7 @@ export async function partyPath(hub: HubClient, given: string): Promise<string> 
   return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
 }
 
-export function partiesCommand(): Command {
+export function command(): Command {
   return noun('parties', 'partners: status, onboarding, endpoints, pulls', [
     verb<{ limit?: number }>({
       usage: 'list',

@@ -25,7 +25,7 @@ interface PartnerFlags {
   readonly startSession?: PartyName;
 }
 
-export function partnerCommand(): Command {
+export function command(): Command {
   return new Command('partner')
     .description('run one simulated partner against any hub')
     .addOption(new Option('--role <role>', 'what it is').choices(['CPO', 'EMSP']).makeOptionMandatory())

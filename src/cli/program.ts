@@ -5,76 +5,24 @@
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.ts';
 
-interface Verb {
-  readonly summary: string;
-  load(): Promise<Command>;
-}
-
-const verbs: Readonly<Record<string, Verb>> = {
-  serve: {
-    summary: 'run the hub',
-    load: async () => (await import('./serve.ts')).serveCommand(),
-  },
-  demo: {
-    summary: 'run a hub with a simulated CPO and eMSP and walk the full session path',
-    load: async () => (await import('./demo.ts')).demoCommand(),
-  },
-  partner: {
-    summary: 'run one simulated partner against any hub',
-    load: async () => (await import('./partner.ts')).partnerCommand(),
-  },
-  status: {
-    summary: 'show a running hub at a glance',
-    load: async () => (await import('./status.ts')).statusCommand(),
-  },
-  cluster: {
-    summary: 'the nodes of a hub on a shared database, and which of them is the owner',
-    load: async () => (await import('./cluster.ts')).clusterCommand(),
-  },
-  parties: {
-    summary: 'partners: status, onboarding, endpoints, pulls',
-    load: async () => (await import('./parties.ts')).partiesCommand(),
-  },
-  routes: {
-    summary: 'which eMSP and CPO may exchange traffic, and why something is not delivered',
-    load: async () => (await import('./routes.ts')).routesCommand(),
-  },
-  events: {
-    summary: 'the log: every fact that the hub recorded',
-    load: async () => (await import('./events.ts')).eventsCommand(),
-  },
-  trace: {
-    summary: 'the story of an object or a request',
-    load: async () => (await import('./trace.ts')).traceCommand(),
-  },
-  deliveries: {
-    summary: 'what is and was owed to receivers, and every attempt',
-    load: async () => (await import('./deliveries.ts')).deliveriesCommand(),
-  },
-  redrive: {
-    summary: 'put dead letters back, one or all that a filter finds',
-    load: async () => (await import('./redrive.ts')).redriveCommand(),
-  },
-  replay: {
-    summary: 'owe again what a stretch of the log owed',
-    load: async () => (await import('./replay.ts')).replayCommand(),
-  },
-  jobs: {
-    summary: 're-drives, replays and resyncs',
-    load: async () => (await import('./jobs.ts')).jobsCommand(),
-  },
-  commands: {
-    summary: 'commands of eMSPs and how far each has come',
-    load: async () => (await import('./commands.ts')).commandsCommand(),
-  },
-  orphans: {
-    summary: 'sessions that did not end as they should',
-    load: async () => (await import('./orphans.ts')).orphansCommand(),
-  },
-  store: {
-    summary: 'the data directory: verify, back up, restore, copy',
-    load: async () => (await import('./store.ts')).storeCommand(),
-  },
+/** Each file exports `command`, which makes its verb. */
+const verbs: Readonly<Record<string, readonly [summary: string, load: () => Promise<{ command(): Command }>]>> = {
+  serve: ['run the hub', () => import('./serve.ts')],
+  demo: ['run a hub with a simulated CPO and eMSP and walk the full session path', () => import('./demo.ts')],
+  partner: ['run one simulated partner against any hub', () => import('./partner.ts')],
+  status: ['show a running hub at a glance', () => import('./status.ts')],
+  cluster: ['the nodes of a hub on a shared database, and which of them is the owner', () => import('./cluster.ts')],
+  parties: ['partners: status, onboarding, endpoints, pulls', () => import('./parties.ts')],
+  routes: ['which eMSP and CPO may exchange traffic, and why something is not delivered', () => import('./routes.ts')],
+  events: ['the log: every fact that the hub recorded', () => import('./events.ts')],
+  trace: ['the story of an object or a request', () => import('./trace.ts')],
+  deliveries: ['what is and was owed to receivers, and every attempt', () => import('./deliveries.ts')],
+  redrive: ['put dead letters back, one or all that a filter finds', () => import('./redrive.ts')],
+  replay: ['owe again what a stretch of the log owed', () => import('./replay.ts')],
+  jobs: ['re-drives, replays and resyncs', () => import('./jobs.ts')],
+  commands: ['commands of eMSPs and how far each has come', () => import('./commands.ts')],
+  orphans: ['sessions that did not end as they should', () => import('./orphans.ts')],
+  store: ['the data directory: verify, back up, restore, copy', () => import('./store.ts')],
 };
 
 // The reader of the output may close the pipe (`| head`); that is no failure.
@@ -98,9 +46,9 @@ async function programFor(args: readonly string[]): Promise<Command> {
     .exitOverride();
   // `ocpi-hub serve --help` and `ocpi-hub help serve` both name the verb within the first two words.
   const named = args.slice(0, 2);
-  for (const [name, { summary, load }] of Object.entries(verbs)) {
-    const command = named.includes(name) ? await load() : new Command(name);
-    program.addCommand(inherit(command.summary(summary), program));
+  for (const [name, [summary, load]] of Object.entries(verbs)) {
+    const verb = named.includes(name) ? (await load()).command() : new Command(name);
+    program.addCommand(inherit(verb.summary(summary), program));
   }
   return program;
 }

@@ -39,7 +39,7 @@ export const putBackOptions = [
   ['-y, --yes', 'do not ask'],
 ] as const;
 
-export function redriveCommand(): Command {
+export function command(): Command {
   return verb<RedriveFlags>({
     usage: 'redrive [delivery]',
     summary: 'put one delivery back into its lane, or all that a filter finds (counted first, then asked)',

@@ -7,7 +7,7 @@ import { type PutBackFlags, putBack } from './put-back.ts';
 import { type FilterFlags, filterOf, filterOptions, putBackOptions } from './redrive.ts';
 import { oneOf, verb } from './verb.ts';
 
-export function replayCommand(): Command {
+export function command(): Command {
   return verb<FilterFlags & PutBackFlags>({
     usage: 'replay',
     summary: 'owe again what a stretch of the log owed, delivered or dead (counted first, then asked)',

@@ -18,7 +18,7 @@ const columns: readonly Column<RoutingRule>[] = [
 
 const pathOf = (emsp: string, cpo: string) => `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`;
 
-export function routesCommand(): Command {
+export function command(): Command {
   return noun('routes', 'which eMSP and CPO may exchange traffic', [
     verb<{ limit?: number }>({
       usage: 'list',

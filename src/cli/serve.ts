@@ -20,7 +20,7 @@ UV_THREADPOOL_SIZE: threads for look-ups of host names and for files (64 unless 
 SIGTERM or SIGINT stops the hub in good order; a second one, when it comes more than 2 s after the first, stops it at once.
 Exit codes: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage or configuration.`;
 
-export function serveCommand(): Command {
+export function command(): Command {
   const command = new Command('serve').description('run the hub').addHelpText('after', notes);
   for (const name of settingNames) command.addOption(optionOf(name));
   return command.action(async (flags: Record<string, string | undefined>) => {

@@ -14,7 +14,7 @@ const columns: readonly Column<Unforwarded>[] = [
   { title: 'at', of: ({ at }, now) => when(at, now) },
 ];
 
-export function statusCommand(): Command {
+export function command(): Command {
   return noun('status', 'the hub at a glance', [
     verb({
       usage: 'show',

@@ -22,7 +22,7 @@ interface StoreFlags {
 
 const showEveryMs = 500;
 
-export function storeCommand(): Command {
+export function command(): Command {
   return noun('store', 'the data directory: verify, back up, restore, copy', [
     verb<StoreFlags>({
       usage: 'verify [directory]',

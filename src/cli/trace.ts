@@ -9,7 +9,7 @@ import { Failure } from './client.ts';
 import { type Colour, type Page, plain, when } from './table.ts';
 import { verb } from './verb.ts';
 
-export function traceCommand(): Command {
+export function command(): Command {
   return verb({
     usage: 'trace <key>',
     summary: 'tell the story of an object ({cc}-{pid}/{id}) or of a correlation id',

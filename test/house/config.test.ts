@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { serveCommand } from '../../src/cli/serve.ts';
+import { command as serveCommand } from '../../src/cli/serve.ts';
 import { type Config, ConfigError, hubSettings, listenUrl, loadConfig } from '../../src/config.ts';
 import { flagOfSetting, keyOfSetting, type SettingName, settingNames } from '../../src/settings.ts';
 import { type Test, t } from '../support/tap.ts';

@@ -13,9 +13,9 @@ export const surfacesDir = resolve('test/house/surfaces');
 export async function helpOfCommands(): Promise<string> {
   const program = readFileSync('src/cli/program.ts', 'utf8');
   const texts: string[] = [];
-  for (const [, file = '', make = ''] of program.matchAll(/import\('\.\/([\w-]+)\.ts'\)\)\.(\w+)\(/g)) {
-    const module = (await import(new URL(`../../src/cli/${file}.js`, import.meta.url).href)) as Record<string, unknown>;
-    collectHelp((module[make] as () => Command)(), '', texts);
+  for (const [, file = ''] of program.matchAll(/import\('\.\/([\w-]+)\.ts'\)/g)) {
+    const module = (await import(new URL(`../../src/cli/${file}.js`, import.meta.url).href)) as { command(): Command };
+    collectHelp(module.command(), '', texts);
   }
   return texts.join('\n');
 }

@@ -2,7 +2,7 @@
  * Re-drives one delivery. A dead letter goes at once; a delivered one needs a confirmation, and so does one of which
  * the receiver has a newer version.
  */
-import { useCallback, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { DeliveryView } from '../../../api/deliveries.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
@@ -15,23 +15,18 @@ type Question = 'again' | 'stale' | null;
 export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDone: () => void }) {
   const { id, state, receiver } = delivery;
   const [question, setQuestion] = useState<Question>(null);
-  const { isRunning, run } = useAction(
-    useCallback(
-      async (force: boolean) => {
-        try {
-          await call('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force });
-        } catch (error) {
-          if (!isStale(error)) throw error;
-          setQuestion('stale');
-          return null;
-        }
-        setQuestion(null);
-        onDone();
-        return `Put back: it is sent to ${receiver} again.`;
-      },
-      [id, receiver, onDone],
-    ),
-  );
+  const { isRunning, run } = useAction(async (force: boolean) => {
+    try {
+      await call('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force });
+    } catch (error) {
+      if (!isStale(error)) throw error;
+      setQuestion('stale');
+      return null;
+    }
+    setQuestion(null);
+    onDone();
+    return `Put back: it is sent to ${receiver} again.`;
+  });
   if (!mayAct.value || state === 'PENDING') return null;
   return (
     <>

@@ -143,24 +143,17 @@ function actorOf({ kind, session, cpo }: OrphanView): string {
 function CaseActions({ one: { id, session, cpo }, onDone }: { one: OrphanView; onDone: () => void }) {
   const [isResolving, setResolving] = useState(false);
   const path = `/orphans/${encodeURIComponent(id)}`;
-  const pull = useAction(
-    useCallback(async () => {
-      const { note } = await call<OrphanView>('POST', `${path}/pull`);
-      onDone();
-      return note ?? `${cpo} was asked for ${session}.`;
-    }, [path, cpo, session, onDone]),
-  );
-  const resolve = useAction(
-    useCallback(
-      async (note: string) => {
-        await call<OrphanView>('POST', `${path}/resolve`, note === '' ? {} : { note });
-        setResolving(false);
-        onDone();
-        return `The case of ${session} is resolved.`;
-      },
-      [path, session, onDone],
-    ),
-  );
+  const pull = useAction(async () => {
+    const { note } = await call<OrphanView>('POST', `${path}/pull`);
+    onDone();
+    return note ?? `${cpo} was asked for ${session}.`;
+  });
+  const resolve = useAction(async (note: string) => {
+    await call<OrphanView>('POST', `${path}/resolve`, note === '' ? {} : { note });
+    setResolving(false);
+    onDone();
+    return `The case of ${session} is resolved.`;
+  });
   return (
     <div class="row">
       <button type="button" disabled={pull.isRunning} onClick={() => pull.run()}>

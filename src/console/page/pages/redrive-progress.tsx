@@ -1,7 +1,7 @@
 /**
  * Progress and result of a re-drive. Its id is part of the address, so that a reload does not lose it.
  */
-import { useCallback, useEffect } from 'preact/hooks';
+import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
@@ -30,13 +30,11 @@ export function RedriveProgress({ id, of, onEnd, onClose }: RedriveProgressProps
     if (isEnded) onEnd();
     // Runs once, when the job ends, and not for each new `onEnd`.
   }, [isEnded]);
-  const cancel = useAction(
-    useCallback(async () => {
-      await call('DELETE', path);
-      reload();
-      return null;
-    }, [path, reload]),
-  );
+  const cancel = useAction(async () => {
+    await call('DELETE', path);
+    reload();
+    return null;
+  });
   return (
     <section class="card redrive" aria-labelledby="redrive">
       <header>

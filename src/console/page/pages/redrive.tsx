@@ -124,13 +124,11 @@ interface StartProps extends Pick<RedriveDialogProps, 'onStarted' | 'onClose'> {
 function Start({ plan, filter, onStarted, onClose }: StartProps) {
   const [rate, setRate] = useState(rateDefault);
   const [isForced, setForced] = useState(false);
-  const { isRunning, run } = useAction(
-    useCallback(async () => {
-      const job = await call<JobView>('POST', '/redrive', { filter, rate_per_s: rate, force: isForced });
-      onStarted({ job: job.id, of: String(plan.matched) });
-      return null;
-    }, [filter, rate, isForced, plan, onStarted]),
-  );
+  const { isRunning, run } = useAction(async () => {
+    const job = await call<JobView>('POST', '/redrive', { filter, rate_per_s: rate, force: isForced });
+    onStarted({ job: job.id, of: String(plan.matched) });
+    return null;
+  });
   const many = plan.matched - (isForced ? 0 : plan.stale);
   return (
     <form

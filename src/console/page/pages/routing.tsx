@@ -1,7 +1,7 @@
 /**
  * Page of the routing rules: which eMSP and CPO may exchange data, and for any pair, who receives what and why.
  */
-import { useCallback, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import type { RouteExplanation } from '../../../api/routes.ts';
 import { moduleNames } from '../../../domain/modules.ts';
@@ -129,21 +129,17 @@ function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 
   const { emsp, cpo, active } = rule;
   const [isRemoving, setRemoving] = useState(false);
   const path = `/routes/${emsp}/${cpo}`;
-  const toggle = useAction(
-    useCallback(async () => {
-      const { released } = await call<Rule & Released>('PUT', path, { active: !active });
-      onDone();
-      return active ? `${emsp} gets nothing of ${cpo} any more.` : `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
-    }, [path, active, emsp, cpo, onDone]),
-  );
-  const remove = useAction(
-    useCallback(async () => {
-      await call<void>('DELETE', path);
-      setRemoving(false);
-      onDone();
-      return `The rule of ${emsp} and ${cpo} is gone.`;
-    }, [path, emsp, cpo, onDone]),
-  );
+  const toggle = useAction(async () => {
+    const { released } = await call<Rule & Released>('PUT', path, { active: !active });
+    onDone();
+    return active ? `${emsp} gets nothing of ${cpo} any more.` : `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
+  });
+  const remove = useAction(async () => {
+    await call<void>('DELETE', path);
+    setRemoving(false);
+    onDone();
+    return `The rule of ${emsp} and ${cpo} is gone.`;
+  });
   return (
     <tr data-row>
       <td class="mono">{emsp}</td>
@@ -186,17 +182,12 @@ function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 
 }
 
 function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
-  const add = useAction(
-    useCallback(
-      async (emsp: string, cpo: string) => {
-        const path = `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`;
-        const { released } = await call<Rule & Released>('PUT', path, { active: true });
-        onDone();
-        return `${fromNowOn(emsp, cpo)} ${keptWords(released)} Locations and tariffs it gets by a pull or a resync.`;
-      },
-      [onDone],
-    ),
-  );
+  const add = useAction(async (emsp: string, cpo: string) => {
+    const path = `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`;
+    const { released } = await call<Rule & Released>('PUT', path, { active: true });
+    onDone();
+    return `${fromNowOn(emsp, cpo)} ${keptWords(released)} Locations and tariffs it gets by a pull or a resync.`;
+  });
   return (
     <form
       class="card"

@@ -2,6 +2,7 @@
  * A text to pass on, with a button that copies it.
  */
 import { useState } from 'preact/hooks';
+import { copyText } from '../data/clipboard.ts';
 import { say } from '../data/notices.ts';
 
 const copiedMs = 2_000;
@@ -9,14 +10,11 @@ const copiedMs = 2_000;
 export function Copied({ label, text }: { label: string; text: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setCopied(true);
-      setTimeout(() => setCopied(false), copiedMs);
-    } catch {
-      // Browsers offer no clipboard API without HTTPS, and may deny it.
-      say('failed', 'The browser does not allow copying here: select the text and copy it by hand.');
+    if (!(await copyText(text))) {
+      return say('failed', 'The browser does not allow copying here: select the text and copy it by hand.');
     }
+    setCopied(true);
+    setTimeout(() => setCopied(false), copiedMs);
   };
   return (
     <div class="copied">
