@@ -1,5 +1,6 @@
 /** Every part of the fault campaign, in the order in which it runs. */
 import { cuts } from '../faults/cuts.ts';
+import { ext4Cuts } from '../faults/ext4/ext4-cuts.ts';
 import { fullDisk } from '../faults/full-disk.ts';
 import { hubCuts } from '../faults/hub-cuts.ts';
 import { kills, sendKills } from '../faults/kills.ts';
@@ -25,8 +26,9 @@ export const parts: readonly Planned[] = [
   { part: sendKills, option: 'kills', share: 0.25 },
   { part: commitKills, option: 'kills', share: 0.25 },
   { part: upkeepKills, option: 'kills', share: 0.25 },
-  { part: cuts, option: 'cuts', share: 0.9 },
-  { part: logChanges, option: 'cuts', share: 0.05 },
+  { part: cuts, option: 'cuts', share: 0.55 },
+  { part: ext4Cuts, option: 'cuts', share: 0.2 },
+  { part: logChanges, option: 'cuts', share: 0.2 },
   { part: hubCuts, option: 'cuts', share: 0.05 },
   { part: storeRot, option: 'corruptions', share: 0.9 },
   { part: rot, option: 'corruptions', share: 0.1 },

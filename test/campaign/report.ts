@@ -59,13 +59,24 @@ export function reportText(report: CampaignReport): string {
   return `# Campaign\n\n${about.join('\n')}\n\n${found}\n${chapters.map(([title, text]) => `\n## ${title}\n\n${text}\n`).join('')}`;
 }
 
-const partColumns = ['part', 'done', 'of', 'lost', 'reordered', 'duplicated', 'unexplained', 'more', 'seconds'];
+const partColumns = [
+  'part',
+  'done',
+  'of',
+  'lost',
+  'reordered',
+  'duplicated',
+  'unexplained',
+  'forgotten',
+  'more',
+  'seconds',
+];
 
 function partRow({ name, wanted, outcome, seconds }: PartReport): (string | number)[] {
-  if (typeof outcome === 'string') return [name, 0, wanted, '', '', '', '', `not run: ${outcome}`, seconds];
-  const { done, lost, reordered, duplicated, unexplained, figures } = outcome;
+  if (typeof outcome === 'string') return [name, 0, wanted, '', '', '', '', '', `not run: ${outcome}`, seconds];
+  const { done, lost, reordered, duplicated, unexplained, forgotten, figures } = outcome;
   const more = Object.entries(figures).map(([figure, count]) => `${figure} ${count}`);
-  return [name, done, wanted, lost, reordered, duplicated, unexplained, more.join(', '), seconds];
+  return [name, done, wanted, lost, reordered, duplicated, unexplained, forgotten, more.join(', '), seconds];
 }
 
 function figuresText(tests: TestsReport | null, kind: string, of: string): string {

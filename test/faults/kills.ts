@@ -138,7 +138,8 @@ export function outcomeOf(seed: number, done: number, verdict: Verdict): Outcome
   const { lost, reordered, unexplained, duplicated, inFlight, inFlightMax, acknowledged, taken, events } = verdict;
   const findings = [...lost, ...reordered, ...unexplained].map((what) => `seed ${seed}: ${what.slice(0, 400)}`);
   return {
-    ...{ done, lost: lost.length, duplicated, reordered: reordered.length, unexplained: unexplained.length, findings },
+    ...{ ...nothing, done, lost: lost.length, duplicated, reordered: reordered.length, findings },
+    unexplained: unexplained.length,
     figures: { inFlight, inFlightMax, acknowledged, deliveriesTaken: taken, eventsInTheLog: events },
   };
 }

@@ -74,9 +74,10 @@ async function oneRun(random: Random, trims: boolean, wanted: number, name: stri
     }
     const count = (what: Problem['what']) => found.filter((one) => one.what === what).length;
     const late = chosen.filter(({ isLate }) => isLate).length;
-    const figures = { changes, late, forgotten: count('forgotten'), quarantined: count('quarantined') };
+    const figures = { changes, late, quarantined: count('quarantined') };
+    const forgotten = count('forgotten');
     const findings = found.map(({ text }) => text);
-    return { ...nothing, done: chosen.length, lost: findings.length, findings, figures };
+    return { ...nothing, done: chosen.length, lost: findings.length - forgotten, forgotten, findings, figures };
   } finally {
     rmSync(directory, { recursive: true });
   }

@@ -32,7 +32,9 @@ export interface Outcome {
   readonly duplicated: number;
   readonly reordered: number;
   readonly unexplained: number;
-  /** Whatever must not be, a sentence each: everything lost, reordered or unexplained, with seed and round. */
+  /** What waits for an instant, and nothing will wake it. */
+  readonly forgotten: number;
+  /** Whatever must not be, a sentence each: everything lost, reordered, unexplained or forgotten, with seed and round. */
   readonly findings: readonly string[];
   /** Further figures, by name. */
   readonly figures: Readonly<Record<string, number>>;
@@ -48,7 +50,7 @@ export interface Part {
 }
 
 export const nothing: Outcome = {
-  ...{ done: 0, lost: 0, duplicated: 0, reordered: 0, unexplained: 0, findings: [], figures: {} },
+  ...{ done: 0, lost: 0, duplicated: 0, reordered: 0, unexplained: 0, forgotten: 0, findings: [], figures: {} },
 };
 
 /** Figures named `…Max` are the larger of the two, all others add up. */
@@ -64,14 +66,15 @@ export function plus(one: Outcome, other: Outcome): Outcome {
     duplicated: one.duplicated + other.duplicated,
     reordered: one.reordered + other.reordered,
     unexplained: one.unexplained + other.unexplained,
+    forgotten: one.forgotten + other.forgotten,
     findings: [...one.findings, ...other.findings],
     figures,
   };
 }
 
-/** The four figures first, then what was done. */
-export function summary({ done, lost, duplicated, reordered, unexplained, figures }: Outcome): string {
+/** The five figures first, then what was done. */
+export function summary({ done, lost, duplicated, reordered, unexplained, forgotten, figures }: Outcome): string {
   const rest = Object.entries(figures).map(([name, value]) => `${name} ${value}`);
-  const four = `lost ${lost}, duplicated ${duplicated}, reordered ${reordered}, unexplained ${unexplained}`;
-  return [`${four}; faults ${done}`, ...rest].join(', ');
+  const five = `lost ${lost}, duplicated ${duplicated}, reordered ${reordered}, unexplained ${unexplained}, forgotten ${forgotten}`;
+  return [`${five}; faults ${done}`, ...rest].join(', ');
 }

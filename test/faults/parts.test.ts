@@ -7,6 +7,7 @@ import { directoryFor } from '../support/directory.ts';
 import { atLength, partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { cuts } from './cuts.ts';
+import { ext4Cuts } from './ext4/ext4-cuts.ts';
 import { fullDisk } from './full-disk.ts';
 import { cutMoments, hubCuts } from './hub-cuts.ts';
 import { kills, killsAt, randomMoments, sendKills, sendMoments } from './kills.ts';
@@ -123,6 +124,13 @@ const promises: readonly Promised[] = [
     title: 'power cuts at changes of the log: no delivery is forgotten, no store is quarantined, be it while trims run',
   },
   {
+    part: ext4Cuts,
+    all: 220,
+    checks: told,
+    title:
+      'power cuts on ext4: nothing that was told is lost, no delivery is forgotten, no store is quarantined, backups and restores are whole or absent',
+  },
+  {
     part: hubCuts,
     all: 15,
     checks: underLoad,
@@ -166,8 +174,9 @@ for (const { part, all, checks, title, isLong } of promises) {
     const outcome = await part.run({ seed, count, filling }, () => {});
     t.comment(summary(outcome));
     t.strictSame(outcome.findings.slice(0, 20), [], `findings of seed ${seed}`);
-    const { done, lost, reordered, unexplained } = outcome;
-    t.strictSame({ done, lost, reordered, unexplained }, { done: count, lost: 0, reordered: 0, unexplained: 0 });
+    const { done, lost, reordered, unexplained, forgotten } = outcome;
+    const none = { lost: 0, reordered: 0, unexplained: 0, forgotten: 0 };
+    t.strictSame({ done, lost, reordered, unexplained, forgotten }, { done: count, ...none });
     for (const [what, holds] of Object.entries(checks(outcome))) t.ok(holds, what);
   });
 }
