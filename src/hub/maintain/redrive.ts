@@ -131,7 +131,9 @@ export class Redrive {
     { row, state }: DeliveryStanding,
     { force, job, trace }: How,
   ): Promise<DeliveryRow | Refusal> {
-    const { recorder } = this.#context;
+    const { recorder, store } = this.#context;
+    // A job may have waited while the log was trimmed.
+    if (event.seq <= store.horizon()) return 'stale';
     if (state === 'PENDING') return 'pending';
     if (!this.#context.directory.isRegistered(receiver)) return 'unregistered';
     if (!force && (await this.#isStale({ event, receiver }))) return 'stale';
