@@ -8,6 +8,7 @@
 import TinyQueue from 'tinyqueue';
 import type { Clock } from '../../src/kit/clock.ts';
 import { facesOf } from '../../src/kit/clock-steps.ts';
+import type { WallClock } from './wall-clock.ts';
 
 /** One life of a hub process, from its start to its end or crash. */
 export interface Life {
@@ -66,11 +67,16 @@ export class Agenda {
   }
 }
 
-/** The clock of one life. [TEST-AGENDA-3] */
-export function clockOf(agenda: Agenda, life: Life): Clock {
-  const now = () => agenda.now;
+/** The clock of one life, whose time of day anybody may set: its hub time begins as that, and goes on with the agenda. [TEST-AGENDA-3] */
+export function clockOf(agenda: Agenda, life: Life, wall: WallClock): Clock {
+  const begunAhead = wall.offMs;
+  const faces = facesOf(
+    () => agenda.now + begunAhead,
+    () => agenda.now + wall.offMs,
+  );
+  faces.steps.recall(wall.stretches(begunAhead));
   return {
-    ...facesOf(now, now),
+    ...faces,
     monotonic: () => agenda.now,
     setTimeout(fn, timeoutMs, ...args) {
       // As Node does it: whole milliseconds, at least one.

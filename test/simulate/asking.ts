@@ -1,6 +1,7 @@
 /** Steps of a workload in which somebody waits for a counterpart: authorize and commands. */
+import type { CommandName } from '../../src/domain/events.ts';
 import type { CommandRequest } from '../../src/hub/ports/hub.ts';
-import { partsOf } from './cast.ts';
+import { type Member, partsOf } from './cast.ts';
 import { handleOrphans } from './operating.ts';
 import { cardOf, cdrTokenOf, ownedBy, references } from './pushed.ts';
 import { push } from './pushing.ts';
@@ -27,6 +28,13 @@ export function authorize(world: World, random: Random): void {
   );
 }
 
+/** An eMSP stops a session of its own, as soon as it has one. */
+export function stopSession(world: World, random: Random): void {
+  const hasOne = ({ party }: { party: string }) => ownSessions(world, party).length > 0;
+  const members = world.cast.emsps.filter(hasOne);
+  if (members.length > 0) send(world, random, random.pick(members), 'STOP_SESSION');
+}
+
 export function command(world: World, random: Random): void {
   const member = random.pick(world.cast.emsps);
   const name = random.weighted({
@@ -36,6 +44,10 @@ export function command(world: World, random: Random): void {
     CANCEL_RESERVATION: 1,
     UNLOCK_CONNECTOR: 1,
   });
+  send(world, random, member, name);
+}
+
+function send(world: World, random: Random, member: Member, name: CommandName): void {
   const responseUrl = `http://${member.host}/results/${world.newId('q')}`;
   const cpo = random.pick(world.cast.cpos);
   const isStop = name === 'STOP_SESSION';
@@ -100,7 +112,9 @@ function beginLater(world: World, random: Random, emsp: string, ms: number): voi
 function finishLater(world: World, random: Random, id: string, emsp: string): void {
   const when = random.weighted({ soon: 3, late: 3, never: 4 });
   if (when === 'never') {
-    // Then somebody looks after its case.
+    // Then somebody looks after its case, be it that no process runs when its grace ends.
+    if (random.chance(0.15))
+      world.agenda.at(world.agenda.now + random.between(62_000, 118_000), () => world.deaths.now('minutes'));
     world.agenda.at(world.agenda.now + 450_000, () => random.chance(0.4) && handleOrphans(world, random));
     return;
   }
@@ -114,12 +128,17 @@ function finishLater(world: World, random: Random, id: string, emsp: string): vo
   });
 }
 
-/** One of the eMSP's own sessions that has not ended, if the judge knows one; else any. */
-function sessionOf(world: World, random: Random, emsp: string): string {
+function ownSessions(world: World, emsp: string): string[] {
   const own: string[] = [];
   for (const [stream, object] of world.judge.facts.objects) {
     const isTheirs = world.judge.facts.directory.viewers.get(stream) === emsp;
     if (stream.startsWith('sessions/') && isTheirs && object.status === 'ACTIVE') own.push(String(object.id));
   }
+  return own;
+}
+
+/** One of the eMSP's own sessions that has not ended, if the judge knows one; else any. */
+function sessionOf(world: World, random: Random, emsp: string): string {
+  const own = ownSessions(world, emsp);
   return own.length > 0 ? random.pick(own) : `S${random.between(1, 4)}`;
 }

@@ -15,63 +15,20 @@ import type { Outcome } from '../../src/domain/errors.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
 import { demand, type Fact, type Facts } from './facts.ts';
 import { keyOf, type MemoryDisk } from './memory-disk.ts';
+import {
+  type AsyncState,
+  type DeliveryLimits,
+  type Flight,
+  final,
+  isFinal,
+  type Lane,
+  moduleOf,
+  type Owed,
+  overlaps,
+  unsent,
+} from './owed.ts';
 import { changed, type Json, same } from './reference.ts';
-
-export interface Owed {
-  readonly fact: Fact;
-  readonly receiver: string;
-  readonly lane: Lane;
-  /** The hub heard of its success and has not been told to send it again. */
-  isDelivered: boolean;
-  /** The hub heard of a success at least once. */
-  wasDelivered: boolean;
-  /** Its receiver has taken it at least once. */
-  isTaken: boolean;
-  /** Its receiver has taken it, and no crash since made the hub send it again. */
-  isSeen: boolean;
-  /** Its receiver said of what was to be deleted that it is not there, which need not be true. */
-  isAbsent: boolean;
-  row: DeliveryRow['state'] | null;
-  redriven: number;
-  isForced: boolean;
-  last: Outcome | null;
-  since: number;
-  /** The log was trimmed up to it. */
-  isGone: boolean;
-  /** Of a CDR: the updates of its session that go first, and the life in which it was accepted. */
-  readonly ahead: readonly Owed[];
-  life: number;
-}
-
-interface Lane {
-  readonly owed: Owed[];
-  /** Highest sequence that the receiver has seen and that does not come again, put back ones aside. */
-  seenTo: number;
-  inFlight: number;
-}
-
-/** A call of a delivery on its way. */
-export interface Flight {
-  readonly owed: Owed;
-  readonly company: string;
-}
-
-/** What the rules ask about the hub at the moment of a call. */
-export interface AsyncState {
-  readonly circuit: 'closed' | 'open' | 'halfOpen';
-  readonly paused: boolean;
-}
-
-export interface DeliveryLimits {
-  readonly concurrency: number;
-  readonly windowMs: number;
-  readonly windowCdrMs: number;
-  /** How long events are kept at least. */
-  readonly keepMs: number;
-}
-
-const final: ReadonlySet<string> = new Set(['auth_error', 'not_found', 'client_error', 'invalid_response']);
-const unsent: ReadonlySet<string> = new Set(['suspended', 'no receiver endpoint']);
+import { TimingRules } from './timing-rules.ts';
 
 export class DeliveryRules {
   readonly #facts: Facts;
@@ -86,15 +43,18 @@ export class DeliveryRules {
   #life = 0;
   /** Parties that were suspended, and when last. */
   readonly #suspendedAt = new Map<string, number>();
+  readonly #timing: TimingRules;
 
   constructor(facts: Facts, limits: DeliveryLimits) {
     this.#facts = facts;
     this.#limits = limits;
+    this.#timing = new TimingRules(facts);
   }
 
   committed(fact: Fact): void {
     for (const receiver of fact.to) this.#owe(fact, receiver);
     if (fact.type === 'delivery.redriven') this.#redriven(fact);
+    this.#timing.committed(fact);
     if (fact.type === 'partner.suspended') {
       const company = this.#facts.around.cast.companies.find(({ id }) => fact.stream === `partner:${id}`);
       for (const { party } of company?.members ?? []) this.#suspendedAt.set(party, fact.at);
@@ -116,9 +76,10 @@ export class DeliveryRules {
     demand(flying < this.#limits.concurrency, 'no more in flight than a partner may have', where);
     demand(state.circuit === 'closed' || flying === 0, 'one trial at a time while half-open', where);
     this.#judgeTurn(owed);
+    this.#timing.begins(owed, company, state);
     this.#judgeStale(owed);
     this.#judgeSession(owed);
-    this.#noticeHeld(owed);
+    this.#timing.noticeHeld(owed, this.#byReceiver.get(receiver) ?? []);
     lane.inFlight++;
     this.#inFlight.set(company, flying + 1);
     return { owed, company };
@@ -185,6 +146,8 @@ export class DeliveryRules {
     owed.lane.inFlight--;
     this.#inFlight.set(company, (this.#inFlight.get(company) ?? 1) - 1);
     owed.last = outcome;
+    owed.due = null;
+    this.#timing.ends(owed, company, outcome);
     const isGone = owed.fact.data.method === 'DELETE' && [404, 410].includes(outcome.httpStatus ?? 0);
     if (outcome.class === 'delivered' || isGone) [owed.isDelivered, owed.wasDelivered] = [true, true];
     if (isGone) owed.isAbsent = owed.isTaken = true;
@@ -196,6 +159,7 @@ export class DeliveryRules {
       demand(owed !== undefined, 'a row is of something that is owed', () => `${row.seq}-${row.dest}`);
       if (!owed) continue;
       this.#judgeRow(owed, row);
+      this.#timing.settled(owed, row);
       owed.row = row.state;
     }
     for (const { dest, seq } of floors) {
@@ -235,12 +199,13 @@ export class DeliveryRules {
     for (const lane of this.#lanes.values()) lane.seenTo = 0;
     for (const owed of this.owed.values()) {
       owed.lane.inFlight = 0;
-      owed.last = null;
+      [owed.last, owed.behind, owed.notBefore] = [null, [], 0];
       if (owed.isGone) this.#forget(owed);
       if (owed.isGone) continue;
       const { seq } = owed.fact;
-      const row = disk.deliveries.get(keyOf(owed.receiver, String(seq)))?.state ?? null;
+      const { state: row = null, data = '{}' } = disk.deliveries.get(keyOf(owed.receiver, String(seq))) ?? {};
       owed.row = row;
+      this.#timing.crashed(owed, row, data);
       const isRemembered = row === null ? seq <= (this.#floors.get(owed.receiver) ?? 0) : row === 'DELIVERED';
       if (isRemembered) owed.isDelivered = true;
       else if (owed.isDelivered) {
@@ -281,7 +246,7 @@ export class DeliveryRules {
 
   #owe(fact: Fact, receiver: string): void {
     const key = `${receiver} ${fact.stream}`;
-    const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0 };
+    const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0, freeAt: 0 };
     this.#lanes.set(key, lane);
     const owed: Owed = {
       ...{
@@ -296,7 +261,7 @@ export class DeliveryRules {
         row: null,
       },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
-      ...{ ahead: this.#ahead(fact, receiver), life: this.#life },
+      ...{ ahead: this.#ahead(fact, receiver), life: this.#life, due: null, notBefore: 0, behind: [] },
     };
     lane.owed.push(owed);
     this.owed.set(`${fact.seq}-${receiver}`, owed);
@@ -317,6 +282,8 @@ export class DeliveryRules {
     owed.isDelivered = false;
     owed.row = 'PENDING';
     owed.last = null;
+    [owed.due, owed.notBefore] = [null, 0];
+    owed.behind = owed.lane.owed.filter((one) => one !== owed && !this.#mayHaveEnded(one));
     owed.since = at;
   }
 
@@ -336,7 +303,12 @@ export class DeliveryRules {
 
   /** Whatever stands before it in its lane has ended. [TEST-DELIVERY-RULES-1] */
   #judgeTurn(owed: Owed): void {
-    if (owed.redriven > 0) return;
+    if (owed.redriven > 0) {
+      // Beyond a full window nothing is in memory that it could go behind.
+      const isTail = !this.#facts.around.isWindowWide || owed.behind.every((one) => this.#mayHaveEnded(one));
+      demand(isTail, 'what is put back goes behind its lane', () => `${owed.fact.seq}-${owed.receiver}`);
+      return;
+    }
     for (const ahead of owed.lane.owed) {
       if (ahead === owed) return;
       const { row, last } = ahead;
@@ -378,14 +350,6 @@ export class DeliveryRules {
     const isOver = this.#facts.around.now() >= fact.at + 10_000;
     const isEnded = isOver || ahead.every((one) => this.#mayHaveEnded(one));
     demand(isEnded, 'a CDR waits for its session', () => `${fact.seq}-${receiver} ${fact.stream}`);
-  }
-
-  #noticeHeld(owed: Owed): void {
-    for (const other of this.#byReceiver.get(owed.receiver) ?? []) {
-      if (other.lane === owed.lane || other.row !== 'PENDING' || other.fact.seq > owed.fact.seq) continue;
-      this.#facts.around.hit('a lane was held while another moved');
-      return;
-    }
   }
 
   #wasSuspended({ receiver, since }: Owed): boolean {
@@ -431,13 +395,4 @@ export class DeliveryRules {
       demand(final.has(ended ?? '') && owed.last?.class === ended, 'a dead letter has a reason that was met', name);
     }
   }
-}
-
-const isFinal = (outcome: Outcome | null): boolean => final.has(outcome?.class ?? '');
-
-const moduleOf = ({ fact }: Owed): string => String(fact.data.module);
-
-function overlaps(a: Fact, b: Fact): boolean {
-  const [one, other] = [a.data.within as string[], b.data.within as string[]];
-  return one.every((id, index) => other[index] === undefined || other[index] === id);
 }

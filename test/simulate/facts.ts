@@ -4,8 +4,6 @@
  */
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Endpoint } from '../../src/domain/party.ts';
-import type { Cast } from './cast.ts';
-import type { Sometimes } from './counters.ts';
 import { Endpoints } from './endpoints.ts';
 import type { DiskEvent } from './memory-disk.ts';
 import {
@@ -19,6 +17,7 @@ import {
   startKey,
   viewerOf,
 } from './reference.ts';
+import type { Surroundings } from './surroundings.ts';
 
 export class Violation extends Error {
   override readonly name = 'Violation';
@@ -52,6 +51,7 @@ export interface Fact {
   readonly type: string;
   readonly stream: string;
   readonly to: readonly string[];
+  /** In the world's own time. */
   readonly at: number;
   readonly correlationId: string | null;
   readonly body: string | null;
@@ -65,12 +65,6 @@ interface PartnerData {
   readonly discovered?: readonly Endpoint[];
   readonly endpoints?: readonly Endpoint[];
   readonly settings?: Json;
-}
-
-export interface Surroundings {
-  readonly cast: Cast;
-  readonly now: () => number;
-  readonly hit: (name: Sometimes) => void;
 }
 
 const objectEvents: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'object.deleted']);
@@ -92,6 +86,8 @@ export class Facts {
   readonly gone = new Set<string>();
   /** When store or hub were last in trouble. */
   troubledAt = 0;
+  /** When the process that runs began. */
+  startedAt = 0;
   /** When a fact of a partner or route was last written, or the hub last heard of one. */
   writtenAt = 0;
   /** Facts of partners and routes that are written, and the hub has not heard so. */
@@ -150,7 +146,7 @@ export class Facts {
     if (type === 'object.missed') this.#missed(stream, data);
     if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
     if (type === 'object.deleted') this.#sentTo.delete(stream);
-    const fact = { seq, type, stream, to, at: Date.parse(event.at), correlationId, body, data, after };
+    const fact = { seq, type, stream, to, at: this.around.instantOf(event.at), correlationId, body, data, after };
     this.log.push(fact);
     if (/^(partner|route)\./.test(type)) {
       this.writtenAt = this.around.now();
@@ -273,7 +269,7 @@ export class Facts {
 
   /** All that the directory may have been, and all moments that matter, when the hub decided. */
   *#decisions(request: Request | undefined, event: DiskEvent): Iterable<readonly [Directory, Moment]> {
-    const decidedAt = Date.parse(event.at);
+    const decidedAt = this.around.instantOf(event.at);
     const from = request?.at ?? decidedAt;
     const compatibilityMs = this.#compatibilityMs;
     for (const directory of this.directories.slice(request?.from ?? 0)) {

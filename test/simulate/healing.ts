@@ -18,8 +18,12 @@ export async function heal(world: World): Promise<void> {
   world.isHealing = true;
   world.diskWeather = fairDisk;
   world.trace('heal');
-  for (const partner of world.partners.values()) partner.weather = fair;
-  if (!(await world.until(() => world.hub !== null, 10 * minuteMs)))
+  for (const partner of world.partners.values()) {
+    partner.weather = fair;
+    partner.broken.clear();
+  }
+  // The process may be down for hours.
+  if (!(await world.until(() => world.hub !== null, 190 * minuteMs)))
     return world.fail(new Error('the hub does not come back'));
   await world.pass(minuteMs + 10_000);
   world.paused.clear();

@@ -7,11 +7,12 @@ import type { DeliveryRow, Floor } from '../../storage/contract.ts';
 import { CommandRules } from './command-rules.ts';
 import type { Sometimes } from './counters.ts';
 import { DeliveryRules } from './delivery-rules.ts';
-import { demand, Facts, type Request, type Surroundings } from './facts.ts';
+import { demand, Facts, type Request } from './facts.ts';
 import type { DiskEvent, MemoryDisk } from './memory-disk.ts';
 import { OrphanRules } from './orphan-rules.ts';
 import { type Json, same } from './reference.ts';
 import type { SimulatedPartner } from './simulated-partner.ts';
+import type { Surroundings } from './surroundings.ts';
 
 /** Events that show that a rare path was taken. */
 const telling: Readonly<Record<string, Sometimes>> = {

@@ -173,7 +173,8 @@ export class Network {
     guarded(() => {
       flight = watcher.begins(passage);
     });
-    const fate = partner.accepts(call.token) ? partner.fate() : 'http401';
+    const broken = kind === 'delivery' ? partner.broken.get(passage.module) : undefined;
+    const fate = partner.accepts(call.token) ? (broken ?? partner.fate()) : 'http401';
     const reaction = reactions[fate];
     if (reaction.hit) hit(reaction.hit);
     if (reaction.takesEffect) guarded(() => (data = watcher.taken(passage, flight)));

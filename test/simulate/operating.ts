@@ -4,6 +4,7 @@ import type { Trace } from '../../src/domain/trace.ts';
 import type { CredentialsBody, Hub } from '../../src/hub/ports/hub.ts';
 import { poison } from '../support/poison.ts';
 import { type Company, endpointsOf, roleOf } from './cast.ts';
+import type { Owed } from './owed.ts';
 import type { Random } from './random.ts';
 import type { SimulatedPartner } from './simulated-partner.ts';
 import type { World } from './world.ts';
@@ -144,13 +145,16 @@ export function redriveOne(world: World, random: Random): void {
   const wanted = dead.filter(({ row }) => row === 'DEAD');
   const pool = wanted.length > 0 && random.chance(0.8) ? wanted : dead;
   if (pool.length === 0) return;
-  const { fact, receiver } = random.pick(pool);
-  const isForced = random.chance(0.2);
+  const isWaiting = ({ row, isDelivered }: Owed) => !isDelivered && row !== 'DEAD';
+  const crowded = dead.filter(({ lane }) => lane.owed.some(isWaiting));
+  const isCrowded = crowded.length > 0 && random.chance(0.7);
+  const { fact, receiver } = random.pick(isCrowded ? crowded : pool);
+  const isForced = random.chance(isCrowded ? 0.8 : 0.2);
   const id = `${fact.seq}-${receiver}`;
   if (isForced) world.judge.deliveries.forced.add(id);
   const verb = (hub: Hub, trace: Trace) => hub.operations.redriveOne(id, isForced, trace);
   world.ask(isForced ? 'redrive forced' : 'redrive', verb, {
-    ok: () => world.hit('a dead letter was re-driven'),
+    ok: () => world.hit(isCrowded ? 'a delivery was put back behind others' : 'a dead letter was re-driven'),
     failed: (code) => code === 'conflict' && world.hit('a re-drive was refused as stale'),
   });
 }

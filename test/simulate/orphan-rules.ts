@@ -1,9 +1,9 @@
 /**
  * Rules of watched sessions. [D36, D52]
  *
- * TEST-ORPHAN-RULES-1  A watch follows from an accepted STOP_SESSION alone, and never ends its grace early. While the store cannot write, the CPO's
+ * TEST-ORPHAN-RULES-1  A watch follows from a STOP_SESSION alone that was accepted, or may have been because its call was cut off, and never ends its grace early. While the store cannot write, the CPO's
  *     answer may come into the log after the watch.
- * TEST-ORPHAN-RULES-2  A case opens when the grace is over, by a sweep, and only of a session that has not ended; once per watch.
+ * TEST-ORPHAN-RULES-2  A case opens when the grace is over, by a sweep or at a start, and only of a session that has not ended; once per watch.
  * TEST-ORPHAN-RULES-3  In the end every stopped session that did not end has a case, and no other has one that is open.
  */
 import type { OrphanRecord } from '../../src/domain/orphan.ts';
@@ -50,7 +50,7 @@ export class OrphanRules {
 
   committed(fact: Fact, session: string | null, requestedAt: number): void {
     const { type, data, at } = fact;
-    if (type === 'command.answered' && data.result === 'ACCEPTED' && session !== null)
+    if (session !== null && mayBeAccepted(fact))
       this.#stops.push({ stream: session, at, requestedAt, hasEnded: this.#hasEnded(session) });
     if (type === 'command.requested' && session !== null)
       this.#unanswered.set(fact.stream, { stream: session, requestedAt });
@@ -99,7 +99,7 @@ export class OrphanRules {
 
   #armed({ stream, data, at }: Fact): void {
     const session = `sessions/${data.cpo}/${String(data.session).toLowerCase()}`;
-    const graceEndsAt = Date.parse(String(data.graceEndsAt));
+    const graceEndsAt = this.#facts.around.instantOf(String(data.graceEndsAt));
     const stop = [...this.#stops, ...this.#unanswered.values()].find(
       (one) => one.stream === session && graceEndsAt >= one.requestedAt + this.#times.graceMs,
     );
@@ -115,12 +115,18 @@ export class OrphanRules {
     const { hit } = this.#facts.around;
     hit('an orphan case was opened');
     const { sweepMs } = this.#times;
-    const due = (Math.floor(watch.graceEndsAt / sweepMs) + (watch.graceEndsAt % sweepMs === 0 ? 0 : 1)) * sweepMs;
+    const { isSteady } = this.#facts.around;
+    const sweepAt = (Math.floor(watch.graceEndsAt / sweepMs) + (watch.graceEndsAt % sweepMs === 0 ? 0 : 1)) * sweepMs;
+    // Sweeps come at full instants of the time of day.
+    // A start opens what is overdue at once.
+    const isOverdue = this.#facts.startedAt >= watch.graceEndsAt;
+    const due = isSteady() && !isOverdue ? sweepAt : watch.graceEndsAt;
+    const lateMs = writingMs + (isSteady() ? 0 : sweepMs);
     const where = () => `${watch.stream} at ${new Date(at).toISOString()}, due ${new Date(due).toISOString()}`;
     demand(at >= due, 'no case opens before it is due', where);
     demand(!watch.opened, 'a case opens once', where);
     demand(!this.#hasEnded(watch.stream), 'no case is opened of a session that has ended', where);
-    demand(at <= due + writingMs || this.#facts.troubledAt >= due - writingMs, 'a case opens when it is due', where);
+    demand(at <= due + lateMs || this.#facts.troubledAt >= due - writingMs, 'a case opens when it is due', where);
     watch.opened = true;
   }
 
@@ -128,4 +134,10 @@ export class OrphanRules {
     const { status } = this.#facts.objects.get(stream) ?? {};
     return status === 'COMPLETED' || status === 'INVALID';
   }
+}
+
+/** The CPO accepted the command, or nobody knows what it answered. */
+function mayBeAccepted({ type, data }: Fact): boolean {
+  if (type === 'command.answered') return data.result === 'ACCEPTED';
+  return type === 'command.failed' && String(data.reason).includes('restarted meanwhile');
 }

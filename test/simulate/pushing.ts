@@ -112,7 +112,8 @@ export function pushLocation(world: World, random: Random): void {
 export function pushTariff(world: World, random: Random): void {
   const member = random.pick(world.cast.cpos);
   const id = `T${random.between(1, 2)}`;
-  const isGone = random.chance(0.25);
+  const isGone = random.chance(0.35);
+  if (isGone && known(world, member, 'tariffs', id)) world.hit('an object was deleted');
   const body = { ...ownedBy(member.party), id, currency: 'EUR', price: world.newId('n'), last_updated: dateOf(world) };
   push(world, member, {
     module: 'tariffs',

@@ -94,6 +94,9 @@ export class SimulatedPartner {
     return all.filter((endpoint) => endpoint !== this.lacking);
   }
 
+  /** Modules of which it answers every delivery so, while all else goes well. */
+  readonly broken = new Map<string, Fate>();
+
   fate(): Fate {
     return this.#random.weighted(this.weather as Record<Fate, number>);
   }

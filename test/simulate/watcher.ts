@@ -3,9 +3,9 @@ import { courierMachine } from '../../machines/courier.ts';
 import { type CircuitName, partnerMachine } from '../../machines/partner.ts';
 import type { Outcome } from '../../src/domain/errors.ts';
 import { answerLater } from './callbacks.ts';
-import type { Flight } from './delivery-rules.ts';
 import { demand } from './facts.ts';
 import { type Passage, readCommand, type Watcher } from './network.ts';
+import type { Flight } from './owed.ts';
 import type { World } from './world.ts';
 
 type CircuitState = 'closed' | 'open' | 'halfOpen';
@@ -115,7 +115,7 @@ export function watcherOf(world: World): Watcher {
       }
       if (kind === 'command') judge.commands.ended(readCommand(passage).id, outcome);
     },
-    point: world.point,
+    point: world.deaths.point,
   };
 
   function tellTrial({ class: met }: Outcome): void {

@@ -1,5 +1,5 @@
 /** What happens in a world, step by step: a table of steps with weights, and pauses of all lengths between them. */
-import { authorize, command } from './asking.ts';
+import { authorize, command, stopSession } from './asking.ts';
 import {
   changeMode,
   changeRoute,
@@ -23,17 +23,18 @@ import {
 import { pushCdr, pushLocation, pushSession, pushTariff, pushToken } from './pushing.ts';
 import type { Random } from './random.ts';
 import { weathers } from './simulated-partner.ts';
-import { changeDisk, changeWeather, crash, restart } from './trouble.ts';
+import { breakModule, changeDisk, changeWeather, crash, crashBehind, outage, restart, setClock } from './trouble.ts';
 import type { World } from './world.ts';
 
 const steps: Readonly<Record<string, readonly [weight: number, run: (world: World, random: Random) => void]>> = {
   pushLocation: [14, pushLocation],
-  pushTariff: [4, pushTariff],
+  pushTariff: [6, pushTariff],
   pushSession: [18, pushSession],
   pushCdr: [8, pushCdr],
   pushToken: [3, pushToken],
   authorize: [4, authorize],
   command: [12, command],
+  stopSession: [4, stopSession],
   rotate: [1, rotate],
   unregister: [1, unregister],
   suspend: [1, suspend],
@@ -51,8 +52,12 @@ const steps: Readonly<Record<string, readonly [weight: number, run: (world: Worl
   look: [0.7, look],
   poison: [0.4, poisoned],
   changeWeather: [5, changeWeather],
+  breakModule: [2.5, breakModule],
+  outage: [0.4, outage],
   changeDisk: [2, changeDisk],
+  setClock: [1, setClock],
   crash: [3, crash],
+  crashBehind: [2.5, crashBehind],
   restart: [1, restart],
 };
 
@@ -97,7 +102,7 @@ export async function work(world: World): Promise<number> {
     const burst = own.chance(0.3) && name.startsWith('push') ? own.between(2, 5) : 1;
     world.trace(`step ${done} ${name}`);
     for (let n = 0; n < burst; n++) world.guarded(() => steps[name]?.[1](world, own));
-    const pause = own.weighted({ none: 5, short: 6, seconds: 4, minutes: 1, quarter: 0.15 });
+    const pause = own.weighted({ none: 5, short: 6, seconds: 4, minutes: 1, quarter: 0.15, hours: 0.04 });
     await world.pass(
       {
         none: 0,
@@ -105,6 +110,7 @@ export async function work(world: World): Promise<number> {
         seconds: own.between(500, 15_000),
         minutes: own.between(30_000, 240_000),
         quarter: 900_000,
+        hours: own.between(3_600_000, 14_400_000),
       }[pause],
     );
   }

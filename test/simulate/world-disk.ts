@@ -51,10 +51,11 @@ export function troublesOf(world: World, life: Life): Troubles {
       return world.isMounted;
     },
     isAlive: () => life.isAlive,
-    point: (name) => life.isAlive && world.point(name),
+    point: (name) => life.isAlive && world.deaths.point(name),
     committed: (events) =>
       world.guarded(() => {
         for (const { seq, type, stream, to } of events) world.trace(`log ${seq} ${type} ${stream} [${to}]`);
+        world.deaths.wrote(events.map(({ type }) => type));
         judge.committed(events);
         for (const event of events) judgeRebuilt(world, event);
       }),
@@ -72,7 +73,7 @@ export function troublesOf(world: World, life: Life): Troubles {
         judge.trimmed(upTo);
         const at = chance.weighted({ never: 6, now: 1, next: 1 });
         if (at !== 'never' && world.mayCrash)
-          world.arm(at === 'now' ? 'write.after' : 'write.before', 1, 'a crash while the log was trimmed');
+          world.deaths.arm(at === 'now' ? 'write.after' : 'write.before', 1, 'a crash while the log was trimmed');
       }),
   };
 }

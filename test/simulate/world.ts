@@ -15,18 +15,20 @@ import type { Store } from '../../storage/contract.ts';
 import { Agenda, clockOf, type Life, quiet } from './agenda.ts';
 import { type Cast, castOf, type Member, roleOf } from './cast.ts';
 import { Counters, type Sometimes } from './counters.ts';
+import { Deaths } from './deaths.ts';
 import { demand, type Request, Violation } from './facts.ts';
 import { Judge } from './judge.ts';
 import { type DiskRow, MemoryDisk } from './memory-disk.ts';
-import { MemoryStore, type Troubles, type WriteFate } from './memory-store.ts';
+import { MemoryStore, type WriteFate } from './memory-store.ts';
 import { Network } from './network.ts';
 import { objectReader } from './pushed.ts';
 import { Random } from './random.ts';
 import { judgeRotten, rot } from './rot.ts';
 import { SimulatedPartner } from './simulated-partner.ts';
+import { WallClock } from './wall-clock.ts';
 import { watcherOf } from './watcher.ts';
 import { troublesOf } from './world-disk.ts';
-import { difference, isStoreTrouble, rememberedBy, settingsOf } from './world-parts.ts';
+import { difference, type Feature, isStoreTrouble, rememberedBy, settingsOf } from './world-parts.ts';
 
 export interface WorldOptions {
   readonly seed: number;
@@ -35,12 +37,11 @@ export interface WorldOptions {
   /** Instead of those that the seed would choose. */
   readonly cast?: Cast;
   readonly settings?: Partial<HubSettings>;
+  readonly with?: readonly Feature[];
   readonly print?: (line: string) => void;
   /** Bends a part of the hub, to see whether the judge notices. */
   readonly bend?: (parts: { store: Store; ports: HubPorts }) => { store: Store; ports: HubPorts };
 }
-
-type Point = Parameters<Troubles['point']>[0] | 'call.before' | 'call.after';
 
 /** How the disk is at the moment: shares of writes that go wrong, and how long one takes. */
 export interface DiskWeather {
@@ -60,6 +61,7 @@ const startedAt = Date.parse('2026-03-01T08:00:00Z');
 /** A world that trims its log starts so long before the full hour. */
 const beforeHourMs = [480_000, 900_000] as const;
 const hourMs = 3_600_000;
+const windowMax = 10_000;
 export const fairDisk: DiskWeather = { failing: 0, msMax: 3 };
 
 export class World {
@@ -75,6 +77,10 @@ export class World {
   readonly disk = new MemoryDisk();
   readonly network: Network;
   readonly options: WorldOptions;
+  /** Time of day as the hub sees it. */
+  readonly wall = new WallClock();
+  /** Deliveries of one partner that the hub has in memory at most. */
+  readonly windowMax: number;
   /** Companies whose deliveries an operator holds back. */
   readonly paused = new Set<string>();
   diskWeather: DiskWeather = fairDisk;
@@ -82,6 +88,7 @@ export class World {
   mayCrash = true;
   /** What becomes of the next writes, before chance has its say: for scenes that are written by hand. */
   readonly fates: WriteFate[] = [];
+  readonly deaths = new Deaths(this);
   life: Life = { number: 0, isAlive: false };
   /** Null while nobody answers. */
   hub: Hub | null = null;
@@ -95,7 +102,6 @@ export class World {
   readonly #tail: string[] = [];
   readonly #pending = new Map<Request, (code: string) => void>();
   #ids = 0;
-  #armed: { point: Point; count: number; name: Sometimes } | null = null;
   isMounted = true;
   /** Rows that rotted, as they were, until they are made again. */
   readonly rotten = new Map<string, DiskRow>();
@@ -107,14 +113,29 @@ export class World {
     this.random = new Random(`seed ${options.seed}`);
     this.chance = this.random.fork('chance');
     this.cast = options.cast ?? castOf(this.random.fork('cast'));
-    this.settings = { ...settingsOf(this.random.fork('settings')), ...options.settings };
+    this.settings = {
+      ...settingsOf(this.random.fork('settings')),
+      // Retention goes by the time of day.
+      ...(this.has('clockSteps') && { eventsKeepDays: 0 }),
+      ...options.settings,
+    };
+    this.windowMax = this.random.fork('window').pick([3, 8, windowMax, windowMax]);
     if (this.settings.eventsKeepDays > 0) {
       this.agenda.now += hourMs - this.random.fork('hour').between(...beforeHourMs);
     }
     for (const company of this.cast.companies) {
       this.partners.set(company.host, new SimulatedPartner(company, this.random.fork(company.host)));
     }
-    this.judge = new Judge({ cast: this.cast, now: () => this.agenda.now, hit: this.hit }, this.settings);
+    this.judge = new Judge(
+      {
+        ...{ cast: this.cast, hit: this.hit, now: () => this.agenda.now },
+        instantOf: (text) => this.wall.instantOf(text, this.agenda.now),
+        isWindowWide: this.windowMax === windowMax || this.has('laneWindows'),
+        isModuleApart: this.has('moduleIsolation'),
+        isSteady: () => this.wall.isSteady,
+      },
+      this.settings,
+    );
     this.network = new Network({
       ...{ agenda: this.agenda, random: this.random.fork('network'), partners: this.partners, hit: this.hit },
       trace: (line) => this.trace(line),
@@ -124,6 +145,10 @@ export class World {
   }
 
   readonly hit = (name: Sometimes): void => this.counters.hit(name);
+
+  has(feature: Feature): boolean {
+    return this.options.with?.includes(feature) ?? false;
+  }
 
   /** Everything that can be told of a world goes here; two runs of a seed tell the same. [TEST-SIMULATE-WORLD-1] */
   trace(line: string): void {
@@ -240,13 +265,13 @@ export class World {
     const life: Life = { number: this.life.number + 1, isAlive: true };
     this.life = life;
     this.trace(`start ${life.number}`);
-    this.judge.facts.troubledAt = this.agenda.now;
+    this.judge.facts.startedAt = this.judge.facts.troubledAt = this.agenda.now;
     const plain = { store: new MemoryStore(this.disk, troublesOf(this, life)), ports: this.#ports(life) };
     const { store, ports } = this.options.bend?.(plain) ?? plain;
     const created = createHub(store, ports, this.settings, 'simulated');
     this.created = created;
     if (life.number > 1 && this.chance.chance(0.1)) {
-      this.arm('read', this.chance.between(1, 60), 'a crash at any moment');
+      this.deaths.arm('read', this.chance.between(1, 60), 'a crash at any moment');
     }
     const recovering = created.recover();
     recovering.then(
@@ -281,7 +306,8 @@ export class World {
     // A fact that is written and that the hub has not heard of yet is known to the next life alone.
     const isWhole = this.hub && created && this.judge.facts.isHeard;
     const before = isWhole ? { at: this.agenda.now, text: rememberedBy(created) } : null;
-    [this.hub, this.created, this.#armed, this.isMounted] = [null, null, null, true];
+    [this.hub, this.created, this.isMounted] = [null, null, true];
+    this.deaths.disarm();
     const lost = this.chance.between(0, this.disk.losable(this.agenda.now));
     this.#before = before;
     if (lost > 0) this.hit('a crash lost settles');
@@ -292,7 +318,7 @@ export class World {
     this.judge.crashed(this.disk);
     const pending = [...this.#pending.values()];
     this.#pending.clear();
-    this.agenda.at(this.agenda.now + this.chance.between(1, 8_000), () => this.start());
+    this.agenda.at(this.agenda.now + this.deaths.downMs(), () => this.start());
     this.agenda.at(this.agenda.now + 10, () => {
       for (const failed of pending) this.guarded(() => failed('lost'));
     });
@@ -311,17 +337,6 @@ export class World {
     );
   }
 
-  /** The process dies when it comes to a named moment for the n-th time. */
-  arm(point: Point, count: number, name: Sometimes): void {
-    this.#armed = { point, count, name };
-  }
-
-  readonly point = (point: Point): void => {
-    const armed = this.#armed;
-    if (armed?.point !== point || this.isHealing || --armed.count > 0) return;
-    this.crash(armed.name);
-  };
-
   /** What a restart finds is what there was, when nothing of it was being written at the end. */
   #judgeRecovery(created: CreatedHub): void {
     const before = this.#before;
@@ -335,7 +350,7 @@ export class World {
     const watcher = watcherOf(this);
     const random = this.random.fork(`life ${life.number}`);
     return {
-      clock: clockOf(this.agenda, life),
+      clock: clockOf(this.agenda, life, this.wall),
       random: () => random.next(),
       client: this.network.client(life, watcher),
       versions: this.network.versions(life),
@@ -358,7 +373,7 @@ export class World {
       meter: noMeter,
       bodiesMax: 1 << 20,
       inFlightMax: 256,
-      windowMax: 10_000,
+      windowMax: this.windowMax,
       turn: () => 0,
     };
   }

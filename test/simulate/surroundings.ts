@@ -1,0 +1,17 @@
+/** What the judge of a simulated world is told of the world. */
+import type { Cast } from './cast.ts';
+import type { Sometimes } from './counters.ts';
+
+export interface Surroundings {
+  readonly cast: Cast;
+  readonly now: () => number;
+  /** The world's own time of what the hub wrote down about now. */
+  readonly instantOf: (text: string) => number;
+  /** A partner's window has room for all that waits for it, or for each of its lanes. */
+  readonly isWindowWide: boolean;
+  /** A module that is broken holds no other module of its partner. */
+  readonly isModuleApart: boolean;
+  /** The time of day was never set. */
+  readonly isSteady: () => boolean;
+  readonly hit: (name: Sometimes) => void;
+}

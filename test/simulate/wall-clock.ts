@@ -1,0 +1,36 @@
+/** The time of day as a simulated hub sees it: somebody may set it, and nothing else in the world moves by that. */
+import type { Stretch } from '../../src/kit/clock-steps.ts';
+
+/** What the hub writes down lies so near to the present at most: due times with `Retry-After`, and facts while a disk is slow. */
+const nearMs = 1_200_000;
+
+export class WallClock {
+  /** All that the clock was off by, ms, and from when on, newest first. */
+  readonly #offs: { readonly from: number; readonly ms: number }[] = [{ from: 0, ms: 0 }];
+
+  /** How much it is ahead of the world's own time, ms. */
+  get offMs(): number {
+    return this.#offs[0]?.ms ?? 0;
+  }
+
+  /** It was never set. */
+  get isSteady(): boolean {
+    return this.#offs.length === 1;
+  }
+
+  set(ms: number, now: number): void {
+    this.#offs.unshift({ from: now, ms });
+  }
+
+  /** What a machine remembers of it, in the hub time of a process that began when it was off by so much. */
+  stretches(begunAhead: number): Stretch[] {
+    return this.#offs.toReversed().map(({ from, ms }) => ({ from: from + begunAhead, ahead: ms - begunAhead }));
+  }
+
+  /** The world's own time of an instant that the hub wrote down about now, whatever the clock said then. */
+  instantOf(text: string, now: number): number {
+    const at = Date.parse(text);
+    const near = this.#offs.find(({ ms }) => Math.abs(at - ms - now) <= nearMs);
+    return at - (near?.ms ?? this.offMs);
+  }
+}
