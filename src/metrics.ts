@@ -296,7 +296,8 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     lost.inc(vitals.lost_sends);
     for (const { id: partner, status: connection, circuits, queue } of operations.parties()) {
       for (const one of partnerStatuses) status.set({ partner, status: one }, one === connection ? 1 : 0);
-      for (const { circuit: name, state } of circuits) {
+      // `async` sums up the modules, which are shown one by one.
+      for (const { circuit: name, state } of circuits.filter((one) => one.circuit !== 'async')) {
         for (const one of circuitStates) circuit.set({ partner, circuit: name, state: one }, one === state ? 1 : 0);
       }
       depth.set({ partner }, queue.depth);

@@ -216,7 +216,7 @@ export const settings = {
     consequence: 'a partner that answers in 50 ms gets at most 20 times as many a second; higher, it is loaded more',
   }),
   HUB_CIRCUIT_FAILURES: setting(whole('failures', 1, 1000), '5', {
-    meaning: 'failures in a row that open a circuit',
+    meaning: 'failures in a row that open a circuit; those of deliveries must be of three objects',
     source: 'choice',
     consequence: 'lower, short troubles shut a partner out',
   }),

@@ -1,5 +1,6 @@
 /** Answers about partners and their registration. */
 import { z } from 'zod';
+import { moduleNames } from '../domain/modules.ts';
 import { interfaceRole, role, type View } from './common.ts';
 
 export const businessDetails = z.strictObject({
@@ -13,6 +14,9 @@ export const partyRole = z.strictObject({
   party_id: z.string().regex(/^[A-Za-z0-9]{1,3}$/, 'expected one to three letters or digits'),
   business_details: businessDetails.optional(),
 });
+
+/** `sync`, the deliveries of one module, or `async`: the deliveries of all modules. */
+export const circuitName = z.enum(['sync', 'async', ...moduleNames]);
 
 /** A partner as operators see it; it contains no token. */
 export const party = z.object({
@@ -37,7 +41,7 @@ export const party = z.object({
   }),
   circuits: z.array(
     z.object({
-      circuit: z.enum(['sync', 'async']),
+      circuit: circuitName,
       state: z.enum(['closed', 'open', 'halfOpen']),
       failures: z.number(),
       /** When an open circuit becomes half-open and lets a call through; null in the other states. */

@@ -127,7 +127,20 @@ function pause(signal: AbortSignal): Promise<void> {
 }
 
 /** Fields of an event's data that are printed after its subject. */
-const telling = ['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state', 'note'];
+const telling = [
+  'command',
+  'result',
+  'reason',
+  'class',
+  'session',
+  'emsp',
+  'cpo',
+  'circuit',
+  'module',
+  'kind',
+  'state',
+  'note',
+];
 
 function told({ type, about, object, data }: EventView): string {
   const words = (data ?? {}) as Record<string, unknown>;

@@ -121,7 +121,8 @@ function rolesOf({ roles }: PartyView): string {
 
 /** Circuits that are not closed, and whether deliveries are paused. */
 function troubles({ circuits, settings }: PartyView): string {
-  const open = circuits.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
+  const one = circuits.filter(({ circuit }) => circuit !== 'async');
+  const open = one.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
   return [...open, ...(settings.paused === true ? ['paused'] : [])].join(', ');
 }
 
@@ -130,7 +131,9 @@ function party(item: PartyView, page: Page): string[] {
   const { queue } = item;
   const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;
   const settings = Object.entries(item.settings).map(([name, value]) => `${name} ${value ?? 'none'}`);
-  const circuits = item.circuits.map(({ circuit, state, failures, until }) => {
+  // `async` sums up the modules, which are shown one by one when any of them has failed.
+  const each = item.circuits.filter(({ circuit }, _, all) => circuit !== 'async' || all.length === 2);
+  const circuits = each.map(({ circuit, state, failures, until }) => {
     const next = until === null ? '' : `, tried again ${age(until, now)}`;
     return `${circuit} ${state}${failures > 0 ? ` after ${failures} failures` : ''}${next}`;
   });

@@ -89,6 +89,14 @@ export interface ObjectEventData {
 /** Who caused an event. Operators are not distinguished. [D80] */
 export type Actor = 'operator' | 'partner' | 'hub';
 
+/** A change of the circuit of synchronous calls, or of that of a module's deliveries; without a module, of all modules. */
+export type CircuitChange = {
+  readonly circuit: 'sync' | 'async';
+  readonly module?: ObjectModule;
+  readonly reason: string;
+  readonly by?: Actor;
+};
+
 export type CommandName = 'START_SESSION' | 'STOP_SESSION' | 'RESERVE_NOW' | 'CANCEL_RESERVATION' | 'UNLOCK_CONNECTOR';
 
 export const commandNames: readonly CommandName[] = [
@@ -169,7 +177,7 @@ export type HubEvent =
   | { type: 'release.ended'; data: { partner: PartyId; released: number } }
   | { type: 'pull.objectRefused'; data: QuarantineRecord }
   | { type: 'route.set' | 'route.removed'; data: Route }
-  | { type: 'circuit.opened' | 'circuit.closed'; data: { circuit: 'sync' | 'async'; reason: string; by?: Actor } }
+  | { type: 'circuit.opened' | 'circuit.closed'; data: CircuitChange }
   | {
       type: 'token.authorized';
       data: {

@@ -55,6 +55,10 @@ export const isOwned = (module: ObjectModule): boolean => modules[module].isOwne
 /** Modules whose objects belong to one eMSP each. */
 export const ownedModules = moduleNames.filter(isOwned);
 
+/** Modules whose objects a holder of these roles receives. */
+export const receivedBy = (roles: readonly { readonly role: string }[]): ObjectModule[] =>
+  moduleNames.filter((module) => roles.some(({ role }) => role !== modules[module].owner));
+
 export const isModule = (name: string): name is ObjectModule => Object.hasOwn(modules, name);
 
 /** The eMSP–CPO pair that an object's owner and its receiver form; a routing rule permits such a pair. */

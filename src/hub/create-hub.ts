@@ -17,6 +17,7 @@ import { ingest } from './exchange/ingest.ts';
 import { OrphanCases } from './exchange/orphan-cases.ts';
 import { readObjects } from './exchange/read-objects.ts';
 import { BreakerFeed } from './kernel/breaker-feed.ts';
+import { Circuits } from './kernel/circuits.ts';
 import type { Context } from './kernel/context.ts';
 import { PartnerDirectory } from './kernel/directory.ts';
 import { Recorder } from './kernel/recorder.ts';
@@ -31,7 +32,7 @@ import { Retention } from './maintain/retention.ts';
 import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
 import { HealthProbes } from './partners/health-probes.ts';
-import { noteCircuit, PartnerActors } from './partners/partner-actors.ts';
+import { PartnerActors } from './partners/partner-actors.ts';
 import type { Hub } from './ports/hub.ts';
 import type { HubKind, HubPorts, HubSettings } from './ports/ports.ts';
 import { askForEnd } from './pull/orphan-lookup.ts';
@@ -80,7 +81,6 @@ export function createHub(
   const probes = new HealthProbes(context);
   const actors = new PartnerActors(context, {
     pump: (partnerId) => dispatcher.pump(partnerId),
-    circuit: isDoor ? () => {} : noteCircuit(context),
     reachable: (partnerId, isReachable) => {
       if (isDoor) return;
       registration
@@ -90,6 +90,7 @@ export function createHub(
         );
     },
   });
+  context.circuits.onFlow((partnerId) => dispatcher.pump(partnerId));
   const jobs = new Jobs(context);
   const resends = new Resends(context, jobs);
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
@@ -144,7 +145,7 @@ export function createHub(
     context,
     forwardingLagMs: () => dispatcher.lagMs(),
     async recover() {
-      await (isDoor ? openDoor(context, actors) : recover(context, running));
+      await (isDoor ? openDoor(context) : recover(context, running));
       ready = true;
     },
     follow: (seq) => context.recorder.feed.follow(seq),
@@ -188,12 +189,14 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
     },
   });
   const timers = new Timers(clock, log);
+  const circuits = new Circuits({ store, recorder, supervisor, timers, ports, settings, isDoor });
   return {
     store,
     directory,
     recorder,
     supervisor,
-    breakerFeed: new BreakerFeed(supervisor),
+    circuits,
+    breakerFeed: new BreakerFeed(circuits),
     timers,
     ports,
     settings,

@@ -20,13 +20,13 @@ import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
+import { courierActor, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { routePut } from './kernel/row-codecs.ts';
 import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
-import { courierActor, type PartnerActors, partnerStream } from './partners/partner-actors.ts';
 import type { BackupVerbs, Operations, Vitals } from './ports/operator.ts';
 import type { Pulls } from './pull/pulls.ts';
 import { actorCounts } from './views/actor-counts.ts';
@@ -45,7 +45,6 @@ const byHand = 'closed by an operator';
 export interface OperationsParts {
   readonly context: Context;
   readonly registration: Registration;
-  readonly actors: PartnerActors;
   readonly dispatcher: Dispatcher;
   readonly probes: HealthProbes;
   readonly pulls: Pulls;
@@ -57,7 +56,7 @@ export interface OperationsParts {
 }
 
 export function operations(parts: OperationsParts): Verbs {
-  const { context, registration, actors, dispatcher, probes, pulls, orphans, resends, retention } = parts;
+  const { context, registration, dispatcher, probes, pulls, orphans, resends, retention } = parts;
   const { version, ready } = parts;
   const { directory, recorder, ports, store, supervisor } = context;
   const startedAt = ports.clock.now();
@@ -106,7 +105,7 @@ export function operations(parts: OperationsParts): Verbs {
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
       ...{ id, status, roles, url, endpoints, settings, last_updated },
-      circuits: actors.circuits(id),
+      circuits: context.circuits.view(id),
       queue: { depth, oldest_age_s, dead },
       last_contact: contact === null ? null : instantText(ports.clock.stamp(contact)),
     };
@@ -231,8 +230,7 @@ export function operations(parts: OperationsParts): Verbs {
     handshake: (id) => registration.handshake(known(id).id),
     setCircuit(id, circuit, wanted) {
       const partner = known(id);
-      const type = wanted === 'open' ? (`${circuit}.operatorOpened` as const) : (`${circuit}.operatorClosed` as const);
-      actors.tell(partner.id, { type, at: ports.clock.now() });
+      context.circuits.set(partner, circuit, wanted);
       return view(partner);
     },
     startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),

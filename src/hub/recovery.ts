@@ -5,7 +5,6 @@
  * RECOVERY-2  A damaged log is read and served; the hub writes and sends nothing until the log is restored.
  * RECOVERY-3  Events of doors that are read during the recovery are followed at its end, when what they follow is restored.
  */
-import type { PartnerMachineEvent } from '../../machines/partner.ts';
 import type { StoredEvent } from '../../storage/contract.ts';
 import type { Partner } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
@@ -13,15 +12,15 @@ import { mapLimit } from '../kit/concurrency.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
+import { partnerOf } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
-import { heard } from './kernel/row-codecs.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import { rebuildRows, rebuildWhenFound } from './maintain/row-rebuild.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
-import { type PartnerActors, partnerOf } from './partners/partner-actors.ts';
+import type { PartnerActors } from './partners/partner-actors.ts';
 import type { Pulls } from './pull/pulls.ts';
 
 /** Actors whose history is read at the same time. */
@@ -54,19 +53,14 @@ async function readDirectory({ store, directory }: Context): Promise<void> {
 }
 
 /** Opens a door: it follows partners and routes, and restores nothing else. */
-export async function openDoor(context: Context, actors: PartnerActors): Promise<void> {
-  const { store, directory, recorder } = context;
+export async function openDoor(context: Context): Promise<void> {
+  const { store, directory, recorder, circuits } = context;
   recorder.feed.startAt(store.head());
   await readDirectory(context);
-  for (const { id } of directory.partners()) actors.startAtDoor(id);
   recorder.feed.onCommitted((event) => {
-    const isNew = event.type === 'partner.added';
     directory.follow(event);
-    if (!event.type.startsWith('partner.')) return;
-    const id = partnerOf(event.stream);
-    if (isNew) actors.startAtDoor(id);
-    else actors.tell(id, heard(context.ports.clock, event) as PartnerMachineEvent);
-    if (event.type === 'partner.registered' || event.type === 'partner.rotated') actors.renewed(id);
+    if (event.type === 'partner.registered' || event.type === 'partner.rotated')
+      circuits.renew(partnerOf(event.stream));
   });
   recorder.feed.begin();
   await recorder.feed.reached(directory.seen.seq ?? 0);

@@ -209,14 +209,14 @@ t.test(
   'events say who acted and what about; a route may be removed twice, and a misspelt one is refused [D77, D80]',
   async (t) => {
     const at = await stage(t);
-    await admin(at.hub, 'POST', '/parties/NL-EMS/circuits/async', { state: 'open' });
+    await admin(at.hub, 'POST', '/parties/NL-EMS/circuits/sessions', { state: 'open' });
     await eventually('it is recorded', async () => {
       const { items } = await admin(at.hub, 'GET', '/events?type=circuit');
       return (items as object[]).length === 1;
     });
     t.match(
       (await at.run('events --party nl-ems --type circuit')).out,
-      /circuit\.opened +operator +partner:NL-EMS opened by an operator async/,
+      /circuit\.opened +operator +partner:NL-EMS opened by an operator async sessions/,
     );
     t.match((await at.run('events --about partner:DE-ABC --json')).out, /"type":\s*"partner\.registered"/);
     for (let time = 0; time < 2; time++) {

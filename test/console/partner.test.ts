@@ -53,8 +53,6 @@ browserTest('the chart of a partner follows it as it goes offline and comes back
   const emsp = await emspFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
   await lit(page, 'connection.connected').waitFor();
-  await lit(page, 'sync.closed').waitFor();
-  await lit(page, 'async.closed').waitFor();
   await lit(page, 'door.flowing').waitFor();
   const boxes = () =>
     page.locator('[data-region="connection"] [data-state] rect').evaluateAll((all) => all.map((one) => one.outerHTML));
@@ -66,7 +64,7 @@ browserTest('the chart of a partner follows it as it goes offline and comes back
   t.equal(await lit(page, 'connection.connected').count(), 0, 'one state of a region at a time');
   t.match(
     await page.getByRole('region', { name: 'State chart: Partner' }).getByRole('status').textContent(),
-    'connection: offline; sync: closed; async: closed',
+    'connection: offline',
   );
   await page.getByRole('cell', { name: 'partner.offline' }).first().waitFor();
   await page.getByText('connection connected → connection offline').waitFor();
@@ -87,14 +85,13 @@ browserTest('the chart lives on after a restart of the hub', async (t, browser) 
     ...{ token: before.adminToken, path: '/partners/NL-EMS' },
     mayComplain: /WebSocket|ERR_|50[0-9]/,
   });
-  await lit(page, 'async.closed').waitFor();
+  await lit(page, 'connection.connected').waitFor();
   await before.close();
   await page.getByText('not live, connecting again').waitFor();
   const after = await hubFor(t, { ...env, HUB_PORT: new URL(before.url).port }, {}, dataDir);
   await hurried(page, () => page.getByText(/Could not load/).waitFor({ state: 'detached' }));
-  await admin(after, 'POST', '/parties/NL-EMS/circuits/async', { state: 'open' });
-  await hurried(page, () => lit(page, 'async.open').waitFor());
-  await lit(page, 'circuit.backingOff').waitFor();
+  await admin(after, 'POST', '/parties/NL-EMS/circuits/sessions', { state: 'open' });
+  await hurried(page, () => lit(page, 'open').waitFor());
 });
 
 browserTest('an operator probes, pauses, and opens and closes circuits by hand', async (t, browser) => {
@@ -116,10 +113,10 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   t.equal((await partyOf(hub, 'NL-EMS')).settings.paused, false);
 
   await press('Open sync');
-  await lit(page, 'sync.open').waitFor();
+  await lit(page, 'open').waitFor();
   t.match((await partyOf(hub, 'NL-EMS')).circuits, [{ circuit: 'sync', state: 'open' }, { state: 'closed' }]);
   await press('Close sync');
-  await lit(page, 'sync.closed').waitFor();
+  await lit(page, 'closed').waitFor();
   // What the log has of it stands among the last transitions when the page is opened anew. [D80]
   await eventually('it is recorded', async () => (await itemsOf(hub, '/events?type=circuit.closed')).length === 1);
   await page.reload();

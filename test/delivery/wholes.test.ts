@@ -366,7 +366,7 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
       receiver: 'NL-EMS',
       seq,
       stream,
-      module: 'locations',
+      module: 'locations' as const,
       sender: 'NL-CPO',
       id: stream,
       size: 0,

@@ -37,7 +37,7 @@ function fill(room: Room, queue: Queue, allowed: number, size = 10): Flight<Queu
   const begun: Flight<Queue>[] = [];
   while (!room.isFull && queue.lanes.busy < room.slots(queue, allowed)) {
     const stream = `sessions/NL-CPO/${++made}`;
-    const item = { receiver: queue.partnerId, seq: made, stream, module: 'sessions', size };
+    const item = { receiver: queue.partnerId, seq: made, stream, module: 'sessions' as const, size };
     queue.lanes.add({
       ...item,
       ...at,
@@ -49,7 +49,7 @@ function fill(room: Room, queue: Queue, allowed: number, size = 10): Flight<Queu
       tries: 0,
       attempts: [],
     });
-    queue.lanes.take(allowed);
+    queue.lanes.take({ all: allowed, of: () => allowed }, 0);
     begun.push(room.begin(queue, size));
   }
   return begun;
@@ -113,7 +113,7 @@ t.test('a whole that goes in place of a part counts with its own size, until it 
     ...{ receiver: 'HEALED', seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
     ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
   });
-  queue.lanes.take(64);
+  queue.lanes.take({ all: 64, of: () => 64 }, 0);
   const flight = room.begin(queue, 10);
   const [item] = lane.items;
   if (!item) throw new Error('a lane has a head');

@@ -1,5 +1,6 @@
 /** Each machine as a table: what it is in, what happens, what it is in then, and which effects it names. */
 import { type AnyStateMachine, initialTransition, transition } from 'xstate';
+import { circuitMachine, slotsOf } from '../../machines/circuit.ts';
 import { commandMachine } from '../../machines/command.ts';
 import { allowance, courierMachine } from '../../machines/courier.ts';
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
@@ -22,10 +23,15 @@ function walk(machine: AnyStateMachine, input: unknown, events: readonly HeardEv
   return { snapshot, value: snapshot.value, context: snapshot.context, effects };
 }
 
-const rules = { failuresMax: 3, openMs: 1000, openMsMax: { sync: 3000, async: 8000 } };
-const partner = (...events: HeardEvent[]) => walk(partnerMachine, { rules, at: 0 }, events);
-const failed = (at: number) => ({ type: 'sync.failed', at });
-const reached = (at: number) => ({ type: 'sync.reached', at });
+const partner = (...events: HeardEvent[]) => walk(partnerMachine, { rules: { offlineAfterMs: 60_000 } }, events);
+const rules = { failuresMax: 3, objectsMin: 0, openMs: 1000, openMsMax: 3000, slotsMax: 8 };
+const circuit = (...events: HeardEvent[]) => walk(circuitMachine, { rules, at: 0 }, events);
+const failed = (at: number) => ({ type: 'call.failed', at });
+const reached = (at: number) => ({ type: 'call.reached', at });
+/** A circuit of deliveries, whose failures must be of three objects. */
+const ofDeliveries = (...events: HeardEvent[]) =>
+  walk(circuitMachine, { rules: { ...rules, objectsMin: 3 }, at: 0 }, events);
+const failedOf = (object: string, at = 1) => ({ type: 'call.failed', at, object });
 
 t.test('partner: the connection follows recorded facts', async (t) => {
   const table: [string[], string][] = [
@@ -37,7 +43,6 @@ t.test('partner: the connection follows recorded facts', async (t) => {
     [['partner.registered', 'partner.suspended'], 'suspended'],
     [['partner.registered', 'partner.suspended', 'partner.online'], 'suspended'],
     [['partner.registered', 'partner.suspended', 'partner.registered'], 'connected'],
-    [['partner.registered', 'sync.failed'], 'connected'],
   ];
   for (const [types, expected] of table) {
     const { value } = partner(...types.map((type, at) => ({ type, at })));
@@ -46,91 +51,122 @@ t.test('partner: the connection follows recorded facts', async (t) => {
 });
 
 t.test(
-  'partner: a circuit opens at so many failures in a row, and a success between them starts the count anew [P2]',
+  'circuit: so many failures in a row open it, and a success between them starts the count anew [CIRCUIT-2]',
   async (t) => {
-    t.equal(partner(failed(1), failed(2)).value.sync, 'closed');
-    const opened = partner(failed(1), failed(2), failed(3));
-    t.equal(opened.value.sync, 'open');
+    t.equal(circuit(failed(1), failed(2)).value, 'closed');
+    const opened = circuit(failed(1), failed(2), failed(3));
+    t.equal(opened.value, 'open');
     t.same(opened.effects.at(-1), ['circuitOpened']);
-    t.equal(opened.context.sync.until, 1003, 'open for openMs from the failure that opened it');
-    t.equal(opened.value.async, 'closed', 'the other circuit is its own');
-    t.equal(partner(failed(1), failed(2), reached(3), failed(4), failed(5)).value.sync, 'closed');
+    t.equal(opened.context.until, 1003, 'open for openMs from the failure that opened it');
+    t.equal(circuit(failed(1), failed(2), reached(3), failed(4), failed(5)).value, 'closed');
   },
 );
 
-t.test(
-  'partner: a circuit that an operator opens counts no failure, and new credentials close one [D80]',
-  async (t) => {
-    const opened = partner({ type: 'sync.operatorOpened', at: 1 });
-    t.equal(opened.value.sync, 'open');
-    t.match(opened.context.sync, { failures: 0, failed: 0, calls: 0, until: 1001 });
-    const renewed = partner(failed(1), failed(2), failed(3), { type: 'sync.renewed', at: 4 });
-    t.equal(renewed.value.sync, 'closed');
-    t.match(renewed.context.sync, { failures: 0, until: null });
-    t.same(renewed.effects.at(-1), ['circuitClosed']);
-  },
-);
+t.test('circuit: one that an operator opens counts no failure, and new credentials close one [D80]', async (t) => {
+  const opened = circuit({ type: 'operator.opened', at: 1 });
+  t.equal(opened.value, 'open');
+  t.match(opened.context, { failures: 0, failed: 0, calls: 0, until: 1001 });
+  const renewed = circuit(failed(1), failed(2), failed(3), { type: 'partner.renewed', at: 4 });
+  t.equal(renewed.value, 'closed');
+  t.match(renewed.context, { failures: 0, until: null });
+  t.same(renewed.effects.at(-1), ['circuitClosed']);
+});
 
-t.test('partner: a circuit opens at half of at least ten calls within 30 s [P2]', async (t) => {
+t.test('circuit: it opens at half of at least ten calls within 30 s [CIRCUIT-2]', async (t) => {
   const alternating = (count: number, stepMs: number) =>
     Array.from({ length: count }, (_, i) => (i % 2 === 0 ? reached(i * stepMs) : failed(i * stepMs)));
-  t.equal(partner(...alternating(9, 100)).value.sync, 'closed', 'nine calls are too few');
-  t.equal(partner(...alternating(10, 100)).value.sync, 'open');
-  t.equal(partner(...alternating(10, 5000)).value.sync, 'closed', 'spread over more than 30 s');
+  t.equal(circuit(...alternating(9, 100)).value, 'closed', 'nine calls are too few');
+  t.equal(circuit(...alternating(10, 100)).value, 'open');
+  t.equal(circuit(...alternating(10, 5000)).value, 'closed', 'spread over more than 30 s');
 });
 
 t.test(
-  'partner: open, then one call at a time, then closed after two successes or open for twice as long',
+  'circuit: open, then one call at a time, then closed after two successes or open for twice as long',
   async (t) => {
     const opened = [failed(1), failed(2), failed(3)];
-    const due = { type: 'sync.due', at: 1003 };
-    const trying = { type: 'sync.trying', at: 1004 };
-    t.same(partner(...opened, due).value.sync, { halfOpen: 'ready' });
-    t.same(partner(...opened, due, trying).value.sync, { halfOpen: 'trying' });
-    t.same(
-      partner(...opened, due, trying, reached(1005)).value.sync,
-      { halfOpen: 'ready' },
-      'one success is not enough',
-    );
-    const closed = partner(...opened, due, trying, reached(1005), trying, reached(1006));
-    t.equal(closed.value.sync, 'closed');
+    const due = { type: 'circuit.due', at: 1003 };
+    const trying = { type: 'call.began', at: 1004 };
+    t.same(circuit(...opened, due).value, { halfOpen: 'ready' });
+    t.same(circuit(...opened, due, trying).value, { halfOpen: 'trying' });
+    t.same(circuit(...opened, due, trying, reached(1005)).value, { halfOpen: 'ready' }, 'one success is not enough');
+    const closed = circuit(...opened, due, trying, reached(1005), trying, reached(1006));
+    t.equal(closed.value, 'closed');
     t.same(closed.effects.at(-1), ['circuitClosed']);
-    t.equal(closed.context.sync.openMs, 1000, 'it has forgotten its illness');
-    const again = partner(...opened, due, trying, failed(2000));
-    t.equal(again.value.sync, 'open');
-    t.equal(again.context.sync.until, 4000, 'twice as long');
-    const third = partner(...opened, due, failed(2000), { type: 'sync.due', at: 4000 }, failed(5000));
-    t.equal(third.context.sync.until, 8000, 'never longer than its maximum');
-    t.same(partner(...opened, failed(5)).value.sync, 'open', 'a late failure does not move the instant');
-    t.equal(partner(...opened, failed(5)).context.sync.until, 1003);
+    t.equal(closed.context.openMs, 1000, 'it has forgotten its illness');
+    const again = circuit(...opened, due, trying, failed(2000));
+    t.equal(again.value, 'open');
+    t.equal(again.context.until, 4000, 'twice as long');
+    const third = circuit(...opened, due, failed(2000), { type: 'circuit.due', at: 4000 }, failed(5000));
+    t.equal(third.context.until, 8000, 'never longer than its maximum');
+    t.same(circuit(...opened, failed(5)).value, 'open', 'a late failure does not move the instant');
+    t.equal(circuit(...opened, failed(5)).context.until, 1003);
   },
 );
 
-t.test('partner: a neutral end frees the one call of a half-open circuit', async (t) => {
-  const events = [failed(1), failed(2), failed(3), { type: 'sync.due', at: 1003 }, { type: 'sync.trying', at: 1004 }];
-  t.same(partner(...events, { type: 'sync.neutral', at: 1005 }).value.sync, { halfOpen: 'ready' });
+t.test('circuit: a neutral end frees the one call of a half-open circuit', async (t) => {
+  const events = [failed(1), failed(2), failed(3), { type: 'circuit.due', at: 1003 }, { type: 'call.began', at: 1004 }];
+  t.same(circuit(...events, { type: 'call.neutral', at: 1005 }).value, { halfOpen: 'ready' });
 });
 
-t.test('partner: folded from the log an open circuit starts half-open, a closed one closed [P3]', async (t) => {
-  t.same(partner({ type: 'sync.wasOpened' }).value.sync, { halfOpen: 'ready' });
-  t.same(partner({ type: 'sync.wasOpened' }, { type: 'sync.wasClosed' }).value.sync, 'closed');
+t.test('circuit: folded from the log an open one starts half-open, a closed one closed [CIRCUIT-3]', async (t) => {
+  t.same(circuit({ type: 'circuit.wasOpened' }).value, { halfOpen: 'ready' });
+  t.same(circuit({ type: 'circuit.wasOpened' }, { type: 'circuit.wasClosed' }).value, 'closed');
 });
 
-t.test('courier: how many may be in flight, by door and circuit [C1]', async (t) => {
+t.test(
+  'circuit: failures in a row open that of deliveries when they are of three objects [CIRCUIT-2, D79]',
+  async (t) => {
+    const [a, b, c] = ['A', 'B', 'C'].map((object) => failedOf(object));
+    if (!a || !b || !c) throw new Error('three objects');
+    t.equal(ofDeliveries(a, a, a, a, a).value, 'closed', 'one object backs off by itself');
+    t.equal(ofDeliveries(a, b, a, b, a, b).value, 'closed', 'so do two');
+    const opened = ofDeliveries(a, b, a, b, c);
+    t.equal(opened.value, 'open');
+    t.equal(opened.context.failures, 5);
+    t.equal(ofDeliveries(a, b, reached(1), c, c, c).value, 'closed', 'before a success does not count');
+  },
+);
+
+t.test('circuit: half of ten calls open that of deliveries when the failures are of three objects', async (t) => {
+  const alternating = (...objects: string[]) => objects.flatMap((object) => [reached(1), failedOf(object)]);
+  t.equal(ofDeliveries(...alternating('A', 'A', 'A', 'A', 'A', 'B', 'B')).value, 'closed');
+  t.equal(ofDeliveries(...alternating('A', 'B', 'C', 'A')).value, 'closed', 'eight calls are too few');
+  t.equal(ofDeliveries(...alternating('A', 'B', 'C', 'A', 'A')).value, 'open');
+});
+
+t.test('circuit: how many may be in flight [CIRCUIT-4]', async (t) => {
   const table: [string[], number][] = [
     [[], 8],
-    [['circuit.opened'], 0],
-    [['circuit.opened', 'circuit.halfOpened'], 1],
-    [['circuit.opened', 'circuit.halfOpened', 'circuit.closed'], 1],
-    [['circuit.opened', 'circuit.halfOpened', 'circuit.closed', 'delivered'], 2],
-    [['circuit.opened', 'circuit.closed', 'delivered', 'delivered'], 4],
-    [['circuit.closed', 'delivered', 'delivered', 'delivered', 'delivered'], 8],
+    [['operator.opened'], 0],
+    [['operator.opened', 'circuit.due'], 1],
+    [['operator.opened', 'circuit.due', 'call.began'], 1],
+    [['operator.opened', 'circuit.due', 'call.reached', 'call.reached'], 1],
+    [['operator.closed', 'call.reached'], 2],
+    [['operator.closed', 'call.reached', 'call.reached'], 4],
+    [['operator.closed', 'call.reached', 'call.reached', 'call.reached', 'call.reached'], 8],
+  ];
+  for (const [types, expected] of table) {
+    const { snapshot } = circuit(...types.map((type) => ({ type, at: 1 })));
+    t.equal(slotsOf(snapshot), expected, types.join(' → ') || 'at first');
+  }
+});
+
+t.test('circuit: an effect tells of whatever lets more go out [CIRCUIT-4]', async (t) => {
+  const named = (...types: string[]) => circuit(...types.map((type) => ({ type, at: 1 }))).effects.at(-1);
+  t.same(named('operator.opened', 'circuit.due'), ['circuitHalfOpened']);
+  t.same(named('operator.opened', 'circuit.due', 'call.reached'), ['circuitHalfOpened']);
+  t.same(named('operator.closed'), ['circuitClosed']);
+  t.same(named('operator.closed', 'call.reached'), ['circuitMayFlow'], 'a slot more after an illness');
+  t.same(named('call.reached'), [], 'nothing new when well');
+});
+
+t.test('courier: how many may be in flight, by door and hold [COURIER-1]', async (t) => {
+  const table: [string[], number][] = [
+    [[], 8],
     [['pause'], 0],
     [['pause', 'resume'], 8],
-    [['pause', 'circuit.opened', 'resume'], 0],
-    [['pause', 'circuit.opened', 'circuit.halfOpened', 'resume'], 1],
     [['suspend', 'connect'], 8],
-    [['circuit.opened', 'suspend'], 8],
+    [['pause', 'suspend'], 8],
   ];
   for (const [types, expected] of table) {
     const { snapshot } = walk(
@@ -142,7 +178,7 @@ t.test('courier: how many may be in flight, by door and circuit [C1]', async (t)
   }
 });
 
-t.test('courier: whatever lets more go out names the pump [C2]', async (t) => {
+t.test('courier: whatever lets more go out names the pump [COURIER-2]', async (t) => {
   const pumped = (...types: string[]) =>
     walk(
       courierMachine,
@@ -151,17 +187,10 @@ t.test('courier: whatever lets more go out names the pump [C2]', async (t) => {
     )
       .effects.at(-1)
       ?.includes('pump');
-  for (const types of [
-    ['pause', 'resume'],
-    ['suspend', 'connect'],
-    ['suspend'],
-    ['circuit.closed'],
-    ['circuit.halfOpened'],
-  ]) {
+  for (const types of [['pause', 'resume'], ['suspend', 'connect'], ['suspend']]) {
     t.equal(pumped(...types), true, types.join(' → '));
   }
-  t.equal(pumped('circuit.closed', 'delivered'), true, 'a slot more after an illness');
-  t.equal(pumped('delivered'), false, 'nothing new when well');
+  t.equal(pumped('pause'), false);
 });
 
 const answered = (result: string) => ({ type: 'command.answered', at: 100, data: { result, timeoutS: 30 } });

@@ -9,7 +9,7 @@
  * TEST-DELIVERY-RULES-6  What is owed is in the log until it has ended; nothing goes from the log before its time.
  * TEST-DELIVERY-RULES-7  Nothing is sent to where the receiver has no endpoint, and only what could not be sent for that ends for it.
  * TEST-DELIVERY-RULES-8  The first that a receiver gets of an object is a whole.
- * TEST-DELIVERY-RULES-9  No attempt while the circuit is open, one while it is half-open; never more than the partner may have in flight.
+ * TEST-DELIVERY-RULES-9  No attempt of a module while its circuit is open, one while it is half-open; never more than the partner may have in flight.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
@@ -73,8 +73,10 @@ export class DeliveryRules {
     demand(!state.paused, 'no attempt while paused', where);
     demand(!this.#facts.endpoints.isLacking(receiver, moduleOf(owed)), 'nothing is sent to no endpoint', where);
     const flying = this.#inFlight.get(company) ?? 0;
+    const key = `${company} ${moduleOf(owed)}`;
+    const ofModule = this.#inFlight.get(key) ?? 0;
     demand(flying < this.#limits.concurrency, 'no more in flight than a partner may have', where);
-    demand(state.circuit === 'closed' || flying === 0, 'one trial at a time while half-open', where);
+    demand(state.circuit === 'closed' || ofModule === 0, 'one trial at a time while half-open', where);
     this.#judgeTurn(owed);
     this.#timing.begins(owed, company, state);
     this.#judgeStale(owed);
@@ -82,6 +84,7 @@ export class DeliveryRules {
     this.#timing.noticeHeld(owed, this.#byReceiver.get(receiver) ?? []);
     lane.inFlight++;
     this.#inFlight.set(company, flying + 1);
+    this.#inFlight.set(key, ofModule + 1);
     return { owed, company };
   }
 
@@ -144,7 +147,9 @@ export class DeliveryRules {
 
   ends({ owed, company }: Flight, outcome: Outcome): void {
     owed.lane.inFlight--;
-    this.#inFlight.set(company, (this.#inFlight.get(company) ?? 1) - 1);
+    for (const key of [company, `${company} ${moduleOf(owed)}`]) {
+      this.#inFlight.set(key, (this.#inFlight.get(key) ?? 1) - 1);
+    }
     owed.last = outcome;
     owed.due = null;
     this.#timing.ends(owed, company, outcome);

@@ -87,7 +87,12 @@ function traffic(world: World, round: number): void {
       const id = `H-${emsp.party}`;
       const body = { ...ownedBy(owner), id, status: 'ACTIVE', round, cdr_token: cdrTokenOf(emsp.party), last_updated };
       push(world, cpo, { module: 'sessions', method: 'PUT', owner, id, body });
+      const cdr = `H-${emsp.party}-${world.agenda.now}`;
+      push(world, cpo, { module: 'cdrs', method: 'POST', owner, id: cdr, body: { ...body, id: cdr } });
     }
+    const body = { ...ownedBy(owner), id: 'H', round, publish: true, last_updated };
+    for (const module of ['locations', 'tariffs'] as const)
+      push(world, cpo, { module, method: 'PUT', owner, id: 'H', body });
   }
   for (const emsp of emsps) {
     const id = 'H';

@@ -9,8 +9,6 @@ export interface Surroundings {
   readonly instantOf: (text: string) => number;
   /** A partner's window has room for all that waits for it, or for each of its lanes. */
   readonly isWindowWide: boolean;
-  /** A module that is broken holds no other module of its partner. */
-  readonly isModuleApart: boolean;
   /** The time of day was never set. */
   readonly isSteady: () => boolean;
   readonly hit: (name: Sometimes) => void;

@@ -3,7 +3,8 @@
  *
  * TEST-TIMING-RULES-1  No attempt is made before it is due, be it in another life of the hub than the one that set the instant, nor before its
  *     receiver wants it.
- * TEST-TIMING-RULES-2  What may go goes: a lane that is held, for whatever reason, holds no other lane of its partner.
+ * TEST-TIMING-RULES-2  What may go goes: a lane that is held, for whatever reason, holds no other lane of its partner, and a module that is
+ *     broken holds no other module.
  * TEST-TIMING-RULES-3  What is put back goes behind all that waited in its lane then, as long as the process lives.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
@@ -83,7 +84,7 @@ export class TimingRules {
   }
 
   #key(company: string, module: string): string {
-    return this.#facts.around.isModuleApart ? `${company}/${module}` : company;
+    return `${company}/${module}`;
   }
 
   #disturbed(company: string, module: string): void {

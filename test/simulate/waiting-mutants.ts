@@ -63,11 +63,11 @@ function heldTogether(): () => void {
     hold.call(this, lane, dueAt, head);
     held.set(this, (held.get(this) ?? new Set()).add(lane));
   };
-  Lanes.prototype.take = function (this: Lanes, slots) {
+  Lanes.prototype.take = function (this: Lanes, ...given) {
     const waiting = [...(held.get(this) ?? [])].filter(({ state }) => state === 'held');
     held.set(this, new Set(waiting));
     const isHeld = waiting.some(({ items: [head] }) => head?.module === 'locations' && head.tries > 0);
-    return isHeld ? undefined : take.call(this, slots);
+    return isHeld ? undefined : take.call(this, ...given);
   };
   return () => {
     Lanes.prototype.hold = hold;
@@ -169,7 +169,7 @@ export const waiting: readonly Mutant[] = [
     name: 'an open circuit never half-opens',
     seed: 7,
     broken: /every circuit is closed in the end/,
-    patch: deaf((id) => /^partner:.*#(sync|async)$/.test(id)),
+    patch: deaf((id) => /^circuit:.*#due$/.test(id)),
   },
   {
     name: 'a module that fails holds the other lanes of its partner',

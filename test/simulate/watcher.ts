@@ -1,7 +1,6 @@
 /** Shows the judge every call of the hub, and lets partners act on what they take. */
-import { courierMachine } from '../../machines/courier.ts';
-import { type CircuitName, partnerMachine } from '../../machines/partner.ts';
 import type { Outcome } from '../../src/domain/errors.ts';
+import { isModule } from '../../src/domain/modules.ts';
 import { answerLater } from './callbacks.ts';
 import { demand } from './facts.ts';
 import { type Passage, readCommand, type Watcher } from './network.ts';
@@ -24,9 +23,9 @@ export function watcherOf(world: World): Watcher {
   /** Trials under way, by partner. */
   const trials = new Map<string, number>();
 
-  function circuitOf(id: string, name: CircuitName): CircuitState {
-    const value = world.created?.context.supervisor.snapshot(partnerMachine, `partner:${id}`)?.value[name] ?? 'closed';
-    return typeof value === 'string' ? (value as CircuitState) : 'halfOpen';
+  /** Of synchronous calls, or of the deliveries of a module. */
+  function circuitOf(id: string, module: string): CircuitState {
+    return world.created?.context.circuits.state(id, isModule(module) ? module : 'sync') ?? 'closed';
   }
 
   /** The stream of the object that a delivery is about. */
@@ -53,8 +52,7 @@ export function watcherOf(world: World): Watcher {
       'a delivery names its owner',
       () => `${stream} from ${partyOf(call.from)}`,
     );
-    const courier = world.created?.context.supervisor.snapshot(courierMachine, `courier:${id}`)?.value;
-    const circuit = courier?.circuit === 'trying' ? 'halfOpen' : circuitOf(id, 'async');
+    const circuit = circuitOf(id, passage.module);
     const paused = world.paused.has(id);
     const flight = judge.deliveries.begins(call.correlationId, receiver, stream, id, { circuit, paused });
     return flight;
@@ -79,7 +77,7 @@ export function watcherOf(world: World): Watcher {
       if (kind === 'delivery')
         return {
           flight: beginsDelivery(passage),
-          wasHalfOpen: circuitOf(passage.partner.company.id, 'async') === 'halfOpen',
+          wasHalfOpen: circuitOf(passage.partner.company.id, passage.module) === 'halfOpen',
         };
       const trial = beginsSync(passage);
       if (kind === 'command') judge.commands.forwards(readCommand(passage).id);

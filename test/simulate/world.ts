@@ -131,7 +131,6 @@ export class World {
         ...{ cast: this.cast, hit: this.hit, now: () => this.agenda.now },
         instantOf: (text) => this.wall.instantOf(text, this.agenda.now),
         isWindowWide: this.windowMax === windowMax || this.has('laneWindows'),
-        isModuleApart: this.has('moduleIsolation'),
         isSteady: () => this.wall.isSteady,
       },
       this.settings,

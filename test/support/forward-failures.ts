@@ -114,6 +114,5 @@ export async function setEndpoint(
 
 /** Lets a partner's `sync` circuit forget what it has seen. */
 export function closeCircuit(hub: RunningHub, partner: string): void {
-  const { supervisor, ports } = hub.created.context;
-  supervisor.send(`partner:${partner}`, { type: 'sync.operatorClosed', at: ports.clock.now() });
+  hub.created.hub.operations.setCircuit(partner, 'sync', 'closed');
 }

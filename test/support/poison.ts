@@ -1,7 +1,6 @@
-/** An event that no machine survives: reading its instant throws. */
+/** An event that no machine survives: reading its type throws. */
 export const poison = (words = 'poisoned on purpose') => ({
-  type: 'sync.failed',
-  get at(): number {
+  get type(): string {
     throw new Error(words);
   },
 });

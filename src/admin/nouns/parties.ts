@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { instant, interfaceRole, listOf } from '../../api/common.ts';
 import type { PartyView } from '../../api/parties.ts';
-import { businessDetails, handshake, party, partyRole } from '../../api/parties.ts';
+import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
 import { defaultSettings } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { pageQuery, partnerId } from '../fields.ts';
@@ -140,7 +140,7 @@ export function parties(operations: Operations): AdminRoute[] {
       method: 'POST',
       path: '/parties/{id}/circuits/{circuit}',
       summary: 'Open a circuit by hand, or close it and forget its failures',
-      params: params.extend({ circuit: z.enum(['sync', 'async']) }),
+      params: params.extend({ circuit: circuitName }),
       body: z.strictObject({ state: z.enum(['open', 'closed']) }),
       answer: party,
       run: ({ params: { id, circuit }, body: { state } }) => operations.setCircuit(id, circuit, state),

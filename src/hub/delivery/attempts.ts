@@ -18,7 +18,6 @@ import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { Recorder } from '../kernel/recorder.ts';
-import { partnerStream } from '../partners/partner-actors.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 import type { FairScheduler, Flight } from './fair-scheduler.ts';
@@ -100,8 +99,7 @@ export class Attempts {
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(outcome.durationMs);
     this.#settle(receiver, lane, head, outcome);
-    // After #settle: otherwise the success that closes the circuit and resets the slots to 1 would also double them.
-    breakerFeed.told(partnerStream(receiver.partnerId), 'async', outcome, ports.clock.now());
+    breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), lane.key);
   }
 
   #settle(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {

@@ -4,21 +4,22 @@
  * DISPATCHER-1  The log is the outbox: after any crash every owed delivery is found there again. Memory holds a bounded
  *     window of it.
  * DISPATCHER-2  A delivery is shown as DELIVERED only when its receiver has accepted it.
- * DISPATCHER-3  The hub makes no attempt while the partner's courier allows none (circuit open, paused).
+ * DISPATCHER-3  The hub makes no attempt while the partner is paused, and none of a module while its circuit is open.
  * DISPATCHER-4  Partners are served round-robin, so one partner's backlog does not raise the latency of others.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
+import { courierActor } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
-import { courierActor } from '../partners/partner-actors.ts';
 import { Attempts } from './attempts.ts';
 import { lagOf } from './backpressure.ts';
+import type { Backlog, Desk } from './desk.ts';
 import { FairScheduler } from './fair-scheduler.ts';
 import type { Lane } from './lanes.ts';
 import { type DeliveryStanding, OutboxWriter } from './outbox-writer.ts';
-import { type Backlog, type Desk, logPage, Receiver } from './receiver.ts';
+import { logPage, Receiver } from './receiver.ts';
 import { Wholes } from './wholes.ts';
 
 /** Receivers whose rows a restart reads concurrently. */
@@ -34,7 +35,7 @@ export class Dispatcher {
   readonly #writer: OutboxWriter;
   readonly #scheduler: FairScheduler<Receiver>;
   readonly #attempts: Attempts;
-  readonly #desk: Desk;
+  readonly #desk: Desk<Receiver>;
   readonly #receivers = new Map<PartyId, Receiver>();
   /** By each party of the partner. */
   readonly #byParty = new Map<PartyId, Receiver>();
@@ -86,7 +87,7 @@ export class Dispatcher {
     for (const role of roles) this.#receiverOf(keyOf(role))?.added(keyOf(role));
   }
 
-  /** Sends what the partner's courier and the global limit allow now. */
+  /** Sends what the partner's courier, its circuits and the global limit allow now. */
   pump(partnerId: PartyId): void {
     const receiver = this.#receivers.get(partnerId);
     if (receiver) this.#desk.pump(receiver);

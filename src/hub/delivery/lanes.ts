@@ -1,15 +1,18 @@
 /**
- * The in-memory queue of one receiving partner: one lane per receiver and object, served round-robin. Lanes keep the
- * order of each object and confine head-of-line blocking to it.
+ * The in-memory queue of one receiving partner: one lane per receiver and object. Lanes keep the order of each object and
+ * confine head-of-line blocking to it; modules take turns, and so do the lanes of each.
  *
  * LANES-1  A lane is strictly first in, first out, with one delivery in flight.
- * LANES-2  A held lane blocks no other lane; ready lanes take turns.
+ * LANES-2  A held lane blocks no other lane; ready lanes of a module take turns, and so do modules.
  * LANES-3  Lanes with a re-driven head get one in `redriveShare` of the slots and turns: no more while others wait, so
  *     that a re-drive does not starve live traffic, and no less.
  * LANES-4  The caller of `add` bounds memory; a lane that is empty is removed.
+ * LANES-5  While a partner receives several modules, none of them gets all slots: one in `reserveShare` stays free for
+ *     the others, so that calls of one module that hang do not hold them back.
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Attempt, Form } from '../../domain/events.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { MultisetMin, RoundRobin } from './queues.ts';
 
@@ -18,7 +21,7 @@ export interface Item {
   readonly seq: Seq;
   /** Event stream of the object. */
   readonly stream: string;
-  readonly module: string;
+  readonly module: ObjectModule;
   readonly sender: PartyId;
   /** Id of the object, as the event spells it. */
   readonly id: string;
@@ -44,8 +47,24 @@ export interface Item {
   readonly attempts: readonly Attempt[];
 }
 
+/** The lanes of one module. */
+interface Queue {
+  readonly module: ObjectModule;
+  /** Ready lanes in round-robin order; `readyAgain` has those with a re-driven head. */
+  readonly ready: RoundRobin<OwnLane>;
+  readonly readyAgain: RoundRobin<OwnLane>;
+  /** Deliveries in memory, and in flight. */
+  size: number;
+  busy: number;
+  /** Turns since a re-driven head last had one. */
+  takenSince: number;
+  /** When a delivery was last added, epoch ms. */
+  addedAt: number;
+}
+
 interface OwnLane {
   readonly key: string;
+  readonly queue: Queue;
   readonly items: Item[];
   state: 'ready' | 'busy' | 'held';
   /** When the head became or becomes due, epoch ms. It orders no lanes; lag and overdue deliveries are measured by it. */
@@ -57,22 +76,41 @@ interface OwnLane {
 /** Only `Lanes` changes a lane. */
 export type Lane = Readonly<OwnLane>;
 
+/** What may be in flight to a partner now. */
+export interface Slots {
+  /** Of all modules together. */
+  readonly all: number;
+  /** Of one module, as far as its circuit says. */
+  readonly of: (module: ObjectModule) => number;
+}
+
+/** Ready lanes that have not been taken. */
+export interface Waiting {
+  /** When the oldest of them became due, epoch ms. */
+  readonly since: number;
+  /** They have a free slot. */
+  readonly mayGo: boolean;
+}
+
 /**
  * Re-driven deliveries get one in this many of a partner's slots (at least one), and of its turns while others wait. A
  * smaller number slows live traffic during a re-drive.
  */
 const redriveShare = 4;
+/** A smaller number leaves fewer slots to a partner that has a backlog of one module. [LANES-5] */
+const reserveShare = 4;
+/** How long after its last delivery a module still counts as one that the partner receives, ms. [LANES-5] */
+const receivedMs = 60_000;
 
 /** What others read of the lanes of a receiver. */
-export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize' | 'readySince'>;
+export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize'>;
 
 export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
 export class Lanes {
   readonly #lanes = new Map<string, OwnLane>();
-  /** Ready lanes in round-robin order; `#readyAgain` has those with a re-driven head. */
-  readonly #ready = new RoundRobin<OwnLane>();
-  readonly #readyAgain = new RoundRobin<OwnLane>();
+  /** In the order of their turns. */
+  readonly #queues: Queue[] = [];
   /** Lanes that wait for the lane of another object, by the key of that lane. */
   readonly #followers = new Map<string, Set<OwnLane>>();
   readonly #oldest = new MultisetMin();
@@ -81,8 +119,6 @@ export class Lanes {
   #busySize = 0;
   /** Re-driven deliveries in flight. */
   #busyAgain = 0;
-  /** Turns since a re-driven head last had one. */
-  #takenSince = 0;
 
   /** Deliveries in memory. */
   get size(): number {
@@ -92,11 +128,6 @@ export class Lanes {
   /** Start of the earliest retry window, epoch ms; null when memory holds no delivery. */
   get oldestAt(): number | null {
     return this.#oldest.at;
-  }
-
-  /** When the lane whose turn is next became due, epoch ms; null when none is ready. Leaves re-driven heads out. */
-  get readySince(): number | null {
-    return this.#ready.first?.dueAt ?? null;
   }
 
   /** Deliveries in flight. */
@@ -113,30 +144,49 @@ export class Lanes {
     const key = laneKey(item.receiver, item.stream);
     let lane = this.#lanes.get(key);
     if (!lane) {
-      lane = { key, items: [], state: 'ready', dueAt: item.loadedAt, behind: null };
+      const queue = this.#queueOf(item.module);
+      lane = { key, queue, items: [], state: 'ready', dueAt: item.loadedAt, behind: null };
       this.#lanes.set(key, lane);
-      (item.isRedriven ? this.#readyAgain : this.#ready).add(lane);
+      (item.isRedriven ? queue.readyAgain : queue.ready).add(lane);
     }
     lane.items.push(item);
+    lane.queue.size++;
+    lane.queue.addedAt = item.loadedAt;
     this.#oldest.add(item.since);
     this.#size++;
     return lane;
   }
 
-  /** Takes the next lane and marks it busy; undefined when none may go. `slots`: limit of those in flight. [LANES-3] */
-  take(slots: number): Lane | undefined {
-    const shareMax = Math.max(1, Math.floor(slots / redriveShare));
-    const again = this.#busyAgain < shareMax ? this.#readyAgain.first : undefined;
-    const fresh = this.#ready.first;
-    const lane = this.#takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);
-    if (!lane) return undefined;
-    this.#takenSince = lane === again ? 0 : this.#takenSince + 1;
-    this.#unready(lane);
-    lane.state = 'busy';
-    this.#busy++;
-    this.#busySize += lane.items[0]?.size ?? 0;
-    if (lane.items[0]?.isRedriven) this.#busyAgain++;
-    return lane;
+  /** Takes the next lane and marks it busy; undefined when none may go. `now`: epoch ms. [LANES-2] */
+  take(slots: Slots, now: number): Lane | undefined {
+    for (const [place, queue] of this.#queues.entries()) {
+      const lane = this.#mayGo(queue, slots, now) ? this.#firstOf(queue, slots.all) : undefined;
+      if (!lane) continue;
+      this.#queues.splice(place, 1);
+      this.#queues.push(queue);
+      queue.takenSince = lane.items[0]?.isRedriven ? 0 : queue.takenSince + 1;
+      this.#unready(lane);
+      lane.state = 'busy';
+      queue.busy++;
+      this.#busy++;
+      this.#busySize += lane.items[0]?.size ?? 0;
+      if (lane.items[0]?.isRedriven) this.#busyAgain++;
+      return lane;
+    }
+    return undefined;
+  }
+
+  /**
+   * When the oldest ready lane of some modules became due that may go now; when none of them may, the same of those that
+   * only wait for a slot. Null when none is ready. Leaves re-driven heads out.
+   */
+  waiting(slots: Slots, now: number, counts: (module: ObjectModule) => boolean): Waiting | null {
+    const waiting = this.#queues.flatMap((queue): Waiting[] => {
+      const since = counts(queue.module) ? queue.ready.first?.dueAt : undefined;
+      return since === undefined ? [] : [{ since, mayGo: this.#mayGo(queue, slots, now) }];
+    });
+    const going = waiting.filter(({ mayGo }) => mayGo);
+    return (going.length > 0 ? going : waiting).sort((a, b) => a.since - b.since)[0] ?? null;
   }
 
   /**
@@ -149,6 +199,7 @@ export class Lanes {
     const ended = lane.items.shift();
     if (ended) this.#oldest.remove(ended.since);
     this.#size--;
+    lane.queue.size--;
     if (lane.items.length > 0) return this.#makeReady(lane);
     this.#lanes.delete(lane.key);
     const followers = this.#followers.get(lane.key);
@@ -193,17 +244,46 @@ export class Lanes {
     for (const lane of this.#lanes.values()) this.release(lane);
   }
 
-  /** Counts lanes whose head was due before an instant (epoch ms), in flight or not. */
-  countDueBefore(at: number): number {
+  /** Counts lanes of some modules whose head was due before an instant (epoch ms), in flight or not. */
+  countDueBefore(at: number, counts: (module: ObjectModule) => boolean): number {
     let due = 0;
-    for (const lane of this.#lanes.values()) if (lane.dueAt < at) due++;
+    for (const { dueAt, queue } of this.#lanes.values()) if (dueAt < at && counts(queue.module)) due++;
     return due;
+  }
+
+  #queueOf(module: ObjectModule): Queue {
+    const known = this.#queues.find((queue) => queue.module === module);
+    if (known) return known;
+    const lanes = { ready: new RoundRobin<OwnLane>(), readyAgain: new RoundRobin<OwnLane>() };
+    const queue = { module, ...lanes, size: 0, busy: 0, takenSince: 0, addedAt: 0 };
+    this.#queues.push(queue);
+    return queue;
+  }
+
+  /** [LANES-5] */
+  #mayGo(queue: Queue, { all, of }: Slots, now: number): boolean {
+    if (this.#busy >= all || queue.busy >= of(queue.module)) return false;
+    const reserved = Math.floor(all / reserveShare);
+    if (queue.busy < all - reserved) return true;
+    let used = 0;
+    for (const other of this.#queues) {
+      if (other !== queue && (other.size > 0 || now - other.addedAt < receivedMs)) used += of(other.module);
+    }
+    return queue.busy < all - Math.min(reserved, used);
+  }
+
+  /** The ready lane of a module whose turn it is. [LANES-3] */
+  #firstOf({ ready, readyAgain, takenSince }: Queue, slots: number): OwnLane | undefined {
+    const shareMax = Math.max(1, Math.floor(slots / redriveShare));
+    const again = this.#busyAgain < shareMax ? readyAgain.first : undefined;
+    const fresh = ready.first;
+    return takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);
   }
 
   #makeReady(lane: OwnLane): void {
     this.#unfollow(lane);
     lane.state = 'ready';
-    (lane.items[0]?.isRedriven ? this.#readyAgain : this.#ready).add(lane);
+    (lane.items[0]?.isRedriven ? lane.queue.readyAgain : lane.queue.ready).add(lane);
   }
 
   /** The lane no longer waits for another one, so the end of that one must not release it. */
@@ -216,11 +296,12 @@ export class Lanes {
   }
 
   #unready(lane: OwnLane): void {
-    this.#ready.delete(lane);
-    this.#readyAgain.delete(lane);
+    lane.queue.ready.delete(lane);
+    lane.queue.readyAgain.delete(lane);
   }
 
   #land(lane: OwnLane): void {
+    lane.queue.busy--;
     this.#busy--;
     this.#busySize -= lane.items[0]?.size ?? 0;
     if (lane.items[0]?.isRedriven) this.#busyAgain--;

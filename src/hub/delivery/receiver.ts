@@ -7,39 +7,19 @@
  * RECEIVER-3  A party that is behind takes no live event: it reads the log itself, so its order is the log's.
  * RECEIVER-4  Memory holds at most `windowMax` deliveries; the backlog beyond stays in the log until there is room.
  */
-import { allowance, courierMachine, isFlowing, isGrowing } from '../../../machines/courier.ts';
+import { allowance, courierMachine, isPaused, isSuspended } from '../../../machines/courier.ts';
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain/events.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { withTimeout } from '../../kit/clock.ts';
-import type { Context } from '../kernel/context.ts';
-import { courierActor } from '../partners/partner-actors.ts';
-import type { Waiting } from './backpressure.ts';
-import type { FairScheduler, Sender } from './fair-scheduler.ts';
+import { courierActor } from '../kernel/actor-names.ts';
+import type { Measured } from './backpressure.ts';
+import type { Backlog, Desk } from './desk.ts';
+import type { Sender } from './fair-scheduler.ts';
 import { type Item, type Lane, type LaneCounts, Lanes } from './lanes.ts';
-import { type DeliveryMemory, type Ending, memoryOf, type OutboxWriter, Progress, rowsOf } from './outbox-writer.ts';
-
-/** What all receivers share. */
-export interface Desk {
-  readonly context: Context;
-  readonly writer: OutboxWriter;
-  readonly scheduler: FairScheduler<Receiver>;
-  /** Sends what the receiver's courier and the global limit allow now. */
-  readonly pump: (receiver: Receiver) => void;
-}
-
-export interface Backlog {
-  /** Deliveries in memory. */
-  readonly depth: number;
-  /** Start of the earliest retry window, epoch ms; null when memory holds no delivery. */
-  readonly oldestAt: number | null;
-  readonly dead: number;
-  /** Since the start of the process. */
-  readonly delivered: number;
-  /** The log holds more that is not in memory. */
-  readonly behind: boolean;
-}
+import { type DeliveryMemory, type Ending, memoryOf, Progress, rowsOf } from './outbox-writer.ts';
 
 /** A CDR waits at most this long, ms, for the undelivered updates of its session; then it may overtake them. */
 const behindMs = 10_000;
@@ -49,9 +29,9 @@ const readAgainMs = 1_000;
 /** Window of the moving average of attempt duration, in attempts. */
 const attemptsMeant = 16;
 
-export class Receiver implements Sender, Waiting {
+export class Receiver implements Sender, Measured {
   readonly partnerId: PartyId;
-  readonly #desk: Desk;
+  readonly #desk: Desk<Receiver>;
   readonly #lanes = new Lanes();
   readonly lanes: LaneCounts = this.#lanes;
   readonly #parties = new Map<PartyId, Progress>();
@@ -68,7 +48,7 @@ export class Receiver implements Sender, Waiting {
   readonly #landed: (() => void)[] = [];
   #isClosed = false;
 
-  constructor(desk: Desk, partnerId: PartyId) {
+  constructor(desk: Desk<Receiver>, partnerId: PartyId) {
     this.#desk = desk;
     this.partnerId = partnerId;
   }
@@ -115,13 +95,15 @@ export class Receiver implements Sender, Waiting {
     return this.#quickAt;
   }
 
-  get isFlowing(): boolean {
+  get isPaused(): boolean {
     const courier = this.#courier;
-    return !courier || isFlowing(courier);
+    return courier !== undefined && isPaused(courier);
   }
 
-  get hasSlot(): boolean {
-    return this.#lanes.busy < this.#desk.scheduler.slots(this, this.allowed);
+  get ready(): Measured['ready'] {
+    if (this.#lanes.size === 0) return null;
+    const all = this.#desk.scheduler.slots(this, this.allowed);
+    return this.#lanes.waiting({ all, of: this.#slotsOf }, this.#desk.context.ports.clock.now(), this.#isCircuitClosed);
   }
 
   /** Deliveries that the courier allows in flight; 0 while the receiver drains. */
@@ -131,16 +113,17 @@ export class Receiver implements Sender, Waiting {
   }
 
   /**
-   * Counts deliveries first in their lane that were due before an instant (epoch ms) although neither circuit nor
+   * Counts deliveries first in their lane that were due before an instant (epoch ms) although neither a circuit nor an
    * operator blocks them: a bug of the hub, or a partner that takes less than it is owed. A backlog in the log that is
    * not read although memory is empty counts as one.
    */
   overdue(before: number): number {
-    if (!this.isFlowing) return 0;
+    if (this.isPaused) return 0;
     const { oldestAt } = this.#lanes;
     if (oldestAt === null) return this.#isBehind ? 1 : 0;
     // No head is due before the oldest retry window starts: a younger one spares the walk over all lanes.
-    return oldestAt < before ? this.#lanes.countDueBefore(before) : 0;
+    if (oldestAt >= before) return 0;
+    return this.#lanes.countDueBefore(before, this.#isCircuitClosed);
   }
 
   /** Takes a committed event that is owed to a party, unless the party will read it from the log. [RECEIVER-3] */
@@ -220,9 +203,9 @@ export class Receiver implements Sender, Waiting {
     this.#lanes.releaseAll();
   }
 
-  /** Takes the next lane, at most `slots` at a time; undefined when none may go. */
-  next(slots: number): Lane | undefined {
-    return this.#lanes.busy < slots ? this.#lanes.take(slots) : undefined;
+  /** Takes the next lane, at most `all` at a time; undefined when none may go. */
+  next(all: number): Lane | undefined {
+    return this.#lanes.take({ all, of: this.#slotsOf }, this.#desk.context.ports.clock.now());
   }
 
   /** Holds a CDR behind the undelivered updates of its session, for at most `behindMs` since it came into memory. */
@@ -265,9 +248,6 @@ export class Receiver implements Sender, Waiting {
   delivered(lane: Lane, head: Item): void {
     this.#delivered++;
     this.#end(lane, head, 'DELIVERED', { due: null, class: 'delivered', reason: null });
-    const courier = this.#courier;
-    const { supervisor } = this.#desk.context;
-    if (courier && isGrowing(courier)) supervisor.send(courierActor(this.partnerId), { type: 'delivered' });
   }
 
   died(lane: Lane, head: Item, why: Pick<Ending, 'class' | 'reason'>): void {
@@ -280,6 +260,16 @@ export class Receiver implements Sender, Waiting {
     this.#lanes.hold(lane, dueAt);
     this.#releaseAt(lane, dueAt);
   }
+
+  /** Deliveries of a suspended partner end without a call, so no circuit holds them. */
+  readonly #slotsOf = (module: ObjectModule): number => {
+    const courier = this.#courier;
+    const isHeldByNone = courier !== undefined && isSuspended(courier);
+    return isHeldByNone ? courier.context.slotsMax : this.#desk.context.circuits.slots(this.partnerId, module);
+  };
+
+  readonly #isCircuitClosed = (module: ObjectModule): boolean =>
+    this.#desk.context.circuits.state(this.partnerId, module) === 'closed';
 
   get #courier() {
     return this.#desk.context.supervisor.snapshot(courierMachine, courierActor(this.partnerId));

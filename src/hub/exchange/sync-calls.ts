@@ -2,13 +2,11 @@
  * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through the partner's `sync`
  * circuit breaker. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
  */
-import { partnerMachine } from '../../../machines/partner.ts';
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
 import { ambiguousName } from '../../domain/json-text.ts';
 import type { Partner } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
-import { partnerStream } from '../partners/partner-actors.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 
 export interface SyncCall
@@ -31,17 +29,16 @@ const heldBack = (message: string): Outcome => ({
 
 /** Makes the call with the partner's token; the outcome also feeds the partner's `sync` circuit. */
 export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
-  const { supervisor, breakerFeed, ports } = context;
+  const { circuits, breakerFeed, ports } = context;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
-  const actor = partnerStream(partner.id);
-  const circuitNow = () => supervisor.snapshot(partnerMachine, actor)?.value.sync;
+  const circuitNow = () => circuits.snapshot(partner.id, 'sync')?.value;
   const circuit = circuitNow();
   if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
     return heldBack('the circuit is open after repeated failures');
   }
   const token = ports.secrets.open(partner.partnerToken);
   const isTrial = typeof circuit === 'object';
-  if (isTrial) supervisor.send(actor, { type: 'sync.trying', at: ports.clock.now() });
+  if (isTrial) circuits.tell(partner.id, 'sync', { type: 'call.began', at: ports.clock.now() });
   const { what, ...request } = call;
   let outcome: Outcome;
   try {
@@ -61,7 +58,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   // While a trial of a half-open circuit is in flight, only its own outcome counts; calls from before the opening do
   // not.
   if (isTrial || typeof circuitNow() !== 'object') {
-    breakerFeed.told(actor, 'sync', outcome, ports.clock.now());
+    breakerFeed.told(partner.id, 'sync', outcome, ports.clock.now());
   }
   ports.log.info(
     {

@@ -1,18 +1,20 @@
 /**
- * Feeds call outcomes to a partner's circuit breakers. It batches the successes of a healthy circuit for 5 s, so that a
- * busy partner does not cost an actor event per call.
+ * Feeds call outcomes to the circuits. It batches the successes of a healthy circuit for 5 s, so that a busy partner does
+ * not cost an actor event per call.
  *
- * BREAKER-FEED-1  Successes of a healthy circuit (closed, no failures in a row) are sent as one event with a count:
- *     sent one by one, they would change only that count. A batch that is older than the sample window of a circuit
- *     (`sampleMs`) is dropped.
+ * BREAKER-FEED-1  Successes of a healthy circuit (closed, no failures in a row, at full pace) are sent as one event with
+ *     a count: sent one by one, they would change only that count. A batch that is older than the sample window of a
+ *     circuit (`sampleMs`) is dropped.
  * BREAKER-FEED-2  The batch is sent before any outcome that may open the circuit. A circuit that is not healthy gets
  *     every outcome at once.
+ * BREAKER-FEED-3  Successes alone start no circuit: the first failure does.
  */
-import { type CircuitName, partnerMachine, sampleMs } from '../../../machines/partner.ts';
-import type { Supervisor } from '../../../machines/supervisor.ts';
+import { sampleMs } from '../../../machines/circuit.ts';
 import { circuitSign, type Outcome } from '../../domain/errors.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { CircuitName, Circuits } from './circuits.ts';
 
-const signEvents = { failure: 'failed', reachable: 'reached', neutral: 'neutral' } as const;
+const signEvents = { failure: 'call.failed', reachable: 'call.reached', neutral: 'call.neutral' } as const;
 
 /**
  * How long a batch of successes may be held back, ms. It must stay well below `sampleMs`, or the failure ratio of a
@@ -27,42 +29,37 @@ interface Tally {
 }
 
 export class BreakerFeed {
-  readonly #supervisor: Supervisor;
-  readonly #tallies: Readonly<Record<CircuitName, Map<string, Tally>>> = { sync: new Map(), async: new Map() };
+  readonly #circuits: Pick<Circuits, 'has' | 'isWell' | 'tell'>;
+  readonly #tallies = new Map<PartyId, Map<CircuitName, Tally>>();
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor;
+  constructor(circuits: Pick<Circuits, 'has' | 'isWell' | 'tell'>) {
+    this.#circuits = circuits;
   }
 
-  /** A call to the partner of this actor ended; `at` in epoch ms. */
-  told(actor: string, circuit: CircuitName, outcome: Outcome, at: number): void {
+  /** A call to the partner ended; `at` in epoch ms. `object`: what it was about, for deliveries. */
+  told(partner: PartyId, circuit: CircuitName, outcome: Outcome, at: number, object?: string): void {
     const sign = circuitSign(outcome);
-    const tally = this.#tallyOf(actor, circuit);
-    const isWell = this.#isWell(actor, circuit);
-    if (tally.calls === 0) tally.since = at;
-    if (isWell && sign === 'reachable' && at - tally.since < toldAfterMs) {
+    const tally = this.#tallyOf(partner, circuit);
+    const isWell = this.#circuits.isWell(partner, circuit);
+    const exists = this.#circuits.has(partner, circuit);
+    if (tally.calls === 0 || at - tally.since > sampleMs) Object.assign(tally, { calls: 0, since: at });
+    if (isWell && sign === 'reachable' && (!exists || at - tally.since < toldAfterMs)) {
       tally.calls++;
       return;
     }
-    const calls = at - tally.since > sampleMs ? 0 : tally.calls;
+    if (!exists && sign === 'neutral') return;
+    const { calls } = tally;
     tally.calls = 0;
     // A batch that began before the circuit opened is dropped: it says nothing about the partner's health now.
-    if (isWell && calls > 0) this.#supervisor.send(actor, { type: `${circuit}.reached`, at, calls });
-    this.#supervisor.send(actor, { type: `${circuit}.${signEvents[sign]}`, at });
+    if (isWell && calls > 0) this.#circuits.tell(partner, circuit, { type: 'call.reached', at, calls });
+    const event = { type: signEvents[sign], at };
+    this.#circuits.tell(partner, circuit, sign === 'failure' ? { ...event, type: 'call.failed', object } : event);
   }
 
-  #tallyOf(actor: string, circuit: CircuitName): Tally {
-    const tallies = this.#tallies[circuit];
-    let tally = tallies.get(actor);
-    if (!tally) {
-      tally = { calls: 0, since: 0 };
-      tallies.set(actor, tally);
-    }
+  #tallyOf(partner: PartyId, circuit: CircuitName): Tally {
+    const tallies = this.#tallies.get(partner) ?? new Map<CircuitName, Tally>();
+    const tally = tallies.get(circuit) ?? { calls: 0, since: 0 };
+    if (!tallies.has(circuit)) this.#tallies.set(partner, tallies.set(circuit, tally));
     return tally;
-  }
-
-  #isWell(actor: string, circuit: CircuitName): boolean {
-    const snapshot = this.#supervisor.snapshot(partnerMachine, actor);
-    return snapshot?.value[circuit] === 'closed' && snapshot.context[circuit].failures === 0;
   }
 }

@@ -6,6 +6,7 @@ import type { Store } from '../../../storage/contract.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import type { BreakerFeed } from './breaker-feed.ts';
+import type { Circuits } from './circuits.ts';
 import type { PartnerDirectory } from './directory.ts';
 import type { Recorder } from './recorder.ts';
 import type { Timers } from './timers.ts';
@@ -15,6 +16,7 @@ export interface Context {
   readonly directory: PartnerDirectory;
   readonly recorder: Recorder;
   readonly supervisor: Supervisor;
+  readonly circuits: Circuits;
   readonly breakerFeed: BreakerFeed;
   readonly timers: Timers;
   readonly ports: HubPorts;

@@ -11,7 +11,7 @@
 import { commandEnds } from '../../../machines/command.ts';
 import type { Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
-import type { CommandEvent, OrphanEvent } from '../../domain/events.ts';
+import type { CircuitChange, CommandEvent, OrphanEvent } from '../../domain/events.ts';
 import { baseOf } from '../../domain/fold.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
@@ -58,7 +58,10 @@ const object: Keeper = async (past, { store }) => {
 /** Keeps every registration and operator event; of connection and circuit events keeps only the latest of each kind. */
 const partner: Keeper = async (past, { directory }) => {
   const kindOf = ({ type, data }: StoredEvent): string | null => {
-    if (type.startsWith('circuit.')) return `circuit ${(data as { circuit: string }).circuit}`;
+    if (type.startsWith('circuit.')) {
+      const { circuit, module = '' } = data as CircuitChange;
+      return `circuit ${circuit} ${module}`;
+    }
     return type === 'partner.online' || type === 'partner.offline' ? 'connection' : null;
   };
   const last = new Map(past.map((event) => [kindOf(event), event.seq]));

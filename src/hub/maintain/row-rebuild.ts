@@ -14,10 +14,10 @@ import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } f
 import type { Route } from '../../domain/routing.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-cases.ts';
+import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
-import { partnerStream } from '../partners/partner-actors.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
 import { backupRow } from './backups.ts';

@@ -30,11 +30,12 @@ import {
   type PartyRole,
 } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Recording } from '../kernel/recorder.ts';
 import { partnerPut } from '../kernel/row-codecs.ts';
 import type { Resends } from '../maintain/resends.ts';
-import { type PartnerActors, partnerStream } from '../partners/partner-actors.ts';
+import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, CredentialsBody, IssuedCredentials } from '../ports/hub.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
 import { RegistrationLog } from './registration-log.ts';

@@ -10,8 +10,8 @@
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { Running } from '../../kit/concurrency.ts';
+import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
-import { partnerStream } from './partner-actors.ts';
 
 export interface ProbeResult {
   readonly status: 'reachable' | 'unreachable';

@@ -17,8 +17,10 @@ export type ActorFeed = Pick<Operations, 'actors' | 'actor' | 'watch'>;
 
 /** Context fields that may be shown, by kind of actor. [ACTOR-FEED-2] */
 const shownContext: Readonly<Record<string, readonly string[]>> = {
-  partner: ['rules', 'sync', 'async', 'failingSince'],
-  courier: ['slots', 'slotsMax'],
+  partner: ['rules', 'failingSince'],
+  courier: ['slotsMax'],
+  // Not the objects that failed: the id of a token is a card number.
+  circuit: ['rules', 'slots', 'failures', 'calls', 'failed', 'sampledFrom', 'openMs', 'successes', 'until'],
   command: ['due', 'result', 'accepted'],
   'orphan-stop': ['due'],
   'orphan-cdr': ['due'],
@@ -120,7 +122,8 @@ function concerned(directory: PartnerDirectory, { kind, parties }: ActorView): P
     const partner = directory.partner(id) ?? directory.partnerOf(id);
     if (partner) ids.add(partner.id);
     ids.add(id);
-    if (partner && (kind === 'partner' || kind === 'courier')) for (const role of partner.roles) ids.add(keyOf(role));
+    if (partner && (kind === 'partner' || kind === 'courier' || kind === 'circuit'))
+      for (const role of partner.roles) ids.add(keyOf(role));
   }
   return [...ids];
 }

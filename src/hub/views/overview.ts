@@ -5,7 +5,6 @@
  * VIEWS-OVERVIEW-2  A reader that sends its revision gets only the rows that have changed since.
  * VIEWS-OVERVIEW-3  A row holds instants, not ages, so the row of an idle partner does not change.
  */
-import { partnerMachine } from '../../../machines/partner.ts';
 import type { OverviewRow, OverviewTotals } from '../../api/overview.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -13,7 +12,6 @@ import { keyOf } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Retention } from '../maintain/retention.ts';
-import { circuitState, partnerStream } from '../partners/partner-actors.ts';
 import type { Operations } from '../ports/operator.ts';
 import { actorCounts } from './actor-counts.ts';
 
@@ -39,7 +37,7 @@ export function overview(
   dispatcher: Dispatcher,
   retention: Pick<Retention, 'held'>,
 ): Pick<Operations, 'overview'> {
-  const { directory, supervisor, ports, store } = context;
+  const { directory, supervisor, circuits, ports, store } = context;
   /** Prefix of revisions: those of another start of the process are not comparable, and get all rows. */
   const start = ports.clock.now().toString(36);
   const entries = new Map<PartyId, Entry>();
@@ -67,9 +65,8 @@ export function overview(
   /** Plain literals without spread, for speed: it runs once a second for every partner. */
   function movingOf(id: PartyId, now: number): Moving {
     const { depth, oldestAt, dead, delivered, behind } = dispatcher.backlog(id);
-    const circuits = supervisor.snapshot(partnerMachine, partnerStream(id))?.value;
-    const sync = circuitState(circuits?.sync);
-    const async = circuitState(circuits?.async);
+    const sync = circuits.state(id, 'sync');
+    const async = circuits.worst(id);
     const overdue = depth > 0 || behind ? dispatcher.overdue(id, now - overdueAfterMs) : 0;
     return { sync, async, depth, oldestAt, dead, delivered, behind, overdue };
   }

@@ -19,15 +19,15 @@ export function WhyItWaits({ delivery }: { delivery: DeliveryView }) {
   );
 }
 
-function reasonOf({ receiver, due_at, attempts }: DeliveryView, party: PartyView | undefined) {
-  const circuit = party?.circuits.find(({ circuit }) => circuit === 'async');
+function reasonOf({ receiver, module, due_at, attempts }: DeliveryView, party: PartyView | undefined) {
+  const circuit = party?.circuits.find(({ circuit }) => circuit === module);
   if (party?.settings.paused) return `It waits: an operator has paused deliveries to ${receiver}. `;
   if (circuit?.state === 'open') {
     const { failures } = circuit;
     const why =
       failures > 0
-        ? `${receiver} failed ${count(failures)} times in a row, so its circuit is open`
-        : `the circuit of ${receiver} is open`;
+        ? `${module} failed at ${receiver} ${count(failures)} times in a row, so their circuit is open`
+        : `the circuit for ${module} of ${receiver} is open`;
     return (
       <>
         It waits: {why}

@@ -86,7 +86,7 @@ function EventRow({ event }: { event: EventView }) {
 }
 
 const telling = [
-  ...['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'kind', 'state'],
+  ...['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'module', 'kind', 'state'],
   ...['from', 'to', 'allowed', 'note'],
 ];
 

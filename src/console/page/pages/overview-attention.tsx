@@ -175,7 +175,8 @@ function actorMatter({ quarantined }: OverviewTotals): Matter {
 /** Link to the page of the actor's subject. */
 function placeOf(actor: string): string {
   const [kind, ...rest] = actor.split(':');
-  if (kind === 'partner' || kind === 'courier') return `/partners/${rest.join(':')}`;
+  if (kind === 'partner' || kind === 'courier' || kind === 'circuit')
+    return `/partners/${rest.join(':').split('/', 1)[0]}`;
   return kind === 'command' ? '/commands' : '/orphans';
 }
 

@@ -3,8 +3,10 @@
  */
 import { useComputed } from '@preact/signals';
 import { Link } from 'wouter-preact';
+import { moduleNames } from '../../../domain/modules.ts';
 import type { LiveActor, Watch } from '../data/actors.ts';
 import type { Board, OverviewRow } from '../data/board.ts';
+import { liveState } from '../data/circuits.ts';
 import { count, perSecond, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
@@ -21,10 +23,12 @@ interface RowProps {
 export function PartnerRow({ id, index, board, watch }: RowProps) {
   // A text, so that a change of an actor's counters renders nothing.
   const told = useComputed(() => liveText(watch.actor(`partner:${id}`).value));
+  const liveSync = useComputed(() => liveState(watch, id, ['sync']));
+  const liveAsync = useComputed(() => liveState(watch, id, moduleNames));
   const line = board.line(id)?.value;
   if (!line) return null;
   const { row, rates } = line;
-  const [status = row.status, sync = row.sync, async = row.async] = told.value?.split(' ') ?? [];
+  const status = told.value ?? row.status;
   const rate = lastRate(line);
   return (
     <tr data-row aria-rowindex={index + 2}>
@@ -37,8 +41,8 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
         <Badge state={status} />
         {row.paused && <Badge state="paused" tone="off" />}
       </td>
-      <Circuit state={sync} />
-      <Circuit state={async} />
+      <Circuit state={liveSync.value ?? row.sync} />
+      <Circuit state={liveAsync.value ?? row.async} />
       <td class="number">
         <Backlog row={row} />
       </td>
@@ -78,12 +82,9 @@ function Age({ since, board }: { since: string; board: Board }) {
   return <>{span(Math.max(0, Math.floor((board.now() - Date.parse(since)) / 1000)))}</>;
 }
 
-/** `CONNECTED closed halfOpen`; null until the actor's state has arrived. */
+/** `CONNECTED`; null until the actor's state has arrived. */
 function liveText(actor: LiveActor | null): string | null {
   const value = actor?.snapshot.value;
   if (typeof value !== 'object' || value === null) return null;
-  const { connection, sync, async } = value as Record<string, unknown>;
-  return [String(connection).toUpperCase(), circuitName(sync), circuitName(async)].join(' ');
+  return String((value as Record<string, unknown>).connection).toUpperCase();
 }
-
-const circuitName = (value: unknown) => (typeof value === 'string' ? value : 'halfOpen');

@@ -21,7 +21,7 @@ import { type Column, columnOf, ordered, shows, type Wanted } from './overview-o
 import { PartnerRow } from './overview-row.tsx';
 import '../style/overview.css';
 
-const partnersAlone = { kinds: ['partner'] } as const;
+const shownKinds = { kinds: ['partner', 'circuit'] } as const;
 const rowPx = 22;
 
 interface ColumnEntry {
@@ -47,7 +47,7 @@ const columns: readonly ColumnEntry[] = [
 
 export function Overview() {
   const [board, setBoard] = useState<Board | null>(null);
-  const watch = useWatch(partnersAlone);
+  const watch = useWatch(shownKinds);
   useEffect(() => {
     const opened = watchBoard();
     setBoard(opened);

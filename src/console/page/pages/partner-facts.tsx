@@ -54,7 +54,10 @@ export function Queue({ party: { id, queue, last_contact, last_updated } }: Fact
   );
 }
 
-const purposes = { sync: 'authorize, commands, results', async: 'deliveries' } as const;
+const purposes: Readonly<Record<string, string>> = {
+  sync: 'authorize, commands, results',
+  async: 'deliveries of all modules',
+};
 
 export function Circuits({ party: { id, circuits }, reload }: Changing) {
   const { isRunning, run } = useAction(async (circuit: string, state: 'open' | 'closed') => {
@@ -73,7 +76,7 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
             <strong>{circuit}</strong>
             <Badge state={state} />
             <span class="quiet">
-              {purposes[circuit]}
+              {purposes[circuit] ?? `deliveries of ${circuit}`}
               {failures > 0 && ` · ${failures === 1 ? 'the last call' : `the last ${count(failures)} calls`} failed`}
               {until && (
                 <>

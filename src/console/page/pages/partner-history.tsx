@@ -5,6 +5,7 @@ import { Link } from 'wouter-preact';
 import type { EventView } from '../../../api/events.ts';
 import type { Transition, Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
+import { circuitActor, circuitNames } from '../data/circuits.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Table } from '../parts/fields.tsx';
@@ -21,11 +22,10 @@ interface Line {
 }
 
 export function History({ id, watch }: { id: string; watch: Watch | null }) {
-  const live = [`partner:${id}`, `courier:${id}`].flatMap((actor) => {
-    const kind = actor.split(':', 1)[0] ?? '';
-    return (watch?.actor(actor).value?.transitions ?? []).map((one, index, all) =>
-      lineOf(kind, one, all.length - index),
-    );
+  const circuits = circuitNames.map((circuit) => circuitActor(id, circuit));
+  const live = [`partner:${id}`, `courier:${id}`, ...circuits].flatMap((actor) => {
+    const transitions = watch?.actor(actor).value?.transitions ?? [];
+    return transitions.map((one, index, all) => lineOf(actor, one, all.length - index));
   });
   const lines = [...live.sort((a, b) => (a.at < b.at ? 1 : -1)), ...useRecorded(id)].slice(0, shownMax);
   return (
@@ -57,12 +57,19 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
 }
 
 /** For a machine with regions, only the regions that changed. */
-function lineOf(kind: string, { at: instant, event, from, to }: Transition, number: number): Line {
+function lineOf(actor: string, { at: instant, event, from, to }: Transition, number: number): Line {
   const [before, after] = [from.split(' · '), to.split(' · ')];
   const changed = after.flatMap((region, index) => (region === before[index] ? [] : [index]));
   const only = (regions: readonly string[]) => changed.map((index) => regions[index]).join(', ');
-  const key = `${kind} ${instant} ${number}`;
-  return { key, at: new Date(instant).toISOString(), event: event ?? '', from: only(before), to: only(after) };
+  const key = `${actor} ${instant} ${number}`;
+  const circuit = actor.startsWith('circuit:') ? `${actor.split('/').pop()} ` : '';
+  return {
+    key,
+    at: new Date(instant).toISOString(),
+    event: `${circuit}${event ?? ''}`,
+    from: only(before),
+    to: only(after),
+  };
 }
 
 /** Recorded events of the connection and the circuits, newest first, as of when the page was opened. */
@@ -70,8 +77,8 @@ function useRecorded(id: string): Line[] {
   const path = pathWith('/events', { about: `partner:${id}`, order: 'newest', limit: shownMax });
   const { data } = useQuery<Page<EventView>>(path);
   return (data?.items ?? []).map(({ seq, at: instant, type, by, data: of }) => {
-    const { circuit, reason } = of as { circuit?: string; reason?: string };
-    const to = [circuit, reason ?? (by === 'operator' && 'by an operator')].filter(Boolean).join(': ');
+    const { circuit, module, reason } = of as { circuit?: string; module?: string; reason?: string };
+    const to = [module ?? circuit, reason ?? (by === 'operator' && 'by an operator')].filter(Boolean).join(': ');
     return { key: `event ${seq}`, at: instant, event: type, from: '', to };
   });
 }

@@ -4,6 +4,7 @@
 import { useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
 import type { Watch } from '../data/actors.ts';
+import { circuitActor, circuitNames } from '../data/circuits.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -19,6 +20,11 @@ import '../style/partner.css';
 
 const everyMs = 2_000;
 
+const actorsOf = (id: string) => [
+  ...[`partner:${id}`, `courier:${id}`],
+  ...circuitNames.map((circuit) => circuitActor(id, circuit)),
+];
+
 export function Partner() {
   const { id = '' } = useParams<{ id: string }>();
   const known = decodeURIComponent(id).toUpperCase();
@@ -28,7 +34,7 @@ export function Partner() {
 
 function OnePartner({ id }: { id: string }) {
   const query = useQuery<PartyView>(`/parties/${encodeURIComponent(id)}`, everyMs);
-  const watch = useWatch({ ids: [`partner:${id}`, `courier:${id}`] });
+  const watch = useWatch({ ids: actorsOf(id) });
   return (
     <div class="partner stack">
       <Head id={id} query={query} watch={watch} />
@@ -82,20 +88,23 @@ function Status({ watch, id, told }: { watch: Watch | null; id: string; told: st
 }
 
 function Charts({ id, watch }: { id: string; watch: Watch | null }) {
+  const circuits = circuitNames.map((name) => [`Circuit ${name}`, 'circuit', circuitActor(id, name)] as const);
   const machines = [
-    ['Partner', 'partner'],
-    ['Courier', 'courier'],
-  ] as const;
+    ['Partner', 'partner', `partner:${id}`] as const,
+    ['Courier', 'courier', `courier:${id}`] as const,
+    // A circuit that never failed has no actor.
+    ...circuits.filter(([, , actor]) => watch?.actor(actor).value),
+  ];
   return (
     <section class="card" aria-label="State charts">
       <div class="inside charts">
-        {machines.map(([title, kind]) => {
-          const actor = watch?.actor(`${kind}:${id}`).value ?? null;
+        {machines.map(([title, kind, name]) => {
+          const actor = watch?.actor(name).value ?? null;
           if (actor?.supervision.state === 'quarantined')
-            return <GivenUp key={kind} title={title} why={actor.supervision.error} />;
+            return <GivenUp key={name} title={title} why={actor.supervision.error} />;
           return (
             <StateChart
-              key={kind}
+              key={name}
               title={title}
               definition={actor && watch ? watch.definition(kind) : null}
               value={actor?.snapshot.value}

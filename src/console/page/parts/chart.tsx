@@ -84,15 +84,13 @@ function Region({ title, region, layout, lit }: Drawn & { title: string; lit: Re
   const present = states.flatMap(({ state }) => (lit.has(state.path) ? [state.name] : [])).join(', ');
   return (
     <figure data-region={region.name}>
-      <figcaption>
-        {title} · {region.name}
-      </figcaption>
-      <section class="chart-scroll" aria-label={`Region ${region.name}`} {...scrollable}>
+      <figcaption>{[title, region.name].filter(Boolean).join(' · ')}</figcaption>
+      <section class="chart-scroll" aria-label={`Region ${region.name || title}`} {...scrollable}>
         <svg
           viewBox={`0 0 ${width} ${height}`}
           style={{ width: `${width}px`, minWidth: `${Math.round(width * 0.72)}px` }}
           role="img"
-          aria-label={`${region.name}: ${present}`}
+          aria-label={`${region.name || title}: ${present}`}
         >
           {states.map((placed) => (
             <StateBox key={placed.state.path} placed={placed} isLit={lit.has(placed.state.path)} />

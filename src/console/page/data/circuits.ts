@@ -1,0 +1,21 @@
+/**
+ * The circuits of a partner as live actors: one for the calls that somebody waits for, and one for the deliveries of each
+ * module. The hub starts the actor of a circuit with its first failure.
+ */
+import { moduleNames } from '../../../domain/modules.ts';
+import type { Watch } from './actors.ts';
+
+export const circuitNames = ['sync', ...moduleNames] as const;
+
+export const circuitActor = (partner: string, circuit: string) => `circuit:${partner}/${circuit}`;
+
+const states = ['open', 'halfOpen', 'closed'] as const;
+
+/** The worst live state of some circuits of a partner; null when none of them has an actor. */
+export function liveState(watch: Watch, partner: string, circuits: readonly string[]): string | null {
+  const live = circuits.flatMap((circuit) => {
+    const value = watch.actor(circuitActor(partner, circuit)).value?.snapshot.value;
+    return value === undefined ? [] : [typeof value === 'string' ? value : 'halfOpen'];
+  });
+  return states.find((state) => live.includes(state)) ?? null;
+}

@@ -1,0 +1,27 @@
+/**
+ * What the receivers of a dispatcher share, and what they report to it.
+ */
+import type { Context } from '../kernel/context.ts';
+import type { FairScheduler, Sender } from './fair-scheduler.ts';
+import type { OutboxWriter } from './outbox-writer.ts';
+
+/** What all receivers share. */
+export interface Desk<Receiver extends Sender> {
+  readonly context: Context;
+  readonly writer: OutboxWriter;
+  readonly scheduler: FairScheduler<Receiver>;
+  /** Sends what the receiver's courier and the global limit allow now. */
+  readonly pump: (receiver: Receiver) => void;
+}
+
+export interface Backlog {
+  /** Deliveries in memory. */
+  readonly depth: number;
+  /** Start of the earliest retry window, epoch ms; null when memory holds no delivery. */
+  readonly oldestAt: number | null;
+  readonly dead: number;
+  /** Since the start of the process. */
+  readonly delivered: number;
+  /** The log holds more that is not in memory. */
+  readonly behind: boolean;
+}

@@ -1,0 +1,146 @@
+/**
+ * Modules of one partner beside each other: one that is broken, throttled or hangs holds no other. Time is a simulated clock; sockets and
+ * disk are real. [D79, D90]
+ */
+import { locationBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+import { Holding, type HubAddress, idOf, putSession } from './watched.ts';
+
+const start = '2026-01-02T03:00:00Z';
+const isOf = (module: string) => (received: Received) => received.path.includes(`/${module}/`);
+const [isLocation, isSession] = [isOf('locations'), isOf('sessions')];
+
+const putLocation = (cpo: PlainPartner, id: string) =>
+  cpo.push('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
+
+/** Circuits that are not closed. */
+async function openCircuits(hub: HubAddress): Promise<string[]> {
+  const { circuits } = (await admin(hub, 'GET', '/parties/NL-EMS')) as {
+    circuits: { circuit: string; state: string }[];
+  };
+  return circuits.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
+}
+
+/** Answers each call of a module with this, and any other with success. */
+const only = (isIt: (received: Received) => boolean, reply: () => Reply) => (received: Received) =>
+  isIt(received) ? reply() : {};
+
+t.test('locations that answer 500 open the circuit of locations alone, also after a restart', async (t) => {
+  const dir = directoryFor(t);
+  const clock = new SimulatedClock(start);
+  const env = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_OPEN_MS: '60000' };
+  const hub = await hubFor(t, env, { clock }, dir);
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: only(isLocation, () => ({ status: 500 })) });
+  for (let n = 0; n < 20; n++) await putLocation(cpo, `L${n}`);
+  await hub.settled(emsp);
+  t.same(await openCircuits(hub), ['async open', 'locations open']);
+  const asked = emsp.received.length;
+  for (let n = 0; n < 20; n++) await putSession(cpo, `S${n}`);
+  await hub.settled(emsp);
+  t.equal(emsp.received.filter(isSession).length, 20);
+  t.equal(emsp.received.filter(isLocation).length, asked, 'no location is tried');
+  t.match(await itemsOf(hub, '/events?type=circuit'), [{ data: { circuit: 'async', module: 'locations' } }]);
+  await hub.close();
+
+  const next = await hubFor(t, env, { clock }, dir);
+  cpo.moveTo(next);
+  await putSession(cpo, 'S20');
+  await next.settled(emsp);
+  t.same(await openCircuits(next), ['async open', 'locations open'], 'its one trial has failed');
+  t.equal(emsp.received.filter(isSession).length, 21);
+});
+
+t.test('the circuit of an earlier version is that of each module', async (t) => {
+  const dir = directoryFor(t);
+  const hub = await hubFor(t, {}, {}, dir);
+  await routedPair(t, hub);
+  const { recorder } = hub.created.context;
+  const data = { circuit: 'async', reason: '5 failures in a row', by: 'hub' } as const;
+  await recorder.record({
+    facts: [{ stream: 'partner:NL-EMS', event: { type: 'circuit.opened', data }, party: null }],
+    trace: null,
+    at: recorder.instant(),
+  });
+  await hub.close();
+  const next = await hubFor(t, {}, {}, dir);
+  const modules = ['locations', 'tariffs', 'sessions', 'cdrs'];
+  t.same(
+    await openCircuits(next),
+    ['async', ...modules].map((name) => `${name} halfOpen`),
+  );
+});
+
+t.test('one object that fails again and again backs off by itself, and opens no circuit', async (t) => {
+  const clock = new SimulatedClock(start);
+  const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '10' };
+  const hub = await hubFor(t, env, { clock });
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: only(
+      (call) => idOf(call) === 'A',
+      () => ({ status: 500 }),
+    ),
+  });
+  await putLocation(cpo, 'A');
+  for (let n = 0; n < 20; n++) {
+    await hub.settled(emsp);
+    clock.advance(10_000);
+  }
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 21);
+  t.same(await openCircuits(hub), []);
+  await putLocation(cpo, 'B');
+  await hub.settled(emsp);
+  t.equal(emsp.received.filter((call) => idOf(call) === 'B').length, 1, 'another one arrives');
+});
+
+t.test('a half-open circuit gives its trial to the lane whose turn it is', async (t) => {
+  const clock = new SimulatedClock(start);
+  const env = {
+    HUB_RETRY_JITTER: '0',
+    HUB_RETRY_SCHEDULE_S: '1',
+    HUB_CIRCUIT_OPEN_MS: '5000',
+    HUB_CIRCUIT_FAILURES: '3',
+  };
+  const hub = await hubFor(t, env, { clock });
+  const broken = new Set(['A', 'B', 'C']);
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: only(
+      (call) => broken.has(idOf(call)),
+      () => ({ status: 500 }),
+    ),
+  });
+  for (const id of ['A', 'B', 'C']) await putLocation(cpo, id);
+  await hub.settled(emsp);
+  t.same(await openCircuits(hub), ['async open', 'locations open']);
+  for (const id of ['B', 'C']) broken.delete(id);
+  for (let n = 0; n < 4; n++) {
+    clock.advance(10_000);
+    await hub.settled(emsp);
+  }
+  const arrived = emsp.received.map(idOf).filter((id) => id !== 'A');
+  t.same(arrived.sort(), ['B', 'B', 'C', 'C'], 'both that are mended arrive beside one that stays broken');
+  t.same(await openCircuits(hub), [], 'and close the circuit');
+});
+
+t.test('a module whose calls hang leaves a quarter of the slots to the others [LANES-5]', async (t) => {
+  const env = { HUB_DELIVERY_TIMEOUT_MS: '600000', HUB_DELIVERY_CONCURRENCY: '8' };
+  const hub = await hubFor(t, env, { headMs: 600_000 });
+  const holding = new Holding();
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: (call) => (isLocation(call) ? holding.answer(call) : {}) });
+  await putSession(cpo, 'S0');
+  await hub.settled(emsp);
+  for (let n = 0; n < 20; n++) await putLocation(cpo, `L${n}`);
+  await hub.settled(emsp);
+  t.equal(holding.held.length, 6);
+  for (let n = 1; n < 20; n++) await putSession(cpo, `S${n}`);
+  await hub.settled(emsp);
+  t.equal(emsp.received.filter(isSession).length, 20, 'all sessions arrive while locations hang');
+  holding.releaseAll();
+  await hub.settled(emsp);
+  t.equal(emsp.received.filter(isLocation).length, 20);
+});
