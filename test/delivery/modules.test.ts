@@ -5,11 +5,12 @@
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { itemsOf } from '../support/observed.ts';
+import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { Holding, type HubAddress, idOf, putSession } from './watched.ts';
+import { Holding, type HubAddress, idOf, kwhOf, putSession } from './watched.ts';
 
 const start = '2026-01-02T03:00:00Z';
 const isOf = (module: string) => (received: Received) => received.path.includes(`/${module}/`);
@@ -20,11 +21,21 @@ const putLocation = (cpo: PlainPartner, id: string) =>
 
 /** Circuits that are not closed. */
 async function openCircuits(hub: HubAddress): Promise<string[]> {
-  const { circuits } = (await admin(hub, 'GET', '/parties/NL-EMS')) as {
-    circuits: { circuit: string; state: string }[];
-  };
+  const { circuits } = await partyOf(hub);
   return circuits.filter(({ state }) => state !== 'closed').map(({ circuit, state }) => `${circuit} ${state}`);
 }
+
+type Party = {
+  circuits: { circuit: string; state: string }[];
+  queue: { depth: number };
+};
+
+const partyOf = async (hub: HubAddress) => (await admin(hub, 'GET', '/parties/NL-EMS')) as Party;
+
+/** Deliveries in memory. */
+const depthOf = async (hub: HubAddress) => (await partyOf(hub)).queue.depth;
+
+const isOwed = async (hub: HubAddress) => (await itemsOf(hub, '/deliveries?state=PENDING')).length > 0;
 
 /** Answers each call of a module with this, and any other with success. */
 const only = (isIt: (received: Received) => boolean, reply: () => Reply) => (received: Received) =>
@@ -143,4 +154,83 @@ t.test('a module whose calls hang leaves a quarter of the slots to the others [L
   holding.releaseAll();
   await hub.settled(emsp);
   t.equal(emsp.received.filter(isLocation).length, 20);
+});
+
+/** Locations of which memory holds a part, for a receiver that takes none, and sessions beside them. */
+const windowMax = partOf(1_000);
+const backlog = 2 * windowMax;
+
+for (const [name, reply] of [
+  ['answer 500', { status: 500 }],
+  ['are throttled', { status: 429, headers: { 'retry-after': '600' } }],
+] as const) {
+  t.test(`sessions arrive beside a backlog of locations that ${name}, over a restart [WINDOW-2]`, async (t) => {
+    const dir = directoryFor(t);
+    const clock = new SimulatedClock(start);
+    const env = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_OPEN_MS: '60000', HUB_RATE_OTHER_PER_MIN: '1000000' };
+    let hub = await hubFor(t, env, { clock, windowMax }, dir);
+    let isBroken = true;
+    const answer = (received: Received) => (isBroken && isLocation(received) ? reply : {});
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: answer });
+    for (let n = 0; n < backlog; n++) await putLocation(cpo, `L${n}`);
+    await hub.settled(emsp);
+    const windowed = await depthOf(hub);
+    t.ok(windowed > 0 && windowed < backlog / 2, `${windowed} of ${backlog} in memory`);
+    for (let n = 0; n < 50; n++) await putSession(cpo, `S${n}`);
+    await hub.settled(emsp);
+    t.equal(emsp.received.filter(isSession).length, 50);
+    await hub.close();
+
+    hub = await hubFor(t, env, { clock, windowMax }, dir);
+    cpo.moveTo(hub);
+    for (let n = 50; n < 100; n++) await putSession(cpo, `S${n}`);
+    await hub.settled(emsp);
+    t.same(
+      new Set(emsp.received.filter(isSession).map(idOf)).size,
+      100,
+      'also after a restart, past the backlog in the log',
+    );
+    t.equal(emsp.received.filter(isSession).length, 100, 'each once');
+
+    isBroken = false;
+    const before = emsp.received.length;
+    for (let n = 0; n < 40 && (await isOwed(hub)); n++) {
+      clock.advance(600_000);
+      await hub.settled(emsp);
+    }
+    const arrived = emsp.received.slice(before).filter(isLocation).map(idOf);
+    t.equal(arrived.length, backlog, 'then all locations arrive, once');
+    t.equal(new Set(arrived).size, backlog);
+  });
+}
+
+t.test('the updates of one object beyond its lane stay in the log, and hold no other object [WINDOW-3]', async (t) => {
+  const dir = directoryFor(t);
+  const clock = new SimulatedClock(start);
+  const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '60' };
+  let hub = await hubFor(t, env, { clock, windowMax: 100 }, dir);
+  let isBroken = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (isBroken && idOf(received) === 'A' ? { status: 500 } : {}),
+  });
+  for (let kwh = 1; kwh <= 60; kwh++) await putSession(cpo, 'A', { kwh });
+  await hub.settled(emsp);
+  t.equal(await depthOf(hub), 8);
+  for (let n = 0; n < 50; n++) await putSession(cpo, `B${n}`);
+  await hub.settled(emsp);
+  t.equal(emsp.received.filter((call) => idOf(call) !== 'A').length, 50);
+  await hub.close();
+
+  hub = await hubFor(t, env, { clock, windowMax: 100 }, dir);
+  cpo.moveTo(hub);
+  for (let kwh = 61; kwh <= 70; kwh++) await putSession(cpo, 'A', { kwh });
+  isBroken = false;
+  const before = emsp.received.length;
+  clock.advance(60_000);
+  await quiet(hub);
+  t.same(
+    emsp.received.slice(before).map(kwhOf),
+    Array.from({ length: 70 }, (_, index) => index + 1),
+    'then all arrive, in order and once',
+  );
 });

@@ -1,5 +1,6 @@
 /** What is remembered of deliveries is told to be written when it is, and not when the hub may not write. */
-import { OutboxWriter, openRows, Progress } from '../../src/hub/delivery/outbox-writer.ts';
+import { OutboxWriter, openRows } from '../../src/hub/delivery/outbox-writer.ts';
+import { Progress } from '../../src/hub/delivery/progress.ts';
 import type { Log } from '../../src/hub/ports/ports.ts';
 import type { DeliveryRow, Fence } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';

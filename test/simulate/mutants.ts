@@ -3,7 +3,7 @@
  */
 
 import { Lanes } from '../../src/hub/delivery/lanes.ts';
-import { Progress } from '../../src/hub/delivery/outbox-writer.ts';
+import { Progress } from '../../src/hub/delivery/progress.ts';
 import type { Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
 import { waiting } from './waiting-mutants.ts';

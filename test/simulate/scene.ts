@@ -10,14 +10,19 @@ import { cdrTokenOf, changeOf, ownedBy, type Pushed } from './pushed.ts';
 import type { Json } from './reference.ts';
 import { fair, type SimulatedPartner } from './simulated-partner.ts';
 import { open } from './workload.ts';
-import { World } from './world.ts';
+import { World, windowMax } from './world.ts';
 
 const sceneSettings = { deliveryConcurrency: 8, circuitFailures: 5 };
 
 /** A world in fair weather, everybody registered and routed. */
 export async function scene(t: Test, emsps = 2, settings: Partial<HubSettings> = {}): Promise<World> {
   const restore = holdImmediates();
-  const world = new World({ seed: 2, cast: castOfSize(2, emsps), settings: { ...sceneSettings, ...settings } });
+  const world = new World({
+    seed: 2,
+    cast: castOfSize(2, emsps),
+    windowMax,
+    settings: { ...sceneSettings, ...settings },
+  });
   t.teardown(() => {
     world.life.isAlive = false;
     restore();

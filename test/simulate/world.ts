@@ -31,6 +31,8 @@ import { troublesOf } from './world-disk.ts';
 import { difference, type Feature, isStoreTrouble, rememberedBy, settingsOf } from './world-parts.ts';
 
 export interface WorldOptions {
+  /** Deliveries of one partner in memory; chosen by the seed when absent. */
+  readonly windowMax?: number;
   readonly seed: number;
   /** Fewer steps than the seed would make, for a shorter story of the same failure. */
   readonly stepsMax?: number;
@@ -61,7 +63,7 @@ const startedAt = Date.parse('2026-03-01T08:00:00Z');
 /** A world that trims its log starts so long before the full hour. */
 const beforeHourMs = [480_000, 900_000] as const;
 const hourMs = 3_600_000;
-const windowMax = 10_000;
+export const windowMax = 10_000;
 export const fairDisk: DiskWeather = { failing: 0, msMax: 3 };
 
 export class World {
@@ -119,7 +121,7 @@ export class World {
       ...(this.has('clockSteps') && { eventsKeepDays: 0 }),
       ...options.settings,
     };
-    this.windowMax = this.random.fork('window').pick([3, 8, windowMax, windowMax]);
+    this.windowMax = options.windowMax ?? this.random.fork('window').pick([3, 8, windowMax, windowMax]);
     if (this.settings.eventsKeepDays > 0) {
       this.agenda.now += hourMs - this.random.fork('hour').between(...beforeHourMs);
     }

@@ -9,6 +9,7 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import { courierActor } from '../kernel/actor-names.ts';
@@ -19,8 +20,9 @@ import type { Backlog, Desk } from './desk.ts';
 import { FairScheduler } from './fair-scheduler.ts';
 import type { Lane } from './lanes.ts';
 import { type DeliveryStanding, OutboxWriter } from './outbox-writer.ts';
-import { logPage, Receiver } from './receiver.ts';
+import { Receiver } from './receiver.ts';
 import { Wholes } from './wholes.ts';
+import { logPage } from './window.ts';
 
 /** Receivers whose rows a restart reads concurrently. */
 const openedAtOnce = 16;
@@ -72,19 +74,19 @@ export class Dispatcher {
   keepIdleFloors(): void {
     const { timers, ports } = this.#context;
     timers.arm('idle-floors', ports.clock.now() + idleFloorsMs, () => {
-      for (const receiver of this.#receivers.values()) receiver.touch();
+      for (const receiver of this.#receivers.values()) receiver.window.touch();
       this.keepIdleFloors();
     });
   }
 
   /** Offers a committed event to each receiver that it is owed to. */
   owed(event: StoredEvent): void {
-    for (const party of event.to) this.#receiverOf(party)?.owed(party, event);
+    for (const party of event.to) this.#receiverOf(party)?.window.owed(party, event);
   }
 
   /** Starts the floors of a new partner's parties at the head of the log: they are owed nothing of the past. */
   added({ roles }: Partner): void {
-    for (const role of roles) this.#receiverOf(keyOf(role))?.added(keyOf(role));
+    for (const role of roles) this.#receiverOf(keyOf(role))?.window.added(keyOf(role));
   }
 
   /** Sends what the partner's courier, its circuits and the global limit allow now. */
@@ -110,9 +112,9 @@ export class Dispatcher {
     return this.#receivers.get(partnerId)?.overdue(before) ?? 0;
   }
 
-  /** Whether memory holds `windowMax` deliveries of the partner that holds the party. */
-  isFull(party: PartyId): boolean {
-    return this.#receiverOf(party)?.isFull ?? false;
+  /** Whether memory has no more room for deliveries of a module to the partner that holds the party. */
+  isFull(party: PartyId, module: ObjectModule): boolean {
+    return this.#receiverOf(party)?.window.isFull(module) ?? false;
   }
 
   /** Forwarding lag, ms: how long deliveries wait for the hub itself; 0 while the dispatcher stops. */
@@ -123,7 +125,7 @@ export class Dispatcher {
 
   /** Whether a delivery that has no row is still going to be sent. */
   isPending(party: PartyId, seq: Seq): boolean {
-    return seq > this.#context.recorder.feed.upTo || (this.#byParty.get(party)?.isPending(party, seq) ?? true);
+    return seq > this.#context.recorder.feed.upTo || (this.#byParty.get(party)?.window.isPending(party, seq) ?? true);
   }
 
   /** State of a delivery, and its row, including one that is not written yet. [DISPATCHER-2] */
@@ -184,7 +186,7 @@ export class Dispatcher {
   /** Reads the log once for all receivers, from the lowest cursor of the parties that are not behind. */
   async #scan(head: Seq): Promise<void> {
     const receivers = [...this.#receivers.values()];
-    const lowest = () => Math.min(head, ...receivers.map(({ lowestCursor }) => lowestCursor ?? head));
+    const lowest = () => Math.min(head, ...receivers.map(({ window }) => window.lowestCursor ?? head));
     for (let after = lowest(); after < head; after = Math.max(after, lowest())) {
       const events = await this.#context.store.read({ ...logPage, after });
       // Other nodes have written since: the commit feed hands those events on after recovery.
@@ -192,7 +194,7 @@ export class Dispatcher {
       for (const event of own) this.owed(event);
       after = own.at(-1)?.seq ?? head;
     }
-    for (const receiver of receivers) receiver.scanned();
+    for (const receiver of receivers) receiver.window.scanned();
   }
 
   #dispatch(): void {
@@ -217,6 +219,6 @@ export class Dispatcher {
     await this.#attempts.make(flight, lane);
     this.#scheduler.end(flight);
     this.#dispatch();
-    receiver.readOn();
+    receiver.window.readOn();
   }
 }

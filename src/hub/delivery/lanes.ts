@@ -53,9 +53,10 @@ interface Queue {
   /** Ready lanes in round-robin order; `readyAgain` has those with a re-driven head. */
   readonly ready: RoundRobin<OwnLane>;
   readonly readyAgain: RoundRobin<OwnLane>;
-  /** Deliveries in memory, and in flight. */
+  /** Deliveries in memory, in flight, and left in the log by lanes. */
   size: number;
   busy: number;
+  skipped: number;
   /** Turns since a re-driven head last had one. */
   takenSince: number;
   /** When a delivery was last added, epoch ms. */
@@ -66,7 +67,10 @@ interface OwnLane {
   readonly key: string;
   readonly queue: Queue;
   readonly items: Item[];
+  /** A lane without deliveries in memory whose rest is in the log is held. */
   state: 'ready' | 'busy' | 'held';
+  /** The rest that is in the log: behind `after` up to `upTo`; null when memory holds all. */
+  skipped: { readonly after: Seq; readonly upTo: Seq; readonly count: number } | null;
   /** When the head became or becomes due, epoch ms. It orders no lanes; lag and overdue deliveries are measured by it. */
   dueAt: number;
   /** Key of the lane whose updates the head waits for; null when it waits for none. */
@@ -145,16 +149,45 @@ export class Lanes {
     let lane = this.#lanes.get(key);
     if (!lane) {
       const queue = this.#queueOf(item.module);
-      lane = { key, queue, items: [], state: 'ready', dueAt: item.loadedAt, behind: null };
+      lane = { key, queue, items: [], state: 'ready', skipped: null, dueAt: item.loadedAt, behind: null };
       this.#lanes.set(key, lane);
       (item.isRedriven ? queue.readyAgain : queue.ready).add(lane);
     }
     lane.items.push(item);
+    if (lane.items.length === 1 && lane.state === 'held') this.#makeReady(lane);
     lane.queue.size++;
     lane.queue.addedAt = item.loadedAt;
     this.#oldest.add(item.since);
     this.#size++;
     return lane;
+  }
+
+  /** Deliveries of a module in memory. */
+  sizeOf(module: ObjectModule): number {
+    return this.#queues.find((queue) => queue.module === module)?.size ?? 0;
+  }
+
+  /** Deliveries of a module that lanes have left in the log. */
+  skippedOf(module: ObjectModule): number {
+    return this.#queues.find((queue) => queue.module === module)?.skipped ?? 0;
+  }
+
+  /** Leaves a delivery in the log when its lane has `most` in memory, or has left some before it there. */
+  skip(key: string, seq: Seq, most: number): boolean {
+    const lane = this.#lanes.get(key);
+    if (!lane || (!lane.skipped && lane.items.length < most)) return false;
+    const { after, count } = lane.skipped ?? { after: seq - 1, count: 0 };
+    lane.skipped = { after, upTo: seq, count: count + 1 };
+    lane.queue.skipped++;
+    return true;
+  }
+
+  /** Of what a lane has left in the log, `count` deliveries up to this sequence are added now. */
+  found(lane: OwnLane, upTo: Seq, count: number): void {
+    if (!lane.skipped) return;
+    const isAll = upTo >= lane.skipped.upTo;
+    lane.queue.skipped -= isAll ? lane.skipped.count : count;
+    lane.skipped = isAll ? null : { ...lane.skipped, after: upTo, count: lane.skipped.count - count };
   }
 
   /** Takes the next lane and marks it busy; undefined when none may go. `now`: epoch ms. [LANES-2] */
@@ -201,6 +234,10 @@ export class Lanes {
     this.#size--;
     lane.queue.size--;
     if (lane.items.length > 0) return this.#makeReady(lane);
+    if (lane.skipped) {
+      lane.state = 'held';
+      return;
+    }
     this.#lanes.delete(lane.key);
     const followers = this.#followers.get(lane.key);
     if (followers) for (const other of [...followers]) this.#makeReady(other);
@@ -223,7 +260,7 @@ export class Lanes {
 
   /** Makes a held lane ready; does nothing for one that is ready, busy or removed. */
   release(lane: OwnLane): void {
-    if (lane.state === 'held' && this.#lanes.get(lane.key) === lane) this.#makeReady(lane);
+    if (lane.state === 'held' && lane.items.length > 0 && this.#lanes.get(lane.key) === lane) this.#makeReady(lane);
   }
 
   /** The lane of an object; undefined when it has no undelivered updates for this receiver. */
@@ -255,7 +292,7 @@ export class Lanes {
     const known = this.#queues.find((queue) => queue.module === module);
     if (known) return known;
     const lanes = { ready: new RoundRobin<OwnLane>(), readyAgain: new RoundRobin<OwnLane>() };
-    const queue = { module, ...lanes, size: 0, busy: 0, takenSince: 0, addedAt: 0 };
+    const queue = { module, ...lanes, size: 0, busy: 0, skipped: 0, takenSince: 0, addedAt: 0 };
     this.#queues.push(queue);
     return queue;
   }

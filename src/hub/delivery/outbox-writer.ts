@@ -14,6 +14,7 @@ import { type Clock, sleep } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
 import type { Item } from './lanes.ts';
+import type { Progress } from './progress.ts';
 
 /** Data of a delivery's row. */
 export interface DeliveryMemory {
@@ -49,89 +50,6 @@ export interface DeliveryStanding {
   /** Null before the first attempt is settled, and for an old success of which only the floor tells. */
   readonly row: DeliveryRow | null;
   readonly state: DeliveryState;
-}
-
-/** Position of one receiver in the log. [OUTBOX-WRITER-1] */
-export class Progress {
-  readonly receiver: PartyId;
-  /** Everything owed up to this sequence was taken into memory. */
-  #cursor: Seq;
-  #isBehind = false;
-  /** Sequences taken into memory that have neither ended nor a row; ascending. */
-  readonly #outstanding = new Set<Seq>();
-  /** Sequences above the floor that have rows, so that they are not taken again. */
-  readonly #known = new Set<Seq>();
-  /** The floor that the store holds. */
-  #written: Seq;
-
-  constructor(receiver: PartyId, cursor: Seq, written: Seq = 0) {
-    this.receiver = receiver;
-    this.#cursor = cursor;
-    this.#written = written;
-  }
-
-  get cursor(): Seq {
-    return this.#cursor;
-  }
-
-  /** The log holds a backlog that is not in memory; it is read when there is room. */
-  get isBehind(): boolean {
-    return this.#isBehind;
-  }
-
-  /** Memory is full: what follows stays in the log. */
-  fallBehind(): void {
-    this.#isBehind = true;
-  }
-
-  /** Passes an event of the log; false when its delivery has a row, so that it must not be taken. */
-  take(seq: Seq): boolean {
-    this.#cursor = seq;
-    if (this.#known.delete(seq)) return false;
-    this.#outstanding.add(seq);
-    return true;
-  }
-
-  /** The log holds nothing more that is owed, up to this sequence. */
-  skipTo(seq: Seq): void {
-    this.#cursor = seq;
-  }
-
-  /** Every row above the floor has been passed; live events are taken from now on. */
-  caughtUp(): void {
-    this.#isBehind = false;
-    this.#known.clear();
-  }
-
-  /** At a restart: a delivery above the floor has a row. */
-  know(seq: Seq): void {
-    if (seq > this.#cursor) this.#known.add(seq);
-  }
-
-  /** The delivery has ended or has a row. */
-  settle(seq: Seq): void {
-    this.#outstanding.delete(seq);
-  }
-
-  /** Whether a delivery that has no row is still going to be sent. */
-  isPending(seq: Seq): boolean {
-    return this.#outstanding.has(seq) || (this.#isBehind && seq > this.#cursor);
-  }
-
-  /** `dispatchedTo`: the sequence up to which events were offered to receivers. */
-  floor(dispatchedTo: Seq): Seq {
-    for (const first of this.#outstanding) return first - 1;
-    return this.#isBehind ? this.#cursor : dispatchedTo;
-  }
-
-  /** Whether the store's floor is lower. */
-  isRaisedTo(floor: Seq): boolean {
-    return floor > this.#written;
-  }
-
-  written(floor: Seq): void {
-    this.#written = floor;
-  }
 }
 
 const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${seq}`;

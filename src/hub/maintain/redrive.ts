@@ -104,7 +104,8 @@ export class Redrive {
         // Another re-drive may have put a dead letter back since it was found.
         if (wanted === 'DEAD' && before.state === 'PENDING') return 'pending';
         if (!fits(before, wanted)) return 'unmatched';
-        if (this.#dispatcher.isFull(candidate.receiver)) return 'full';
+        if (this.#dispatcher.isFull(candidate.receiver, (candidate.event.data as ObjectEventData).module))
+          return 'full';
         const result = await this.#putBack(candidate, before, { force, job, trace });
         return typeof result === 'string' ? result : 'queued';
       });

@@ -1,0 +1,154 @@
+/**
+ * Position of one receiver in the log: for each module up to where its deliveries were taken into memory, and which of
+ * them are still owed.
+ *
+ * PROGRESS-1  The floor never passes a delivery that has neither ended nor a row of its own. (OUTBOX-WRITER-1)
+ * PROGRESS-2  The deliveries of one module are taken in the order of the log. A module that is behind takes no live event:
+ *     it reads the log itself, whatever the other modules do.
+ */
+import type { Seq } from '../../../storage/contract.ts';
+import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
+import type { PartyId } from '../../domain/party.ts';
+
+interface Place {
+  /** Everything owed of the module up to this sequence was taken into memory. */
+  cursor: Seq;
+  /** The log holds more that is not in memory. */
+  isBehind: boolean;
+  /** Sequences taken that have neither ended nor a row; ascending. */
+  readonly outstanding: Set<Seq>;
+}
+
+export class Progress {
+  readonly receiver: PartyId;
+  /** By module, from its first delivery on. */
+  readonly #places = new Map<ObjectModule, Place>();
+  /** Every event up to this sequence was offered, of all modules that are not behind. */
+  #offered: Seq;
+  /** Sequences above the floor that have rows, so that they are not taken again. */
+  readonly #known = new Set<Seq>();
+  /** The floor that the store holds. */
+  #written: Seq;
+
+  constructor(receiver: PartyId, offered: Seq, written: Seq = 0) {
+    this.receiver = receiver;
+    this.#offered = offered;
+    this.#written = written;
+  }
+
+  /** Up to where the log was offered; modules that are behind have their own positions. */
+  get offered(): Seq {
+    return this.#offered;
+  }
+
+  get isBehind(): boolean {
+    for (const { isBehind } of this.#places.values()) if (isBehind) return true;
+    return false;
+  }
+
+  /** Modules whose backlog is in the log, each with the sequence after which it is to be read. */
+  behind(): Map<ObjectModule, Seq> {
+    const behind = [...this.#places].filter(([, { isBehind }]) => isBehind);
+    return new Map(behind.map(([module, { cursor }]) => [module, cursor]));
+  }
+
+  /** Whether a live event is to be taken: it is new, and its module is not behind. [PROGRESS-2] */
+  expects(module: ObjectModule, seq: Seq): boolean {
+    const place = this.#places.get(module);
+    return place ? !place.isBehind && seq > place.cursor : seq > this.#offered;
+  }
+
+  /** Memory has no room for the module: what follows of it stays in the log. */
+  fallBehind(module: ObjectModule): void {
+    const place = this.#placeOf(module);
+    if (!place.isBehind) place.cursor = Math.max(place.cursor, this.#offered);
+    place.isBehind = true;
+  }
+
+  /** The log is offered no further: each module reads on from here by itself. */
+  fallBehindWholly(): void {
+    for (const module of moduleNames) this.fallBehind(module);
+  }
+
+  /** Passes an event of the log; false when its delivery has a row, so that it must not be taken. */
+  take(module: ObjectModule, seq: Seq): boolean {
+    const place = this.#placeOf(module);
+    place.cursor = seq;
+    if (!place.isBehind) this.#offered = Math.max(this.#offered, seq);
+    if (this.#known.delete(seq)) return false;
+    place.outstanding.add(seq);
+    return true;
+  }
+
+  /** The log holds nothing more that is owed of these modules, up to this sequence; `isAll`: nor behind it. */
+  passed(modules: Iterable<ObjectModule>, seq: Seq, isAll: boolean): void {
+    for (const module of modules) {
+      const place = this.#placeOf(module);
+      place.cursor = Math.max(place.cursor, seq);
+      if (isAll) place.isBehind = false;
+    }
+    if (isAll && !this.isBehind) this.#known.clear();
+  }
+
+  /** At a restart: the log was offered to its end. */
+  caughtUp(): void {
+    this.#known.clear();
+  }
+
+  /** At a restart: a delivery above the floor has a row. */
+  know(seq: Seq): void {
+    if (seq > this.#offered) this.#known.add(seq);
+  }
+
+  /** Whether the delivery was taken and has neither ended nor a row. */
+  isOutstanding(module: ObjectModule, seq: Seq): boolean {
+    return this.#places.get(module)?.outstanding.has(seq) ?? false;
+  }
+
+  /** The delivery has ended or has a row. */
+  settle(seq: Seq): void {
+    for (const { outstanding } of this.#places.values()) if (outstanding.delete(seq)) return;
+  }
+
+  /** Whether deliveries of a module up to a sequence may still be in the log. */
+  isUnread(module: ObjectModule, seq: Seq): boolean {
+    const place = this.#places.get(module);
+    return place?.isBehind === true && place.cursor < seq;
+  }
+
+  /** Whether a delivery that has no row is still going to be sent. */
+  isPending(seq: Seq): boolean {
+    for (const { outstanding, isBehind, cursor } of this.#places.values()) {
+      if (outstanding.has(seq) || (isBehind && seq > cursor)) return true;
+    }
+    return false;
+  }
+
+  /** `dispatchedTo`: the sequence up to which events were offered to receivers. [PROGRESS-1] */
+  floor(dispatchedTo: Seq): Seq {
+    let floor = dispatchedTo;
+    for (const { outstanding, isBehind, cursor } of this.#places.values()) {
+      const [first] = outstanding;
+      if (first !== undefined) floor = Math.min(floor, first - 1);
+      if (isBehind) floor = Math.min(floor, cursor);
+    }
+    return floor;
+  }
+
+  /** Whether the store's floor is lower. */
+  isRaisedTo(floor: Seq): boolean {
+    return floor > this.#written;
+  }
+
+  written(floor: Seq): void {
+    this.#written = floor;
+  }
+
+  #placeOf(module: ObjectModule): Place {
+    const known = this.#places.get(module);
+    if (known) return known;
+    const place = { cursor: this.#offered, isBehind: false, outstanding: new Set<Seq>() };
+    this.#places.set(module, place);
+    return place;
+  }
+}
