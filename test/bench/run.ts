@@ -11,6 +11,7 @@ import { growth } from './growth.ts';
 import { inspectors } from './inspectors.ts';
 import { latency } from './latency.ts';
 import { memory } from './memory.ts';
+import { moduleFault } from './module-fault.ts';
 import { moving } from './moving.ts';
 import { nodes } from './nodes.ts';
 import { openTransaction } from './open-transaction.ts';
@@ -55,6 +56,7 @@ const benches: readonly Bench[] = [
   growth,
   inspectors,
   slowPartner,
+  moduleFault,
   backlog,
   nodes,
   ownersBench,
