@@ -90,6 +90,6 @@ export function receiverOf(world: World): SimulatedPartner {
 
 /** The process dies, and the next one is ready. */
 export async function revive(world: World): Promise<void> {
-  world.crash(null);
+  world.deaths.now('short');
   await world.until(() => world.hub !== null, 60_000);
 }
