@@ -210,10 +210,10 @@ export const settings = {
     source: 'choice',
     consequence: 'an outage longer than this needs a re-drive',
   }),
-  HUB_DELIVERY_CONCURRENCY: setting(whole('requests', 1, 256), '64', {
-    meaning: 'deliveries in flight per receiving partner at most; fewer where all partners together use up the room',
+  HUB_DELIVERY_CONCURRENCY: setting(whole('requests', 1, 1024), '256', {
+    meaning: 'deliveries in flight per receiving partner at most; below it the limit follows the pace of the partner',
     source: 'choice',
-    consequence: 'a partner that answers in 50 ms gets at most 20 times as many a second; higher, it is loaded more',
+    consequence: 'a partner that answers in 200 ms gets at most 5 times as many a second',
   }),
   HUB_CIRCUIT_FAILURES: setting(whole('failures', 1, 1000), '5', {
     meaning: 'failures in a row that open a circuit; those of deliveries must be of three objects',

@@ -97,7 +97,7 @@ export class Attempts {
     }
     const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item.receiver, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
-    receiver.attempted(outcome.durationMs);
+    receiver.attempted(item.module, outcome);
     this.#settle(receiver, lane, head, outcome);
     breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), lane.key);
   }

@@ -288,6 +288,11 @@ export class Lanes {
     return due;
   }
 
+  /** Deliveries of a module in flight. */
+  busyOf(module: ObjectModule): number {
+    return this.#queueOf(module).busy;
+  }
+
   #queueOf(module: ObjectModule): Queue {
     const known = this.#queues.find((queue) => queue.module === module);
     if (known) return known;

@@ -6,12 +6,14 @@
  */
 import { allowance, courierMachine, isPaused, isSuspended } from '../../../machines/courier.ts';
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Outcome } from '../../domain/errors.ts';
 import { charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain/events.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
 import { isModule, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { withTimeout } from '../../kit/clock.ts';
 import { courierActor } from '../kernel/actor-names.ts';
+import { AdaptiveWindow } from './adaptive-window.ts';
 import type { Measured } from './backpressure.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
@@ -34,6 +36,8 @@ export class Receiver implements Sender, Measured {
   #dead = 0;
   #delivered = 0;
   #attemptMs = 0;
+  /** One per module: calls of a module that hangs must not use up what the others may have in flight. */
+  readonly #paces = new Map<ObjectModule, AdaptiveWindow>();
   #quickAt = Number.NEGATIVE_INFINITY;
   /** Calls in flight. */
   #calls = 0;
@@ -180,8 +184,11 @@ export class Receiver implements Sender, Measured {
     this.#lanes.replace(lane, head);
   }
 
-  attempted(durationMs: number): void {
+  attempted(module: ObjectModule, { durationMs, class: met }: Outcome): void {
     this.#attemptMs += (durationMs - this.#attemptMs) / attemptsMeant;
+    if (met !== 'delivered' && met !== 'timeout') return;
+    const inFlight = this.#lanes.busyOf(module);
+    this.#paceOf(module).attempted(durationMs, { inFlight, at: this.#desk.context.ports.clock.now() });
   }
 
   /** The head, as the attempt leaves it, is tried again at an instant (epoch ms), before anything else of its object. */
@@ -211,9 +218,17 @@ export class Receiver implements Sender, Measured {
   /** Deliveries of a suspended partner end without a call, so no circuit holds them. */
   readonly #slotsOf = (module: ObjectModule): number => {
     const courier = this.#courier;
-    const isHeldByNone = courier !== undefined && isSuspended(courier);
-    return isHeldByNone ? courier.context.slotsMax : this.#desk.context.circuits.slots(this.partnerId, module);
+    if (courier !== undefined && isSuspended(courier)) return courier.context.slotsMax;
+    return Math.min(this.#desk.context.circuits.slots(this.partnerId, module), this.#paceOf(module).limit);
   };
+
+  #paceOf(module: ObjectModule): AdaptiveWindow {
+    const known = this.#paces.get(module);
+    if (known) return known;
+    const pace = new AdaptiveWindow(this.#desk.context.settings.deliveryConcurrency);
+    this.#paces.set(module, pace);
+    return pace;
+  }
 
   readonly #isCircuitClosed = (module: ObjectModule): boolean =>
     this.#desk.context.circuits.state(this.partnerId, module) === 'closed';

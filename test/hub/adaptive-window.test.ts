@@ -1,0 +1,86 @@
+/** How many deliveries a partner gets in flight: simulated partners that take them side by side, one by one, or with jitter. */
+import { AdaptiveWindow } from '../../src/hub/delivery/adaptive-window.ts';
+import { t } from '../support/tap.ts';
+
+const max = 256;
+
+interface Partner {
+  /** Deliveries that it works on side by side. */
+  readonly workers?: number;
+  /** What it takes for one, ms. */
+  readonly workMs: (at: number) => number;
+  /** Deliveries that become owed to it a second; more than it takes when absent. */
+  readonly owedPerS?: number;
+}
+
+/** Sends for so many seconds; the limit once a second, and what the partner took. */
+function driven({ workers = max, workMs, owedPerS = Number.POSITIVE_INFINITY }: Partner, seconds: number) {
+  const window = new AdaptiveWindow(max);
+  const free = new Array<number>(workers).fill(0);
+  const inFlight: { begunAt: number; endsAt: number }[] = [];
+  const limits: number[] = [];
+  let [taken, begun, slowestMs] = [0, 0, 0];
+  for (let at = 0; at < seconds * 1000; at++) {
+    inFlight.sort((a, b) => a.endsAt - b.endsAt);
+    for (let head = inFlight[0]; head && head.endsAt <= at; head = inFlight[0]) {
+      window.attempted(at - head.begunAt, { inFlight: inFlight.length, at });
+      slowestMs = at < (seconds * 1000) / 2 ? 0 : Math.max(slowestMs, at - head.begunAt);
+      inFlight.shift();
+      taken++;
+    }
+    for (; inFlight.length < window.limit && begun < (owedPerS * at) / 1000; begun++) {
+      const worker = free.indexOf(Math.min(...free));
+      free[worker] = Math.max(at, free[worker] ?? 0) + workMs(at);
+      inFlight.push({ begunAt: at, endsAt: free[worker] ?? 0 });
+    }
+    if (at % 1000 === 999) limits.push(window.limit);
+  }
+  return { limits, taken, owed: begun, slowestMs };
+}
+
+/** Durations around a mean, of an exponential distribution, the same in each run. */
+function jitter(meanMs: number): () => number {
+  let seed = 1;
+  return () => {
+    seed = (seed * 48_271) % 2_147_483_647;
+    return -meanMs * Math.log(1 - seed / 2_147_483_647);
+  };
+}
+
+t.test('a partner that takes 200 ms, any number side by side, gets what 600 a second need', async (t) => {
+  const { taken, limits } = driven({ workMs: () => 200, owedPerS: 600 }, 20);
+  t.ok(taken > 600 * 19.5, `${taken} of 12,000 taken`);
+  t.ok(limits.slice(2).filter((limit) => limit >= 120).length >= 16, `limits ${limits}`);
+});
+
+t.test('a partner that takes one after the other gets a few at a time, and answers soon', async (t) => {
+  const { taken, slowestMs } = driven({ workers: 1, workMs: () => 10 }, 40);
+  t.ok(taken > 95 * 40, `it is never idle: ${taken} of 4,000`);
+  t.ok(slowestMs <= 200, `${slowestMs} ms; with ${max} in flight a delivery would take 2,560 ms`);
+});
+
+t.test('jitter does not hold a partner down that takes any number side by side', async (t) => {
+  const { taken } = driven({ workMs: jitter(200), owedPerS: 600 }, 40);
+  t.ok(taken > 600 * 38, `${taken} of 24,000`);
+});
+
+t.test('a partner of eight workers is kept busy without a long queue there', async (t) => {
+  const { taken, slowestMs } = driven({ workers: 8, workMs: () => 50 }, 40);
+  t.ok(taken > 150 * 40, `${taken} of 6,400`);
+  t.ok(slowestMs < 1_000, `${slowestMs} ms; with ${max} in flight a delivery would take 1,600 ms`);
+});
+
+t.test('a partner that becomes ten times slower is found out', async (t) => {
+  const { limits } = driven({ workMs: (at) => (at < 20_000 ? 20 : 200) }, 60);
+  t.equal(limits.at(-1), max, `limits ${limits}`);
+});
+
+t.test('a partner that is hardly used keeps its limit [ADAPTIVE-WINDOW-1]', async (t) => {
+  t.strictSame([...new Set(driven({ workMs: () => 10, owedPerS: 50 }, 30).limits)], [8]);
+});
+
+t.test('the limit never exceeds the setting, however small [ADAPTIVE-WINDOW-2]', async (t) => {
+  const window = new AdaptiveWindow(2);
+  for (let at = 0; at < 30_000; at += 100) window.attempted(200, { inFlight: 2, at });
+  t.equal(window.limit, 2);
+});
