@@ -105,10 +105,16 @@ async function runAll(seed: number, count: number, progress: Progress) {
 }
 
 async function asked(child: ChildProcess, range: { from: number; count: number }): Promise<Done> {
-  const ended = once(child, 'exit').then(([code]) => {
+  const heard = new AbortController();
+  const { signal } = heard;
+  const ended = once(child, 'exit', { signal }).then(([code]) => {
     throw new Error(`a process of the simulation ended with ${String(code)} at seeds ${range.from} and after`);
   });
-  child.send(range);
-  const [done] = (await Promise.race([once(child, 'message'), ended])) as [Done];
-  return done;
+  try {
+    child.send(range);
+    const [done] = (await Promise.race([once(child, 'message', { signal }), ended])) as [Done];
+    return done;
+  } finally {
+    heard.abort();
+  }
 }
