@@ -132,10 +132,21 @@ const rebuilds: Record<string, Rebuild> = {
   },
 };
 
-/** The row that the log gives for a key; null when it cannot tell. */
+/** Kinds of rows that a trim deletes with their events, by the prefix of their streams. */
+const endWithEvents: Readonly<Record<string, string>> = {
+  ...{ commands: 'command:', jobs: 'job:', backups: 'backup:', pulls: 'pull:', orphans: 'orphan:' },
+};
+
+/**
+ * The row that the log gives for a key; null when it cannot tell. A trim spares a row that was rebuilt since its events:
+ * without them it is gone.
+ */
 export async function rebuiltRow(key: RowKey, context: Context): Promise<Put | null> {
-  const history = (stream: string) => context.store.history(stream);
-  return (await rebuilds[key.kind]?.(key, history, context)) ?? null;
+  const { store } = context;
+  const history = (stream: string) => store.history(stream);
+  const prefix = endWithEvents[key.kind];
+  const isTrimmed = prefix !== undefined && store.horizon() > 0 && (await history(`${prefix}${key.id}`)).length === 0;
+  return isTrimmed ? { ...key, gone: true } : ((await rebuilds[key.kind]?.(key, history, context)) ?? null);
 }
 
 export async function rebuildRows(context: Context): Promise<void> {
