@@ -469,10 +469,10 @@ t.test('a watch and a case survive a restart of the hub, neither shortened nor l
   await stop(scene, 'S1');
   await scene.hub.close();
 
-  const clock = new SimulatedClock(afterStart(2 * minuteMs));
+  const clock = new SimulatedClock(afterStart(minuteMs));
   const second = await hubFor(t, env, { clock }, dataDir);
   t.same(await states(second), ['NL-CPO/S1 GRACE'], 'as it was');
-  clock.advance(3 * minuteMs);
+  clock.advance(4 * minuteMs);
   await second.settled();
   t.ok((await states(second)).includes('NL-CPO/S1 OPEN'), 'the sweep opens it');
   const opened = await casesOf(second);
