@@ -22,7 +22,7 @@ t.test('a node whose clock is half a minute ahead, and a transaction that stays 
   const start = async (aheadMs: number) => {
     const port = await freePort();
     const env = { ...shared, HUB_PORT: String(port), HUB_NODE_URL: `http://127.0.0.1:${port}` };
-    const clock = { ...systemClock, now: () => Date.now() + aheadMs };
+    const clock = { ...systemClock, wall: () => Date.now() + aheadMs };
     const node = await startServing(loadConfig({ env, flags: {} }), { clock, logTo: { write() {} } });
     t.teardown(() => node.close());
     return node;

@@ -53,6 +53,7 @@ export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): re
   const built = (path: string) => JSON.stringify(new URL(`../src/${path}`, `file://${command}`).href);
   const program = `
     import { loadConfig } from ${built('config.js')};
+    import { facesOf } from ${built('kit/clock-steps.js')};
     import { systemClock } from ${built('kit/system-clock.js')};
     import { startHub } from ${built('main.js')};
     let shift = ${shiftMs};
@@ -60,7 +61,8 @@ export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): re
     const onPoint = (name) => {
       if (name === ${JSON.stringify(point)} && --left === 0) process.kill(process.pid, 'SIGKILL');
     };
-    const clock = { ...systemClock, now: () => Date.now() + shift };
+    const now = () => Date.now() + shift;
+    const clock = { ...systemClock, ...facesOf(now, now) };
     const hub = await startHub(loadConfig({ env: process.env, flags: {} }), { onPoint, clock });
     process.once('SIGUSR2', () => {
       shift = Math.max(shift, ${jumpTo} - Date.now());

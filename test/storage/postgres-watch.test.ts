@@ -45,7 +45,7 @@ t.test('a node whose clock is not that of the database', { skip }, async (t) => 
     [30_000, /database's clock is more than a second behind this node's/],
     [-5 * minute, /database's clock is more than a second ahead of this node's/],
   ] as const) {
-    const clock = { ...systemClock, now: () => Date.now() + aheadMs };
+    const clock = { ...systemClock, wall: () => Date.now() + aheadMs };
     const store = await opened(t, { clock });
     t.match(store.health(), { state: 'open' }, 'goes on');
     t.match(store.health().reason, said);
@@ -212,7 +212,7 @@ t.test('what the way to the database and back may account for is no difference',
   ] as const) {
     // Asked at 1,500, answered at 9,000.
     const nows = [1500, 9000];
-    const clock = { ...systemClock, now: () => nows.shift() ?? 0 };
+    const clock = { ...systemClock, wall: () => nows.shift() ?? 0 };
     const watch = new Watch(clock, (look) => look(answering(() => at)));
     await watch.look();
     t.strictSame(watch.sight, { clockAheadMs: ahead, oldest: null }, `${at}`);
