@@ -146,7 +146,7 @@ export class Facts {
     if (type === 'object.missed') this.#missed(stream, data);
     if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
     if (type === 'object.deleted') this.#sentTo.delete(stream);
-    const fact = { seq, type, stream, to, at: this.around.instantOf(event.at), correlationId, body, data, after };
+    const fact = { seq, type, stream, to, at: this.around.recordedAt(event.at), correlationId, body, data, after };
     this.log.push(fact);
     if (/^(partner|route)\./.test(type)) {
       this.writtenAt = this.around.now();
@@ -269,7 +269,7 @@ export class Facts {
 
   /** All that the directory may have been, and all moments that matter, when the hub decided. */
   *#decisions(request: Request | undefined, event: DiskEvent): Iterable<readonly [Directory, Moment]> {
-    const decidedAt = this.around.instantOf(event.at);
+    const decidedAt = this.around.recordedAt(event.at);
     const from = request?.at ?? decidedAt;
     const compatibilityMs = this.#compatibilityMs;
     for (const directory of this.directories.slice(request?.from ?? 0)) {

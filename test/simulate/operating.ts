@@ -112,8 +112,13 @@ export function changeMode(world: World, random: Random): void {
   world.ask('mode', (hub, trace) => hub.operations.changeParty(company?.id ?? '', settings, undefined, trace));
 }
 
+/** A hundred days, ms: further than anybody sets a clock. */
+const farMs = 8_640_000_000;
+
 export function compatibility(world: World, random: Random) {
-  const until = world.agenda.now + random.pick([-1_000, 60_000, 600_000, 36_000_000, 36_000_000]);
+  const soonMs = random.pick([-1_000, 60_000, 600_000, 36_000_000, 36_000_000]);
+  // It is a date of the calendar: beside a clock that somebody sets, nobody can say on which side of it an instant is.
+  const until = world.agenda.now + (world.has('clockSteps') ? farMs : soonMs);
   return { identity_mode: 'COMPATIBILITY', compatibility_until: new Date(until).toISOString() } as const;
 }
 

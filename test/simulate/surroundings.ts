@@ -5,6 +5,8 @@ import type { Sometimes } from './counters.ts';
 export interface Surroundings {
   readonly cast: Cast;
   readonly now: () => number;
+  /** The world's own time of a fact that the hub recorded about now. */
+  readonly recordedAt: (text: string) => number;
   /** The world's own time of what the hub wrote down about now. */
   readonly instantOf: (text: string) => number;
   /** A partner's window has room for all that waits for it, or for each of its lanes. */

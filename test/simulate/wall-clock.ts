@@ -27,6 +27,12 @@ export class WallClock {
     return this.#offs.toReversed().map(({ from, ms }) => ({ from: from + begunAhead, ahead: ms - begunAhead }));
   }
 
+  /** The world's own time of a fact that the hub recorded about now: the nearest, since the clock may have been set between. */
+  recordedAt(text: string, now: number): number {
+    const instants = this.#offs.map(({ ms }) => Date.parse(text) - ms);
+    return instants.reduce((best, at) => (Math.abs(at - now) < Math.abs(best - now) ? at : best));
+  }
+
   /** The world's own time of an instant that the hub wrote down about now, whatever the clock said then. */
   instantOf(text: string, now: number): number {
     const at = Date.parse(text);

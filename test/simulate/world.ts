@@ -131,6 +131,7 @@ export class World {
     this.judge = new Judge(
       {
         ...{ cast: this.cast, hit: this.hit, now: () => this.agenda.now },
+        recordedAt: (text) => this.wall.recordedAt(text, this.agenda.now),
         instantOf: (text) => this.wall.instantOf(text, this.agenda.now),
         isWindowWide: this.windowMax === windowMax || this.has('laneWindows'),
         isSteady: () => this.wall.isSteady,

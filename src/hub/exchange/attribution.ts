@@ -46,9 +46,8 @@ export async function initiatorOf(
   const { directory, ports, settings } = context;
   const compatible = directory.partnerOf(change.owner)?.settings;
   const { clock } = ports;
-  // The end of the period is a date that an operator set, so the time of day decides.
   const isCompatible = compatible?.identity_mode === 'COMPATIBILITY';
-  if (!isCompatible || !(Date.parse(compatible.compatibility_until ?? '') > clock.wall())) return null;
+  if (!isCompatible || !(Date.parse(compatible.compatibility_until ?? '') > clock.now())) return null;
   if (before?.viewer) return before.viewer;
   const facts: ObjectFacts = { ...before?.facts, ...change.facts };
   if (facts.sessionId) {
