@@ -106,10 +106,10 @@ export class Attempts {
     const { ports, directory } = this.#context;
     const at = ports.clock.now();
     const { module, since } = item;
-    const attempts = [...item.attempts, attemptOf(outcome, instantText(at))];
+    const attempts = [...item.attempts, attemptOf(outcome, instantText(ports.clock.stamp(at)))];
     const tried = { ...item, attempts, tries: item.tries + 1 };
     const partner = directory.partnerOf(item.receiver);
-    const mayRetry = !partner || !isSuspendedSince(partner, since);
+    const mayRetry = !partner || !isSuspendedSince(partner, item.since);
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     // The receiver lacks the object of a part: the whole follows, once. [D59]
     if (isToHeal(item, outcome) && partner && mayRetry) return receiver.retry(lane, { ...tried, asWhole: true }, at);

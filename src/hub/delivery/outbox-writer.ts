@@ -6,45 +6,11 @@
  * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
-import type { OutcomeClass } from '../../domain/errors.ts';
-import type { Attempt } from '../../domain/events.ts';
-import { instantText } from '../../domain/instant.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
-import type { Item } from './lanes.ts';
 import type { Progress } from './progress.ts';
-
-/** Data of a delivery's row. */
-export interface DeliveryMemory {
-  readonly attempts: readonly Attempt[];
-  /** When the next attempt is due, RFC 3339; null for one that is due at once or has ended. */
-  readonly due: string | null;
-  /** Start of the retry window, RFC 3339. */
-  readonly since: string;
-  /** Attempts in this retry window. */
-  readonly tries: number;
-  readonly module: string;
-  /** Outcome class of the end; null while the delivery waits. */
-  readonly class: OutcomeClass | null;
-  /** Why the delivery is dead; null when it is not. */
-  readonly reason: string | null;
-  /** A re-drive or resend. */
-  readonly redriven?: true;
-  /** The whole object is sent in place of a part. [D59] */
-  readonly whole?: true;
-}
-
-/** Result of an attempt: when the next one is due, or how the delivery ended. */
-export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
-
-export function memoryOf(item: Item, { due, class: ended, reason }: Ending): DeliveryMemory {
-  const { module, attempts, tries, isRedriven, asWhole } = item;
-  const since = instantText(item.since);
-  const marks = { ...(isRedriven && { redriven: true as const }), ...(asWhole && { whole: true as const }) };
-  return { module, attempts, tries, since, due, class: ended, reason, ...marks };
-}
 
 export interface DeliveryStanding {
   /** Null before the first attempt is settled, and for an old success of which only the floor tells. */

@@ -8,17 +8,18 @@ import { allowance, courierMachine, isPaused, isSuspended } from '../../../machi
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
 import { charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain/events.ts';
-import { instantOf, instantText } from '../../domain/instant.ts';
+import { instantText } from '../../domain/instant.ts';
 import { isModule, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { withTimeout } from '../../kit/clock.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
 import type { Measured } from './backpressure.ts';
+import { type DeliveryMemory, dueOf, type Ending, memoryOf, pastOf, redrivenRow } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
 import { type Item, type Lane, type LaneCounts, Lanes } from './lanes.ts';
-import { type DeliveryMemory, type Ending, memoryOf, rowsOf } from './outbox-writer.ts';
+import { rowsOf } from './outbox-writer.ts';
 import type { Progress } from './progress.ts';
 import { DeliveryWindow } from './window.ts';
 
@@ -123,17 +124,11 @@ export class Receiver implements Sender, Measured {
    */
   async again(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
     const { writer, context } = this.#desk;
-    const { module } = event.data as ObjectEventData;
-    const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
-    const data: DeliveryMemory = {
-      ...{ module, attempts, since: instantText(context.ports.clock.now()), tries: 0 },
-      ...{ due: null, class: null, reason: null, redriven: true },
-    };
-    const row: DeliveryRow = { dest: party, seq: event.seq, state: 'PENDING', data };
+    const row = redrivenRow(event, party, before, context);
     writer.remember(this.window.progressNow(party), row);
     await writer.flushed();
     if (before?.state === 'DEAD') this.#dead--;
-    this.#take(party, event, data);
+    this.#take(party, event, row.data as DeliveryMemory);
     return row;
   }
 
@@ -193,7 +188,8 @@ export class Receiver implements Sender, Measured {
 
   /** The head, as the attempt leaves it, is tried again at an instant (epoch ms), before anything else of its object. */
   retry(lane: Lane, head: Item, dueAt: number): void {
-    this.#remember(head, 'PENDING', { due: instantText(dueAt), class: null, reason: null });
+    const due = instantText(this.#desk.context.ports.clock.stamp(dueAt));
+    this.#remember(head, 'PENDING', { due, class: null, reason: null });
     this.#dropBody(head);
     this.#lanes.hold(lane, dueAt, { ...head, event: null });
     this.#releaseAt(lane, dueAt);
@@ -246,6 +242,7 @@ export class Receiver implements Sender, Measured {
   /** Puts a delivery at the tail of its lane; `memory` is its row's, null when it has none. */
   #take(receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void {
     const { context, scheduler, pump } = this.#desk;
+    const { clock } = context.ports;
     const data = event.data as ObjectEventData;
     const { module, owner: sender, id } = data;
     const owed = owedTo(data, receiver);
@@ -253,17 +250,13 @@ export class Receiver implements Sender, Measured {
       ...{ receiver, module, sender, id, seq: event.seq, stream: event.stream },
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
-      since: instantOf(memory?.since ?? event.at),
-      loadedAt: context.ports.clock.now(),
+      loadedAt: clock.now(),
       behind: owed?.behind ?? null,
       form: formOf(data, receiver),
-      asWhole: memory?.whole ?? false,
       event: memory === null && scheduler.keepBody(charactersOf(event)) ? event : null,
-      isRedriven: memory?.redriven ?? event.type === 'object.resent',
-      tries: memory?.tries ?? 0,
-      attempts: memory?.attempts ?? [],
+      ...pastOf(event, memory, context),
     });
-    if (memory?.due && lane.items.length === 1) this.hold(lane, Date.parse(memory.due));
+    if (memory?.due && lane.items.length === 1) this.hold(lane, dueOf(memory, clock));
     else pump(this);
   }
 
@@ -292,9 +285,10 @@ export class Receiver implements Sender, Measured {
 
   /** [RECEIVER-1] */
   #remember(item: Item, state: DeliveryRow['state'], end: Ending): void {
+    const { context, writer } = this.#desk;
     const { receiver: dest, seq } = item;
     const progress = this.window.progressNow(dest);
-    this.#desk.writer.remember(progress, { dest, seq, state, data: memoryOf(item, end) });
+    writer.remember(progress, { dest, seq, state, data: memoryOf(item, end, context.ports.clock) });
   }
 
   /** Stops counting the body of a fresh event, which memory no longer keeps. */

@@ -1,0 +1,79 @@
+/**
+ * The row of a delivery: what of it is written, and what a delivery that comes into memory has behind it.
+ *
+ * DELIVERY-ROW-1  A row holds times of day, memory hub time. A due time is as long after the last attempt as was
+ *     recorded, so a step of the wall clock or a restart makes no wait longer than its own maximum.
+ */
+import type { DeliveryRow, StoredEvent } from '../../../storage/contract.ts';
+import type { OutcomeClass } from '../../domain/errors.ts';
+import type { Attempt, ObjectEventData } from '../../domain/events.ts';
+import { instantOf, instantText } from '../../domain/instant.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Clock } from '../../kit/clock.ts';
+import type { Context } from '../kernel/context.ts';
+import type { Item } from './lanes.ts';
+
+/** Data of a delivery's row. */
+export interface DeliveryMemory {
+  readonly attempts: readonly Attempt[];
+  /** When the next attempt is due, RFC 3339; null for one that is due at once or has ended. */
+  readonly due: string | null;
+  /** Start of the retry window, RFC 3339. */
+  readonly since: string;
+  /** Attempts in this retry window. */
+  readonly tries: number;
+  readonly module: string;
+  /** Outcome class of the end; null while the delivery waits. */
+  readonly class: OutcomeClass | null;
+  /** Why the delivery is dead; null when it is not. */
+  readonly reason: string | null;
+  /** A re-drive or resend. */
+  readonly redriven?: true;
+  /** The whole object is sent in place of a part. [D59] */
+  readonly whole?: true;
+}
+
+/** Result of an attempt: when the next one is due, or how the delivery ended. */
+export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
+
+export function memoryOf(item: Item, { due, class: ended, reason }: Ending, clock: Clock): DeliveryMemory {
+  const { module, attempts, tries, isRedriven, asWhole } = item;
+  const since = instantText(clock.stamp(item.since));
+  const marks = { ...(isRedriven && { redriven: true as const }), ...(asWhole && { whole: true as const }) };
+  return { module, attempts, tries, since, due, class: ended, reason, ...marks };
+}
+
+/** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */
+export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { ports }: Context) {
+  const since = ports.clock.steady(instantOf(memory?.since ?? event.at));
+  if (memory === null) {
+    const isRedriven = event.type === 'object.resent';
+    return { since, asWhole: false, isRedriven, tries: 0, attempts: [] };
+  }
+  const { whole: asWhole = false, redriven: isRedriven = event.type === 'object.resent', tries, attempts } = memory;
+  return { since, asWhole, isRedriven, tries, attempts };
+}
+
+/** The row of a delivery that is re-driven now, with a new retry window; `before`: its row until now. */
+export function redrivenRow(
+  { seq, data: of }: StoredEvent,
+  dest: PartyId,
+  before: DeliveryRow | null,
+  { ports }: Context,
+): DeliveryRow {
+  const { module } = of as ObjectEventData;
+  const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
+  const since = instantText(ports.clock.wall());
+  const data: DeliveryMemory = {
+    ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
+    redriven: true,
+  };
+  return { dest, seq, state: 'PENDING', data };
+}
+
+/** When a delivery that waits is due, in hub time: as long after its last attempt as was recorded. [DELIVERY-ROW-1] */
+export function dueOf({ due, attempts }: DeliveryMemory, clock: Clock): number {
+  const last = Date.parse(attempts.at(-1)?.at ?? '');
+  const at = clock.steady(last) + Date.parse(due ?? '') - last;
+  return Number.isNaN(at) ? clock.now() : at;
+}
