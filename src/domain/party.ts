@@ -246,14 +246,6 @@ export function isRegistered(partner: Partner): boolean {
   return partner.hubTokenDigest !== null;
 }
 
-/**
- * Whether the partner was suspended after `since` (epoch ms) or is not registered: deliveries owed before a suspension
- * are not sent, even after a new registration. [D50]
- */
-export function isSuspendedSince({ partnerToken, suspendedAt }: Partner, since: number): boolean {
-  return partnerToken === null || (suspendedAt !== null && since < Date.parse(suspendedAt));
-}
-
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {
   return partner.endpoints.find((endpoint) => endpoint.identifier === identifier && endpoint.role === role);
 }

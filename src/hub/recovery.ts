@@ -12,7 +12,7 @@ import { mapLimit } from '../kit/concurrency.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
-import { partnerOf } from './kernel/actor-names.ts';
+import { partnerOf, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
@@ -52,6 +52,16 @@ async function readDirectory({ store, directory }: Context): Promise<void> {
   for await (const row of store.scan('routes')) directory.applyRoute(row.data as Route);
 }
 
+/** The sequences of the last suspensions, which decide what is no longer owed. */
+async function readSuspensions({ store, directory }: Context): Promise<void> {
+  for (const { id, suspendedAt } of directory.partners()) {
+    if (suspendedAt === null) continue;
+    const history = await store.history(partnerStream(id));
+    const last = history.findLast(({ type }) => type === 'partner.suspended');
+    if (last) directory.suspendedBy(id, last.seq);
+  }
+}
+
 /** Opens a door: it follows partners and routes, and restores nothing else. */
 export async function openDoor(context: Context): Promise<void> {
   const { store, directory, recorder, circuits } = context;
@@ -81,7 +91,10 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     dispatcher.owed(event);
   });
   await readDirectory(context);
-  if (isWhole) await dispatcher.recover();
+  if (isWhole) {
+    await readSuspensions(context);
+    await dispatcher.recover();
+  }
   // [RECOVERY-3]
   const early: StoredEvent[] = [];
   recorder.feed.onRead((event) => void early.push({ ...event, body: null }));

@@ -6,7 +6,7 @@ import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../su
 import { callOnce } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, ended as endedAt, itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -64,6 +64,39 @@ t.test(
       steps.map(({ type }) => type),
       ['object.put', 'delivery.dead', 'delivery.redriven'],
     );
+  },
+);
+
+t.test(
+  'what ended with a suspension is sent again once its partner registers anew, also after a restart',
+  async (t) => {
+    const dir = directoryFor(t);
+    const clock = new SimulatedClock(at(0));
+    const env = { HUB_RETRY_SCHEDULE_S: '60', HUB_RETRY_JITTER: '0' };
+    const first = await hubFor(t, env, { clock }, dir);
+    let isIll = true;
+    const { cpo, emsp } = await routedPair(t, first, { emsp: () => (isIll ? { status: 500 } : {}) });
+    for (const id of ['S1', 'S2']) await putSession(cpo, id);
+    await first.settled();
+    await emsp.call('DELETE', '/2.2.1/credentials');
+    await quiet(first);
+    const dead = await deliveriesOf(first);
+    t.match(dead, [
+      { state: 'DEAD', reason: 'suspended' },
+      { state: 'DEAD', reason: 'suspended' },
+    ]);
+    const { initial_token } = await admin(first, 'POST', '/parties/NL-EMS/initial-token');
+    await emsp.registerAgain(String(initial_token));
+    t.equal((await asked(first, `/deliveries/${dead[0]?.id}/redrive`)).status, 202);
+    await first.settled();
+    const states = async (hub: HubAddress) => (await deliveriesOf(hub)).map(({ state }) => state);
+    t.strictSame(await states(first), ['PENDING', 'DEAD'], 'it fails, and is tried again');
+    await closed(first, clock);
+    isIll = false;
+    const second = await hubFor(t, env, { clock }, dir);
+    clock.advance(60_000);
+    await quiet(second);
+    t.strictSame(await states(second), ['DELIVERED', 'DEAD']);
   },
 );
 

@@ -9,7 +9,7 @@ import { cdrBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
-import type { PlainPartner, PlainPartnerOptions } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { inTime } from './retention-scene.ts';
@@ -226,6 +226,18 @@ for (const ms of [dayMs, -dayMs]) {
     // Recorded at a time of day that came twice, it counts as younger than it is, never as older.
     clock.advance(60 * minuteMs + (ms < 0 ? dayMs : 0));
     await inTime(of, 1_000, 'the log is trimmed', () => store.horizon() > 0);
+  });
+
+  t.test(`what is owed to a partner that registered anew is sent: the wall clock goes ${how}`, async (t) => {
+    const { hub, clock, cpo, emsp } = await scene(t, {});
+    await emsp.call('DELETE', '/2.2.1/credentials');
+    clock.step(ms);
+    clock.advance(minuteMs);
+    const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+    await emsp.registerAgain(String(initial_token));
+    await putSession(cpo, 'S1');
+    await quiet(hub);
+    t.match(await deliveriesOf(hub), [{ state: 'DELIVERED' }]);
   });
 
   for (const [when, before, after] of [

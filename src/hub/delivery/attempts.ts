@@ -12,7 +12,7 @@ import { faultOf, type Outcome, type OutcomeClass } from '../../domain/errors.ts
 import { attemptOf, deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { objectName } from '../../domain/object.ts';
-import { endpointOf, isSuspendedSince, type Partner, type PartyId, within } from '../../domain/party.ts';
+import { endpointOf, type Partner, type PartyId, within } from '../../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -80,7 +80,7 @@ export class Attempts {
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
     const partner = directory.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
-    if (!partner || isSuspendedSince(partner, item.since))
+    if (!partner || directory.isSuspendedSince(partner, item.owedAt))
       return this.#buryUnsent(receiver, lane, item, 'auth_error', suspended);
     if (!endpoint) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no receiver endpoint');
     if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
@@ -109,7 +109,7 @@ export class Attempts {
     const attempts = [...item.attempts, attemptOf(outcome, instantText(ports.clock.stamp(at)))];
     const tried = { ...item, attempts, tries: item.tries + 1 };
     const partner = directory.partnerOf(item.receiver);
-    const mayRetry = !partner || !isSuspendedSince(partner, item.since);
+    const mayRetry = !partner || !directory.isSuspendedSince(partner, item.owedAt);
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     // The receiver lacks the object of a part: the whole follows, once. [D59]
     if (isToHeal(item, outcome) && partner && mayRetry) return receiver.retry(lane, { ...tried, asWhole: true }, at);

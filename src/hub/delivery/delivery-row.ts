@@ -4,7 +4,7 @@
  * DELIVERY-ROW-1  A row holds times of day, memory hub time. A due time is as long after the last attempt as was
  *     recorded, so a step of the wall clock or a restart makes no wait longer than its own maximum.
  */
-import type { DeliveryRow, StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { OutcomeClass } from '../../domain/errors.ts';
 import type { Attempt, ObjectEventData } from '../../domain/events.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
@@ -29,6 +29,8 @@ export interface DeliveryMemory {
   readonly reason: string | null;
   /** A re-drive or resend. */
   readonly redriven?: true;
+  /** Of a re-drive: where the log ended then. Absent in rows of earlier versions. */
+  readonly owedAt?: Seq;
   /** The whole object is sent in place of a part. [D59] */
   readonly whole?: true;
 }
@@ -37,21 +39,22 @@ export interface DeliveryMemory {
 export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
 
 export function memoryOf(item: Item, { due, class: ended, reason }: Ending, clock: Clock): DeliveryMemory {
-  const { module, attempts, tries, isRedriven, asWhole } = item;
+  const { module, attempts, tries, isRedriven, owedAt, asWhole } = item;
   const since = instantText(clock.stamp(item.since));
-  const marks = { ...(isRedriven && { redriven: true as const }), ...(asWhole && { whole: true as const }) };
+  const marks = { ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
   return { module, attempts, tries, since, due, class: ended, reason, ...marks };
 }
 
 /** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */
-export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { ports }: Context) {
+export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { ports, recorder }: Context) {
   const since = ports.clock.steady(instantOf(memory?.since ?? event.at));
   if (memory === null) {
     const isRedriven = event.type === 'object.resent';
-    return { since, asWhole: false, isRedriven, tries: 0, attempts: [] };
+    return { since, owedAt: event.seq, asWhole: false, isRedriven, tries: 0, attempts: [] };
   }
   const { whole: asWhole = false, redriven: isRedriven = event.type === 'object.resent', tries, attempts } = memory;
-  return { since, asWhole, isRedriven, tries, attempts };
+  const owedAt = memory.owedAt ?? (memory.redriven ? recorder.feed.upTo : event.seq);
+  return { since, owedAt, asWhole, isRedriven, tries, attempts };
 }
 
 /** The row of a delivery that is re-driven now, with a new retry window; `before`: its row until now. */
@@ -59,14 +62,14 @@ export function redrivenRow(
   { seq, data: of }: StoredEvent,
   dest: PartyId,
   before: DeliveryRow | null,
-  { ports }: Context,
+  { ports, recorder }: Context,
 ): DeliveryRow {
   const { module } = of as ObjectEventData;
   const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
   const since = instantText(ports.clock.wall());
   const data: DeliveryMemory = {
     ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
-    redriven: true,
+    ...{ redriven: true, owedAt: recorder.feed.upTo },
   };
   return { dest, seq, state: 'PENDING', data };
 }

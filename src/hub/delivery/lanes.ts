@@ -27,8 +27,10 @@ export interface Item {
   readonly id: string;
   /** Characters of the body that is sent. */
   readonly size: number;
-  /** Start of the retry window, epoch ms: acceptance, or the last re-drive. */
+  /** Start of the retry window, hub time: acceptance, or the last re-drive. */
   readonly since: number;
+  /** Where in the log it was last owed: its event, or the end of the log at the last re-drive. */
+  readonly owedAt: Seq;
   /** When the delivery came into memory, epoch ms. */
   readonly loadedAt: number;
   /** Stream whose undelivered updates go first (a CDR waits for its session), for at most 10 s. */

@@ -62,6 +62,8 @@ export class PartnerDirectory implements Directory {
   readonly #cpos = new Map<PartyId, Ends>();
   readonly #emsps = new Map<PartyId, Ends>();
   readonly #lastContact = new Map<PartyId, number>();
+  /** For each partner that was suspended, the sequence of the last time. */
+  readonly #suspendedBy = new Map<PartyId, Seq>();
 
   constructor(hub: { countryCode: string; partyId: string }) {
     this.hub = partyKey(hub.countryCode, hub.partyId);
@@ -87,7 +89,11 @@ export class PartnerDirectory implements Directory {
     if (type === 'row.rebuilt') return this.#rebuilt(data as RowKey, seq);
     if (type === 'route.set' || type === 'route.removed') this.applyRoute(data as Route, type === 'route.removed');
     else if (!type.startsWith('partner.')) return;
-    else this.#followPartner(stream.slice(stream.indexOf(':') + 1), { type, data } as PartnerEvent, at, seq);
+    else {
+      const id = stream.slice(stream.indexOf(':') + 1);
+      if (type === 'partner.suspended') this.suspendedBy(id, seq);
+      this.#followPartner(id, { type, data } as PartnerEvent, at, seq);
+    }
     this.#last = Math.max(this.#last ?? 0, seq);
   }
 
@@ -186,6 +192,19 @@ export class PartnerDirectory implements Directory {
 
   routes(): Route[] {
     return [...this.#routes.values()];
+  }
+
+  /** The event with this sequence suspended a partner. */
+  suspendedBy(id: PartyId, seq: Seq): void {
+    this.#suspendedBy.set(id, Math.max(seq, this.#suspendedBy.get(id) ?? 0));
+  }
+
+  /**
+   * Whether the partner is not registered, or was suspended after it was owed something at this sequence: what is owed
+   * before a suspension is not sent, even after a new registration. No clock decides that. [D50]
+   */
+  isSuspendedSince({ id, partnerToken }: Partner, seq: Seq): boolean {
+    return partnerToken === null || seq < (this.#suspendedBy.get(id) ?? 0);
   }
 
   /** Records an authenticated call of a partner as a sign of life. [D34] */
