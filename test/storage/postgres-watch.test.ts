@@ -59,7 +59,7 @@ t.test('a node whose clock is not that of the database', { skip }, async (t) => 
 t.test('a clock that steps is seen at a later look, and that it was set right', { skip }, async (t) => {
   let aheadMs = 0;
   const { clock, pass } = passing();
-  const store = await opened(t, { clock: { ...clock, now: () => Date.now() + aheadMs } });
+  const store = await opened(t, { clock: { ...clock, wall: () => Date.now() + aheadMs } });
   t.notMatch(store.health().reason ?? '', /clock/);
   for (const [ms, isSaid] of [
     [30_000, true],
@@ -103,7 +103,7 @@ t.test('the warning of clock skew has hysteresis', async (t) => {
   let ahead = 0;
   const { clock, pass } = passing();
   const client = answering(() => 5000 + ahead);
-  const watch = new Watch({ ...clock, now: () => 5000 }, (look) => look(client));
+  const watch = new Watch({ ...clock, wall: () => 5000 }, (look) => look(client));
   const told: boolean[] = [];
   for (ahead of [900, 1001, 990, 801, 799, 990, 1000]) {
     pass();
