@@ -49,7 +49,7 @@ class Inspected {
 }
 
 t.test('Stately’s relay and receiver understand the stream, and XState its machines', async (t) => {
-  const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000' });
+  const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000', HUB_DELIVERY_CONCURRENCY: '64' });
   await routedPair(t, hub);
   const port = await freePort();
   const relay = createInspectorServer({ port, autoOpen: false });
