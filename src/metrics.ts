@@ -131,6 +131,12 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
     ...(['source', 'module', 'method', 'result'] as const),
   ]);
   const notForwarded = counter('not_forwarded_total', 'Stored and owed to nobody, by reason', ['module', 'reason']);
+  const refused = counter('refused_total', 'Pushes that were refused, by the code of the refusal', [
+    ...(['partner', 'module', 'reason'] as const),
+  ]);
+  const warnings = counter('warnings_total', 'Deviations from the specification in changes that were taken', [
+    ...(['partner', 'module'] as const),
+  ]);
   const commitSeconds = histogram('commit_duration_seconds', 'One durable write, its waiting included', commitBuckets);
   const commitWaiting = histogram('commit_waiting', 'Writes under way when one began, itself included', waitingBuckets);
   const attempts = counter('attempts_total', 'Tries at deliveries by the class of their end', ['module', 'class']);
@@ -170,6 +176,8 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
     meter: {
       ingested: (source, module, method, ended) => ingest.inc({ source, module, method, result: ended }),
       notForwarded: (module, reason) => notForwarded.inc({ module, reason }),
+      refused: (partner, module, reason) => refused.inc({ partner, module, reason }),
+      warned: (partner, module, count) => warnings.inc({ partner, module }, count),
       committed(seconds, waiting) {
         commitSeconds.observe(seconds);
         commitWaiting.observe(waiting);

@@ -10,6 +10,7 @@ import { watchJob } from './job.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { addVerb, initialTokenVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
+import { reportVerb } from './parties-report.ts';
 import { age, type Colour, type Column, fields, type Page, span, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
@@ -88,6 +89,7 @@ export function command(): Command {
       },
     }),
     pullVerb(),
+    reportVerb(),
     verb({
       usage: 'resync <id> <module>',
       summary: `send a partner the present objects of a module (${moduleNames.join(', ')})`,

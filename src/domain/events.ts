@@ -7,6 +7,7 @@ import type { ObjectModule } from './modules.ts';
 import type { ObjectFacts, PushMethod } from './object.ts';
 import type { PartnerEvent, PartyId } from './party.ts';
 import type { PullEvent, QuarantineRecord } from './pull.ts';
+import type { RefusedRecord, Tallies } from './report.ts';
 import type { Route } from './routing.ts';
 
 /** The request that is owed to each receiver: method, path below the receiver's module URL, and body. */
@@ -176,6 +177,10 @@ export type HubEvent =
   /** All objects that were kept for a partner until its first registration are now owed to it. */
   | { type: 'release.ended'; data: { partner: PartyId; released: number } }
   | { type: 'pull.objectRefused'; data: QuarantineRecord }
+  /** Its body is that of the last refusal. */
+  | { type: 'push.refused'; data: RefusedRecord }
+  /** All tallies of the partner's report as of then. */
+  | { type: 'report.noted'; data: Tallies }
   | { type: 'route.set' | 'route.removed'; data: Route }
   | { type: 'circuit.opened' | 'circuit.closed'; data: CircuitChange }
   | {

@@ -178,6 +178,10 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'pull.objectRefused': ({ data: { pull, party, object } }) => {
     return { about: `pull:${pull}`, partner: party, object, by: 'hub' };
   },
+  'push.refused': ({ data: { partner, object } }) => ({ about: `partner:${partner}`, partner, object, by: 'partner' }),
+  'report.noted': ({ stream, party }) => {
+    return { about: `partner:${keyOf(stream)}`, ...(party && { partner: party }), by: 'hub' };
+  },
   'release.ended': ({ data: { partner } }) => ({ about: `partner:${partner}`, partner, by: 'hub' }),
   'route.set': ofRoute,
   'route.removed': ofRoute,

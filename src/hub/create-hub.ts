@@ -33,6 +33,7 @@ import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
 import { HealthProbes } from './partners/health-probes.ts';
 import { PartnerActors } from './partners/partner-actors.ts';
+import { PartnerReports } from './partners/reports.ts';
 import type { Hub } from './ports/hub.ts';
 import type { HubKind, HubPorts, HubSettings } from './ports/ports.ts';
 import { askForEnd } from './pull/orphan-lookup.ts';
@@ -41,6 +42,7 @@ import { SenderLists } from './pull/sender-lists.ts';
 import { openDoor, recover } from './recovery.ts';
 import { actorFeed } from './views/actor-feed.ts';
 import { overview } from './views/overview.ts';
+import { reportOf } from './views/report.ts';
 import { explain, traceOf } from './views/trace.ts';
 import { views } from './views/views.ts';
 
@@ -95,7 +97,8 @@ export function createHub(
   const resends = new Resends(context, jobs);
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
-  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans);
+  const reports = new PartnerReports(context);
+  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports);
   const lists = new SenderLists(context, acceptPulled);
   const pulls = new Pulls(context, lists, acceptPulled);
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
@@ -119,6 +122,7 @@ export function createHub(
     credentialsOf: (credential) => registration.credentialsOf(credential),
     clientInfo: (request) => clientInfo(context.directory, request),
     accept,
+    refused: (...push) => reports.refused(...push),
     ...readObjects(context),
     ...authorize(context, coalescer),
     command: (caller, request) => commands.command(caller, request),
@@ -136,7 +140,8 @@ export function createHub(
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id) => jobs.cancel(id),
-      trace: (key) => traceOf(context, key, deliveryView),
+      report: (id) => reportOf(context, dispatcher, reports, id),
+      trace: (key) => traceOf(context, reports, key, deliveryView),
       explain: (from, to, module) => explain(context, from, to, module),
     },
   };
@@ -162,6 +167,7 @@ export function createHub(
       await resends.close();
       await retention.close();
       await backups.close();
+      await reports.flushAll();
       await dispatcher.close();
       coalescer.close();
       context.supervisor.close();

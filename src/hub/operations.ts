@@ -35,7 +35,16 @@ import { overdueAfterMs } from './views/overview.ts';
 import { orphanView, type ViewVerb } from './views/views.ts';
 
 /** Verbs that repair or explain; `maintain/` and `views/` implement them. */
-type RepairVerb = 'redriveOne' | 'planRedrive' | 'redrive' | 'resync' | 'job' | 'cancelJob' | 'trace' | 'explain';
+type RepairVerb =
+  | 'redriveOne'
+  | 'planRedrive'
+  | 'redrive'
+  | 'resync'
+  | 'job'
+  | 'cancelJob'
+  | 'trace'
+  | 'explain'
+  | 'report';
 
 type Verbs = Omit<Operations, ViewVerb | RepairVerb | 'overview' | keyof ActorFeed | keyof BackupVerbs>;
 

@@ -42,6 +42,7 @@ import { versions } from './modules/versions.ts';
 import { refuseAmbiguous } from './objects.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
+import { refusedPush } from './refused.ts';
 import {
   type Answer,
   bodyMax,
@@ -116,6 +117,8 @@ interface Passage {
   credential: Credential | null;
   caller: Caller | null;
   ocpiStatus: number | null;
+  /** Why the request was refused; null when it was not. */
+  reason: string | null;
   pass: Pass | null;
 }
 
@@ -138,7 +141,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
       receiveBody(request.headers, payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
     });
     passRequests(app, hub, options);
-    answerErrors(app, options.log);
+    answerErrors(app, hub, options.log);
     for (const route of routes) addRoute(app, hub, route, options.pages);
   };
   return async (app) => {
@@ -192,7 +195,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
   });
 
   app.addHook('onResponse', (request, reply, done) => {
-    const { trace, credential, caller, ocpiStatus } = request.ocpi ?? {};
+    const { trace, credential, caller, ocpiStatus, reason } = request.ocpi ?? {};
     const line = {
       method: request.method,
       route: request.routeOptions.url ?? null,
@@ -200,6 +203,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
       httpStatus: reply.statusCode,
       ocpiStatus: ocpiStatus ?? null,
       durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
+      ...(reason != null && { reason }),
       ...trace,
     };
     log.info(line, 'request');
@@ -218,7 +222,7 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
   reply.header(requestIdHeader, trace.requestId);
   reply.header(correlationIdHeader, trace.correlationId);
-  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, pass: null };
+  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, reason: null, pass: null };
   return request.ocpi;
 }
 
@@ -290,22 +294,39 @@ const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> 
   alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
 };
 
-function answerErrors(app: FastifyInstance, log: RequestLog): void {
+function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): void {
   app.setNotFoundHandler(() => {
     throw new HubError('pathNotFound');
   });
   app.setErrorHandler<FastifyError | HubError | Error>((error, request, reply) => {
     // A server-wide hook may have refused the request before this door's hooks ran.
-    const { trace } = passageOf(request, reply);
+    const passage = passageOf(request, reply);
+    const { trace } = passage;
     const refused = error instanceof HubError ? error : refusalFor(error);
     if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
     const { http, ocpi, message, data, retryAfterS } = refusal(refused);
+    passage.reason = message;
+    tell(hub, request, passage, refused.code, message);
     const headers = {
       ...refusalHeaders[refused.code],
       ...(retryAfterS !== undefined && { 'Retry-After': String(retryAfterS) }),
     };
     return send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
   });
+}
+
+/** Notes a refused push in the report of its partner. */
+function tell(
+  hub: Hub,
+  request: FastifyRequest,
+  { credential, trace }: Passage,
+  code: HubError['code'],
+  reason: string,
+): void {
+  const push = credential && refusedPush(request, request.routeOptions.config.ocpi, { code, reason });
+  if (!push) return;
+  const { body, ...rest } = push;
+  hub.refused({ ...rest, partner: credential.partner.id }, body, trace);
 }
 
 /** Maps a refusal of the HTTP server itself; any other error is a bug of the hub. */

@@ -7,7 +7,7 @@ import { type RunningHub, startHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
-import { type OcpiAnswer, ocpi, type Refused, refused, sequenceOf } from '../support/ocpi-call.ts';
+import { changesOf, type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import {
   admin,
   type PartnerParty,
@@ -361,10 +361,10 @@ t.test(
         ...(discovery === 'closed' && { url: 'http://127.0.0.1:1/ocpi/versions' }),
         ...(discovery === 'token' && { token: 'not-its-own' }),
       };
-      const before = await sequenceOf(hub);
+      const before = await changesOf(hub);
       const answer = await ocpi(hub, 'POST', credentials, { token: one.initial, body });
       refused(t, answer, [200, ocpiStatus, /./], name);
-      t.equal(await sequenceOf(hub), before, `${name}: nothing is recorded`);
+      t.equal(await changesOf(hub), before, `${name}: nothing is recorded`);
     }
     behaviour = undefined;
     t.match(await party(one.id), { status: 'REGISTERED', url: null, endpoints: { length: 0 } });
@@ -377,14 +377,14 @@ t.test(
   async (t) => {
     let behaviour: PlainPartnerOptions['discovery'];
     const one = await registered(t, { discovery: (received) => behaviour?.(received) });
-    const before = await sequenceOf(hub);
+    const before = await changesOf(hub);
     for (const [name, ocpiStatus, discovery] of failures) {
       if (typeof discovery === 'string') continue;
       behaviour = discovery;
       const answer = await ocpi(hub, 'PUT', credentials, { token: one.hubToken, body: one.body });
       refused(t, answer, [200, ocpiStatus, /./], name);
     }
-    t.equal(await sequenceOf(hub), before);
+    t.equal(await changesOf(hub), before);
     t.equal((await ocpi(hub, 'GET', credentials, { token: one.hubToken })).status, 200);
   },
 );
@@ -467,13 +467,13 @@ t.test('a role that the operator did not assign is refused, and the partner is n
     ['one too many', [own, { ...own, party_id: 'ZZZ' }]],
     ['the hub’s', [{ role: 'HUB', country_code: 'XX', party_id: 'HUB' }]],
   ];
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   for (const [name, roles] of rows) {
     const answer = await ocpi(hub, 'POST', credentials, { token: initial, body: { ...body, roles } });
     refused(t, answer, [200, 2001, /^roles: .* was not assigned by the hub operator$/], `POST with ${name}`);
   }
   t.equal(partner.asked.length, 0, 'its versions were not asked for');
-  t.equal(await sequenceOf(hub), before);
+  t.equal(await changesOf(hub), before);
   const hubToken = granted(t, await ocpi(hub, 'POST', credentials, { token: initial, body }), 'POST');
   for (const [name, roles] of rows) {
     const answer = await ocpi(hub, 'PUT', credentials, { token: hubToken, body: { ...body, roles } });

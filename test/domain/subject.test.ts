@@ -119,6 +119,18 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   ],
   'orphan.pulled': [[{ ...ofWatch, data: { ...watch, by: 'operator' } }, 'orphan:o', pair, 'NL-CPO/S1', 'operator']],
   'orphan.resolved': [[{ ...ofWatch, data: { ...watch, by: 'operator' } }, 'orphan:o', pair, 'NL-CPO/S1', 'operator']],
+  'push.refused': [
+    [
+      { stream: 'refused:NL-CPO/x', party: 'NL-CPO', data: { partner: 'NL-CPO', object: 'NL-CPO/S1' } },
+      ...(['partner:NL-CPO', platform, 'NL-CPO/S1', 'partner'] as const),
+    ],
+  ],
+  'report.noted': [
+    [
+      { stream: 'report:NL-CPO', party: 'NL-CPO', data: { warnings: {}, quirks: {} } },
+      ...(['partner:NL-CPO', platform, null, 'hub'] as const),
+    ],
+  ],
   'release.ended': [
     [{ ...ofPartner, data: { partner: 'NL-CPO', released: 3 } }, 'partner:NL-CPO', platform, null, 'hub'],
   ],

@@ -9,7 +9,7 @@ import type { RunningHub } from '../../src/main.ts';
 import { routes } from '../../src/ocpi/server.ts';
 import { figures } from '../support/figures.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { sequenceOf } from '../support/ocpi-call.ts';
+import { changesOf } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -195,7 +195,7 @@ t.test('every OCPI door meets every caller as the requirement says [D2, D5, D7, 
     routes.map(({ method, path }) => `${method} ${path}`).sort(),
     'every door has a row',
   );
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   const cells = matrix(t);
   let changes = 0;
   for (const [n, [door, { path, body }]] of doors.entries()) {
@@ -210,7 +210,7 @@ t.test('every OCPI door meets every caller as the requirement says [D2, D5, D7, 
   cells.end();
   const objects = doors.filter(([door]) => /^DELETE .*\/:party_id\//.test(door));
   t.equal(changes, objects.length + 4, 'one object of each module was deleted that has it, four partners left');
-  t.equal(await sequenceOf(hub), before + changes + authorized, 'and nothing else was recorded');
+  t.equal(await changesOf(hub), before + changes + authorized, 'and nothing else was recorded');
 });
 
 /** The eMSP's own authorize is forwarded and recorded. */
@@ -260,7 +260,7 @@ t.test("every operators' door meets every caller as its role may", async (t) => 
   const inTable = adminRoutes({} as Operations).map(({ method, path }) => `${method} ${path}`);
   t.strictSame(Object.keys(adminSamples).sort(), inTable.sort(), 'every door has a row');
   const doors = Object.entries({ ...adminSamples, ...otherSamples });
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   const cells = matrix(t);
   for (const [n, [door, { path }]] of doors.entries()) {
     const [method = ''] = door.split(' ');
@@ -277,7 +277,7 @@ t.test("every operators' door meets every caller as its role may", async (t) => 
     }
   }
   cells.end();
-  t.equal(await sequenceOf(hub), before, 'and nothing was recorded');
+  t.equal(await changesOf(hub), before, 'and nothing was recorded');
 });
 
 /** Status of the answer to an offered WebSocket. */

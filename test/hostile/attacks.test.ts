@@ -7,7 +7,7 @@ import type { RunningHub } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, idsOf, quiet, statusOf } from '../support/observed.ts';
-import { sequenceOf } from '../support/ocpi-call.ts';
+import { changesOf } from '../support/ocpi-call.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -43,7 +43,7 @@ t.test(
   'a command names its response_url once, so that no CPO reads another than the hub replaced [Commands 2]',
   async (t) => {
     const { hub, cpo, emsp } = await withLocation(t);
-    const before = await sequenceOf(hub);
+    const before = await changesOf(hub);
     const theirs = '"http://127.0.0.1:9/steal-the-token"';
     const names = [
       'response_url',
@@ -64,7 +64,7 @@ t.test(
         t.match(answer.json.status_message, /^response_url: expected once/, name);
       }
     }
-    t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+    t.equal(await changesOf(hub), before, 'nothing was recorded');
     t.strictSame(callsTo(cpo, 'commands'), [], 'nothing was forwarded');
     const good = await emsp.call(
       'POST',
@@ -77,7 +77,7 @@ t.test(
 
 t.test("an object says once whose it is, so that no receiver takes it for another party's [D17, D18]", async (t) => {
   const { hub, cpo, emsp } = await withLocation(t);
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   const spoofs = [
     '"party_id":"VIC"',
     '"Party_ID":"VIC"',
@@ -104,7 +104,7 @@ t.test("an object says once whose it is, so that no receiver takes it for anothe
     ];
     for (const answer of rows) t.equal(statusOf(answer), '200/2001', `${field}: ${answer.json.status_message}`);
   }
-  t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+  t.equal(await changesOf(hub), before, 'nothing was recorded');
 });
 
 t.test("nobody reads or writes what is another's, by path, list, cursor or command [D7, D45]", async (t) => {
@@ -161,7 +161,7 @@ t.test("nobody reads or writes what is another's, by path, list, cursor or comma
       path,
     );
   }
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   t.equal(
     statusOf(await rival.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'))),
     '404/2003',
@@ -193,7 +193,7 @@ t.test("nobody reads or writes what is another's, by path, list, cursor or comma
   const asked = await thief.call('PUT', '/2.2.1/tokens/NL/THF/CARD1/authorize', undefined, to);
   t.match(asked.json.data, { allowed: 'NOT_ALLOWED' }, 'authorize at a CPO that is not routed');
   t.equal((await callsTo(cpo, 'tokens')).length, 0, 'the CPO hears nothing of it');
-  t.ok((await sequenceOf(hub)) - before <= 2, 'of all this at most that somebody asked is recorded');
+  t.ok((await changesOf(hub)) - before <= 2, 'of all this at most that somebody asked is recorded');
 });
 
 t.test('only the CPO of a command answers it, and only as itself [Authentication 7]', async (t) => {
@@ -251,7 +251,7 @@ t.test('a forward carries the parties and ids of the hub, whatever headers came 
 
 t.test('the hub does not call itself, whatever URL a partner gives', async (t) => {
   const { hub, cpo, emsp } = await withLocation(t);
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   for (const own of [
     hub.url,
     hub.url.replace('127.0.0.1', '127.1'),
@@ -264,7 +264,7 @@ t.test('the hub does not call itself, whatever URL a partner gives', async (t) =
     });
     t.match(json, { status_code: 3001, status_message: /own address/ }, own);
   }
-  t.equal(await sequenceOf(hub), before, 'the partner is as it was');
+  t.equal(await changesOf(hub), before, 'the partner is as it was');
   await emsp.call(
     'POST',
     '/2.2.1/commands/START_SESSION',

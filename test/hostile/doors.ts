@@ -198,6 +198,7 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   'GET /backups/{id}': { as: 'admin', path: `${admin}/backups/1` },
   'GET /status': { as: 'admin', path: `${admin}/status` },
   'GET /parties/{id}/handshake': { as: 'admin', path: `${admin}/parties/NL-LVR/handshake` },
+  'GET /parties/{id}/report': { as: 'admin', path: `${admin}/parties/NL-LVR/report` },
   'GET /overview': { as: 'admin', path: `${admin}/overview?after=x` },
 };
 

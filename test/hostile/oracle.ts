@@ -126,7 +126,8 @@ export function strayEvents(trials: readonly Trial[], events: readonly RecordedE
   const authors = new Map(refused.flatMap((trial) => idsOf(trial).map((id) => [id, trial] as const)));
   const strays = new Map<string, string>();
   for (const { correlation_id: id, type, seq } of events) {
-    if (id === null || known.has(id)) continue;
+    // A refused push is noted in the report of its partner, and changes nothing.
+    if (id === null || known.has(id) || type === 'push.refused') continue;
     const author = authors.get(id)?.input;
     strays.set(id, `${type} at ${seq} from ${author ? `refused #${author.n} ${author.title}` : `nobody (${id})`}`);
   }

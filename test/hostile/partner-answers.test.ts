@@ -10,7 +10,7 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { closeCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, statusOf } from '../support/observed.ts';
-import { sequenceOf } from '../support/ocpi-call.ts';
+import { changesOf } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -174,14 +174,14 @@ t.test(
       const registerSlow = await newcomer(`LI${n}`);
       slow.push(() => registerSlow(name, one));
     }
-    const before = await sequenceOf(hub);
+    const before = await changesOf(hub);
     const underWay = slow.map((begin) => begin());
     for (const [name, behaviour] of Object.entries(metAt('versions'))) {
       behave(behaviour);
       await register(name, liar);
     }
     await Promise.all(underWay);
-    t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+    t.equal(await changesOf(hub), before, 'nothing was recorded');
     await stillServes(t, scene, 'V');
   },
 );

@@ -6,7 +6,7 @@ import { cpo, emsp } from '../hostile/doors.ts';
 import { send, type WireAnswer } from '../hostile/wire.ts';
 import { sessionBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { sequenceOf } from '../support/ocpi-call.ts';
+import { changesOf } from '../support/ocpi-call.ts';
 import { t } from '../support/tap.ts';
 
 interface Raw {
@@ -114,7 +114,7 @@ t.test('a WebSocket offered to an OCPI door is passed over, and the request answ
 t.test('an id that cannot be stored is not found, whoever asks for it [D4]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   const ids = ['%00', 'S1%00', '%00%00'];
   for (const id of ids) {
     for (const path of [
@@ -143,7 +143,7 @@ t.test('an id that cannot be stored is not found, whoever asks for it [D4]', asy
       t.equal(status, 404, `operator GET ${path}`);
     }
   }
-  t.equal(await sequenceOf(hub), before);
+  t.equal(await changesOf(hub), before);
 });
 
 t.test(
@@ -167,7 +167,7 @@ t.test(
 t.test('the type of a token in its body is checked as the one in the query is [D24, D48]', async (t) => {
   const hub = await hubFor(t);
   const owner = await partnerFor(t, hub, { ...emsp, role: 'EMSP' });
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   for (const type of ['\ud800', 'A/B', '1/B', 'RFID\u0000', 'é', ' ', 'X'.repeat(37)]) {
     const { status, json } = await owner.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1', tokenBody('CARD1', { type }));
     t.match(
@@ -176,7 +176,7 @@ t.test('the type of a token in its body is checked as the one in the query is [D
       JSON.stringify(type),
     );
   }
-  t.equal(await sequenceOf(hub), before, 'nothing was stored');
+  t.equal(await changesOf(hub), before, 'nothing was stored');
   t.equal(
     (await owner.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1', tokenBody('CARD1', { type: 'Other' }))).json.status_code,
     1000,

@@ -2,6 +2,8 @@
  * One OCPI call to a hub with any token or none, and the look at what a refusal must always be.
  */
 import { request } from 'node:http';
+import type { HubAddress } from './caller.ts';
+import { itemsOf } from './observed.ts';
 import { admin } from './plain-partner.ts';
 import type { Test } from './tap.ts';
 
@@ -67,6 +69,21 @@ export function refused(
 }
 
 /** How many facts the hub has recorded. */
-export async function sequenceOf(hub: { url: string; adminToken: string }): Promise<number> {
+export async function sequenceOf(hub: HubAddress): Promise<number> {
   return Number((await admin(hub, 'GET', '/status')).sequence);
+}
+
+/** How many facts the hub has recorded, apart from reports of partners: a refused push is noted, and changes nothing. */
+export async function changesOf(hub: HubAddress): Promise<number> {
+  const noted = async () => {
+    const found = await Promise.all(
+      ['push.refused', 'report.noted'].map((type) => itemsOf(hub, `/events?type=${type}`)),
+    );
+    return found.flat().length;
+  };
+  for (;;) {
+    const before = await noted();
+    const sequence = await sequenceOf(hub);
+    if ((await noted()) === before) return sequence - before;
+  }
 }

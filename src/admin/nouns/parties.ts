@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { instant, interfaceRole, listOf } from '../../api/common.ts';
 import type { PartyView } from '../../api/parties.ts';
 import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
+import { report } from '../../api/report.ts';
 import { defaultSettings } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { pageQuery, partnerId } from '../fields.ts';
@@ -114,6 +115,14 @@ export function parties(operations: Operations): AdminRoute[] {
       params,
       answer: handshake,
       run: ({ params: { id } }) => operations.handshake(id),
+    }),
+    route({
+      method: 'GET',
+      path: '/parties/{id}/report',
+      summary: 'Show what a partner does wrong, and what the hub makes up for',
+      params,
+      answer: report,
+      run: ({ params: { id } }) => operations.report(id),
     }),
     route({
       method: 'PUT',

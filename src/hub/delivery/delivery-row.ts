@@ -23,6 +23,8 @@ export interface DeliveryMemory {
   /** Attempts in this retry window. */
   readonly tries: number;
   readonly module: string;
+  /** The owner of the object. Absent in rows of earlier versions. */
+  readonly sender?: PartyId;
   /** Outcome class of the end; null while the delivery waits. */
   readonly class: OutcomeClass | null;
   /** Why the delivery is dead; null when it is not. */
@@ -39,10 +41,10 @@ export interface DeliveryMemory {
 export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
 
 export function memoryOf(item: Item, { due, class: ended, reason }: Ending, clock: Clock): DeliveryMemory {
-  const { module, attempts, tries, isRedriven, owedAt, asWhole } = item;
+  const { module, sender, attempts, tries, isRedriven, owedAt, asWhole } = item;
   const since = instantText(clock.stamp(item.since));
   const marks = { ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
-  return { module, attempts, tries, since, due, class: ended, reason, ...marks };
+  return { module, sender, attempts, tries, since, due, class: ended, reason, ...marks };
 }
 
 /** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */
@@ -64,11 +66,11 @@ export function redrivenRow(
   before: DeliveryRow | null,
   { ports, recorder }: Context,
 ): DeliveryRow {
-  const { module } = of as ObjectEventData;
+  const { module, owner: sender } = of as ObjectEventData;
   const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
   const since = instantText(ports.clock.wall());
   const data: DeliveryMemory = {
-    ...{ module, attempts, since, tries: 0, due: null, class: null, reason: null },
+    ...{ module, sender, attempts, since, tries: 0, due: null, class: null, reason: null },
     ...{ redriven: true, owedAt: recorder.feed.upTo },
   };
   return { dest, seq, state: 'PENDING', data };

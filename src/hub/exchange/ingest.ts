@@ -21,6 +21,7 @@ import {
   type HubObject,
   type ObjectChange,
   objectKey,
+  objectName,
   sameJson,
   sortableDate,
   streamOf,
@@ -32,6 +33,7 @@ import { type Audience, catalogueAudience, type Directory } from '../../domain/r
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { billedKey, billedPut, objectFromRow, objectPut, ownerPut, readObject, rowSeen } from '../kernel/row-codecs.ts';
+import type { PartnerReports } from '../partners/reports.ts';
 import type { Accepted, Caller } from '../ports/hub.ts';
 import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
@@ -73,7 +75,11 @@ const bodyLengthMax = 8 * 1024 * 1024;
 
 const notForwarded = 'pulled without forward';
 
-export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>) {
+export function ingest(
+  context: Context,
+  orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>,
+  reports: Pick<PartnerReports, 'warned'>,
+) {
   const { store, directory, recorder } = context;
   const { meter } = context.ports;
 
@@ -140,6 +146,7 @@ export function ingest(context: Context, orphans: Pick<OrphanCases, 'sessionStor
     const fact = { stream, event: { type: eventTypes[change.method], data }, to };
     await record(caller, fact, change, before, after, seen);
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
+    reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
     if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
     return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };

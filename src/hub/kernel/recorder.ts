@@ -34,6 +34,8 @@ export interface Fact {
   readonly party: PartyId | null;
   readonly to?: readonly PartyId[];
   readonly body?: string | null;
+  /** Of the request that caused the fact, when the recording has facts of several requests. */
+  readonly correlationId?: string;
 }
 
 export interface Recording {
@@ -100,7 +102,7 @@ export class Recorder {
       type: fact.event.type,
       at: recording.at,
       party: fact.party,
-      correlationId: recording.trace?.correlationId ?? null,
+      correlationId: fact.correlationId ?? recording.trace?.correlationId ?? null,
       to: fact.to ?? [],
       data: fact.event.data,
       body: fact.body ?? null,

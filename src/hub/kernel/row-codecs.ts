@@ -56,6 +56,15 @@ export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<
 /** Whether the store accepts this name (no U+0000, no unpaired surrogate). A lookup of any other name finds nothing. */
 export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text);
 
+/** Characters that are kept of a text that a partner is told to mend, at most. [D69] */
+const keptChars = 65_536;
+
+/** Cuts to `keptChars`, never inside a surrogate pair: the store accepts whole characters only. */
+export function cut(text: string): string {
+  const isSplit = (text.charCodeAt(keptChars - 1) & 0xfc00) === 0xd800;
+  return text.slice(0, isSplit ? keptChars - 1 : keptChars);
+}
+
 export async function readObject(
   store: Store,
   module: ObjectModule,

@@ -15,10 +15,12 @@ import type { CircuitChange, CommandEvent, OrphanEvent } from '../../domain/even
 import { baseOf } from '../../domain/fold.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
+import type { RefusedRecord } from '../../domain/report.ts';
 import { foundAgainBy } from '../exchange/command-rows.ts';
 import type { Context } from '../kernel/context.ts';
 import { routeKey } from '../kernel/directory.ts';
 import { partnerPut } from '../kernel/row-codecs.ts';
+import { reportKey } from '../partners/reports.ts';
 import { foldCommand, foldObject, rebuiltRow } from './row-rebuild.ts';
 
 /** Decision about one stream: the events to keep, and the rows to delete unless a newer event wrote them. */
@@ -125,6 +127,18 @@ const refusal: Keeper = async (past) => {
   return { keeps: [], rows: [{ kind: 'quarantine', owner: party, id: idIn(last).slice(party.length + 1) }] };
 };
 
+const refusedPush: Keeper = async (past) => {
+  const last = lastOf(past);
+  const { partner: owner } = last.data as RefusedRecord;
+  return { keeps: [], rows: [{ kind: 'refused', owner, id: idIn(last).slice(owner.length + 1) }] };
+};
+
+/** Each event has the whole report. */
+const report: Keeper = async (past) => {
+  const last = lastOf(past);
+  return { keeps: [asIs(last, [reportKey(idIn(last))])], rows: [] };
+};
+
 const ended =
   (kind: string): Keeper =>
   async (past) => ({ keeps: [], rows: [{ kind, owner: '', id: idIn(lastOf(past)) }] });
@@ -138,6 +152,7 @@ const ending: ReadonlySet<string> = new Set([
   'orphans',
   'pulls',
   'quarantine',
+  'refused',
   'jobs',
   'backups',
 ]);
@@ -168,6 +183,8 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['orphan.', orphan],
   ['pull.objectRefused', refusal],
   ['pull.', pull],
+  ['push.refused', refusedPush],
+  ['report.noted', report],
   ['job.', ended('jobs')],
   ['backup.', ended('backups')],
   ['row.rebuilt', rebuilt],

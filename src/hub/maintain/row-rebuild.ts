@@ -11,6 +11,7 @@ import { type HubObject, streamOf } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
 import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../../domain/pull.ts';
+import type { RefusedRecord, Tallies } from '../../domain/report.ts';
 import type { Route } from '../../domain/routing.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-cases.ts';
@@ -18,6 +19,7 @@ import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
+import { refusedRow, refusedStream, reportRow, reportStream } from '../partners/reports.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
 import { backupRow } from './backups.ts';
@@ -103,6 +105,14 @@ const rebuilds: Record<string, Rebuild> = {
   quarantine: async ({ owner, id }, history) => {
     const last = (await history(quarantineStream(owner, id))).at(-1);
     return last ? quarantineRow(id, last.data as QuarantineRecord, last.body ?? '', last.at) : null;
+  },
+  refused: async ({ owner, id }, history) => {
+    const last = (await history(refusedStream(owner, id))).at(-1);
+    return last ? refusedRow(id, last.data as RefusedRecord, last.body ?? '') : null;
+  },
+  reports: async ({ owner }, history) => {
+    const last = (await history(reportStream(owner))).at(-1);
+    return last ? reportRow(owner, last.data as Tallies) : null;
   },
   partners: async ({ id }, history) => {
     const found = fold<Partner>(await history(partnerStream(id)), 'partner.', (before, { type, data, at }) =>

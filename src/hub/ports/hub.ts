@@ -6,6 +6,7 @@ import type { CommandName } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { HubObject, ObjectChange } from '../../domain/object.ts';
 import type { Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
+import type { RefusedPush } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Operations } from './operator.ts';
 import type { HeaderParty } from './ports.ts';
@@ -169,6 +170,8 @@ export interface Hub {
 
   /** Decides who is owed the change, records it and resolves; delivery follows asynchronously. */
   accept(caller: Caller, change: ObjectChange): Promise<Accepted>;
+  /** Notes that a push was refused; `body` is null when none was read. [D69] */
+  refused(push: RefusedPush, body: string | null, trace: Pick<Trace, 'correlationId'>): void;
   /**
    * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it.
    * [D20, D47]

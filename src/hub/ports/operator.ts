@@ -13,6 +13,7 @@ import type { OrphanView } from '../../api/orphans.ts';
 import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
+import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceView } from '../../api/trace.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
@@ -205,6 +206,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
   resync(id: string, module: ObjectModule, trace: Trace): Promise<JobView>;
   job(id: string): Promise<JobView>;
   cancelJob(id: string): Promise<JobView>;
+  /** What a partner does wrong, and what the hub makes up for. Throws `notFound`. */
+  report(id: string): Promise<ReportView>;
   /** All steps of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
   trace(key: string): Promise<TraceView>;
   explain(from: PartyId, to: PartyId, module: string): RouteExplanation;

@@ -2,10 +2,10 @@
  * The ports that the hub calls out through, declared by the hub so that it depends on no implementation. `main.ts`
  * plugs in the real ones; tests plug in a simulated clock.
  */
-import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
+import type { ErrorCode, Outcome, OutcomeClass } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
-import type { Endpoint, TokenEncoding } from '../../domain/party.ts';
+import type { Endpoint, PartyId, TokenEncoding } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 
 /**
@@ -150,6 +150,10 @@ export interface Meter {
   ingested(source: 'push' | 'pull', module: string, method: string, result: string): void;
   /** A change was stored and is owed to no receiver. */
   notForwarded(module: string, reason: string): void;
+  /** A push was refused with this code. */
+  refused(partner: PartyId, module: string, code: ErrorCode): void;
+  /** A change of a partner met this many warnings. */
+  warned(partner: PartyId, module: string, warnings: number): void;
   /** One durable write: its duration, and how many writes were in flight when it began, itself included. */
   committed(seconds: number, waiting: number): void;
   /** One attempt at a delivery. */
@@ -167,6 +171,8 @@ export interface Meter {
 export const noMeter: Meter = {
   ingested: () => {},
   notForwarded: () => {},
+  refused: () => {},
+  warned: () => {},
   committed: () => {},
   attempted: () => {},
   deliveryEnded: () => {},

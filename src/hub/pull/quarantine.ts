@@ -4,7 +4,7 @@
  *
  * QUARANTINE-1  An object with a name has one row, which holds its last refusal. Objects without a name are keyed by
  *     their index in the list.
- * QUARANTINE-2  The quarantine is bounded: `keptMax` objects of one pull, `keptChars` characters of one object; the
+ * QUARANTINE-2  The quarantine is bounded: `keptMax` objects of one pull, 65,536 characters of one object; the
  *     rest is only counted.
  */
 import type { Put } from '../../../storage/contract.ts';
@@ -14,10 +14,10 @@ import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
+import { cut } from '../kernel/row-codecs.ts';
 import type { Named } from './sender-lists.ts';
 
 const keptMax = 1000;
-const keptChars = 65_536;
 
 /** An object of a page, as received. */
 export interface Listed {
@@ -89,10 +89,4 @@ export class Quarantine {
     const { module } = this.#pull;
     return `${module}/${name ? `${name.owner}/${objectKey(module, name.id, {})}` : `#${place}`}`;
   }
-}
-
-/** Cuts to `keptChars`, never inside a surrogate pair: the store accepts whole characters only. */
-function cut(text: string): string {
-  const isSplit = (text.charCodeAt(keptChars - 1) & 0xfc00) === 0xd800;
-  return text.slice(0, isSplit ? keptChars - 1 : keptChars);
 }

@@ -12,8 +12,10 @@ import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/event
 import { isModule, moduleNames, modules } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
+import type { RefusedRecord } from '../../domain/report.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
+import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
 
 const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
 const eventsMax = 10_000;
@@ -32,7 +34,13 @@ const reasons: Readonly<Record<string, string>> = {
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
-export async function traceOf(context: Context, key: string, view: ViewDelivery): Promise<TraceView> {
+export async function traceOf(
+  context: Context,
+  reports: Pick<PartnerReports, 'flushAll'>,
+  key: string,
+  view: ViewDelivery,
+): Promise<TraceView> {
+  await reports.flushAll();
   const isObject = /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
   const eventsOf = isObject ? objectEvents : requestEvents;
   const events = isName(key) ? await eventsOf(context, key) : [];
@@ -55,7 +63,8 @@ async function requestEvents({ store }: Context, key: string): Promise<StoredEve
   return store.history(`command:${id}`, 0, eventsMax);
 }
 
-async function objectEvents({ store }: Context, key: string): Promise<StoredEvent[]> {
+async function objectEvents(context: Context, key: string): Promise<StoredEvent[]> {
+  const { store } = context;
   const slash = key.indexOf('/');
   const owner = key.slice(0, slash).toUpperCase();
   const id = key.slice(slash + 1);
@@ -64,17 +73,27 @@ async function objectEvents({ store }: Context, key: string): Promise<StoredEven
       streamOf(module, owner, objectKey(module, id, { tokenType })),
     ),
   );
-  const found = await Promise.all(streams.map((stream) => store.history(stream, 0, eventsMax)));
+  const refused = await refusedPushes(context, owner, `${owner}/${id}`.toLowerCase());
+  const found = await Promise.all([...streams, ...refused].map((stream) => store.history(stream, 0, eventsMax)));
   return found.flat().sort((a, b) => a.seq - b.seq);
+}
+
+/** Streams of the refused pushes of an object, which its owner sent. */
+async function refusedPushes(context: Context, owner: PartyId, object: string): Promise<string[]> {
+  const partner = context.directory.partnerOf(owner);
+  const rows = partner ? await refusalsOf(context, partner.id) : [];
+  const ofObject = rows.filter(({ data }) => (data as RefusedRecord).object?.toLowerCase() === object);
+  return ofObject.map((row) => refusedStream(row.owner, row.id));
 }
 
 async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep> {
   const { at, type, party, correlationId: correlation_id } = event;
   const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
+  const refused = event.type === 'push.refused' ? (event.data as RefusedRecord) : null;
   return {
     ...{ seq: event.seq, at, type, party, correlation_id },
-    module: data?.module ?? null,
-    object: data && objectName(data),
+    module: (data ?? refused)?.module ?? null,
+    object: refused ? refused.object : data && objectName(data),
     summary: summaryOf(event),
     not_forwarded: data?.reason ? (reasons[data.reason] ?? data.reason) : null,
     warnings: data?.warnings ?? [],
@@ -101,6 +120,10 @@ function summaryOf(stored: StoredEvent): string {
         : `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
     case 'object.missed':
       return `${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'} as a whole: the next change goes to it as a whole`;
+    case 'push.refused': {
+      const { method, path, reason, count } = event.data;
+      return `${stored.party} sent ${method} ${path}: refused${count > 1 ? `, ${count} times so far` : ''}: ${reason}`;
+    }
     case 'command.requested':
       return `${event.data.emsp} asked for ${event.data.command} at ${event.data.cpo}`;
     case 'token.authorized':

@@ -14,6 +14,7 @@ import { Asked } from '../parts/states.tsx';
 import { PartnerActions } from './partner-actions.tsx';
 import { Circuits, Endpoints, Queue, Routes } from './partner-facts.tsx';
 import { History } from './partner-history.tsx';
+import { Report } from './partner-report.tsx';
 import { Settings } from './partner-settings.tsx';
 import { Pulls, Resync } from './partner-work.tsx';
 import '../style/partner.css';
@@ -54,6 +55,7 @@ function OnePartner({ id }: { id: string }) {
               <div class="stack">
                 <History id={id} watch={watch} />
                 <Endpoints party={party} reload={query.reload} />
+                <Report id={id} />
                 <Routes party={party} />
               </div>
             </div>

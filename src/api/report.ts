@@ -1,0 +1,53 @@
+/** Answer about the mistakes and habits of one partner. [D69, D70, D86] */
+import { z } from 'zod';
+import { moduleNames } from '../domain/modules.ts';
+import type { View } from './common.ts';
+
+const module = z.enum(moduleNames);
+const count = z.number().int();
+
+export const refusedPush = z.object({
+  module,
+  method: z.string(),
+  path: z.string(),
+  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}; null when the request does not name it' }),
+  reason: z.string().meta({ description: 'the message of the answer' }),
+  code: z.string().meta({ description: 'the kind of refusal, as in ocpi_hub_refused_total' }),
+  count,
+  first_at: z.string(),
+  last_at: z.string(),
+  body: z.string().meta({ description: 'of the last one, 65,536 characters at most; empty when none was read' }),
+});
+
+const tally = {
+  module: z.string(),
+  count,
+  first_at: z.string(),
+  last_at: z.string(),
+  object: z.string().nullable().meta({ description: 'of the last one' }),
+  example: z.string().meta({ description: 'the last one' }),
+};
+
+export const report = z.object({
+  refused: z.array(refusedPush).meta({ description: 'the last 200, newest first' }),
+  warnings: z.array(z.object({ ...tally, field: z.string() })).meta({ description: 'most first' }),
+  quirks: z
+    .array(z.object({ ...tally, quirk: z.string() }))
+    .meta({ description: 'what the hub makes up for, most first' }),
+  dead_letters: z
+    .array(
+      z.object({
+        receiver: z.string(),
+        sender: z.string(),
+        module,
+        class: z.string(),
+        reason: z.string(),
+        count,
+        sample: z.string().meta({ description: 'id of one of them' }),
+      }),
+    )
+    .meta({ description: 'that the partner should have received, or that it sent; most first' }),
+});
+
+export type ReportView = View<typeof report>;
+export type RefusedView = View<typeof refusedPush>;

@@ -1,0 +1,102 @@
+/**
+ * What a partner does wrong, as its own engineer needs it: refused pushes, warnings, quirks, dead letters by reason.
+ */
+import { Link } from 'wouter-preact';
+import type { ReportView } from '../../../api/report.ts';
+import { pathWith } from '../data/api.ts';
+import { count } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { Table } from '../parts/fields.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+import { Instant } from '../parts/time.tsx';
+
+const everyMs = 10_000;
+/** Rows of each table; `ocpi-hub parties report` prints all. */
+const shown = 8;
+
+export function Report({ id }: { id: string }) {
+  const query = useQuery<ReportView>(`/parties/${encodeURIComponent(id)}/report`, everyMs);
+  return (
+    <section class="card" aria-label="Data quality">
+      <header>
+        <h2>Data quality</h2>
+        <Link href={pathWith('/events', { type: 'push.refused', party: id })}>Events</Link>
+      </header>
+      <Asked query={query} what="the report">
+        {(report) =>
+          Object.values(report).every((part) => part.length === 0) ? (
+            <Empty title="Nothing to report" hint="No push was refused, no warning met, no delivery is dead." />
+          ) : (
+            <Parts report={report} />
+          )
+        }
+      </Asked>
+    </section>
+  );
+}
+
+function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report: ReportView }) {
+  return (
+    <>
+      {refused.length > 0 && (
+        <Table caption="Refused pushes" columns={['Last', 'Times', 'Refused push', 'Reason']}>
+          {refused.slice(0, shown).map(({ method, path, reason, count: times, last_at, object }) => (
+            <tr key={`${method} ${path} ${reason}`}>
+              <td>
+                <Instant value={last_at} />
+              </td>
+              <td class="number">{count(times)}</td>
+              <td class="mono">
+                {object === null ? `${method} ${path}` : <Link href={traceOf(object)}>{`${method} ${object}`}</Link>}
+              </td>
+              <td>{reason}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <Tallies caption="Warnings" noun="Field" items={warnings.map(({ field: name, ...one }) => ({ name, ...one }))} />
+      <Tallies caption="Quirks" noun="Quirk" items={quirks.map(({ quirk: name, ...one }) => ({ name, ...one }))} />
+      {dead_letters.length > 0 && (
+        <Table caption="Dead letters by reason" columns={['Count', 'From', 'To', 'Module', 'Reason of dead letters']}>
+          {dead_letters
+            .slice(0, shown)
+            .map(({ sender, receiver, module, class: met, reason, count: times, sample }) => (
+              <tr key={`${sender} ${receiver} ${module} ${met} ${reason}`}>
+                <td class="number">{count(times)}</td>
+                <td class="mono">{sender}</td>
+                <td class="mono">{receiver}</td>
+                <td>{module}</td>
+                <td>
+                  <Link href={`/deliveries/${encodeURIComponent(sample)}`}>{reason || met}</Link>
+                </td>
+              </tr>
+            ))}
+        </Table>
+      )}
+    </>
+  );
+}
+
+/** A warning or a quirk. */
+type Tally = Omit<ReportView['warnings'][number], 'field'> & { readonly name: string };
+
+function Tallies({ caption, noun, items }: { caption: string; noun: string; items: readonly Tally[] }) {
+  if (items.length === 0) return null;
+  return (
+    <Table caption={caption} columns={['Last', 'Times', 'Module', noun, 'Example']}>
+      {items.slice(0, shown).map(({ module, name, count: times, last_at, object, example }) => (
+        <tr key={`${module} ${name}`}>
+          <td>
+            <Instant value={last_at} />
+          </td>
+          <td class="number">{count(times)}</td>
+          <td>{module}</td>
+          <td class="mono">{name}</td>
+          <td>{object === null ? example : <Link href={traceOf(object)}>{example}</Link>}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+const traceOf = (object: string) => pathWith('/trace', { key: object });

@@ -1,0 +1,193 @@
+/**
+ * Reports of partners: pushes that were refused, warnings by field, and quirks that the hub made up for, so that
+ * nobody needs the partner's own log to see what it does wrong. [D69, D70, D86]
+ *
+ * REPORTS-1  What is noted is written within `gatherMs` of the first note, and at most once in `pauseMs` per partner:
+ *     a partner that repeats itself costs a bounded number of events. A crash loses the notes of that time.
+ * REPORTS-2  Per partner the last `keptMax` refusals are kept, each with at most 65,536 characters of its body;
+ *     of more than `pendingMax` different ones in one pause only the last are written.
+ * REPORTS-3  A reader of a report writes what was noted on this node first.
+ */
+import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
+import type { PartyId } from '../../domain/party.ts';
+import {
+  addTallies,
+  fieldOf,
+  noTallies,
+  type RefusedPush,
+  type RefusedRecord,
+  sumOf,
+  type Tallies,
+  type Tally,
+  type TallyKind,
+} from '../../domain/report.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { Context } from '../kernel/context.ts';
+import type { Fact } from '../kernel/recorder.ts';
+import { cut, rowSeen } from '../kernel/row-codecs.ts';
+
+const keptMax = 200;
+const pendingMax = 50;
+const gatherMs = 1_000;
+const pauseMs = 60_000;
+
+/** A refusal that is not written yet. */
+interface Pending {
+  readonly record: RefusedRecord;
+  readonly body: string;
+  readonly correlationId: string;
+}
+
+/** The notes of one partner that are not written yet. */
+class Notes {
+  readonly refused = new Map<string, Pending>();
+  readonly warnings: Record<string, Tally> = {};
+  readonly quirks: Record<string, Tally> = {};
+}
+
+export const refusedStream = (partner: PartyId, id: string): string => `refused:${partner}/${id}`;
+export const reportStream = (partner: PartyId): string => `report:${partner}`;
+export const reportKey = (partner: PartyId): RowKey => ({ kind: 'reports', owner: partner, id: 'tallies' });
+
+export function refusedRow(id: string, data: RefusedRecord, body: string): Put {
+  const { partner: owner, lastAt: upd } = data;
+  return { kind: 'refused', owner, id, shelf: owner, upd, data, body };
+}
+
+export function reportRow(partner: PartyId, data: Tallies): Put {
+  return { ...reportKey(partner), shelf: null, upd: '', data, body: null };
+}
+
+export class PartnerReports {
+  readonly #context: Context;
+  readonly #notes = new Map<PartyId, Notes>();
+  /** When the notes of a partner were written last, hub time. */
+  readonly #writtenAt = new Map<PartyId, number>();
+  readonly #writing = new Set<Promise<void>>();
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** Notes a push that was refused; `body` is null when none was read. */
+  refused(push: RefusedPush, body: string | null, { correlationId }: Pick<Trace, 'correlationId'>): void {
+    const { secrets, meter } = this.#context.ports;
+    meter.refused(push.partner, push.module, push.code);
+    const at = this.#now();
+    const id = secrets.digest(`${push.method} ${push.path} ${push.reason}`).slice(0, 22);
+    const { refused } = this.#notesOf(push.partner);
+    const { count = 0, firstAt = at } = refused.get(id)?.record ?? {};
+    refused.delete(id);
+    const record = { ...push, count: count + 1, firstAt, lastAt: at };
+    refused.set(id, { record, body: cut(body ?? ''), correlationId });
+    const [oldest = ''] = refused.keys();
+    if (refused.size > pendingMax) refused.delete(oldest);
+  }
+
+  /** Notes the warnings of a change that a partner pushed, or that the hub pulled from it. */
+  warned(partner: PartyId, module: string, warnings: readonly string[], object: string): void {
+    if (warnings.length === 0) return;
+    this.#context.ports.meter.warned(partner, module, warnings.length);
+    for (const example of warnings) {
+      this.#count(partner, 'warnings', `${module} ${fieldOf(example)}`, { example, object });
+    }
+  }
+
+  #count(partner: PartyId, kind: TallyKind, key: string, seen: Pick<Tally, 'example' | 'object'>): void {
+    const notes = this.#notesOf(partner)[kind];
+    const at = this.#now();
+    notes[key] = sumOf(notes[key], { ...seen, count: 1, firstAt: at, lastAt: at });
+  }
+
+  /** Writes what was noted of a partner, and resolves once it can be read. [REPORTS-3] */
+  async flush(partner: PartyId): Promise<void> {
+    this.#take(partner);
+    await Promise.all(this.#writing);
+  }
+
+  /** Writes what was noted of all partners. [REPORTS-3] */
+  async flushAll(): Promise<void> {
+    for (const partner of [...this.#notes.keys()]) this.#take(partner);
+    await Promise.all(this.#writing);
+  }
+
+  #now(): string {
+    return this.#context.recorder.instant();
+  }
+
+  #notesOf(partner: PartyId): Notes {
+    const found = this.#notes.get(partner);
+    if (found) return found;
+    const notes = new Notes();
+    this.#notes.set(partner, notes);
+    const { timers, ports } = this.#context;
+    const last = this.#writtenAt.get(partner) ?? Number.NEGATIVE_INFINITY;
+    timers.arm(reportStream(partner), Math.max(ports.clock.now() + gatherMs, last + pauseMs), () =>
+      this.#take(partner),
+    );
+    return notes;
+  }
+
+  #take(partner: PartyId): void {
+    const notes = this.#notes.get(partner);
+    this.#notes.delete(partner);
+    this.#context.timers.disarm(reportStream(partner));
+    if (notes) this.#write(partner, notes);
+  }
+
+  #write(partner: PartyId, notes: Notes): void {
+    const { recorder, ports } = this.#context;
+    this.#writtenAt.set(partner, ports.clock.now());
+    const writing = recorder
+      .inTurn(reportStream(partner), (seen) => this.#record(partner, notes, seen))
+      .catch((error: unknown) => {
+        ports.meter.unrecorded('push.refused');
+        ports.log.error({ err: error, partyId: partner }, 'could not record the report of a partner');
+      })
+      .finally(() => this.#writing.delete(writing));
+    this.#writing.add(writing);
+  }
+
+  async #record(partner: PartyId, notes: Notes, seen: Seen[]): Promise<void> {
+    const { store, recorder } = this.#context;
+    const facts: Fact[] = [];
+    const puts: Put[] = [];
+    let isNew = 0;
+    for (const [id, { record, body, correlationId }] of notes.refused) {
+      const row = await rowSeen(store, { kind: 'refused', owner: partner, id }, seen);
+      const before = row?.data as RefusedRecord | undefined;
+      if (!before) isNew++;
+      const { count = 0, firstAt = record.firstAt } = before ?? {};
+      const data = { ...record, firstAt, count: count + record.count };
+      const stream = refusedStream(partner, id);
+      facts.push({ stream, event: { type: 'push.refused', data }, party: partner, body, correlationId });
+      puts.push(refusedRow(id, data, body));
+    }
+    const { warnings, quirks } = notes;
+    if (Object.keys(warnings).length + Object.keys(quirks).length > 0) {
+      const before = (await rowSeen(store, reportKey(partner), seen))?.data as Tallies | undefined;
+      const data = addTallies(before ?? noTallies, { warnings, quirks });
+      const event = { type: 'report.noted' as const, data };
+      facts.push({ stream: reportStream(partner), event, party: partner });
+      puts.push(reportRow(partner, data));
+    }
+    if (facts.length === 0) return;
+    puts.push(...(await this.#overflow(partner, isNew, new Set(notes.refused.keys()))));
+    await recorder.record({ facts, puts, seen, unfenced: true, trace: null, at: recorder.instant() });
+  }
+
+  /** The rows that must go so that with `added` more than there are no more than `keptMax`. [REPORTS-2] */
+  async #overflow(partner: PartyId, added: number, written: ReadonlySet<string>): Promise<Put[]> {
+    if (added === 0) return [];
+    const query = { kind: 'refused', shelves: [partner], offset: 0 };
+    const { total, rows } = await this.#context.store.list({ ...query, limit: added + written.size });
+    const gone = rows.filter(({ id }) => !written.has(id)).slice(0, Math.max(0, total + added - keptMax));
+    return gone.map(({ kind, owner, id }) => ({ kind, owner, id, gone: true }));
+  }
+}
+
+/** Refusals of a partner's pushes, newest first, at most `keptMax`. */
+export async function refusalsOf({ store }: Pick<Context, 'store'>, partner: PartyId): Promise<Row[]> {
+  const { rows } = await store.list({ kind: 'refused', shelves: [partner], offset: 0, limit: keptMax });
+  return [...rows].reverse();
+}

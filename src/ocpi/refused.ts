@@ -1,0 +1,55 @@
+/**
+ * Tells the hub which push was refused, so that its reason is found without the partner's own log. Refusals for reasons
+ * of the hub, such as a rate limit or a full store, are not the push's fault and are left out. [D69]
+ */
+import type { FastifyRequest } from 'fastify';
+import * as z from 'zod';
+import { type ErrorCode, HubError } from '../domain/errors.ts';
+import { isModule, type ObjectModule } from '../domain/modules.ts';
+import { objectName } from '../domain/object.ts';
+import { partyKey } from '../domain/party.ts';
+import type { RefusedPush } from '../domain/report.ts';
+import { readJson } from '../transport/json-body.ts';
+import type { OcpiRoute } from './route.ts';
+
+const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set(['rateLimited', 'unavailable', 'internal']);
+
+/** The refused push without its partner; null for a request that is no push, or whose refusal is not its own fault. */
+export function refusedPush(
+  request: Pick<FastifyRequest, 'method' | 'url' | 'params' | 'body'>,
+  route: OcpiRoute | undefined,
+  { code, reason }: { readonly code: ErrorCode; readonly reason: string },
+): (Omit<RefusedPush, 'partner'> & { readonly body: string | null }) | null {
+  const module = route && pushedModule(route);
+  if (!module || faultsOfTheHub.has(code)) return null;
+  const { method, url } = request;
+  const body = request.body instanceof Buffer ? request.body.toString('utf8') : null;
+  const object = objectOf(request.params as Record<string, string>) ?? objectIn(request.body);
+  return { module, method, path: url.slice(0, pathMax), object, code, reason, body };
+}
+
+const pathMax = 512;
+const names = z.object({ country_code: z.string(), party_id: z.string(), id: z.string() });
+
+function pushedModule({ method, path, isAwaited }: OcpiRoute): ObjectModule | null {
+  const [, , module = ''] = path.split('/', 3);
+  return method !== 'GET' && !isAwaited && isModule(module) ? module : null;
+}
+
+/** The object that the path names. */
+function objectOf({ country_code, party_id, id, uid = id }: Readonly<Record<string, string>>): string | null {
+  if (!country_code || !party_id || !uid) return null;
+  return objectName({ owner: partyKey(country_code, party_id), id: uid });
+}
+
+/** The object that the body names: the path of a CDR names none. */
+function objectIn(body: unknown): string | null {
+  if (!(body instanceof Buffer)) return null;
+  try {
+    const named = names.safeParse(readJson(body).value);
+    return named.success ? objectOf(named.data) : null;
+  } catch (error) {
+    if (error instanceof HubError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * The report of a partner: a refused push, a warning and a dead letter are found with their reason where support looks.
+ */
+import type { ReportView } from '../../src/api/report.ts';
+import type { TraceView } from '../../src/api/trace.ts';
+import { cdrBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { admin } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+
+const reportOf = async (hub: TestHub, id: string) =>
+  (await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView;
+const traceOf = async (hub: TestHub, key: string) =>
+  (await admin(hub, 'GET', `/trace/${encodeURIComponent(key)}`)) as unknown as TraceView;
+const eventsOf = async (hub: TestHub, type: string) =>
+  (await admin(hub, 'GET', `/events?type=${type}`)).items as readonly object[];
+
+const path = '/2.2.1/sessions/NL/CPO/S1';
+const missing = 'last_updated: expected string';
+const withoutDate = sessionBody('S1', { last_updated: undefined });
+
+t.test('a refused push is in the report, the trace of its object and of its request [D69]', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+  const { cpo } = await routedPair(t, hub);
+  for (const _ of [1, 2]) await cpo.call('PUT', path, withoutDate, { 'X-Correlation-ID': 'it-was-refused' });
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { last_updated: undefined }));
+  const { refused } = await reportOf(hub, 'NL-CPO');
+  t.match(refused, [
+    { module: 'cdrs', method: 'POST', path: '/ocpi/2.2.1/cdrs', object: 'NL-CPO/C1', count: 1 },
+    { module: 'sessions', method: 'PUT', path: `/ocpi${path}`, object: 'NL-CPO/S1', count: 2, code: 'invalid' },
+  ]);
+  t.match(refused[1], { reason: missing, first_at: '2026-05-01T10:01:00.000Z', body: JSON.stringify(withoutDate) });
+  for (const key of ['NL-CPO/S1', 'it-was-refused']) {
+    const { steps } = await traceOf(hub, key);
+    t.match(steps, [{ type: 'push.refused', module: 'sessions', object: 'NL-CPO/S1' }], key);
+    t.equal(steps[0]?.summary, `NL-CPO sent PUT /ocpi${path}: refused, 2 times so far: ${missing}`);
+  }
+  t.same((await reportOf(hub, 'NL-EMS')).refused, [], 'another partner has none of it');
+});
+
+t.test('a partner that repeats itself costs one event a minute, and a restart keeps the count', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+  const directory = directoryFor(t);
+  const hub = await hubFor(t, {}, { clock }, directory);
+  const { cpo } = await routedPair(t, hub);
+  await cpo.call('PUT', path, withoutDate);
+  clock.advance(1_000);
+  await hub.settled();
+  t.equal((await eventsOf(hub, 'push.refused')).length, 1, 'written after a second');
+  for (let seconds = 0; seconds < 58; seconds++) {
+    await cpo.call('PUT', path, withoutDate);
+    clock.advance(1_000);
+  }
+  await hub.settled();
+  t.equal((await eventsOf(hub, 'push.refused')).length, 1, 'and not again within the minute');
+  clock.advance(2_000);
+  await hub.settled();
+  t.equal((await eventsOf(hub, 'push.refused')).length, 2);
+  await cpo.call('PUT', path, withoutDate);
+  await closed(hub, clock);
+  const again = await hubFor(t, {}, { clock }, directory);
+  t.match((await reportOf(again, 'NL-CPO')).refused, [{ count: 60, first_at: '2026-05-01T10:01:00.000Z' }]);
+});
+
+t.test('the last 200 refusals of a partner are kept', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+  const hub = await hubFor(t, {}, { clock });
+  const { cpo } = await routedPair(t, hub);
+  for (let round = 0; round < 6; round++) {
+    for (let one = 0; one < 45; one++) await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${round}-${one}`, withoutDate);
+    clock.advance(60_000);
+    await hub.settled();
+  }
+  const { refused } = await reportOf(hub, 'NL-CPO');
+  t.equal(refused.length, 200);
+  t.equal(refused[0]?.object?.startsWith('NL-CPO/5-'), true, 'newest first');
+  t.equal(
+    refused.some(({ object }) => object?.startsWith('NL-CPO/0-')),
+    false,
+    'the oldest are gone',
+  );
+});
+
+t.test('warnings are counted by module and field [D70]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  for (const id of ['T1', 'T2']) {
+    await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, { ...tariffBody(id), currency: 'far too long' });
+  }
+  t.match((await reportOf(hub, 'NL-CPO')).warnings, [
+    { module: 'tariffs', field: 'currency', count: 2, object: 'NL-CPO/T2', example: /^currency: expected/ },
+  ]);
+});
+
+t.test('dead letters are in the report of their receiver and of their sender', async (t) => {
+  const hub = await hubFor(t);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' },
+    answer: () => ({ status: 400, text: '{"status_code":2001}' }),
+  });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  for (const id of ['T1', 'T2']) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariffBody(id));
+  await hub.settled();
+  for (const id of ['NL-CPO', 'NL-EMS']) {
+    t.match((await reportOf(hub, id)).dead_letters, [
+      { sender: 'NL-CPO', receiver: 'NL-EMS', module: 'tariffs', class: 'client_error', count: 2 },
+    ]);
+  }
+});
