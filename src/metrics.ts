@@ -58,6 +58,7 @@ const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384
 /** Why a session or CDR is not forwarded; an alert fires at the first one. [METRICS-3] */
 const ownershipReasons = [
   'cdr_token missing',
+  'cdr_token names no party',
   'names the hub',
   'unknown eMSP',
   'not routed',

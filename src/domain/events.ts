@@ -78,6 +78,8 @@ export interface ObjectEventData {
   /** Why the change was not forwarded; null when it was. */
   readonly reason: string | null;
   readonly warnings: readonly string[];
+  /** Routed eMSPs that have no receiver for the module, so that nothing is owed to them. [D60] */
+  readonly unsubscribed?: readonly PartyId[];
   /** Of `object.base`: a delivery of the object was owed to some receiver before. */
   readonly forwarded?: true;
   /**

@@ -18,7 +18,8 @@ export type PushMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
 /** The party and the uid in a `cdr_token`. */
 export interface CdrTokenFact {
-  readonly party: PartyId;
+  /** Null when the token names no party. [D75] */
+  readonly party: PartyId | null;
   readonly uid: string;
 }
 
@@ -110,16 +111,16 @@ export function streamOf(module: ObjectModule, owner: PartyId, key: string): str
  * Fast path for nearly all dates: UTC, on a day that exists in its month in any year, so no calendar check is needed.
  */
 const plainDate =
-  /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
+  /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
 
 /**
  * Normalizes a date to sortable text: UTC, nine digits of fraction, no zone designator. Undefined when the text is not
- * RFC 3339. [D31]
+ * RFC 3339; a blank may stand for the T. [D31, D71]
  */
 export function sortableDate(text: string): string | undefined {
   const plain = plainDate.exec(text);
-  if (plain) return `${text.slice(0, 19)}.${(plain[1] ?? '').slice(0, 9).padEnd(9, '0')}`;
-  const match = /^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|z|[+-]\d\d:\d\d)?$/.exec(text);
+  if (plain) return `${text.slice(0, 10)}T${text.slice(11, 19)}.${(plain[1] ?? '').slice(0, 9).padEnd(9, '0')}`;
+  const match = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|z|[+-]\d\d:\d\d)?$/.exec(text);
   if (!match) return undefined;
   const [, day, time, fraction = '', zone] = match;
   const instant = new Date(`${day}T${time}${zone === undefined || zone === 'z' ? 'Z' : zone}`);

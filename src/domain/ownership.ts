@@ -26,6 +26,7 @@ export function owningEmsp(
 function namedEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ownership {
   const named = facts.cdrToken;
   if (!named) return { viewer: null, reason: 'cdr_token missing' };
+  if (named.party === null) return { viewer: null, reason: 'cdr_token names no party' };
   if (named.party === directory.hub) return { viewer: null, reason: 'names the hub' };
   if (!directory.isEmsp(named.party)) return { viewer: null, reason: 'unknown eMSP' };
   if (!directory.isRouted(named.party, owner)) return { viewer: null, reason: 'not routed' };

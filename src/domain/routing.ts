@@ -2,7 +2,7 @@
  * Routing rules of eMSP–CPO pairs, and the audience (fan-out) of a catalogue object.
  * [interface, What the service does 2]
  */
-import { modules } from './modules.ts';
+import { modules, type ObjectModule } from './modules.ts';
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
 
@@ -25,6 +25,8 @@ export interface Directory {
    * deliveries.
    */
   isRegistered(party: PartyId): boolean;
+  /** Whether the party's partner has a receiver for the module. */
+  receives(party: PartyId, module: ObjectModule): boolean;
   /** The hub's own party. */
   readonly hub: PartyId;
 }
@@ -38,6 +40,8 @@ export interface Audience {
    */
   readonly whole: readonly PartyId[];
   readonly reason: string | null;
+  /** Routed eMSPs without a receiver for the module: they read its list if they want it. [D60] */
+  readonly unsubscribed?: readonly PartyId[];
 }
 
 export const nobody = (reason: string): Audience => ({ to: [], whole: [], reason });
@@ -68,11 +72,26 @@ export function catalogueAudience(
     modules[after.module].owner === 'CPO' ? directory.emspsOf(after.owner) : directory.cposOf(after.owner);
   const routed = isPublic ? counterparts : counterparts.filter(sentTo(before));
   const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isRegistered(id)) : [];
-  const to = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
-  if (to.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
-  if (change !== 'part') return { to, whole: [], reason: null };
+  const all = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
+  if (all.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
+  const { to, ...rest } = subscribers(directory, after.module, all);
+  if (to.length === 0) return { ...nobody('not subscribed'), ...rest };
+  if (change !== 'part') return { to, whole: [], reason: null, ...rest };
   const appears = before !== null && !wasPublic && isPublic;
-  if (appears) return { to, whole: to, reason: null };
+  if (appears) return { to, whole: to, reason: null, ...rest };
   const wasSent = sentTo(before);
-  return { to, whole: to.filter((id) => !wasSent(id)), reason: null };
+  return { to, whole: to.filter((id) => !wasSent(id)), reason: null, ...rest };
+}
+
+/** Receivers of a catalogue that have an endpoint for it; eMSPs without one read the list of the hub. [D60] */
+function subscribers(
+  directory: Directory,
+  module: ObjectModule,
+  all: readonly PartyId[],
+): Pick<Audience, 'to' | 'unsubscribed'> {
+  if (modules[module].owner !== 'CPO' || all.every((id) => directory.receives(id, module))) return { to: all };
+  return {
+    to: all.filter((id) => directory.receives(id, module)),
+    unsubscribed: all.filter((id) => !directory.receives(id, module)),
+  };
 }

@@ -24,8 +24,9 @@ export interface CheckedBody<T> {
 
 /** Refuses with `notJson` when there is no body, with `invalid` when the body does not match the type. */
 export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, type: Checked<T>): CheckedBody<T> {
-  const { text, value, names } = bodyOf(exchange);
+  const { text, value, names, hasMark } = bodyOf(exchange);
   const { body, notes } = check(type, value);
+  if (hasMark) notes.push('body: begins with a byte order mark');
   if (!isUnambiguous(value as object, names, decisive)) refuseAmbiguous(text);
   return { body, notes, text, value: value as Record<string, unknown> };
 }
@@ -130,12 +131,12 @@ export async function answerList(
 }
 
 /**
- * The party and uid that a `cdr_token` names; null when it has another shape. That is no error: the session or CDR is
+ * The party and uid that a `cdr_token` names; null when it is no object. That is no error: the session or CDR is
  * stored and not forwarded. [interface, Sessions 2]
  */
 export function cdrTokenFact(value: unknown): CdrTokenFact | null {
   if (typeof value !== 'object' || value === null) return null;
   const { country_code: countryCode, party_id: partyId, uid } = value as Record<string, unknown>;
-  if (typeof countryCode !== 'string' || typeof partyId !== 'string') return null;
-  return { party: partyKey(countryCode, partyId), uid: typeof uid === 'string' ? uid : '' };
+  const hasParty = typeof countryCode === 'string' && typeof partyId === 'string';
+  return { party: hasParty ? partyKey(countryCode, partyId) : null, uid: typeof uid === 'string' ? uid : '' };
 }

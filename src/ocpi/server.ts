@@ -239,6 +239,7 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageL
   app.route({
     method: route.method,
     url: route.path,
+    exposeHeadRoute: route.method === 'GET',
     config: { ocpi: route },
     // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {

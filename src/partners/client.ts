@@ -161,7 +161,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
     await Promise.all([kept, deliveries, fresh].map((agent) => agent.destroy()));
   }
 
-  return { call, read, close };
+  return { call, read, close, refusal: (url) => refusalOf(url, settings.egress) };
 }
 
 /** `connections`: sockets per origin at most; null: unlimited. */
@@ -198,13 +198,22 @@ function guardedConnector(settings: typeof defaults & PartnerClientOptions): Con
   };
 }
 
+/** The checks that need no look-up. [D67] */
+function refusalOf(url: string, egress: Egress): string | null {
+  const target = targetOf(url);
+  if (target === null) return 'it is not a URL';
+  const { hostname } = target.url;
+  return egress.urlRefusal(target.url) ?? egress.literalRefusal(hostname.replace(/^\[|\]$/g, ''));
+}
+
 function requestOf(
   call: OutboundCall,
   { egress, userAgent }: { readonly egress: Egress; readonly userAgent: string },
 ): Sent | Error {
   const target = targetOf(call.url);
-  const refusal = target === null ? `${call.url.slice(0, 200)} is not a URL` : egress.urlRefusal(target.url);
-  if (target === null || refusal !== null) return new EgressRefused(refusal ?? '');
+  if (target === null) return new EgressRefused(`${call.url.slice(0, 200)} is not a URL`);
+  const refusal = egress.urlRefusal(target.url);
+  if (refusal !== null) return new EgressRefused(refusal);
   const headers = writeHeaders(call);
   headers['User-Agent'] = userAgent;
   headers.Accept = 'application/json';

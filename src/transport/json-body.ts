@@ -10,22 +10,27 @@ import { isUtf8 } from 'node:buffer';
 import { HubError } from '../domain/errors.ts';
 
 export interface JsonBody {
+  /** Without a byte order mark. */
   readonly text: string;
   readonly value: unknown;
   /** Members of the outermost object as written: a repeated name counts each time, although parsing keeps it once. */
   readonly names: number;
+  /** The body began with a byte order mark, which RFC 8259 forbids. [D71] */
+  readonly hasMark: boolean;
 }
 
 /** Levels of objects and arrays in one body. [D38] */
 export const depthMax = 64;
 
-export function readJson(bytes: Uint8Array): JsonBody {
+export function readJson(received: Uint8Array): JsonBody {
+  const hasMark = received[0] === 0xef && received[1] === 0xbb && received[2] === 0xbf;
+  const bytes = hasMark ? received.subarray(3) : received;
   if (!isUtf8(bytes)) throw new HubError('notJson', { message: 'Body is not valid UTF-8' });
   const { isTooDeep, commas } = formOf(bytes, depthMax);
   if (isTooDeep) throw new HubError('tooDeep', { message: `Body is nested more than ${depthMax} levels deep` });
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   try {
-    return { text, value: JSON.parse(text), names: commas + 1 };
+    return { text, value: JSON.parse(text), names: commas + 1, hasMark };
   } catch {
     // The parser's own message would quote the body.
     throw new HubError('notJson');

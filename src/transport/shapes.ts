@@ -7,6 +7,7 @@ import {
   ciString,
   dateTime,
   flag,
+  foreign,
   identifier,
   integer,
   link,
@@ -16,7 +17,9 @@ import {
   number,
   object,
   oneOf,
+  pattern,
   should,
+  snapshot,
   text,
 } from './types.ts';
 
@@ -24,7 +27,10 @@ export const displayText = object({ language: should(text(2)), text: should(text
 
 export const price = object({ excl_vat: should(number), incl_vat: may(number) });
 
-export const geoLocation = object({ latitude: should(text(10)), longitude: should(text(11)) });
+const latitude = pattern(/^-?\d{1,2}\.\d{5,7}$/, 'expected degrees with five to seven decimals');
+const longitude = pattern(/^-?\d{1,3}\.\d{5,7}$/, 'expected degrees with five to seven decimals');
+
+export const geoLocation = object({ latitude: should(latitude), longitude: should(longitude) });
 
 export const image = object({
   url: should(link),
@@ -96,7 +102,7 @@ export const commandToken = object({
   ...tokenFields,
 });
 
-const chargingPeriod = object({
+export const chargingPeriod = object({
   start_date_time: should(dateTime),
   dimensions: should(list(object({ type: should(text(32)), volume: should(number) }))),
   tariff_id: may(ciString(36)),
@@ -146,6 +152,7 @@ export const tariff = object({
   party_id: must(identifier(3)),
   id: must(identifier(36)),
   ...tariffFields,
+  tax_included: may(foreign((value) => value === 'YES', 'expected prices without VAT, as in OCPI 2.2.1')),
   last_updated: must(dateTime),
 });
 
@@ -171,6 +178,6 @@ export const chargeFields = {
   authorization_reference: may(ciString(36)),
   meter_id: may(text(255)),
   currency: should(text(3)),
-  charging_periods: may(list(chargingPeriod)),
+  charging_periods: may(snapshot(list(chargingPeriod))),
   last_updated: must(dateTime),
 } as const;

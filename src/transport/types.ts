@@ -34,11 +34,12 @@ export function check<T>(type: Checked<T>, value: unknown): { body: T; notes: st
   return { body: result.data, notes };
 }
 
-function firstOffence(error: z.ZodError): string {
+/** `within`: the path of the value that was parsed. */
+function firstOffence(error: z.ZodError, within = ''): string {
   const issue = error.issues[0];
   const path = (issue?.path ?? []).reduce<string>(
     (text, step) => (typeof step === 'number' ? `${text}[${step}]` : join(text, String(step))),
-    '',
+    within,
   );
   return `${path || 'body'}: ${issue?.message ?? 'expected another value'}`;
 }
@@ -56,11 +57,15 @@ function noted(schema: z.ZodType<string>, isUsual: (text: string) => boolean, ex
   return { schema, note };
 }
 
-/** CiString: printable ASCII of at most `max` characters. */
+/** CiString: printable ASCII; a note when it is longer than `max`. Only keys are refused for their length. [D64] */
 export function ciString(max: number): Checked<string> {
-  const error = `expected at most ${max} printable ASCII characters`;
-  return { schema: aString.regex(new RegExp(`^[\\x20-\\x7e]{0,${max}}$`), { error }) };
+  const error = `expected at most ${ciStringMax} printable ASCII characters`;
+  const schema = aString.regex(new RegExp(`^[\\x20-\\x7e]{0,${ciStringMax}}$`), { error });
+  return noted(schema, (value) => value.length <= max, `expected at most ${max} characters`);
 }
+
+/** Some of these strings become keys by which later requests find a session or a command. */
+const ciStringMax = 1024;
 
 /** An identifier: a CiString that is not empty. */
 export function identifier(max: number): Checked<string> {
@@ -85,6 +90,11 @@ export const tokenText: Checked<string> = {
   schema: aString.refine(isToken, { error: 'expected 1 to 64 printable ASCII characters without spaces' }),
 };
 
+/** A string that should match; a note when it does not. */
+export function pattern(form: RegExp, expected: string): Checked<string> {
+  return noted(aString, (value) => form.test(value), expected);
+}
+
 /** A URL for people's browsers. */
 export const link: Checked<string> = noted(aString, (value) => parsedUrl(value) !== null, 'expected URL');
 
@@ -97,11 +107,12 @@ function isHttpUrl(value: string): boolean {
   return value.length <= 2048 && /^https?:$/.test(parsedUrl(value)?.protocol ?? '');
 }
 
-export const dateTime: Checked<string> = {
-  schema: aString.refine((value) => sortableDate(value) !== undefined, {
-    error: 'expected RFC 3339 date-time',
-  }),
-};
+/** A date; a note for a blank between date and time, which is read all the same. [D71] */
+export const dateTime: Checked<string> = noted(
+  aString.refine((value) => sortableDate(value) !== undefined, { error: 'expected RFC 3339 date-time' }),
+  (value) => value[10] !== ' ',
+  'expected T between date and time',
+);
 
 export const flag: Checked<boolean> = { schema: z.boolean({ error: 'expected boolean' }) };
 export const number: Checked<number> = { schema: z.number({ error: 'expected number' }) };
@@ -124,6 +135,30 @@ export function list<T>(of: Checked<T>): Checked<T[]> {
     }
   };
   return { schema, note };
+}
+
+/** A list that should have items: a note when it is empty. */
+export function filled<T>(type: Checked<T[]>): Checked<T[]> {
+  const note: Note = (value, path, notes) => {
+    if (Array.isArray(value) && value.length === 0) notes.push(`${path}: expected at least one`);
+    type.note?.(value, path, notes);
+  };
+  return { schema: type.schema, note };
+}
+
+/** A part that the hub only passes on: what does not match the type is noted, never refused. [D64] */
+export function snapshot(type: Checked<unknown>): Checked<unknown> {
+  const note: Note = (value, path, notes) => {
+    const { error } = type.schema.safeParse(value);
+    if (error) notes.push(firstOffence(error, path));
+    else type.note?.(value, path, notes);
+  };
+  return { schema: z.unknown(), note };
+}
+
+/** A value that is refused when `isForeign`: a later version of OCPI means something else by it. [D64] */
+export function foreign(isForeign: (value: unknown) => boolean, error: string): Checked<unknown> {
+  return { schema: z.unknown().refine((value) => !isForeign(value), { error }) };
 }
 
 // Objects

@@ -441,7 +441,8 @@ t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP m
   refused(t, await cancel('Mine', toParty('CPO')), mismatch, 'another named');
   const unknown: Refused = [200, 2001, 'reservation_id: unknown reservation, and OCPI-to-* names no CPO'];
   refused(t, await cancel('Unheard'), unknown, 'an unknown one');
-  refused(t, await cancel('Mine', {}, secondEmsp), unknown, 'of another eMSP');
+  refused(t, await cancel('Mine', {}, secondEmsp), locationNotFound, 'of another eMSP [D66]');
+  refused(t, await cancel('Mine', toParty('OTH'), secondEmsp), locationNotFound, 'and that CPO named [D94]');
   refused(t, await cancel('Unheard', toParty('HUB', 'XX')), unknown, 'to the hub');
   t.equal(cpo.received.length, 0);
   succeeded(t, await cancel('Unheard', toParty('CPO')), 'an unknown one, CPO named');

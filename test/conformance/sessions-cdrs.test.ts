@@ -48,7 +48,11 @@ const unusable = [
   { what: 'absent', fields: { cdr_token: undefined }, reason: 'cdr_token missing' },
   { what: 'null', fields: { cdr_token: null }, reason: 'cdr_token missing' },
   { what: 'a text', fields: { cdr_token: 'CARD1' }, reason: 'cdr_token missing' },
-  { what: 'without party_id', fields: { cdr_token: { country_code: 'NL', uid: 'X' } }, reason: 'cdr_token missing' },
+  {
+    what: 'without party_id',
+    fields: { cdr_token: { country_code: 'NL', uid: 'X' } },
+    reason: 'cdr_token names no party',
+  },
   { what: 'naming the hub', fields: names('XX', 'HUB'), reason: 'names the hub' },
   { what: 'naming an unknown party', fields: names('ZZ', 'ZZZ'), reason: 'unknown eMSP' },
   { what: 'naming a CPO', fields: names('NL', 'CPO'), reason: 'unknown eMSP' },

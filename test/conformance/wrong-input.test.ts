@@ -95,7 +95,6 @@ const pageQueries: Door['queries'] = [
   ['?date_from=2026-01-01T00:00:00Z&cursor=nonsense', 'cursor: expected a cursor taken from a Link header'],
 ];
 const typeQueries: Door['queries'] = [
-  ['?type=', 'type: expected a token type'],
   ['?type=a%20b', 'type: expected a token type'],
   ['?type=RFID&type=OTHER', 'type: expected a token type'],
 ];
@@ -340,7 +339,6 @@ const sessionRows: BodyRow[] = [
   ...types('number', 'kwh'),
   [{ kwh: '1.5' }, 'kwh: expected number'],
   ...types('string', 'status', 'auth_method', 'currency', 'location_id'),
-  ...types('array', 'charging_periods'),
   ...instants('start_date_time'),
   [{ total_cost: 5 }, 'total_cost: expected object'],
   ...inPath({ ...own, id: 'S1' }),
@@ -377,7 +375,6 @@ const cdrs: Record<string, Door> = {
       ...types('string', 'session_id', 'currency'),
       [{ total_cost: 5 }, 'total_cost: expected object'],
       [{ total_cost: { excl_vat: '2.5' } }, 'total_cost.excl_vat: expected number'],
-      [{ cdr_location: 'LOC1' }, 'cdr_location: expected object'],
       ...instants('start_date_time', 'end_date_time'),
       [{ party_id: 'OUT' }, 'party_id: expected a party of the caller'],
       [{ country_code: 'DE' }, 'party_id: expected a party of the caller'],
@@ -557,7 +554,8 @@ function* wrongBodies(door: Door, good: Omit<Wrong, 'name' | 'refusal'>): Genera
   const tooLarge: Refused = [413, 2000, `Body is larger than ${bytesMax} bytes`];
   const large = `{"x":"${'x'.repeat(bytesMax)}"}`;
   yield { ...good, name: 'a body that is too large [D38] [D49]', body: large, refusal: tooLarge };
-  for (const text of ['[]', '"text"', 'null', '7']) {
+  // An authorize without a body may say so. [D71]
+  for (const text of ['[]', '"text"', ...(door.bodyIsOptional ? [] : ['null']), '7']) {
     yield { ...good, name: `${text} as a body`, body: text, refusal: invalid('body: expected object') };
   }
   for (const [fields, message] of bodies) {

@@ -4,9 +4,14 @@ import { PartnerDirectory } from '../../src/hub/kernel/directory.ts';
 
 const at = '2026-01-02T03:04:05Z';
 
+/** Of every catalogue. */
+const receivers = (['locations', 'tariffs', 'tokens'] as const).map((identifier) => {
+  return { identifier, role: 'RECEIVER', url: `https://partner/${identifier}`, source: 'discovered' } as const;
+});
+
 const registration = (roles: Partner['roles'], hubTokenDigest = 'hub'): PartnerEvent => ({
   type: 'partner.registered',
-  data: { url: 'https://partner/versions', roles, discovered: [], hubTokenDigest, partnerToken: 'sealed' },
+  data: { url: 'https://partner/versions', roles, discovered: receivers, hubTokenDigest, partnerToken: 'sealed' },
 });
 
 /**

@@ -61,6 +61,7 @@ export const sometimesNames = [
   'a route was taken away',
   'deliveries were paused',
   'a receiver had no endpoint for what it was owed',
+  'an eMSP without a receiver was not subscribed',
   'an operator set a missing endpoint',
   'a session went to who started it',
   'a CDR went to who started its session',

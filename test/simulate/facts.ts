@@ -27,6 +27,9 @@ export function demand(holds: boolean, rule: string, because: () => string): voi
   if (!holds) throw new Violation(`${rule}: ${because()}`);
 }
 
+/** Catalogues of CPOs: an eMSP without a receiver for one is owed nothing of it. */
+const subscribed: ReadonlySet<string> = new Set(['locations', 'tariffs']);
+
 /** One request of a partner or an operator to the hub. */
 export interface Request {
   /** Its correlation id. */
@@ -377,12 +380,17 @@ export class Facts {
         'nobody is owed what it is not entitled to',
         where,
       );
+      const isUnsubscribed = subscribed.has(change.module) && this.endpoints.isLacking(receiver, change.module);
+      demand(!isUnsubscribed, 'nothing is owed to who is not subscribed', where);
     }
     // What was pulled without `forward` is owed to nobody.
     if (!request?.change) return;
+    const { at } = request;
     const [first = []] = audiences;
     for (const receiver of first) {
-      const always = audiences.every((one) => one.includes(receiver));
+      const isUnsubscribed = subscribed.has(change.module) && this.endpoints.lackedSince(receiver, change.module, at);
+      const always = !isUnsubscribed && audiences.every((one) => one.includes(receiver));
+      if (isUnsubscribed) this.around.hit('an eMSP without a receiver was not subscribed');
       demand(!always || to.includes(receiver), 'whoever is entitled is owed it', where);
     }
   }

@@ -124,7 +124,7 @@ export const mutants: readonly Mutant[] = [
         const outcome = await client.call(call);
         return outcome.class === 'unavailable' && call.url.includes('/commands/') ? client.call(call) : outcome;
       };
-      return { store, ports: { ...ports, client: { call: again } } };
+      return { store, ports: { ...ports, client: { ...client, call: again } } };
     },
   },
   ...waiting,

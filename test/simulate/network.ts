@@ -122,7 +122,7 @@ export class Network {
   }
 
   client(life: Life, watcher: Watcher): PartnerClient {
-    return { call: (call) => (life.isAlive ? this.#call(life, watcher, call) : never()) };
+    return { refusal: () => null, call: (call) => (life.isAlive ? this.#call(life, watcher, call) : never()) };
   }
 
   versions(life: Life): PartnerVersions {

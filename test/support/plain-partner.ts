@@ -207,7 +207,8 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
         Authorization: `Token ${Buffer.from(partner.hubToken).toString('base64')}`,
         ...headers,
       });
-      return { ...answer, json: JSON.parse(answer.text) as Answer['json'] };
+      // The answer to a HEAD has no body.
+      return { ...answer, json: JSON.parse(answer.text || 'null') as Answer['json'] };
     },
     push: async (...call) => accepted(await partner.call(...call)),
     async got(what, matches) {

@@ -4,7 +4,7 @@
  */
 import { HubError } from '../../domain/errors.ts';
 import type { HubObject } from '../../domain/object.ts';
-import type { PartyId } from '../../domain/party.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
 import type { Caller, CommandRequest } from '../ports/hub.ts';
@@ -49,11 +49,27 @@ async function reservationCpo(
   const id = (request.reservationId ?? '').toLowerCase();
   const made = await rowData<{ cpo: PartyId }>(context.store, { kind: 'reservations', owner: caller.id, id });
   if (made) return choose(context, caller, [made.cpo], named);
+  if (await isOfAnother(context, caller, id, named)) throw new HubError('locationNotFound');
   if (named === null) {
     throw new HubError('invalid', { message: 'reservation_id: unknown reservation, and OCPI-to-* names no CPO' });
   }
   if (!context.directory.party(named, 'CPO')) throw new HubError('notRouted');
   return named;
+}
+
+/** Whether another eMSP made the reservation, at the CPO that is named if one is. [D66, D94] */
+async function isOfAnother(
+  { store, directory }: Context,
+  caller: Caller,
+  id: string,
+  named: PartyId | null,
+): Promise<boolean> {
+  const emsps = [...directory.partners()].flatMap(({ roles }) => roles).filter(({ role }) => role === 'EMSP');
+  const others = emsps.map(keyOf).filter((emsp) => emsp !== caller.id);
+  const made = await Promise.all(
+    others.map((owner) => rowData<{ cpo: PartyId }>(store, { kind: 'reservations', owner, id })),
+  );
+  return made.some((row) => row !== null && (named === null || row.cpo === named));
 }
 
 /**

@@ -13,10 +13,11 @@ export function commandRow(record: CommandRecord) {
   return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
 }
 
-/** Index rows of an accepted command: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
+/** Index rows of a command that was accepted, by the answer or by the result [D66]: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
 export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
   const { command, reservationId, emsp: owner, cpo } = record;
-  if (event.type !== 'command.answered' || event.data.result !== 'ACCEPTED') return [];
+  const isAnswer = event.type === 'command.answered' || event.type === 'command.resultReceived';
+  if (!isAnswer || event.data.result !== 'ACCEPTED') return [];
   if (command === 'RESERVE_NOW' && reservationId !== null) {
     const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
     return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];

@@ -110,6 +110,8 @@ export class Commands {
 
   async #command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
     const { ports } = this.#context;
+    const refusal = ports.client.refusal(request.responseUrl);
+    if (refusal !== null) throw new HubError('invalid', { message: `response_url: ${refusal}` });
     const { cpo, session } = await findCpo(
       this.#context,
       caller,
@@ -143,6 +145,8 @@ export class Commands {
       from: directory.party(record.cpo, 'CPO') ?? null,
       to: directory.party(record.emsp, 'EMSP') ?? null,
     };
+    // The forward failed for the hub, yet the CPO took the command. [D66]
+    if (known.state === 'rejected' && mayBeAccepted(received)) this.#orphans.cutOff(record.id);
     const outcome = await callPartner(this.#context, emsp, call, trace);
     if (outcome.class === 'delivered') {
       await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, { trace });

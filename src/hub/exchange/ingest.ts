@@ -75,13 +75,16 @@ const bodyLengthMax = 8 * 1024 * 1024;
 
 const notForwarded = 'pulled without forward';
 
+const dayMs = 86_400_000;
+
 export function ingest(
   context: Context,
   orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>,
-  reports: Pick<PartnerReports, 'warned'>,
+  reports: Pick<PartnerReports, 'warned' | 'unsubscribed'>,
 ) {
   const { store, directory, recorder } = context;
-  const { meter } = context.ports;
+  const { ports } = context;
+  const { meter } = ports;
 
   async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
     refuseDotSegments(change);
@@ -128,7 +131,10 @@ export function ingest(
   ): Promise<Decision> {
     const initiator = isOwned(change.module) ? await initiatorOf(context, change, before, seen) : null;
     seen.push(directory.seen);
-    return decide(directory, caller.party, change, before, initiator);
+    const decided = decide(directory, caller.party, change, before, initiator);
+    return isAhead(change, ports.clock.wall())
+      ? warned(decided, `last_updated ${change.lastUpdated} is more than a day ahead`)
+      : decided;
   }
 
   async function settle(
@@ -147,6 +153,7 @@ export function ingest(
     await record(caller, fact, change, before, after, seen);
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));
+    reports.unsubscribed(data.unsubscribed ?? [], data.module, objectName(data));
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
     if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
     return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
@@ -190,6 +197,17 @@ const withheld = ({ data }: Decision): Decision => ({
   to: [],
   data: { ...data, owed: null, reason: data.reason ?? notForwarded },
 });
+
+const warned = ({ to, data }: Decision, warning: string): Decision => ({
+  to,
+  data: { ...data, warnings: [...data.warnings, warning] },
+});
+
+/** A clock that is ahead makes every later change look old. [D75] */
+function isAhead({ lastUpdated }: ObjectChange, now: number): boolean {
+  const limit = sortableDate(new Date(now + dayMs).toISOString()) ?? '';
+  return lastUpdated !== null && (sortableDate(lastUpdated) ?? '') > limit;
+}
 
 /** The hub acted, not the owner of the object: it pulled the object. */
 const byHub = ({ to, data }: Decision): Decision => ({ to, data: { ...data, by: 'hub' } });
@@ -245,6 +263,7 @@ function decide(
     viewer: ownership?.viewer ?? null,
     ...owedRequests(owner, change, before, audience),
     reason: audience.reason,
+    ...(audience.unsubscribed && { unsubscribed: audience.unsubscribed }),
     warnings: [...(change.warnings ?? []), ...warningsOf(before, change.lastUpdated)],
   };
   return { data, to: audience.to };

@@ -25,7 +25,13 @@ const tailEvents = 1_000;
 const tailPages = 20;
 
 /** Types of events that a door records and that may need a follow-up by the owner. */
-const atDoors: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'command.answered', 'command.failed']);
+const atDoors: ReadonlySet<string> = new Set([
+  'object.put',
+  'object.patched',
+  'command.answered',
+  'command.failed',
+  'command.resultReceived',
+]);
 /** States of a session after which nothing more follows. */
 export const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
 

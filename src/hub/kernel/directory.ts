@@ -3,8 +3,9 @@
  * read of the store. It loads the rows at start and then folds the events of the log, those of other nodes included.
  */
 import type { Put, RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/party.ts';
-import { applyToPartner, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
+import { applyToPartner, endpointOf, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
 import type { Directory, Route } from '../../domain/routing.ts';
 import type { Credential } from '../ports/hub.ts';
 
@@ -184,6 +185,11 @@ export class PartnerDirectory implements Directory {
   isRegistered(party: PartyId): boolean {
     const partner = this.partnerOf(party);
     return partner !== undefined && isRegistered(partner);
+  }
+
+  receives(party: PartyId, module: ObjectModule): boolean {
+    const partner = this.partnerOf(party);
+    return partner !== undefined && endpointOf(partner, module, 'RECEIVER') !== undefined;
   }
 
   route(emsp: PartyId, cpo: PartyId): Route | undefined {

@@ -93,6 +93,15 @@ export class PartnerReports {
     }
   }
 
+  /** Notes that nothing is owed to these parties, because they have no receiver for the module. [D60] */
+  unsubscribed(parties: readonly PartyId[], module: string, object: string): void {
+    for (const party of parties) {
+      const partner = this.#context.directory.partnerOf(party);
+      const example = `no ${module} receiver: it reads the list`;
+      if (partner) this.#count(partner.id, 'quirks', `${module} not-subscribed`, { example, object });
+    }
+  }
+
   #count(partner: PartyId, kind: TallyKind, key: string, seen: Pick<Tally, 'example' | 'object'>): void {
     const notes = this.#notesOf(partner)[kind];
     const at = this.#now();

@@ -65,6 +65,8 @@ export interface OutboundCall {
 
 /** Sends OCPI requests. A call never throws: every result and every failure is an `Outcome`. */
 export interface PartnerClient {
+  /** Why the hub never calls this URL, as one sentence; null when it may. A name is judged when it is resolved. */
+  refusal(url: string): string | null;
   call(call: OutboundCall): Promise<Outcome>;
 }
 

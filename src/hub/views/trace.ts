@@ -9,7 +9,7 @@ import type { TraceStep, TraceView } from '../../api/trace.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/events.ts';
-import { isModule, moduleNames, modules } from '../../domain/modules.ts';
+import { isModule, isOwned, moduleNames, modules } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
@@ -23,8 +23,10 @@ const eventsMax = 10_000;
 /** Sentences for the domain's reasons why a change is owed to no receiver. [D23] */
 const reasons: Readonly<Record<string, string>> = {
   'no routing rule': 'no active routing rule lets it through to anybody',
+  'not subscribed': 'no routed eMSP has a receiver for the module: they read the list of the hub',
   unpublished: 'the location has publish: false, so only its owner may see it',
   'cdr_token missing': 'it has no usable cdr_token, so nobody is known to own it',
+  'cdr_token names no party': 'its cdr_token has no country_code and party_id, so nobody is known to own it',
   'names the hub': 'its cdr_token names the hub instead of the eMSP that owns it',
   'unknown eMSP': 'its cdr_token names a party that is not an eMSP of this hub',
   'not routed': 'its cdr_token names an eMSP that has no active routing rule with this CPO',
@@ -96,9 +98,15 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
     object: refused ? refused.object : data && objectName(data),
     summary: summaryOf(event),
     not_forwarded: data?.reason ? (reasons[data.reason] ?? data.reason) : null,
-    warnings: data?.warnings ?? [],
+    warnings: [...(data?.warnings ?? []), ...unsubscribed(data)],
     deliveries: await Promise.all(event.to.map((receiver) => view(event, receiver))),
   };
+}
+
+/** Says to whom nothing is owed although it is routed. [D60] */
+function unsubscribed(data: ObjectEventData | null): string[] {
+  const parties = data?.unsubscribed ?? [];
+  return parties.length === 0 ? [] : [`not sent to ${parties.join(', ')}: no ${data?.module} receiver`];
 }
 
 /** One sentence that says what happened. */
@@ -177,7 +185,9 @@ export function explain({ directory }: Context, from: PartyId, to: PartyId, modu
     condition(
       endpoint !== undefined,
       `${receiver} receives ${module} at ${endpoint?.url} (${endpoint?.source})`,
-      `${receiver} has no RECEIVER endpoint for ${module}: deliveries would be dead at once`,
+      !isModule(module) || isOwned(module) || module === 'tokens'
+        ? `${receiver} has no RECEIVER endpoint for ${module}: deliveries would be dead at once`
+        : `${receiver} has no RECEIVER endpoint for ${module}: it is not subscribed, and nothing is owed to it`,
     ),
     condition(
       partner?.settings.paused !== true,

@@ -6,18 +6,22 @@ import { HubError } from '../../domain/errors.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
 import { keyOf, type PartyRole } from '../../domain/party.ts';
 import type { Caller, Hub } from '../../hub/ports/hub.ts';
-import { chargeFields, geoLocation, price, tariffSnapshot } from '../../transport/shapes.ts';
+import { chargeFields, chargingPeriod, geoLocation, price, tariffSnapshot } from '../../transport/shapes.ts';
 import {
   ciString,
   dateTime,
+  filled,
   flag,
+  foreign,
   identifier,
   list,
   may,
   must,
   number,
   object,
+  pattern,
   should,
+  snapshot,
   text,
 } from '../../transport/types.ts';
 import { anyParty, cpo, emsp } from '../caller.ts';
@@ -31,7 +35,7 @@ const cdrLocation = object({
   city: should(text(45)),
   postal_code: may(text(10)),
   state: may(text(45)),
-  country: should(text(3)),
+  country: should(pattern(/^[A-Za-z]{3}$/, 'expected three letters, ISO 3166-1 alpha-3')),
   coordinates: should(geoLocation),
   evse_uid: should(ciString(36)),
   evse_id: should(ciString(48)),
@@ -51,15 +55,22 @@ const signedData = object({
   url: may(text(512)),
 });
 
+/** The price of a 2.3.0 CDR would be billed wrongly. [D64] */
+const cdrCost = object({
+  ...price.shape,
+  before_taxes: may(foreign(() => true, 'expected excl_vat and incl_vat, as in OCPI 2.2.1')),
+});
+
 const cdr = object({
   ...chargeFields,
+  charging_periods: should(snapshot(filled(list(chargingPeriod)))),
   id: must(identifier(39)),
   end_date_time: should(dateTime),
   session_id: may(ciString(36)),
-  cdr_location: should(cdrLocation),
-  tariffs: may(list(tariffSnapshot)),
-  signed_data: may(signedData),
-  total_cost: should(price),
+  cdr_location: should(snapshot(cdrLocation)),
+  tariffs: may(snapshot(list(tariffSnapshot))),
+  signed_data: may(snapshot(signedData)),
+  total_cost: should(cdrCost),
   total_fixed_cost: may(price),
   total_energy: should(number),
   total_energy_cost: may(price),

@@ -62,13 +62,29 @@ const status = oneOf(
   'UNKNOWN',
 );
 
+const capability = oneOf(
+  'CHARGING_PREFERENCES_CAPABLE',
+  'CHARGING_PROFILE_CAPABLE',
+  'CHIP_CARD_SUPPORT',
+  'CONTACTLESS_CARD_SUPPORT',
+  'CREDIT_CARD_PAYABLE',
+  'DEBIT_CARD_PAYABLE',
+  'PED_TERMINAL',
+  'REMOTE_START_STOP_CAPABLE',
+  'RESERVABLE',
+  'RFID_READER',
+  'START_SESSION_CONNECTOR_REQUIRED',
+  'TOKEN_GROUP_CAPABLE',
+  'UNLOCK_CAPABLE',
+);
+
 const evseFields = {
   evse_id: may(ciString(48)),
   status: should(status),
   status_schedule: may(
     list(object({ period_begin: should(dateTime), period_end: may(dateTime), status: should(status) })),
   ),
-  capabilities: may(list(text(64))),
+  capabilities: may(list(capability)),
   connectors: should(list(object({ id: must(identifier(36)), ...connectorFields, last_updated: should(dateTime) }))),
   floor_level: may(text(4)),
   coordinates: may(geoLocation),
@@ -112,9 +128,7 @@ const location = object({
   state: may(text(45)),
   country: should(text(3)),
   coordinates: should(geoLocation),
-  related_locations: may(
-    list(object({ latitude: should(text(10)), longitude: should(text(11)), name: may(displayText) })),
-  ),
+  related_locations: may(list(object({ ...geoLocation.shape, name: may(displayText) }))),
   parking_type: may(
     oneOf('ALONG_MOTORWAY', 'ON_DRIVEWAY', 'ON_STREET', 'PARKING_GARAGE', 'PARKING_LOT', 'UNDERGROUND_GARAGE'),
   ),

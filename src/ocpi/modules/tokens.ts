@@ -60,7 +60,8 @@ const typeForm = /^[A-Za-z_]{1,36}$/;
 
 /** The token type, part of the key and of a receiver's URL: from the query, else the body, else RFID. [D24, D48] */
 function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
-  const { type: inQuery = inBody ?? 'RFID' } = query;
+  const { type: named } = query;
+  const inQuery = named === undefined || named === '' ? (inBody ?? 'RFID') : named;
   if (typeof inQuery !== 'string' || !typeForm.test(inQuery)) {
     throw new HubError('invalid', { message: 'type: expected a token type' });
   }
@@ -90,9 +91,9 @@ async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
   return stored((await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject))).text);
 }
 
-/** The body is optional; if present, it is checked and forwarded unchanged. */
+/** The body is optional, as `null` and `""` are read; if present, it is checked and forwarded unchanged. [D71] */
 function authorizeRequest(exchange: Exchange, type: Checked<object>): AuthorizeRequest {
-  const { body } = exchange;
+  const body = exchange.body?.value === null || exchange.body?.value === '' ? null : exchange.body;
   const checked = body === null ? {} : check(type, body.value).body;
   const inBody = 'type' in checked && typeof checked.type === 'string' ? checked.type : undefined;
   const tokenType = typeOf(exchange, inBody);

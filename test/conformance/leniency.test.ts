@@ -1,0 +1,192 @@
+/**
+ * What partners of the field send and OCPI does not foresee: taken with a warning where nothing is lost by it, refused
+ * where a receiver would read something else. [D60, D64, D66, D67, D71, D75]
+ */
+import type { ReportView } from '../../src/api/report.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
+import { ocpi } from '../support/ocpi-call.ts';
+import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+
+const warningsOf = async (hub: TestHub, partner: string) => {
+  const { warnings } = (await admin(hub, 'GET', `/parties/${partner}/report`)) as unknown as ReportView;
+  return warnings.map(({ module, example }) => `${module} ${example}`).sort();
+};
+
+const long = 'x'.repeat(200);
+
+t.test(
+  'what is too long, or wrong within a snapshot, is a warning, and passes byte for byte [D64] [D75]',
+  async (t) => {
+    const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+    const hub = await hubFor(t, {}, { clock });
+    const { cpo, emsp } = await routedPair(t, hub);
+    const pushes: [method: string, path: string, body: object, warning: string][] = [
+      [
+        'PUT',
+        '/tariffs/NL/CPO/T1',
+        { ...tariffBody('T1'), currency: long },
+        'tariffs currency: expected at most 3 characters',
+      ],
+      [
+        ...(['PUT', '/sessions/NL/CPO/S1', sessionBody('S1', { location_id: long })] as const),
+        'sessions location_id: expected at most 36 characters',
+      ],
+      [
+        ...(['PUT', '/sessions/NL/CPO/S2', sessionBody('S2', { charging_periods: { not: 'a list' } })] as const),
+        'sessions charging_periods: expected array',
+      ],
+      [
+        ...(['POST', '/cdrs', cdrBody('C1', { cdr_location: { address: 7 }, tariffs: 'none' })] as const),
+        'cdrs cdr_location.address: expected string',
+      ],
+      ['POST', '/cdrs', cdrBody('C2', { charging_periods: [] }), 'cdrs charging_periods: expected at least one'],
+      [
+        ...([
+          'PUT',
+          '/locations/NL/CPO/L1',
+          locationBody('L1', { coordinates: { latitude: '52', longitude: '4.9' } }),
+        ] as const),
+        'locations coordinates.latitude: expected degrees with five to seven decimals',
+      ],
+      [
+        ...(['PUT', '/locations/NL/CPO/L2', locationBody('L2', { last_updated: '2026-05-03T00:00:00Z' })] as const),
+        'locations last_updated 2026-05-03T00:00:00Z is more than a day ahead',
+      ],
+      [
+        ...(['PUT', '/locations/NL/CPO/L3', locationBody('L3', { last_updated: '2026-05-01 09:00:00Z' })] as const),
+        'locations last_updated: expected T between date and time',
+      ],
+    ];
+    for (const [method, path, body, warning] of pushes) {
+      const answer = await cpo.call(method, `/2.2.1${path}`, body);
+      t.equal(answer.json.status_code, 1000, warning);
+      await hub.settled();
+      t.equal(emsp.received.at(-1)?.body, JSON.stringify(body), `${warning}: it arrives as it came`);
+      t.ok((await warningsOf(hub, 'NL-CPO')).includes(warning), warning);
+    }
+  },
+);
+
+t.test('a price of a later version is refused: its receiver would bill wrongly [D64]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const cost = { before_taxes: 10, taxes: [] };
+  const cdr = await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { total_cost: cost }));
+  t.match(cdr.json, { status_code: 2001, status_message: /^total_cost\.before_taxes: expected excl_vat/ });
+  const tariff = await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', { ...tariffBody('T1'), tax_included: 'YES' });
+  t.match(tariff.json, { status_code: 2001, status_message: /^tax_included: expected prices without VAT/ });
+  const clear = await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', { ...tariffBody('T1'), tax_included: 'NO' });
+  t.equal(clear.json.status_code, 1000);
+  await hub.settled();
+  t.equal(emsp.received.length, 1);
+});
+
+t.test('a cdr_token without a party is told from one that is missing [D75]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token: { uid: 'X' } }));
+  t.match(await itemsOf(hub, '/stored-not-forwarded'), [{ object: 'NL-CPO/S1', reason: 'cdr_token names no party' }]);
+});
+
+t.test('a byte order mark is not passed on, and an authorize may say that it has no body [D71] [D84]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ body: { allowed: 'ALLOWED' } }) });
+  const text = JSON.stringify(locationBody('L1'));
+  const answer = await ocpi(hub, 'PUT', '/2.2.1/locations/NL/CPO/L1', { token: cpo.hubToken, body: `\uFEFF${text}` });
+  t.equal(answer.json.status_code, 1000);
+  await hub.settled();
+  t.equal(emsp.received.at(-1)?.body, text);
+  t.same(await warningsOf(hub, 'NL-CPO'), ['locations body: begins with a byte order mark']);
+  for (const body of ['null', '""']) {
+    const headers = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+    const asked = await ocpi(hub, 'POST', '/2.2.1/tokens/CARD/authorize?type=', { token: cpo.hubToken, body, headers });
+    t.match(asked.json, { status_code: 1000, data: { allowed: 'ALLOWED' } }, body);
+    t.equal(emsp.received.at(-1)?.body, '', `${body} is sent as no body`);
+  }
+});
+
+t.test('HEAD is answered wherever GET is [D71]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/CARD', tokenBody('CARD'));
+  const heads: [PlainPartner, string][] = [
+    [emsp, '/versions'],
+    [emsp, '/2.2.1'],
+    [emsp, '/2.2.1/credentials'],
+    [emsp, '/2.2.1/locations'],
+    [cpo, '/2.2.1/tokens'],
+    [emsp, '/2.2.1/locations/L1'],
+  ];
+  for (const [partner, path] of heads) {
+    const head = await partner.call('HEAD', path);
+    const get = await partner.call('GET', path);
+    t.equal(head.status, get.status, path);
+    t.equal(head.text, '', `${path}: no body`);
+  }
+});
+
+t.test('an eMSP without a receiver for locations is owed none, and its report counts them [D60]', async (t) => {
+  const hub = await hubFor(t);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const emsp = await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' },
+    modules: [['sessions', 'RECEIVER']],
+  });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  for (const id of ['L1', 'L2']) await cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
+  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await hub.settled();
+  t.equal(emsp.received.length, 0);
+  t.match(await itemsOf(hub, '/deliveries?receiver=NL-EMS'), [{ module: 'cdrs', state: 'DEAD' }], 'but CDRs are money');
+  const { quirks } = (await admin(hub, 'GET', '/parties/NL-EMS/report')) as unknown as ReportView;
+  t.match(quirks, [{ module: 'locations', quirk: 'not-subscribed', count: 2, object: 'NL-CPO/L2' }]);
+  const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FL1')) as { steps: { warnings: string[] }[] };
+  t.same(steps[0]?.warnings, ['not sent to NL-EMS: no locations receiver']);
+  const listed = await emsp.call('GET', '/2.2.1/locations');
+  t.equal((listed.json.data as object[]).length, 2, 'it reads the list');
+});
+
+t.test('a response_url that the hub never calls is refused at once [D67]', async (t) => {
+  const hub = await hubFor(t, { HUB_EGRESS_ALLOW: '127.0.0.1' });
+  const { cpo, emsp } = await routedPair(t, hub);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  const refusals: [url: string, reason: RegExp][] = [
+    ['https://user:secret@emsp.example/r', /^response_url: a URL with credentials/],
+    ['http://169.254.169.254/r', /^response_url: /],
+    ['http://[fe80::1]/r', /^response_url: /],
+    [`${hub.url}/ocpi/2.2.1/sessions`, /^response_url: the hub's own address/],
+  ];
+  for (const [response_url, status_message] of refusals) {
+    const answer = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url, session_id: 'S1' });
+    t.match(answer.json, { status_code: 2001, status_message }, response_url);
+  }
+  t.equal(cpo.received.length, 0);
+});
+
+t.test('a command whose answer was lost counts as accepted once its result is ACCEPTED [D66]', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+  const hub = await hubFor(t, {}, { clock });
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ status: 500, text: 'lost' }) });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
+  const response_url = `${emsp.url}/ocpi/result`;
+  const token = tokenBody('CARD');
+  const reservation = { reservation_id: 'R1', expiry_date: '2026-05-02T00:00:00Z', location_id: 'L1', token };
+  await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url, session_id: 'S1' });
+  await emsp.call('POST', '/2.2.1/commands/RESERVE_NOW', { response_url, ...reservation });
+  const callbacks = cpo.received.map(
+    ({ body }) => new URL((JSON.parse(body) as { response_url: string }).response_url),
+  );
+  t.equal(callbacks.length, 2);
+  for (const { pathname } of callbacks) await cpo.call('POST', pathname.replace('/ocpi', ''), { result: 'ACCEPTED' });
+  await hub.settled();
+  t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }], 'the stop is watched');
+  const cancel = await emsp.call('POST', '/2.2.1/commands/CANCEL_RESERVATION', { response_url, reservation_id: 'R1' });
+  t.equal(cancel.status, 502, 'the reservation is found, and its CPO is asked');
+  t.equal(cpo.received.length, 3);
+});
