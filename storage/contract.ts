@@ -279,14 +279,19 @@ export interface Kept extends NewEvent {
   readonly rows: readonly RowKey[];
 }
 
-/** Moves the horizon. A RangeError refuses an `upTo` that is not above the horizon and at or below the head. */
+/**
+ * Moves the horizon. A RangeError refuses an `upTo` that is not above the horizon and at or below the head, other events
+ * than those in between, and a drop that no earlier trim kept.
+ */
 export interface Trim {
   readonly fence: Fence;
   /** The new horizon: the trim removes events at or below it, and everything remembered of their deliveries. */
   readonly upTo: Seq;
+  /** Every event above the present horizon up to `upTo`, as `read` returns them: the store does not read them again. */
+  readonly events: readonly StoredEvent[];
   readonly keeps: readonly Kept[];
-  /** Events that an earlier trim kept and that are no longer needed. */
-  readonly drops: readonly Seq[];
+  /** Events that an earlier trim kept and that are no longer needed, as `kept` returns them. */
+  readonly drops: readonly StoredEvent[];
   /** Rows to remove as well; a row that an event above `upTo` wrote stays. */
   readonly rows: readonly RowKey[];
 }
@@ -361,6 +366,8 @@ export interface Store extends Outbox {
   ranges(ranges: readonly Range[]): Promise<StoredEvent[]>;
   /** Events of one stream, oldest first, with a sequence greater than `after`. */
   history(stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
+  /** Events of these streams that earlier trims kept, oldest first within a stream. No trim may run meanwhile. */
+  kept(streams: readonly string[]): Promise<StoredEvent[]>;
   /** Events with this correlation id, oldest first. */
   correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
   head(): Seq;

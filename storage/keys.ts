@@ -98,6 +98,8 @@ export const between = (make: (seq: Seq) => string, from: Seq, to: Seq): Range =
 export const seqOf = (key: string): Seq => Number.parseInt(key.slice(-SEQ_DIGITS), 16);
 /** Receiver of a delivery key. */
 export const destOf = (key: string): string => key.slice(2, -PLACE_DIGITS - 1);
+/** Stream of a key of the index by stream. */
+export const streamOf = (key: string): string => key.slice(2, -PLACE_DIGITS - 1);
 /** Receiver of a floor key. */
 export const floorOf = (key: string): string => key.slice(2, -LOG.length - 1);
 export const dueNameOf = (key: string): string => key.slice(2 + LOG.length);

@@ -12,7 +12,9 @@ import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from '../con
 import { Damaged } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { type Content, decode, encode, encodeBytes } from '../records.ts';
-import { type Batch, chunks, type Database, fetch, IN_BYTES, type Unreadable } from './leveldb.ts';
+import type { KeptIndex } from './kept-index.ts';
+import { type Batch, chunks, type Database, fetch, IN_BYTES, soughtKeys, type Unreadable } from './leveldb.ts';
+import type { Horizon } from './trim-point.ts';
 
 /** `gone`: 1 when the commit removed the row. */
 export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];
@@ -190,6 +192,41 @@ export class EventReader {
       await snapshot.close();
     }
     return found;
+  }
+
+  /** What trims kept of these streams. */
+  async kept(
+    streams: readonly string[],
+    at: { readonly kept: KeptIndex; readonly horizon: Horizon },
+  ): Promise<StoredEvent[]> {
+    const seqs = await this.keptSeqs(streams, at);
+    const wanted = seqs.flat().map(keys.eventKey);
+    const values = await fetch(this.#db, wanted, this.#tolerate);
+    return wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []);
+  }
+
+  /** Sequences of the kept events of each stream. One iterator seeks the streams that memory does not know. */
+  async keptSeqs(
+    streams: readonly string[],
+    { kept, horizon }: { readonly kept: KeptIndex; readonly horizon: Horizon },
+  ): Promise<(readonly Seq[])[]> {
+    const iterator = this.#db.keys(keys.under('s/'));
+    try {
+      const found: (readonly Seq[])[] = [];
+      for (const stream of streams) {
+        let seqs = kept.get(stream);
+        if (seqs === undefined) {
+          const isKept = (key: string) => keys.streamOf(key) === stream && keys.seqOf(key) <= horizon.seq;
+          const start = keys.streamKey(stream, 0);
+          seqs = horizon.kept === 0 ? [] : (await soughtKeys(iterator, start, isKept)).map(keys.seqOf);
+          kept.set(stream, seqs);
+        }
+        found.push(seqs);
+      }
+      return found;
+    } finally {
+      await iterator.close();
+    }
   }
 
   /** EVENT-LOG-1. */

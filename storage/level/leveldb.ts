@@ -73,6 +73,27 @@ export function compact(db: Database, from: string, to: string): Promise<void> {
 const CHUNK = 1000;
 const READ_AHEAD_BYTES = 1 << 20;
 
+/** Entries of one seek: more than an index usually has in a range. */
+const SOUGHT = 2;
+
+/** An iterator over keys, as far as it is used here. */
+interface Keys {
+  seek(target: string): void;
+  nextv(size: number): Promise<string[]>;
+}
+
+/** The keys from `start` on for as long as they are wanted, few of which are expected. `iterator` is moved there. */
+export async function soughtKeys(iterator: Keys, start: string, isWanted: (key: string) => boolean): Promise<string[]> {
+  iterator.seek(start);
+  const wanted: string[] = [];
+  for (let size = SOUGHT; ; size = CHUNK) {
+    const next = await iterator.nextv(size);
+    const end = next.findIndex((key) => !isWanted(key));
+    wanted.push(...(end === -1 ? next : next.slice(0, end)));
+    if (end !== -1 || next.length === 0) return wanted;
+  }
+}
+
 export type Unreadable = (error: unknown) => void;
 
 export async function* chunks(

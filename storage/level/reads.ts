@@ -91,6 +91,11 @@ export class Reads {
     return this.reading(({ reader }) => reader.indexed(keys.indexFrom('s', stream, after), limit));
   }
 
+  async kept(streams: readonly string[]): Promise<StoredEvent[]> {
+    for (const stream of streams) keys.checkName('stream', stream);
+    return this.reading(({ reader, found }) => reader.kept(streams, found));
+  }
+
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('correlation id', correlationId);
     return this.reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, 0), limit));

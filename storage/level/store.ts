@@ -207,6 +207,7 @@ class LevelStore extends Reads implements contract.Store {
     await this.#groupCommit.idle();
     this.#flushNow();
     await this.#groupCommit.idle();
+    await this.#compaction.idle();
     await this.lifecycle.close();
   }
 

@@ -7,41 +7,42 @@
  *     being removed, and a read that began earlier has its own snapshot.
  * TRIM-3  A trim has a batch of its own, so that it reads from the disk while staging: it sees a row that a later event
  *     wrote, and keeps it.
- * TRIM-4  Disk space is reclaimed range by range, once enough events were trimmed to be worth it.
+ * TRIM-4  Disk space is reclaimed range by range, once enough events were trimmed to be worth it: one range at a time,
+ *     while the next trims go on.
  * TRIM-5  A trim is synced before the next one is prepared. Each horizon counts the kept events of the trims before it:
  *     if a power cut took an earlier trim but not a later one, events would remain that no horizon counts.
  */
 import type { Kept, RowKey, Seq, StoredEvent, Trim } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { decode, encode, headOf, inspect } from '../records.ts';
-import { type EventHead, type EventReader, type RowHead, type Touched, toEvent } from './event-log.ts';
-import { type Batch, compact, type Database, fetch } from './leveldb.ts';
+import { encode, headOf, inspect } from '../records.ts';
+import type { EventHead, EventReader, RowHead, Touched } from './event-log.ts';
+import type { KeptIndex } from './kept-index.ts';
+import { type Batch, compact, type Database } from './leveldb.ts';
 import { encodeHorizon } from './trim-point.ts';
 import type { Found } from './verify.ts';
 
 /** TRIM-4: 20,000 events are a few tens of megabytes. */
 const COMPACT_EVENTS = 20_000;
 
-/** A trim with everything read and encoded that does not depend on its turn in the queue. */
-export interface PreparedTrim {
+/** A trim with everything checked and encoded that does not depend on its turn in the queue. */
+export interface PreparedTrim extends Omit<Trim, 'keeps'> {
   readonly from: Seq;
-  readonly upTo: Seq;
-  readonly events: readonly StoredEvent[];
-  readonly drops: readonly StoredEvent[];
   readonly keeps: ReadonlyMap<Seq, { readonly kept: Kept; readonly value: string }>;
-  readonly rows: readonly RowKey[];
 }
 
 export async function prepareTrim(
-  { db, reader, found }: { db: Database; reader: EventReader; found: Found },
-  { upTo, keeps, drops, rows }: Trim,
+  { reader, found }: { reader: EventReader; found: Found },
+  { keeps, ...trim }: Trim,
 ): Promise<PreparedTrim> {
   const from = found.horizon.seq;
+  const { upTo, events, drops, rows } = trim;
   if (!Number.isSafeInteger(upTo) || upTo <= from || upTo > found.head) {
     throw new RangeError(`cannot trim up to ${upTo}: the log contains ${from + 1} to ${found.head}`);
   }
+  if (events.length !== upTo - from || events.some(({ seq }, i) => seq !== from + 1 + i)) {
+    throw new RangeError(`cannot trim other events than ${from + 1} to ${upTo}`);
+  }
   for (const row of rows) keys.checkRow(row);
-  const events = await reader.read({ after: from, limit: upTo - from }, upTo, from);
   const prepared = new Map<Seq, { kept: Kept; value: string }>();
   for (const kept of keeps) {
     const original = events[kept.seq - from - 1];
@@ -50,11 +51,13 @@ export async function prepareTrim(
     }
     prepared.set(kept.seq, { kept, value: encodeKept(kept) });
   }
-  const dropped = drops.map((seq) => keys.eventKey(seq));
-  if (drops.some((seq) => seq > from)) throw new RangeError('only what an earlier trim kept can be dropped');
-  const values = await fetch(db, dropped);
-  const gone = dropped.map((key, i) => toEvent(key, decode(key, values[i] ?? '')));
-  return { from, upTo, events, drops: gone, keeps: prepared, rows };
+  const before = await reader.keptSeqs(
+    drops.map(({ stream }) => stream),
+    found,
+  );
+  if (drops.some(({ seq }, i) => !before[i]?.includes(seq)))
+    throw new RangeError('only what an earlier trim kept can be dropped');
+  return { ...trim, from, keeps: prepared };
 }
 
 function encodeKept(kept: Kept): string {
@@ -105,6 +108,24 @@ export function applyTrim(found: Found, trim: PreparedTrim, rows: readonly RowKe
     found.order.remove(row);
     found.recent.delete(keys.rowKey(row));
   }
+  rememberKept(found.kept, trim);
+}
+
+/** A stream of which it is not known what was kept before stays unknown. */
+function rememberKept(index: KeptIndex, { events, drops, keeps }: PreparedTrim): void {
+  const dropped = new Set(drops.map(({ seq }) => seq));
+  const kept = new Map<string, Seq[]>();
+  for (const { stream, seq } of [...drops, ...events]) {
+    const before = index.get(stream);
+    if (before === undefined) continue;
+    let list = kept.get(stream);
+    if (list === undefined) {
+      list = before.filter((at) => !dropped.has(at));
+      kept.set(stream, list);
+    }
+    if (keeps.has(seq)) list.push(seq);
+  }
+  for (const [stream, list] of kept) index.set(stream, list);
 }
 
 function stageGone(batch: Batch, { seq, stream, correlationId }: StoredEvent): void {
@@ -118,16 +139,28 @@ function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {
   return value !== undefined && inspect(key, value) === 'sound' && (headOf(value) as RowHead)[0] <= upTo;
 }
 
-/** Reclaims disk space at or below the horizon. [TRIM-4] */
+/** Reclaims disk space at or below the horizon, in the background. [TRIM-4] */
 export class Compaction {
   #from: Seq = 0;
+  #running: Promise<void> = Promise.resolve();
 
+  /** Waits for the previous range before it starts the next one, and rejects with the error of the previous one. */
   async after(db: Database, { from, upTo }: PreparedTrim): Promise<void> {
     if (this.#from === 0) this.#from = from + 1;
     // A later trim compacts what a database that was closed meanwhile could not.
     if (upTo - this.#from + 1 < COMPACT_EVENTS || db.status !== 'open') return;
     const begin = this.#from;
     this.#from = upTo + 1;
-    await compact(db, keys.eventKey(begin), keys.eventKey(upTo));
+    await this.#running;
+    if (db.status !== 'open') return;
+    this.#running = compact(db, keys.eventKey(begin), keys.eventKey(upTo)).catch((error: unknown) => {
+      if (db.status === 'open') throw error;
+    });
+    this.#running.catch(() => {});
+  }
+
+  /** Resolves when no compaction runs. */
+  async idle(): Promise<void> {
+    await this.#running.catch(() => {});
   }
 }

@@ -20,6 +20,7 @@ import * as keys from '../keys.ts';
 import { headOf, inspect } from '../records.ts';
 import { ListCache, RowCache } from './caches.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
+import { KeptIndex } from './kept-index.ts';
 import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
@@ -42,6 +43,7 @@ export interface Found {
   readonly order: OrderIndex;
   readonly open: OpenDeliveries;
   readonly commits: RecentCommits;
+  readonly kept: KeptIndex;
   readonly recent: RowCache;
   readonly listed: ListCache;
   /** By the row's key in the database. */
@@ -88,6 +90,7 @@ class Pass {
     order: new OrderIndex((entry) => this.#listed.delete(entry)),
     open: new OpenDeliveries(),
     commits: new RecentCommits(),
+    kept: new KeptIndex(),
     recent: new RowCache(),
     listed: this.#listed,
     damagedRows: new Map(),

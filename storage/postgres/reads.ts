@@ -78,6 +78,7 @@ select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
     order by o.seq limit greatest(0, p."upTo" - p.after)) e on true
   order by e.seq`;
 const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.seq > $2 order by e.seq limit $3`;
+const KEPT = `select ${EVENT} from events e where e.stream = any ($1::text[]) and e.seq <= (select horizon from log) order by e.seq`;
 const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by e.seq limit $2`;
 
 const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3`;
@@ -182,6 +183,11 @@ export class PostgresReads {
     keys.checkName('stream', stream);
     const found = await this.#ask<EventColumns>('history', HISTORY, [stream, after, whole(limit)]);
     return found.map(toEvent);
+  }
+
+  async kept(streams: readonly string[]): Promise<StoredEvent[]> {
+    for (const stream of streams) keys.checkName('stream', stream);
+    return (await this.#ask<EventColumns>('kept', KEPT, [streams])).map(toEvent);
   }
 
   async correlated(correlationId: string, limit = ALL): Promise<StoredEvent[]> {

@@ -11,9 +11,8 @@ import { toText } from './schema.ts';
 import { COUNT, HOUR } from './write-sql.ts';
 
 const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
-const STREAMS = 'select seq, stream from events where seq = any ($1::int8[])';
 const GO = 'delete from events where seq > $1 and seq <= $2 and seq <> all ($3::int8[])';
-const DROP = 'delete from events where seq = any ($1::int8[])';
+const DROP = 'delete from events where seq = any ($1::int8[]) and seq <= $2 returning seq';
 const KEEP = `update events e set type = k.type, at = k.at, party = k.party, correlation_id = k.correlation, "to" = k."to",
     data = k.data, body = k.body, chars = k.chars, idem = '', n = 1, touched = k.touched
   from json_to_recordset($1) k(seq int8, type text, at text, party text, correlation text, "to" text[], data text, body text, chars int,
@@ -65,7 +64,7 @@ function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows 
  * when the wait for a standby was cancelled, and then this server may have trimmed.
  */
 export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
-  const { fence, upTo, keeps, drops, rows } = trim;
+  const { fence, upTo, events, keeps, drops, rows } = trim;
   const { token, node } = fence;
   await client.query('begin');
   try {
@@ -74,12 +73,19 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
     if (!Number.isSafeInteger(upTo) || upTo <= log.horizon || upTo > log.head) {
       throw new RangeError(`cannot trim up to ${upTo}: the log contains ${log.horizon + 1} to ${log.head}`);
     }
+    const { horizon } = log;
+    if (events.length !== upTo - horizon || events.some(({ seq }, i) => seq !== horizon + 1 + i)) {
+      throw new RangeError(`cannot trim other events than ${horizon + 1} to ${upTo}`);
+    }
+    for (const { seq, stream } of keeps) {
+      if (events[seq - horizon - 1]?.stream !== stream)
+        throw new RangeError(`cannot keep ${stream} at ${seq}: that stream has no event there`);
+    }
+    const dropped = await ask(client, 'trim-drop', DROP, [drops.map(({ seq }) => seq), horizon]);
+    if (dropped.length < drops.length) throw new RangeError('only what an earlier trim kept can be dropped');
     const kepts = keeps.map(({ seq }) => seq);
-    await mustStand(client, trim, kepts, log.horizon);
-    if (drops.some((seq) => seq > log.horizon)) throw new RangeError('only what an earlier trim kept can be dropped');
-    await ask(client, 'trim-go', GO, [log.horizon, upTo, kepts]);
+    await ask(client, 'trim-go', GO, [horizon, upTo, kepts]);
     await ask(client, 'trim-keep', KEEP, [kept]);
-    await ask(client, 'trim-drop', DROP, [drops]);
     await ask(client, 'trim-forget', FORGET, [upTo]);
     await ask(client, 'trim-rows', ROWS, [upTo, JSON.stringify(rows)]);
     await ask(client, 'trim-tidy', TIDY);
@@ -89,15 +95,5 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
     // Without a connection there is nothing to roll back.
     await client.query('rollback').catch(() => {});
     throw error;
-  }
-}
-
-async function mustStand(client: Client, { upTo, keeps }: Trim, kepts: readonly Seq[], horizon: Seq): Promise<void> {
-  const found = await ask<{ seq: Seq; stream: string }>(client, 'trim-streams', STREAMS, [kepts]);
-  const streams = new Map(found.map(({ seq, stream }) => [seq, stream]));
-  for (const { seq, stream } of keeps) {
-    if (seq <= horizon || seq > upTo || streams.get(seq) !== stream) {
-      throw new RangeError(`cannot keep ${stream} at ${seq}: that stream has no event there`);
-    }
   }
 }

@@ -21,6 +21,7 @@ import { partsBench } from './parts.ts';
 import { canPin } from './processes.ts';
 import { push } from './push.ts';
 import { restart } from './restart.ts';
+import { retention } from './retention.ts';
 import { scaling } from './scaling.ts';
 import { slowPartner } from './slow-partner.ts';
 import { slowReceiver } from './slow-receiver.ts';
@@ -52,6 +53,7 @@ const benches: readonly Bench[] = [
   slowFanOut,
   pages,
   restart,
+  retention,
   memory,
   growth,
   inspectors,

@@ -11,7 +11,8 @@ import { type Test, t } from '../support/tap.ts';
 import { damageRows, dayMs, days, inTime, type Scene, scene, storeOfEach } from './retention-scene.ts';
 
 const kinds = ['sessions', 'locations', 'tariffs', 'cdrs', 'tokens', 'partners', 'routes'];
-const pieceMax = 64;
+/** Of a sweep that begins. */
+const pieceMax = 128;
 
 /** Every row that outlives its events, by its name, as it is read. */
 async function rowsIn(store: Store): Promise<Map<string, string>> {

@@ -44,8 +44,9 @@ export interface DiskCommit {
 
 export interface DiskTrim {
   readonly upTo: number;
+  readonly events: readonly StoredEvent[];
   readonly keeps: readonly (Omit<Kept, 'data'> & { readonly data: string })[];
-  readonly drops: readonly number[];
+  readonly drops: readonly StoredEvent[];
   readonly rows: readonly RowKey[];
 }
 
@@ -122,18 +123,25 @@ export class MemoryDisk {
   }
 
   /** Why a trim must be refused; null when it need not. */
-  refusal({ upTo, keeps, drops }: DiskTrim): string | null {
+  refusal({ upTo, events, keeps, drops }: DiskTrim): string | null {
     if (!Number.isSafeInteger(upTo) || upTo <= this.horizon || upTo > this.head) return `no log to trim up to ${upTo}`;
+    if (events.map(({ seq }) => seq).join() !== this.#above(upTo).join()) return 'other events than those to trim';
     const stands = ({ seq, stream }: Kept) =>
       seq > this.horizon && seq <= upTo && this.events.get(seq)?.stream === stream;
     if (!keeps.every(stands)) return 'an event is kept that is not trimmed';
-    return drops.some((seq) => seq > this.horizon) ? 'only what an earlier trim kept can be dropped' : null;
+    return drops.some(({ seq }) => seq > this.horizon || !this.events.has(seq))
+      ? 'only what an earlier trim kept can be dropped'
+      : null;
+  }
+
+  #above(upTo: number): number[] {
+    return Array.from({ length: upTo - this.horizon }, (_, i) => this.horizon + 1 + i);
   }
 
   /** [TEST-MEMORY-DISK-3] */
   trim({ upTo, keeps, drops, rows }: DiskTrim): void {
     const kept = new Map(keeps.map(({ rows: _rows, ...event }) => [event.seq, event]));
-    for (const seq of drops) this.#drop(seq);
+    for (const { seq } of drops) this.#drop(seq);
     for (let seq = this.horizon + 1; seq <= upTo; seq++) {
       const before = this.events.get(seq);
       const event = kept.get(seq);

@@ -216,6 +216,12 @@ export class MemoryStore implements Store {
     return this.#events((this.#disk.streams.get(stream) ?? []).filter((seq) => seq > after).slice(0, limit));
   }
 
+  async kept(streams: readonly string[]): Promise<StoredEvent[]> {
+    await this.#read(...streams);
+    const { horizon, streams: index } = this.#disk;
+    return this.#events(streams.flatMap((stream) => (index.get(stream) ?? []).filter((seq) => seq <= horizon)));
+  }
+
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     await this.#read(correlationId);
     return this.#events((this.#disk.correlations.get(correlationId) ?? []).slice(0, limit));
@@ -229,12 +235,18 @@ export class MemoryStore implements Store {
     return this.#disk.horizon;
   }
 
-  async trim({ fence, upTo, keeps, drops, rows }: Trim): Promise<void> {
+  async trim({ fence, upTo, events, keeps, drops, rows }: Trim): Promise<void> {
     if (!this.#troubles.isAlive()) return never();
     this.#checkFence(fence);
     this.#writable();
     for (const { kind, owner, id } of rows) for (const name of [kind, owner, id]) checkName(name);
-    const trim: DiskTrim = { upTo, drops, rows, keeps: keeps.map((event) => ({ ...event, data: textOf(event.data) })) };
+    const trim: DiskTrim = {
+      upTo,
+      events,
+      drops,
+      rows,
+      keeps: keeps.map((event) => ({ ...event, data: textOf(event.data) })),
+    };
     const refusal = this.#disk.refusal(trim);
     if (refusal !== null) throw new RangeError(refusal);
     return new Promise((resolve, reject) => {

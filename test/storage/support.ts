@@ -57,10 +57,11 @@ export function append(store: Store, { idem, events = [event()], ...parts }: Par
 }
 
 /** Trims what the fence of the test allows. */
-export function trim(store: Store, upTo: number, parts: Partial<Trim> = {}): Promise<void> {
+export async function trim(store: Store, upTo: number, parts: Partial<Trim> = {}): Promise<void> {
   const fence = store.held();
   if (fence === null) throw new Error('the store holds no fence');
-  return store.trim({ fence, upTo, keeps: [], drops: [], rows: [], ...parts });
+  const events = await store.read({ after: store.horizon(), limit: upTo - store.horizon() });
+  return store.trim({ fence, upTo, events, keeps: [], drops: [], rows: [], ...parts });
 }
 
 /** Trims in pieces, and keeps of each stream its last event up to there. */
@@ -70,10 +71,7 @@ export async function trimAll(store: Store, upTo: number, piece = 7): Promise<vo
     to = Math.min(upTo, from + piece);
     const events = await store.read({ after: from, limit: to - from });
     const last = new Map(events.map((each) => [each.stream, each]));
-    const drops: number[] = [];
-    for (const stream of last.keys()) {
-      for (const { seq } of await store.history(stream)) if (seq <= from) drops.push(seq);
-    }
+    const drops = await store.kept([...last.keys()]);
     await trim(store, to, { keeps: [...last.values()].map((each) => ({ ...each, rows: [] })), drops });
   }
 }

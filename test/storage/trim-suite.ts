@@ -4,7 +4,14 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type DeliveryRow, Fenced, type Kept, type NewEvent, type Store } from '../../storage/contract.ts';
+import {
+  type DeliveryRow,
+  Fenced,
+  type Kept,
+  type NewEvent,
+  type Store,
+  type StoredEvent,
+} from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
 import { partOf } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
@@ -81,15 +88,46 @@ export function trimSuite(t: Test, open: Opener): void {
     for (let i = 0; i < 4; i += 1) await append(store, { events: [event({ stream: 'a', correlationId: 'c' })] });
     await trim(store, 1, { keeps: [kept(1, { stream: 'a', correlationId: 'c' })] });
     t.strictSame(seqs(await store.correlated('c')), [1, 2, 3, 4]);
-    await trim(store, 3, { keeps: [kept(3, { stream: 'a' })], drops: [1] });
+    await trim(store, 3, { keeps: [kept(3, { stream: 'a' })], drops: await store.kept(['a']) });
     t.strictSame(seqs(await store.history('a')), [3, 4]);
     t.strictSame(seqs(await store.correlated('c')), [4]);
     const second = await again();
     t.equal(second.health().state, 'open');
-    await trim(second, 4, { drops: [3] });
+    await trim(second, 4, { drops: await second.kept(['a']) });
     t.strictSame(await second.history('a'), []);
     t.equal((await again()).health().state, 'open');
   });
+
+  promise(
+    '[CONTRACT-9] what trims kept is read by stream, also when much was kept or dropped since',
+    async (t, store, again) => {
+      const names = ['a', 'ab', 'b', 'one', 'é'];
+      for (let i = 0; i < 30; i += 1) {
+        const stream = i === 7 ? 'one' : (names[i % 3] ?? '');
+        await append(store, { events: [event({ stream, body: `${i}` })] });
+      }
+      const all = await store.read({ after: 0, limit: 30 });
+      const keptOf = async (store: Store) => seqs(await store.kept(names)).sort((one, other) => one - other);
+      t.strictSame(await keptOf(store), [], 'nothing was trimmed');
+      // Of stream `a`, 1, 4, 7 …: more than one look of an engine brings.
+      const stays = (seq: number) => all.slice(seq - 1, seq).map((each): Kept => ({ ...each, rows: [] }));
+      await trim(store, 20, { keeps: [1, 4, 7, 10, 8, 3].flatMap(stays) });
+      const look = async (store: Store): Promise<void> => {
+        t.strictSame(await keptOf(store), [1, 3, 4, 7, 8, 10]);
+        t.match(await store.kept(['one']), [{ seq: 8, stream: 'one', body: '7' }]);
+        t.strictSame(await store.kept(['never', 'é']), []);
+      };
+      await look(store);
+      const second = await again();
+      await look(second);
+      const drops = await second.kept(['a']);
+      await trim(second, 25, { drops: drops.slice(1), keeps: stays(22) });
+      t.strictSame(await keptOf(second), [1, 3, 8, 22]);
+      const twice = trim(second, 26, { drops: drops.slice(1, 2) });
+      await t.rejects(twice, RangeError, 'what was dropped cannot be dropped again');
+      t.strictSame(await keptOf(await again()), [1, 3, 8, 22]);
+    },
+  );
 
   promise('[CONTRACT-9] of deliveries up to the horizon nothing is remembered any more', async (t, store, again) => {
     const fence = store.held();
@@ -142,7 +180,8 @@ export function trimSuite(t: Test, open: Opener): void {
       [trim(store, 4), RangeError],
       [trim(store, 2, { keeps: [kept(2, { stream: 'a' })] }), RangeError],
       [trim(store, 2, { keeps: [kept(3, { stream: 'a' })] }), RangeError],
-      [trim(store, 2, { drops: [3] }), RangeError],
+      [trim(store, 2, { drops: [kept(3, {})] }), RangeError],
+      [trim(store, 2, { events: [] }), RangeError],
       [trim(store, 2, { rows: [row('\0')] }), TypeError],
       [trim(store, 2, { fence: { ...fence, token: fence.token - 1 } }), Fenced],
     ] as const;
@@ -177,12 +216,12 @@ export function trimSuite(t: Test, open: Opener): void {
       }
     };
     const readers = Promise.all([read(), read()]);
-    let before: number[] = [];
+    let before: StoredEvent[] = [];
     for (let upTo = 6; upTo < total; upTo += 6) {
       const last = (await store.history('1', upTo - 6)).filter(({ seq }) => seq <= upTo).at(-1);
       if (last === undefined) throw new Error('no event of the stream');
       await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: before });
-      before = [last.seq];
+      before = [last];
       const seen = reads;
       await until(() => reads > seen);
     }

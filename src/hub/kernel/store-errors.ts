@@ -31,6 +31,7 @@ export function withStoreErrors(store: Store): Store {
     read: (query) => store.read(query).catch(refuse),
     ranges: (of) => store.ranges(of).catch(refuse),
     history: (...of) => store.history(...of).catch(refuse),
+    kept: (streams) => store.kept(streams).catch(refuse),
     correlated: (...of) => store.correlated(...of).catch(refuse),
     get: (key) => store.get(key).catch(refuse),
     size: (keys) => store.size(keys).catch(refuse),

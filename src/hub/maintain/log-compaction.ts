@@ -9,7 +9,7 @@
  * LOG-COMPACTION-3  In doubt the whole stream is kept.
  */
 import { commandEnds } from '../../../machines/command.ts';
-import type { Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Kept, RowKey, StoredEvent } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import type { CircuitChange, CommandEvent, OrphanEvent } from '../../domain/events.ts';
 import { baseOf } from '../../domain/fold.ts';
@@ -40,6 +40,9 @@ const lastOf = (events: readonly StoredEvent[]): StoredEvent => events[events.le
 
 const asIs = (event: StoredEvent, rows: readonly RowKey[] = []): Kept => ({ ...event, rows });
 
+/** Events that are always recorded with their row, which therefore is not older than they are. */
+const withRow: ReadonlySet<string> = new Set(['object.put', 'object.patched']);
+
 /**
  * Replaces the events of an object by one `object.base`, which holds the object as of the new horizon. A row must not
  * be older than the event that names it, and a resend that changes nothing writes no row: the base takes the sequence
@@ -51,7 +54,7 @@ const object: Keeper = async (past, { store }) => {
   if (!found) return last.type === 'object.deleted' ? nothing : whole(past);
   const { data, body } = baseOf(found);
   const key = { kind: found.module, owner: found.owner, id: found.key };
-  const row = await store.get(key);
+  const row = withRow.has(last.type) ? null : await store.get(key);
   const { seq, stream, at, party } = past.findLast((event) => row !== null && event.seq <= row.seq) ?? last;
   const base = { type: 'object.base', correlationId: null, to: [], data, body } as const;
   return { keeps: [{ seq, stream, at, party, ...base, rows: [key] }], rows: [] };
@@ -202,16 +205,3 @@ export async function keepingOf(past: readonly StoredEvent[], context: Context):
     throw error;
   }
 }
-
-/** Events of a stream that earlier trims kept at or below the present horizon: few, whatever its length. */
-export async function keptBefore({ store }: Context, stream: string, horizon: Seq): Promise<StoredEvent[]> {
-  const kept: StoredEvent[] = [];
-  for (let after: Seq = 0; after < horizon; ) {
-    const page = await store.history(stream, after, keptPage);
-    kept.push(...page.filter(({ seq }) => seq <= horizon));
-    after = page.length < keptPage ? horizon : (page.at(-1)?.seq ?? horizon);
-  }
-  return kept;
-}
-
-const keptPage = 16;

@@ -6,28 +6,33 @@
  *     waits for another attempt: no owed event is trimmed. Partners that block the trim of expired events are named.
  * RETENTION-2  Dead letters end with their event. `log.trimmed` says before the trim how many of which receiver: until
  *     then they can be re-driven. After a crash between both it is recorded once more.
- * RETENTION-3  Each piece is small and followed by a pause, so that pushes and deliveries keep their throughput.
+ * RETENTION-3  `Pace` bounds the share of the time that a sweep takes from the event loop, and the size of a piece, so
+ *     that pushes and deliveries keep their throughput. A piece is one read of its events, one of what was kept of their
+ *     streams, and one synced batch.
  * RETENTION-4  A piece is trimmed whole or not at all; after a crash or an error the next sweep continues there.
  * RETENTION-5  No event of a command is recorded between the decision to remove the command and the trim.
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
-import { type Clock, sleep } from '../../kit/clock.ts';
+import type { Clock } from '../../kit/clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import type { LogHeld } from '../ports/operator.ts';
-import { keepingOf, keptBefore } from './log-compaction.ts';
+import { keepingOf } from './log-compaction.ts';
+import { Pace } from './pace.ts';
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;
 /** Interval of sweeps, ms; they start at multiples of it. */
 const sweepMs = hourMs;
-/** Limits of one piece: events, and deliveries owed by them. Larger pieces delay pushes and deliveries. */
-const eventsMax = 64;
+/**
+ * Limits of one piece: events, their characters, and deliveries owed by them. Larger pieces delay pushes and
+ * deliveries. The first is for a sweep that has all the time; `Pace` makes it smaller.
+ */
+const eventsMax = 512;
+const charactersMax = 2 << 20;
 const deliveriesMax = 2_000;
-/** Pause between two pieces, ms. [RETENTION-3] */
-const pauseMs = 20;
 
 type Dead = Record<PartyId, number>;
 
@@ -85,9 +90,16 @@ export class Retention {
     const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
     const before = ports.clock.now() - keepMs;
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
+    const { clock } = ports;
+    const pace = new Pace(clock);
+    let [begun, head] = [clock.monotonic(), store.head()];
     try {
-      while (!this.#ending.signal.aborted && store.health().state === 'open' && (await this.#piece(before, trimmed))) {
-        await sleep(ports.clock, pauseMs, this.#ending.signal);
+      while (!this.#ending.signal.aborted && store.health().state === 'open') {
+        if (!(await this.#piece(before, pace.sized(eventsMax), trimmed))) break;
+        const isBusy = store.head() > head;
+        head = store.head();
+        await pace.pause(clock.monotonic() - begun, isBusy, this.#ending.signal);
+        begun = clock.monotonic();
       }
     } finally {
       if (trimmed.events > 0) {
@@ -98,13 +110,14 @@ export class Retention {
     }
   }
 
-  /** Trims one piece; resolves with whether there may be more. */
-  async #piece(before: number, trimmed: Trimmed): Promise<boolean> {
+  /** Trims one piece of at most `limit` events; resolves with whether there may be more. */
+  async #piece(before: number, limit: number, trimmed: Trimmed): Promise<boolean> {
     const { store, ports } = this.#context;
     const fence = store.held();
     const horizon = store.horizon();
     this.#forget(horizon);
-    const old = oldOnes(await store.read({ after: horizon, limit: eventsMax }), before, ports.clock);
+    const next = await store.read({ after: horizon, limit, size: charactersMax });
+    const old = oldOnes(next, before, ports.clock);
     const { upTo, dead, holders } = await this.#needless(old.at(-1)?.seq ?? horizon);
     const first = old.find(({ seq }) => seq > upTo);
     this.#held = first ? { since: first.at, by: holders } : null;
@@ -120,7 +133,7 @@ export class Retention {
         await this.#record(done);
       }
       this.#going = { upTo, dead };
-      await store.trim({ fence, upTo, keeps, drops, rows });
+      await store.trim({ fence, upTo, events, keeps, drops, rows });
       if (isTold) ports.log.info(done, 'the log was trimmed');
       Object.assign(trimmed, isTold ? { events: 0, kept: 0 } : sum);
     });
@@ -175,16 +188,18 @@ export class Retention {
     return [...streams].reduce((inner, stream) => () => recorder.inTurn(stream, inner), work)();
   }
 
+  /** What the trim of these events keeps and drops. */
   async #kept(horizon: Seq, events: readonly StoredEvent[]) {
+    const { store } = this.#context;
     const streams = new Map<string, StoredEvent[]>();
-    for (const event of events) streams.set(event.stream, [...(streams.get(event.stream) ?? []), event]);
-    const found = { keeps: [] as Kept[], drops: [] as Seq[], rows: [] as RowKey[] };
-    for (const [stream, recent] of streams) {
-      const before = await keptBefore(this.#context, stream, horizon);
-      const { keeps, rows } = await keepingOf([...before, ...recent], this.#context);
+    for (const { stream } of events) streams.set(stream, []);
+    for (const event of [...(await store.kept([...streams.keys()])), ...events]) streams.get(event.stream)?.push(event);
+    const found = { keeps: [] as Kept[], drops: [] as StoredEvent[], rows: [] as RowKey[] };
+    for (const past of streams.values()) {
+      const { keeps, rows } = await keepingOf(past, this.#context);
       const stay = new Set(keeps.map(({ seq }) => seq));
       found.keeps.push(...keeps.filter(({ seq }) => seq > horizon));
-      found.drops.push(...before.map(({ seq }) => seq).filter((seq) => !stay.has(seq)));
+      found.drops.push(...past.filter(({ seq }) => seq <= horizon && !stay.has(seq)));
       found.rows.push(...rows);
     }
     return found;

@@ -4,6 +4,7 @@
  * on average, and whether it trims behind its settles.
  */
 import { writeSync } from 'node:fs';
+import type { StoredEvent } from '../../../storage/contract.ts';
 import { openLevelStore } from '../../../storage/level/store.ts';
 import { append, event, row, trim } from '../../storage/support.ts';
 import { bodyOf, receiver } from '../written.ts';
@@ -26,8 +27,8 @@ async function commit(number: number): Promise<void> {
   writeSync(1, `c ${last} ${number}\n`);
 }
 
-/** Sequence of the event that this process kept last. */
-let kept = 0;
+/** The event that this process kept last. */
+let kept: StoredEvent[] = [];
 
 /** Keeps the last event of each piece, and drops the one that was kept before it. */
 async function trimTo(upTo: number): Promise<void> {
@@ -35,8 +36,8 @@ async function trimTo(upTo: number): Promise<void> {
   if (upTo <= from) return;
   const [last] = (await store.read({ after: from, limit: upTo - from })).slice(-1);
   if (last === undefined) throw new Error(`nothing to trim up to ${upTo}`);
-  await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: kept === 0 ? [] : [kept] });
-  kept = last.seq;
+  await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: kept });
+  kept = [last];
 }
 
 for (let i = 0; i < Number(rounds); i += 1) {

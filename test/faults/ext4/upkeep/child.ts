@@ -6,7 +6,7 @@
  */
 import { mkdirSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Store } from '../../../../storage/contract.ts';
+import type { Store, StoredEvent } from '../../../../storage/contract.ts';
 import { restoreBackup } from '../../../../storage/level/restore.ts';
 import { openLevelStore } from '../../../../storage/level/store.ts';
 import { append, event, row, trim } from '../../../storage/support.ts';
@@ -67,8 +67,8 @@ async function settle(seq: number): Promise<void> {
   await commit(store.head() + 1);
 }
 
-/** Sequence of the event that this process kept last. */
-let kept = 0;
+/** The event that this process kept last. */
+let kept: StoredEvent[] = [];
 
 /** Keeps the last event of each piece, and drops the one that was kept before it. */
 async function trimTo(upTo: number): Promise<void> {
@@ -76,8 +76,8 @@ async function trimTo(upTo: number): Promise<void> {
   if (upTo <= from) return;
   const [last] = (await store.read({ after: from, limit: upTo - from })).slice(-1);
   if (last === undefined) throw new Error(`nothing to trim up to ${upTo}`);
-  await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: kept === 0 ? [] : [kept] });
-  kept = last.seq;
+  await trim(store, upTo, { keeps: [{ ...last, rows: [] }], drops: kept });
+  kept = [last];
   say('p trimmed');
 }
 
