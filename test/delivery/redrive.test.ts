@@ -497,6 +497,35 @@ t.test('a re-drive is acknowledged while other deliveries go on and on', async (
   t.equal(emsp.received.filter((call) => idOf(call) === 'DEAD').length, 2);
 });
 
+t.test('a restart that puts a re-driven delivery first moves no due time of what was tried [RECEIVER-2]', async (t) => {
+  const dir = directoryFor(t);
+  const env = { HUB_RETRY_SCHEDULE_S: '60', HUB_RETRY_JITTER: '0' };
+  const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
+  let isIll = true;
+  const { cpo, emsp } = await routedPair(t, first, {
+    emsp: (received) => (isIll ? { status: kwhOf(received) === 1 ? 400 : 500 } : {}),
+  });
+  await putSession(cpo, 'S1', { kwh: 1 });
+  await putSession(cpo, 'S1', { kwh: 2 });
+  await first.settled(emsp);
+  const [dead] = await deliveriesOf(first, '?state=DEAD');
+  t.equal((await asked(first, `/deliveries/${dead?.id}/redrive`, { force: true })).status, 202);
+  await first.settled(emsp);
+  t.same(emsp.received.map(kwhOf), [1, 2], 'the first goes behind the second, which waits for its next attempt');
+  await first.close();
+  isIll = false;
+  const clock = new SimulatedClock('2026-01-02T03:00:30Z');
+  const second = await hubFor(t, env, { clock }, dir);
+  await second.settled(emsp);
+  t.same(emsp.received.map(kwhOf), [1, 2, 1], 'after the restart it goes where the log has it');
+  clock.advance(29_999);
+  await second.settled(emsp);
+  t.equal(emsp.received.length, 3, 'the second not a millisecond early');
+  clock.advance(1);
+  await quiet(second);
+  t.same(emsp.received.map(kwhOf), [1, 2, 1, 2]);
+});
+
 t.test('an acknowledged re-drive survives a kill', async (t) => {
   const dataDir = directoryFor(t);
   let hub = await startChildHub({ dataDir, port: 0 });

@@ -371,7 +371,7 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
       id: stream,
       size: 0,
     };
-    const when = { since: 0, owedAt: 1, loadedAt: 0, behind: null, correlationId: null, event: null };
+    const when = { since: 0, owedAt: 1, dueAt: null, loadedAt: 0, behind: null, correlationId: null, event: null };
     wholes.missed({ ...of, ...when, form: 'whole', asWhole: false, isRedriven: false, tries: 1, attempts: [] });
   };
   for (const [n, name] of names.entries()) died(Number(first?.seq) + n, `locations/NL-CPO/${name.toLowerCase()}`);

@@ -52,11 +52,12 @@ export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { port
   const since = ports.clock.steady(instantOf(memory?.since ?? event.at));
   if (memory === null) {
     const isRedriven = event.type === 'object.resent';
-    return { since, owedAt: event.seq, asWhole: false, isRedriven, tries: 0, attempts: [] };
+    return { since, owedAt: event.seq, asWhole: false, isRedriven, tries: 0, attempts: [], dueAt: null };
   }
   const { whole: asWhole = false, redriven: isRedriven = event.type === 'object.resent', tries, attempts } = memory;
   const owedAt = memory.owedAt ?? (memory.redriven ? recorder.feed.upTo : event.seq);
-  return { since, owedAt, asWhole, isRedriven, tries, attempts };
+  const dueAt = memory.due === null ? null : dueOf(memory, ports.clock);
+  return { since, owedAt, asWhole, isRedriven, tries, attempts, dueAt };
 }
 
 /** The row of a delivery that is re-driven now, with a new retry window; `before`: its row until now. */
@@ -77,7 +78,7 @@ export function redrivenRow(
 }
 
 /** When a delivery that waits is due, in hub time: as long after its last attempt as was recorded. [DELIVERY-ROW-1] */
-export function dueOf({ due, attempts }: DeliveryMemory, clock: Clock): number {
+function dueOf({ due, attempts }: DeliveryMemory, clock: Clock): number {
   const last = Date.parse(attempts.at(-1)?.at ?? '');
   const at = clock.steady(last) + Date.parse(due ?? '') - last;
   return Number.isNaN(at) ? clock.now() : at;

@@ -31,6 +31,8 @@ export interface Item {
   readonly since: number;
   /** Where in the log it was last owed: its event, or the end of the log at the last re-drive. */
   readonly owedAt: Seq;
+  /** When the next attempt is due, hub time; null: at once. */
+  readonly dueAt: number | null;
   /** When the delivery came into memory, epoch ms. */
   readonly loadedAt: number;
   /** Stream whose undelivered updates go first (a CDR waits for its session), for at most 10 s. */

@@ -3,6 +3,8 @@
  * courier. Nothing else changes any of it.
  *
  * RECEIVER-1  A delivery that was taken is outstanding until it has ended or has a row; the floor stays below it.
+ * RECEIVER-2  A delivery is not sent before its due time, wherever it is in its lane: a restart restores a lane in the order of the log, so that a
+ *     re-driven delivery may come before one that has been tried.
  */
 import { allowance, courierMachine, isPaused, isSuspended } from '../../../machines/courier.ts';
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -15,7 +17,7 @@ import { withTimeout } from '../../kit/clock.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
 import type { Measured } from './backpressure.ts';
-import { type DeliveryMemory, dueOf, type Ending, memoryOf, pastOf, redrivenRow } from './delivery-row.ts';
+import { type DeliveryMemory, type Ending, memoryOf, pastOf, redrivenRow } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
 import { type Item, type Lane, type LaneCounts, Lanes } from './lanes.ts';
@@ -191,7 +193,7 @@ export class Receiver implements Sender, Measured {
     const due = instantText(this.#desk.context.ports.clock.stamp(dueAt));
     this.#remember(head, 'PENDING', { due, class: null, reason: null });
     this.#dropBody(head);
-    this.#lanes.hold(lane, dueAt, { ...head, event: null });
+    this.#lanes.hold(lane, dueAt, { ...head, event: null, dueAt });
     this.#releaseAt(lane, dueAt);
   }
 
@@ -256,8 +258,8 @@ export class Receiver implements Sender, Measured {
       event: memory === null && scheduler.keepBody(charactersOf(event)) ? event : null,
       ...pastOf(event, memory, context),
     });
-    if (memory?.due && lane.items.length === 1) this.hold(lane, dueOf(memory, clock));
-    else pump(this);
+    if (lane.items.length === 1) this.#holdTried(lane);
+    pump(this);
   }
 
   /**
@@ -280,7 +282,16 @@ export class Receiver implements Sender, Measured {
     this.#remember(head, state, end);
     this.#dropBody(head);
     this.#lanes.done(lane, this.#desk.context.ports.clock.now());
+    this.#holdTried(lane);
     this.window.shortened(lane, head.receiver, head.stream);
+  }
+
+  /** Holds a lane until its head is due. The deliveries of a suspended partner end at once. [RECEIVER-2] */
+  #holdTried(lane: Lane): void {
+    const dueAt = lane.items[0]?.dueAt ?? null;
+    const courier = this.#courier;
+    const isEnding = courier !== undefined && isSuspended(courier);
+    if (dueAt !== null && dueAt > this.#desk.context.ports.clock.now() && !isEnding) this.hold(lane, dueAt);
   }
 
   /** [RECEIVER-1] */
