@@ -30,6 +30,8 @@ const SEQ_DIGITS = 14;
 const PLACE_DIGITS = LOG.length + SEQ_DIGITS;
 
 export const FENCE_KEY = 'm/fence';
+/** `store`: identity of the embedded store, made once. */
+export type FenceHead = [token: number, store?: string | null];
 export const HORIZON_KEY = 'm/horizon';
 /** Its only purpose is a synced write, which makes earlier unsynced ones durable. */
 export const FLUSH_KEY = 'm/flush';

@@ -14,10 +14,10 @@ import { join } from 'node:path';
 import type { Client } from 'pg';
 import { systemClock } from '../src/kit/system-clock.ts';
 import { type BackupOptions, type Seq, StoreUnavailable } from './contract.ts';
-import { FENCE_KEY } from './keys.ts';
+import { FENCE_KEY, type FenceHead } from './keys.ts';
 import { inspectIsolated } from './level/inspect-isolated.ts';
 import { openDatabase } from './level/leveldb.ts';
-import { MarkFile, mustCreate } from './level/side-files.ts';
+import { readMarks } from './level/marks.ts';
 import { acknowledged, Primary, wordsOf } from './postgres/connect.ts';
 import { insert, recordsIn, recordsOf, Tally } from './postgres/records.ts';
 import { isEmpty, migrate } from './postgres/schema.ts';
@@ -81,8 +81,7 @@ export async function copyToPostgres(
 
 /** Report on a store that no process uses and whose every record is sound. Rejects for any other store. */
 async function soundStore(store: string, progress: NonNullable<BackupOptions['progress']>) {
-  const mark = await new MarkFile(join(store, 'mark')).read();
-  if (mark === null || (await mustCreate(join(store, 'db'), mark))) throw new Error(`${store} holds no store`);
+  if ((await readMarks(store)).isNew) throw new Error(`${store} holds no store`);
   const { report } = await inspectIsolated(store, (records) => progress('verifying', records));
   const wrong = [...report.faults, ...report.repairs];
   if (wrong.length > 0) throw new Error(`cannot copy a damaged store: ${wrong.join('; ')}`);
@@ -107,7 +106,7 @@ async function fill(client: Client, store: string, progress: NonNullable<BackupO
       progress('copying', tally.records);
     }
     const fence = await db.get(FENCE_KEY);
-    const [token] = fence === undefined ? [0] : (headOf(fence) as [number]);
+    const [token] = fence === undefined ? [0] : (headOf(fence) as FenceHead);
     return { tally, token };
   } finally {
     await db.close();

@@ -2,7 +2,7 @@
  * Encoding of stored values with checksums, so that damage is never served as data: LevelDB does not verify checksums
  * when it reads a table.
  *
- *     version '1' | CRC-32 of the key, 8 hex | CRC-32 of key and content, 8 hex | head JSON \n data JSON [\n body]
+ *     format | CRC-32 of the key, 8 hex | CRC-32 of key and content, 8 hex | head JSON \n data JSON [\n body]
  *
  * STORAGE-RECORDS-1  The second checksum covers key AND content: it detects a flipped bit as well as a value that moved
  *     to another key.
@@ -11,13 +11,21 @@
  * STORAGE-RECORDS-3  The body follows raw, up to the end of the value. `JSON.stringify` writes no line feed, so the
  *     first two line feeds end head and data.
  * STORAGE-RECORDS-4  The head contains everything that a scan needs: scans parse neither data nor bodies.
+ * STORAGE-RECORDS-5  The format is one digit in base 36. From format 2 on, the second checksum covers the format as well,
+ *     before key and content: a record of a newer format is told from a flipped bit, and is refused, not repaired.
  */
 import { crc32 } from 'node:zlib';
-import { Damaged } from './contract.ts';
+import { Damaged, StoreUnavailable } from './contract.ts';
 
-const VERSION = '1';
+/**
+ * Format of the stored data: of records and marks, and of what events and rows mean. A build reads every format up to
+ * its own. Raise it with any change that an older build would misread.
+ */
+export const FORMAT = 1;
+const FORMAT_RADIX = 36;
+const FORMAT_DIGIT = FORMAT.toString(FORMAT_RADIX);
 const CRC_DIGITS = 8;
-const OF_KEY_AT = VERSION.length;
+const OF_KEY_AT = FORMAT_DIGIT.length;
 const OF_BOTH_AT = OF_KEY_AT + CRC_DIGITS;
 const CONTENT_AT = OF_BOTH_AT + CRC_DIGITS;
 
@@ -27,8 +35,15 @@ export interface Content {
   readonly body: string | null;
 }
 
-/** `sound`, or what is damaged: the `content`, or the `key` (also when the value belongs to another key). */
-export type Condition = 'sound' | 'content' | 'key';
+/**
+ * `sound`, `newer` (sound, in a format that this build does not know), or what is damaged: the `content`, or the `key`
+ * (also when the value belongs to another key).
+ */
+export type Condition = 'sound' | 'newer' | 'content' | 'key';
+
+/** The refusal of data in a format that this build does not know. `what` names the data. */
+export const newerFormat = (what: string, format: number | string, known: number = FORMAT): StoreUnavailable =>
+  new StoreUnavailable(`${what} has format ${format}, made by a newer ocpi-hub; this one knows ${known}`);
 
 const pairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 const pair = (byte: number): string => pairs[byte] as string;
@@ -39,7 +54,7 @@ const hex = (crc: number): string =>
 export function encode(key: string, head: string, data = '', body: string | null = null): string {
   const content = body === null ? `${head}\n${data}` : `${head}\n${data}\n${body}`;
   const ofKey = crc32(key);
-  return VERSION + hex(ofKey) + hex(crc32(content, ofKey)) + content;
+  return FORMAT_DIGIT + hex(ofKey) + hex(crc32(content, ofKey)) + content;
 }
 
 /** Size of the shared scratch buffer, bytes. A longer record gets a buffer of its own, which is not kept. */
@@ -62,16 +77,22 @@ export function encodeBytes(key: string, head: string, data: string, body: strin
   bytes[at++] = LINE_FEED;
   at += bytes.write(body, at);
   const ofKey = crc32(key);
-  bytes.write(VERSION + hex(ofKey) + hex(crc32(bytes.subarray(CONTENT_AT, at), ofKey)), 0, 'latin1');
+  bytes.write(FORMAT_DIGIT + hex(ofKey) + hex(crc32(bytes.subarray(CONTENT_AT, at), ofKey)), 0, 'latin1');
   return bytes.subarray(0, at);
 }
 
 export function inspect(key: string, value: string): Condition {
   const ofKey = crc32(key);
-  const isSound = storedCrc(value, OF_BOTH_AT) === crc32(value.slice(CONTENT_AT), ofKey);
-  if (isSound && value.startsWith(VERSION)) return 'sound';
-  return storedCrc(value, OF_KEY_AT) === ofKey ? 'content' : 'key';
+  const content = value.slice(CONTENT_AT);
+  const ofBoth = storedCrc(value, OF_BOTH_AT);
+  if (ofBoth === crc32(content, ofKey) && value.startsWith(FORMAT_DIGIT)) return 'sound';
+  if (storedCrc(value, OF_KEY_AT) !== ofKey) return 'key';
+  const isNewer = formatOf(value) > FORMAT && ofBoth === crc32(content, crc32(key, crc32(value.charAt(0))));
+  return isNewer ? 'newer' : 'content';
 }
+
+/** STORAGE-RECORDS-5: the format that a record names; NaN for none. */
+export const formatOf = (value: string): number => Number.parseInt(value.charAt(0), FORMAT_RADIX);
 
 /** Parses what `hex` writes; NaN for any other text. Takes no substring: opening a store inspects every record. */
 function storedCrc(value: string, at: number): number {
@@ -90,9 +111,11 @@ export function headOf(value: string): unknown {
   return JSON.parse(value.slice(CONTENT_AT, value.indexOf('\n', CONTENT_AT)));
 }
 
-/** Throws `Damaged`. Without `withData`, `data` is null. */
+/** Throws `Damaged`, and `StoreUnavailable` for a newer format. Without `withData`, `data` is null. */
 export function decode(key: string, value: string, withData = true): Content {
-  if (inspect(key, value) !== 'sound') throw new Damaged(key);
+  const condition = inspect(key, value);
+  if (condition === 'newer') throw newerFormat(`the record ${JSON.stringify(key)}`, formatOf(value));
+  if (condition !== 'sound') throw new Damaged(key);
   const headEnd = value.indexOf('\n', CONTENT_AT);
   const dataEnd = value.indexOf('\n', headEnd + 1);
   const data = withData ? value.slice(headEnd + 1, dataEnd === -1 ? undefined : dataEnd) : '';

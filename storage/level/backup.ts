@@ -18,9 +18,10 @@ import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { inspect } from '../records.ts';
+import { inspect, newerFormat } from '../records.ts';
 import { chunks, type Database, type OnPoint, openDatabase } from './leveldb.ts';
-import { absent, type Mark, MarkFile, manifestOf, mustCreate, syncDirectory } from './side-files.ts';
+import { MARK_FILES, readMarks, writeMarks } from './marks.ts';
+import { absent, syncDirectory } from './side-files.ts';
 import { examine } from './verify.ts';
 
 const FORMAT = 2;
@@ -45,7 +46,7 @@ export interface Source {
   readonly point: OnPoint;
   /** The store is in use during the backup. [BACKUP-4] */
   readonly isRunning: boolean;
-  /** The last use ended cleanly, or its losses were repaired when the store was opened. [SIDE-FILES-8] */
+  /** The last use ended cleanly, or its losses were repaired when the store was opened. [MARKS-5] */
   readonly clean: boolean;
 }
 
@@ -97,7 +98,7 @@ export async function makeBackup(plan: Plan, options: BackupOptions): Promise<Ba
     point('backup.copied');
     const manifest = await examineCopy(join(partial, 'store'), paced);
     if (manifest.digest !== copied) throw new Error('the backup does not hold what was written to it');
-    await writeMark(join(partial, 'store'), { head: manifest.head, token, clean });
+    await writeMarks(join(partial, 'store'), { head: manifest.head, token, clean, store: null });
     await writeFile(join(partial, MANIFEST), sealed(manifest));
     await syncTree(partial);
     point('backup.synced');
@@ -127,7 +128,7 @@ export async function readManifest(backup: string): Promise<BackupManifest> {
   if (manifest.format === 1) return ofFormat1(manifest);
   if (manifest.format === FORMAT) return manifest;
   const { format }: { format: unknown } = manifest;
-  throw new Error(`${backup} has format ${format}; this version knows 1 and ${FORMAT}`);
+  throw newerFormat(backup, String(format), FORMAT);
 }
 
 function ofFormat1({ format: _, heads, horizons, ...rest }: Format1): BackupManifest {
@@ -170,8 +171,8 @@ export async function examineCopy(
   { progress, signal, rest = restless }: BackupOptions & Partial<Pace>,
 ): Promise<BackupManifest> {
   const database = join(store, 'db');
-  const mark = await new MarkFile(join(store, 'mark')).read();
-  if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
+  const marks = await readMarks(store);
+  if (marks.isNew) throw new Error(`${database} holds no database`);
   const db = await openDatabase(database, false);
   try {
     const digest = createHash('sha256');
@@ -188,7 +189,7 @@ export async function examineCopy(
       records: counts,
       reindex,
       drop,
-    } = await examine(db, mark, {
+    } = await examine(db, marks, {
       ...{ each, lot: PIECE, between: rest },
     });
     const wrong = [
@@ -244,20 +245,10 @@ async function mustFit(directory: string, bytes: number): Promise<void> {
 export async function removeLeftover(partial: string): Promise<void> {
   const names = await readdir(partial).catch(absent);
   if (names === null) return;
-  const ours = new Set(['store', MANIFEST, 'db', 'mark', 'ballast']);
+  const ours = new Set(['store', MANIFEST, 'db', ...MARK_FILES, 'ballast']);
   if (names.some((name) => !ours.has(name)))
     throw new Error(`${partial} exists and was not made by ocpi-hub: move it away`);
   await rm(partial, { recursive: true });
-}
-
-export async function writeMark(store: string, mark: Omit<Mark, 'manifest'>): Promise<void> {
-  const file = new MarkFile(join(store, 'mark'));
-  await file.read();
-  try {
-    await file.write({ ...mark, manifest: await manifestOf(join(store, 'db')) });
-  } finally {
-    await file.close();
-  }
 }
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');

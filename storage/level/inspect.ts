@@ -15,7 +15,8 @@ import { StoreUnavailable } from '../contract.ts';
 import { EVERYTHING } from '../keys.ts';
 import { DirtyFlag, mustCompact } from './dirty-flag.ts';
 import { compact, openDatabase } from './leveldb.ts';
-import { droppedAtOpen, endedUncleanly, MarkFile, mustCreate } from './side-files.ts';
+import { type Judgement, judge, readMarks } from './marks.ts';
+import { droppedAtOpen } from './side-files.ts';
 import { type Examined, examine } from './verify.ts';
 import { doubtfulFloors } from './watermark-repair.ts';
 
@@ -52,8 +53,8 @@ export async function inspectStore(store: string, progress: (records: number) =>
     if (records % 1000 === 0) progress(records);
   };
   try {
-    const { examined, floors, warning } = await examineAt(store, each);
-    return { report: reportOf(examined, null, warning, floors), digest: digest.digest('hex') };
+    const looked = await examineAt(store, each);
+    return { report: reportOf(looked, null), digest: digest.digest('hex') };
   } catch (error) {
     if (error instanceof StoreUnavailable) throw error;
     const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
@@ -62,13 +63,19 @@ export async function inspectStore(store: string, progress: (records: number) =>
   }
 }
 
-async function examineAt(
-  store: string,
-  each: (key: string, value: string) => void,
-): Promise<{ examined: Examined; floors: ReadonlyMap<string, Seq>; warning: string | null }> {
+interface Looked {
+  readonly examined: Examined;
+  /** Receiver → where its floor goes back to. */
+  readonly floors: ReadonlyMap<string, Seq>;
+  readonly warning: string | null;
+  /** What is wrong with the marks. */
+  readonly wrong: Judgement['wrong'];
+}
+
+async function examineAt(store: string, each: (key: string, value: string) => void): Promise<Looked> {
   const database = join(store, 'db');
-  const mark = await new MarkFile(join(store, 'mark')).read();
-  if (await mustCreate(database, mark)) throw new Error(`${database} holds no database`);
+  const marks = await readMarks(store);
+  if (marks.isNew) throw new Error(`${database} holds no database`);
   const opening = new DirtyFlag(store);
   const unended = await opening.read();
   // Until the next open, the engine's `LOG` file describes the use that ended early.
@@ -77,27 +84,24 @@ async function examineAt(
   try {
     const warning = await droppedAtOpen(database);
     if (warning !== null) await opening.note({ lost: true });
-    const examined = await examine(db, mark, { each });
+    const examined = await examine(db, marks, { each });
     const { faults, isSound } = examined.found;
     if (unended !== null && (mustCompact(unended) || !isSound || faults.length > 0)) {
       await compact(db, EVERYTHING.gte, EVERYTHING.lt).catch((error: unknown) => {
         faults.push(`the engine cannot compact the database (${error instanceof Error ? error.message : error})`);
       });
     }
-    const isOwed = warning !== null || unended?.lost || endedUncleanly(mark);
+    const { isClean, wrong } = judge(marks, examined.found);
+    const isOwed = warning !== null || unended?.lost || !isClean;
     const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, examined.found) : new Map();
-    return { examined, floors, warning };
+    return { examined, floors, warning, wrong };
   } finally {
     await db.close();
   }
 }
 
-export function reportOf(
-  examined: Examined | null,
-  fault: string | null,
-  warning: string | null = null,
-  floors: ReadonlyMap<string, Seq> = new Map(),
-): StoreReport {
+export function reportOf(looked: Looked | null, fault: string | null): StoreReport {
+  const { examined, floors = new Map<string, Seq>(), warning = null, wrong = new Map<string, string>() } = looked ?? {};
   const count = (space: string): number => examined?.records.get(space) ?? 0;
   const rows = [...(examined?.found.damagedRows.values() ?? [])].map(
     ({ kind, owner, id }) => `the row ${kind} ${owner}/${id} is damaged or missing: it is made again from the log`,
@@ -111,12 +115,13 @@ export function reportOf(
     ([dest, seq]) =>
       `the floor of ${dest} goes back to ${seq}: rows of deliveries behind it are lost, and these are sent again`,
   );
+  const marks = [...wrong].map(([file, why]) => `${file} ${why}: it is written anew`);
   const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
   return {
     ...{ head: examined?.found.head ?? 0, horizon: examined?.found.horizon.seq ?? 0 },
     ...{ events: count('e'), rows: count('o'), openDeliveries: count('p'), delivered: count('d'), timers: count('t') },
     faults: [...(fault === null ? [] : [fault]), ...(examined?.found.faults ?? [])],
-    repairs: [...rows, ...drops, ...owed, ...reindex],
+    repairs: [...rows, ...drops, ...owed, ...marks, ...reindex],
     warning,
   };
 }

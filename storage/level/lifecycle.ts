@@ -12,6 +12,7 @@
  *     ended early, the start therefore inspects the database in a child process, if that can find something, and opens
  *     it here only when the child survives. [DIRTY-FLAG-1, DIRTY-FLAG-2]
  */
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,25 +20,15 @@ import { background, every, sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { Seq, StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { FENCE_KEY } from '../keys.ts';
+import { FENCE_KEY, type FenceHead } from '../keys.ts';
 import { encode } from '../records.ts';
 import { DirtyFlag, isSuspect } from './dirty-flag.ts';
 import { EventReader } from './event-log.ts';
 import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './leveldb.ts';
+import { judge, type Mark, MarkFiles, type Marks, manifestOf, readMarks } from './marks.ts';
 import type { Opening } from './progress.ts';
-import {
-  droppedAtOpen,
-  endedUncleanly,
-  type Mark,
-  MarkFile,
-  manifestOf,
-  mustCreate,
-  Names,
-  raiseBallast,
-  releaseBallast,
-  syncNames,
-} from './side-files.ts';
+import { droppedAtOpen, Names, raiseBallast, releaseBallast, syncNames } from './side-files.ts';
 import { type Found, verify } from './verify.ts';
 import { lowerFloors } from './watermark-repair.ts';
 
@@ -56,6 +47,7 @@ export interface Mounted {
   readonly db: Database;
   readonly reader: EventReader;
   readonly found: Found;
+  readonly marks: Marks;
   /** Set when quarantined: reads skip blocks that cannot be read, because the damage is already reported. */
   readonly tolerate: Unreadable | null;
 }
@@ -75,9 +67,9 @@ export class Lifecycle {
   /** Test hook; other parts report points of their own through it. */
   readonly point: OnPoint;
   readonly #progress: (opening: Opening) => void;
-  readonly #markFile: MarkFile;
+  readonly #markFiles: MarkFiles;
   readonly #opening: DirtyFlag;
-  /** SIDE-FILES-6, for the database directory. */
+  /** SIDE-FILES-2, for the database directory. */
   readonly names: Names;
   readonly #listeners: ((health: StoreHealth) => void)[] = [];
   readonly #ending = new AbortController();
@@ -88,20 +80,22 @@ export class Lifecycle {
   #horizon: Seq = 0;
   #token = 0;
   #warning: string | null = null;
+  /** One sentence for each mark that could not be used and was written anew. */
+  #renewed: readonly string[] = [];
   /** Keys that verification read but a look-up did not find. */
   readonly #unfound = new Set<string>();
   #mending: Promise<void> = Promise.resolve();
   #marking: Promise<void> = Promise.resolve();
   #stopMarks: () => void = () => {};
   #lasting: unknown;
-  #marked: Mark = { head: 0, token: 0, manifest: null };
+  #marked: Mark = { head: 0, token: 0, manifest: null, clean: false, store: null };
   #manifest: Mark['manifest'] = null;
 
   constructor({ directory, ballastBytes, onPoint = () => {}, progress = () => {} }: LifecycleOptions) {
     this.directory = directory;
     this.#database = join(directory, 'db');
     this.#ballast = join(directory, 'ballast');
-    this.#markFile = new MarkFile(join(directory, 'mark'));
+    this.#markFiles = new MarkFiles(directory);
     this.#opening = new DirtyFlag(directory);
     this.names = new Names(this.#database);
     this.#ballastBytes = ballastBytes;
@@ -186,12 +180,12 @@ export class Lifecycle {
     await this.#dismount();
     if (wasOpen) {
       const manifest = await manifestOf(this.#database).catch(() => null);
-      const mark = { head: this.#head, token: this.#token, manifest, clean: true };
-      await this.#markFile.write(mark).catch(() => {});
+      const mark = { ...this.#marked, head: this.#head, manifest, clean: true };
+      await this.#markFiles.writeBoth(mark).catch(() => {});
       if (this.#lasting !== undefined) await this.#opening.end();
     }
     systemClock.clearTimeout(this.#lasting);
-    await this.#markFile.close();
+    await this.#markFiles.close();
     await this.names.close();
   }
 
@@ -240,34 +234,34 @@ export class Lifecycle {
    * the rows that they rely on.
    */
   async #mount(): Promise<Mounted> {
-    const mark = await this.#markFile.read();
-    const createIfMissing = await mustCreate(this.#database, mark).catch((error: unknown) => {
+    const marks = await readMarks(this.directory).catch((error: unknown) => {
       throw new StoreUnavailable(sentence(error));
     });
     const unended = await this.#opening.read();
     const isLost = unended?.lost || (unended?.isReading && (await droppedAtOpen(this.#database)) !== null);
     // A full disk can prevent this write: the store opens all the same, without this guard.
     await this.#opening.begin(isLost).catch(() => {});
-    const db = await openDatabase(this.#database, createIfMissing).catch(async (error: unknown) => {
+    await this.#markFiles.guard(marks);
+    const db = await openDatabase(this.#database, marks.isNew).catch(async (error: unknown) => {
       if (unended === null) await this.#opening.end();
       throw error;
     });
     try {
       this.#warning = await droppedAtOpen(this.#database);
-      const found = await verify(db, mark, { point: this.point, progress: this.#progress });
+      const found = await verify(db, marks, { point: this.point, progress: this.#progress });
       const isWhole = found.faults.length === 0;
       const isOwed = isLost || this.#warning !== null;
-      if (isWhole && (isOwed || endedUncleanly(mark))) await lowerFloors(db, found);
+      const { isClean } = judge(marks, found);
+      if (isWhole && (isOwed || !isClean)) await lowerFloors(db, found);
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       systemClock.clearTimeout(this.#lasting);
       // If the flag cannot be removed, the next start only inspects more than it needs to.
       const last = () => void this.#opening.end().catch(() => {});
       this.#lasting = damaged ? undefined : background(systemClock.setTimeout(last, LASTED_MS));
-      const markToken = mark === null || mark === 'damaged' ? 0 : mark.token;
-      this.#token = Math.max(this.#token, found.token, markToken);
+      this.#token = Math.max(this.#token, found.token, ...marks.held.map(({ token }) => token));
       const tolerate = found.faults.length > 0 ? (): void => {} : null;
-      this.#mounted = { db, reader: new EventReader(db, tolerate), found, tolerate };
+      this.#mounted = { db, reader: new EventReader(db, tolerate), found, marks, tolerate };
       return this.#mounted;
     } catch (error) {
       await db.close();
@@ -277,24 +271,28 @@ export class Lifecycle {
 
   /** Accepts writes again, or throws. The first writes are a synced record and a mark. */
   async #resume(): Promise<void> {
-    const { db, found } = this.mounted();
+    const { db, found, marks } = this.mounted();
+    const { wrong } = judge(marks, found);
     if (found.faults.length > 0) {
-      this.#set('quarantined', [...found.faults, this.#warning ?? []].flat().join('; '));
+      const remarks = [...wrong].map(([file, why]) => `${file} ${why}`);
+      this.#set('quarantined', [...found.faults, ...remarks, this.#warning ?? []].flat().join('; '));
       return;
     }
     await raiseBallast(this.#ballast, this.#ballastBytes);
+    const store = found.store ?? this.#marked.store ?? randomUUID();
     try {
       await db
         .batch()
-        .put(FENCE_KEY, encode(FENCE_KEY, JSON.stringify([this.#token])))
+        .put(FENCE_KEY, encode(FENCE_KEY, JSON.stringify([this.#token, store] satisfies FenceHead)))
         .write(SYNCED);
     } catch (error) {
       await this.#dismount();
       throw error;
     }
     this.#manifest = await manifestOf(this.#database);
-    this.#marked = { head: found.head, token: this.#token, manifest: this.#manifest };
-    await this.#markFile.write(this.#marked);
+    this.#marked = { head: found.head, token: this.#token, manifest: this.#manifest, clean: false, store };
+    await this.#markFiles.renew(marks, wrong, this.#marked);
+    this.#renewed = [...wrong].map(([file, why]) => `${file} ${why}: written anew after every record was verified`);
     this.#set('open', this.#remark());
   }
 
@@ -302,6 +300,7 @@ export class Lifecycle {
     const [first] = this.#unfound;
     const remarks = [
       this.#warning ?? [],
+      this.#renewed,
       first === undefined ? [] : `${this.#unfound.size} records cannot be looked up, ${JSON.stringify(first)} first`,
     ].flat();
     return remarks.length > 0 ? remarks.join('; ') : null;
@@ -320,9 +319,9 @@ export class Lifecycle {
     this.#marking = this.#marking
       .then(async () => {
         // The MANIFEST size read one interval ago is on the disk by now; one read during a write may not be.
-        this.#marked = { head: this.head(), token: this.#token, manifest: this.#manifest };
+        this.#marked = { ...this.#marked, head: this.head(), manifest: this.#manifest };
         this.#manifest = await manifestOf(this.#database);
-        await this.#markFile.write(this.#marked);
+        await this.#markFiles.write(this.#marked);
         // A failed write leaves the older mark in place, which promises less and is still true.
       })
       .catch(() => {});

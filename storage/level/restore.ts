@@ -10,12 +10,13 @@ import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { BackupManifest, BackupOptions } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { examineCopy, readManifest, removeLeftover, syncTree, writeBackup, writeMark } from './backup.ts';
+import { examineCopy, readManifest, removeLeftover, syncTree, writeBackup } from './backup.ts';
 import { DirtyFlag } from './dirty-flag.ts';
 import { reportOf, type StoreReport } from './inspect.ts';
 import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import { isInUse, openDatabase } from './leveldb.ts';
-import { absent, MarkFile, mustCreate, syncDirectory } from './side-files.ts';
+import { readMarks, writeMarks } from './marks.ts';
+import { absent, syncDirectory } from './side-files.ts';
 
 export interface Restored {
   readonly manifest: BackupManifest;
@@ -53,10 +54,9 @@ export async function restoreBackup(
     await cp(join(backup, 'store'), partial, { recursive: true });
     const copy = await examineCopy(partial, progress ? { progress } : {});
     if (copy.digest !== manifest.digest) throw new Error(`${backup} does not hold what its manifest says`);
-    const mark = await new MarkFile(join(partial, 'mark')).read();
-    if (mark === null || mark === 'damaged') throw new Error(`${backup} has no mark that can be read`);
-    // The engine has rewritten its own files meanwhile; the mark must name the present ones.
-    await writeMark(partial, mark);
+    const [mark = { head: copy.head, token: 0, clean: false, store: null }] = (await readMarks(partial)).held;
+    // The engine has rewritten its own files meanwhile; the marks must name the present ones.
+    await writeMarks(partial, mark);
     await syncTree(partial);
     const aside = present.length > 0 ? `${target}.before-${now.toISOString().replaceAll(':', '')}` : null;
     if (aside !== null) await rename(target, aside);
@@ -76,17 +76,16 @@ export async function backupStore(
   options: BackupOptions = {},
 ): Promise<BackupManifest> {
   const database = join(store, 'db');
-  const mark = await new MarkFile(join(store, 'mark')).read();
-  if (mark === null || (await mustCreate(database, mark))) throw new Error(`${store} holds no store`);
-  if (mark === 'damaged') throw new Error(`the mark in ${store} cannot be read: ocpi-hub store verify says more`);
+  const { held, isNew } = await readMarks(store);
+  if (isNew) throw new Error(`${store} holds no store`);
   const { faults, warning } = (await inspectIsolated(store)).report;
   if (faults.length > 0) throw new Error(`a damaged store is not backed up: ${faults.join('; ')}`);
   const db = await openDatabase(database, false);
   try {
-    const { token } = mark;
+    const [{ token, clean: wasClean } = { token: 0, clean: false }] = held;
     // What the log has lost is repaired when the copy is opened.
     const isLost = warning !== null || (await new DirtyFlag(store).read())?.lost === true;
-    const clean = mark.clean === true && !isLost;
+    const clean = wasClean && !isLost;
     const place = { directory, within: store };
     const source = { db, token, ...place, point: () => {}, isRunning: false, clean };
     return await writeBackup(source, options);

@@ -2,8 +2,8 @@
  * The embedded store: implements `contract.ts` on one LevelDB database for a single process.
  *
  * LEVEL-STORE-1  A commit is answered only after its batch is durable (CONTRACT-1), which includes the directory entry
- *     of the log file that holds it and everything in the log files that the engine has closed (SIDE-FILES-6,
- *     SIDE-FILES-7). Memory is updated after the batch, in batch order.
+ *     of the log file that holds it and everything in the log files that the engine has closed (SIDE-FILES-2,
+ *     SIDE-FILES-3). Memory is updated after the batch, in batch order.
  * LEVEL-STORE-2  After a failed write the store looks for each commit of the batch in the reopened log: a commit that
  *     is there succeeds, a commit that is absent is refused. When the database does not reopen at once, the caller gets
  *     `OutcomeUnknown` and retries with the same idempotency key.
@@ -203,7 +203,7 @@ class LevelStore extends Reads implements contract.Store {
 
   async close(): Promise<void> {
     this.#closed = true;
-    // Pending settles are written first: the mark is about to say that everything is on the disk. [SIDE-FILES-8]
+    // Pending settles are written first: the mark is about to say that everything is on the disk. [MARKS-5]
     await this.#groupCommit.idle();
     this.#flushNow();
     await this.#groupCommit.idle();

@@ -17,15 +17,15 @@
  */
 import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { headOf, inspect } from '../records.ts';
+import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { ListCache, RowCache } from './caches.ts';
 import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
 import { KeptIndex } from './kept-index.ts';
 import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
+import { judge, type Marks } from './marks.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
-import type { Mark } from './side-files.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
 
 /**
@@ -40,6 +40,8 @@ export interface Found {
   head: Seq;
   horizon: Horizon;
   token: number;
+  /** Identity of the store; null in a database of an earlier build. */
+  store: string | null;
   readonly order: OrderIndex;
   readonly open: OpenDeliveries;
   readonly commits: RecentCommits;
@@ -87,6 +89,7 @@ class Pass {
     head: 0,
     horizon: NO_HORIZON,
     token: 0,
+    store: null,
     order: new OrderIndex((entry) => this.#listed.delete(entry)),
     open: new OpenDeliveries(),
     commits: new RecentCommits(),
@@ -136,7 +139,7 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
   },
   d: (pass, key) => pass.claims(keys.seqOf(key), 'a remembered delivery'),
   m: (pass, key, value) => {
-    if (key === keys.FENCE_KEY) [pass.found.token] = headOf(value) as [number];
+    if (key === keys.FENCE_KEY) [pass.found.token, pass.found.store = null] = headOf(value) as keys.FenceHead;
   },
 };
 
@@ -162,7 +165,7 @@ interface Examination {
 /** Examines the database, then repairs indexes and drops what the log implies. [VERIFY-4] */
 export async function verify(
   db: Database,
-  mark: Mark | 'damaged' | null,
+  marks: Marks,
   { point, progress }: { readonly point: OnPoint; readonly progress: (opening: Opening) => void },
 ): Promise<Found> {
   point('verify.before');
@@ -172,16 +175,16 @@ export async function verify(
     if (key.startsWith('e') && ++verified % PROGRESS_EVENTS === 0)
       progress({ step: 'verifying the store', verified, events });
   };
-  const examined = await examine(db, mark, { each });
+  const examined = await examine(db, marks, { each });
   if (examined.found.faults.length === 0) await mend(db, examined, point);
   point('verify.after');
   return examined.found;
 }
 
-/** Read-only. */
+/** Read-only. Rejects with `StoreUnavailable` for a record of a newer format. */
 export async function examine(
   db: Database,
-  mark: Mark | 'damaged' | null,
+  marks: Marks,
   { each = () => {}, lot, between }: Examination = {},
 ): Promise<Examined> {
   const pass = new Pass(db);
@@ -189,9 +192,6 @@ export async function examine(
   found.horizon = await readHorizon(db);
   found.head = found.horizon.seq;
   pass.recentAfter = Math.max(0, (await lastKnown(db)) - RECENT_EVENTS);
-  if (mark === 'damaged')
-    pass.found.faults.push('the mark beside the database cannot be read: its end cannot be checked');
-  else if (mark !== null) pass.claims(mark.head, 'the mark beside the database');
   const unreadable = (error: unknown): void => {
     found.isSound = false;
     pass.found.faults.push(
@@ -205,10 +205,14 @@ export async function examine(
       each(key, value);
       const condition = inspect(key, value);
       if (condition === 'sound') LEARN[space]?.(pass, key, value);
+      else if (condition === 'newer') throw newerFormat(`the record ${JSON.stringify(key)}`, formatOf(value));
       else damaged(pass, space, key, condition);
     }
     await between?.();
   }
+  const { claim, faults } = judge(marks, found);
+  found.faults.push(...faults);
+  if (claim !== null) pass.claims(claim.head, `${claim.file} beside the database`);
   conclude(pass);
   const count = (space: string): number => pass.records.get(space) ?? 0;
   const reindex = pass.indexDamaged || count('s') !== count('e');

@@ -4,6 +4,7 @@
  */
 import { cpSync, renameSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { MARK_FILES } from '../../storage/level/marks.ts';
 import { builtHub } from '../support/child-hub.ts';
 import { tell } from './cuts.ts';
 import { Disk } from './disk.ts';
@@ -22,7 +23,7 @@ const powerCut: Moment = async (world) => {
   const disk = new Disk(store, before, without);
   for (const step of readTrace(trace)) tell(disk, step);
   disk.cut(left, random);
-  for (const name of ['db', 'mark']) {
+  for (const name of ['db', ...MARK_FILES]) {
     rmSync(join(store, name), { recursive: true });
     renameSync(join(left, name), join(store, name));
   }

@@ -47,6 +47,13 @@ const ROLES: Record<string, () => Promise<void>> = {
     await Promise.all(Array.from({ length: 16 }, caller));
   },
 
+  /** Opens and closes it, and says its health. */
+  async health() {
+    const store = await open();
+    say(JSON.stringify(store.health()));
+    await store.close();
+  },
+
   /** Compacts all of it, as the engine does by itself with a part now and then. */
   async compact() {
     const db = new Level(join(directory, 'db'));

@@ -1,11 +1,12 @@
 /** Killed processes, lost power, and two processes at once. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
+import { MARK_FILES } from '../../storage/level/marks.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { tell } from '../faults/cuts.ts';
 import { Disk } from '../faults/disk.ts';
@@ -124,8 +125,8 @@ t.test(
       if (i % 8 !== 0) continue;
       const copy = join(root, `cut ${i}`);
       cpSync(directory, copy, { recursive: true });
-      // The mark is written later than what it names: at this moment it could not name more than this.
-      spawnSync('rm', [join(copy, 'mark')]);
+      // A mark is written later than what it names: at this moment it could not name more than this.
+      for (const file of MARK_FILES) rmSync(join(copy, file));
       truncateSync(join(copy, log()), bytes);
       const cut = await open(copy);
       t.equal(cut.health().state, 'open', cut.health().reason ?? '');

@@ -6,8 +6,8 @@ import { Level } from 'level';
 import type { Fence, Store } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { DirtyFlag } from '../../storage/level/dirty-flag.ts';
+import { MARK_FILES, readMarks } from '../../storage/level/marks.ts';
 import { backupStore, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
-import { MarkFile } from '../../storage/level/side-files.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
@@ -233,7 +233,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
     await settled(store, fence);
     cpSync(live, directory, { recursive: true });
     await without(key, directory);
-    if (!isMarked) rmSync(join(directory, 'mark'));
+    if (!isMarked) for (const file of MARK_FILES) rmSync(join(directory, file));
     t.match((await verifyStore(dataDir)).repairs, [`the floor of A goes back to ${floor}`], 'a look says so');
     const cut = await open(directory);
     t.strictSame(await cut.floors(), [{ dest: 'A', seq: floor }]);
@@ -255,17 +255,14 @@ t.test('after an unclean end that took nothing no floor moves', async (t) => {
   t.strictSame(await again.floors(), [{ dest: 'A', seq: 6 }]);
 });
 
-t.test('the mark says that an end was clean, until the store is opened again [F8]', async (t) => {
+t.test('both marks say that an end was clean, until the store is opened again [F8]', async (t) => {
   const directory = directoryFor(t);
-  const isClean = async (): Promise<boolean | undefined> => {
-    const mark = await new MarkFile(join(directory, 'mark')).read();
-    return mark === null || mark === 'damaged' ? undefined : mark.clean;
-  };
+  const isClean = async (): Promise<boolean[]> => (await readMarks(directory)).held.map(({ clean }) => clean);
   for (const round of [1, 2]) {
     const store = await open(directory);
-    t.equal(await isClean(), false, `open ${round}`);
+    t.strictSame(await isClean(), [false, false], `open ${round}`);
     await append(store);
     await store.close();
-    t.equal(await isClean(), true, `closed ${round}`);
+    t.strictSame(await isClean(), [true, true], `closed ${round}`);
   }
 });
