@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import {
   chownSync,
   cpSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -17,7 +18,7 @@ import {
 import { join } from 'node:path';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
-import { FENCE_KEY } from '../../storage/keys.ts';
+import { eventKey, FENCE_KEY, rowKey } from '../../storage/keys.ts';
 import { MARK_FILES, readMarks } from '../../storage/level/marks.ts';
 import { verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
@@ -263,7 +264,7 @@ t.test('a mark that this user may not read is moved aside and written anew', asy
 t.test('a store of an earlier build, with one mark of two slots, gets its second file without a word', async (t) => {
   const directory = spoiled(t as Tap, original, [], () => {});
   // That build knew no identity, in its mark or in the database.
-  await asBefore(directory);
+  await asBefore(directory, [8, 7]);
   t.match(await readMarks(directory), { held: [{ file: 'mark', store: null, head: HEAD }], wrong: new Map() });
   const store = await open(directory);
   t.strictSame([store.health().state, store.health().reason], ['open', null]);
@@ -276,13 +277,85 @@ t.test('a store of an earlier build, with one mark of two slots, gets its second
   });
 });
 
-async function asBefore(directory: string): Promise<void> {
+/** What a kill during the first start on a store of an earlier build may leave of each file, in the order in which they are written. */
+const KILLED: readonly (readonly [turns: readonly [number, number], ...left: readonly Left[]])[] = [
+  [
+    [8, 7],
+    ['before', 'before', 'before'],
+    ['after', 'before', 'before'],
+    ['after', 'before', 'torn'],
+    ['after', 'before', 'after'],
+    ['after', 'torn', 'after'],
+  ],
+  [
+    [6, 7],
+    ['after', 'torn', 'before'],
+    ['after', 'after', 'before'],
+    ['after', 'after', 'torn'],
+  ],
+];
+type Left = readonly [db: 'before' | 'after', mark: State, copy: State];
+type State = 'before' | 'torn' | 'after';
+
+t.test(
+  'the first start on a store of an earlier build, killed at each step, leaves a store that starts and knows its end',
+  async (t) => {
+    for (const [turns, ...steps] of KILLED) {
+      const before = spoiled(t as Tap, original, [], () => {});
+      await asBefore(before, turns);
+      const started = spoiled(t as Tap, before, [], () => {});
+      const running = await open(started);
+      const after = join(directoryFor(t), 'after');
+      cpSync(started, after, { recursive: true });
+      await running.close();
+      for (const left of steps) {
+        for (const isCut of [false, true]) {
+          const directory = join(directoryFor(t), 'store');
+          for (const [i, name] of (['db', ...MARK_FILES] as const).entries()) {
+            const from = join(left[i] === 'before' ? before : after, name);
+            if (existsSync(from)) cpSync(from, join(directory, name), { recursive: true });
+            if (left[i] === 'torn') tear(join(directory, name), join(before, name));
+          }
+          if (isCut) await withoutEvent(join(directory, 'db'), HEAD);
+          const store = await open(directory);
+          const { state, reason, head } = store.health();
+          const title = `${turns}: ${left}: ${reason}`;
+          if (isCut)
+            t.match([state, reason, head], ['quarantined', /lost events? 60.* refers to them/, HEAD - 1], title);
+          else t.strictSame([state, head], ['open', HEAD], title);
+          await store.close();
+        }
+      }
+    }
+  },
+);
+
+/** The first half of the slot has the new bytes, the rest the old ones. */
+function tear(path: string, before: string): void {
+  const bytes = existsSync(before) ? readFileSync(before) : Buffer.alloc(512);
+  bytes.set(readFileSync(path).subarray(0, 40));
+  writeFileSync(path, bytes);
+}
+
+/** Takes an event and its row, as the loss of the end of the log does. */
+async function withoutEvent(database: string, seq: number): Promise<void> {
+  const db = new Level(database);
+  await db.open();
+  await db
+    .batch()
+    .del(eventKey(seq))
+    .del(rowKey(row(`${seq}`)))
+    .write();
+  await db.close();
+}
+
+async function asBefore(directory: string, turns: readonly [number, number]): Promise<void> {
   const db = new Level(join(directory, 'db'));
   await db.open();
   const [token] = headOf((await db.get(FENCE_KEY)) ?? '') as [number];
   await db.put(FENCE_KEY, encode(FENCE_KEY, JSON.stringify([token])));
   await db.close();
-  const slots = [8, 7].map((turn) => {
+  const slots = turns.map((turn) => {
     const slot = Buffer.alloc(512);
     slot.write(encode(`mark/${turn % 2}`, JSON.stringify([1, turn, HEAD, token, null, true])));
     return slot;
