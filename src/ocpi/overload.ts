@@ -8,7 +8,7 @@
  *     disk.
  * OVERLOAD-3  Back-pressure: a push waits for a fraction of the forwarding lag, so that ingest and forwarding settle at
  *     a rate that the hub can sustain.
- * OVERLOAD-4  One partner gets at most a part of the room, so that it cannot starve the others.
+ * OVERLOAD-4  One partner has at most a quarter of the requests in flight, which delays and refuses nothing of others.
  */
 
 /** `driver`: a person waits for it (authorize, commands and their results). `list`: the caller can retry later. */
@@ -69,7 +69,7 @@ const giveWayMsMax = 1_000;
 
 export const requestsMax = 2048;
 /** Requests in flight of one partner. [OVERLOAD-4] */
-const ofPartnerMax = requestsMax / 2;
+const ofPartnerMax = requestsMax / 4;
 
 /** `bytesMax` depends on the memory of the process. */
 export function scalesFor(bytesMax: number): Scales {

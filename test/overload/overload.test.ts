@@ -26,9 +26,9 @@ t.test(
       [{ requests: requestsMax * 0.5 }, 'requests', 'pause', 'take'],
       [{ requests: requestsMax * 0.8 }, 'requests', 'requests', 'take'],
       [{ requests: requestsMax }, 'requests', 'requests', 'requests'],
-      [{ ofPartner: requestsMax * 0.25 }, 'ofPartner', 'pause', 'take'],
-      [{ ofPartner: requestsMax * 0.4 }, 'ofPartner', 'ofPartner', 'take'],
-      [{ ofPartner: requestsMax * 0.5 }, 'ofPartner', 'ofPartner', 'ofPartner'],
+      [{ ofPartner: requestsMax * 0.125 }, 'ofPartner', 'pause', 'take'],
+      [{ ofPartner: requestsMax * 0.2 }, 'ofPartner', 'ofPartner', 'take'],
+      [{ ofPartner: requestsMax * 0.25 }, 'ofPartner', 'ofPartner', 'ofPartner'],
       [{ bytes: 31 * mebibyte }, 'take', 'take', 'take'],
       [{ bytes: 32 * mebibyte }, 'bytes', 'pause', 'take'],
       [{ bytes: 52 * mebibyte }, 'bytes', 'bytes', 'take'],
@@ -97,7 +97,7 @@ function fill(take: ReturnType<typeof counted>['take'], partner: string, urgency
 
 t.test('one partner cannot take the room of the others (O3)', async (t) => {
   const { take, shed } = counted();
-  t.equal(fill(take, 'NL-CPO', 'push'), Math.ceil(requestsMax * 0.4));
+  t.equal(fill(take, 'NL-CPO', 'push'), Math.ceil(requestsMax * 0.2));
   t.strictSame(shed, ['push ofPartner']);
   t.ok(take('NL-EMS', 'list'), 'another one is served as before, lists included');
   t.ok(take('NL-CPO', 'driver'), 'and its own drivers as well');

@@ -1,0 +1,4 @@
+/** Whatever one partner does, another one notices nothing of it. */
+import { runFolders } from './support/folders.ts';
+
+await runFolders('isolation');

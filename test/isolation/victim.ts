@@ -1,0 +1,198 @@
+/**
+ * The victim of every attack: a CPO and an eMSP that walk session paths and authorize, one request after the other, for as long as an attack
+ * lasts. Whatever the attack is, they notice nothing: no refusal, no time-out, no circuit, no restart, nothing lost, and the hub's memory
+ * stays within its bound.
+ */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
+import { Unanswered } from '../support/caller.ts';
+import { type ChildHub, startChildHub } from '../support/child-hub.ts';
+import { directoryFor } from '../support/directory.ts';
+import { partnerFor } from '../support/hub-in-process.ts';
+import { itemsOf, quiet, statusOf } from '../support/observed.ts';
+import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import type { Test } from '../support/tap.ts';
+import { Changes } from '../support/within.ts';
+
+/** Heap limit of an attacked hub, MiB: small, so that memory which is not bounded ends it. */
+const heapMiB = 256;
+/** What the hub may hold of its partners' requests and answers, and as much again in copies of them. */
+const roomsMiB = heapMiB / 4;
+/** Paths that are walked during the shortest attack. */
+const pathsMin = 5;
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * A hub to attack. Requests are not counted by the minute, because attacks come at once, and no call ends because the machine is slow; `env`
+ * replaces any of this.
+ */
+export async function attackedHub(t: Test, env: Readonly<Record<string, string>> = {}): Promise<ChildHub> {
+  const hub = await startChildHub({
+    ...{ dataDir: directoryFor(t), port: 0 },
+    run: [process.execPath, fileURLToPath(new URL('child.js', import.meta.url))],
+    env: {
+      NODE_OPTIONS: `--max-old-space-size=${heapMiB}`,
+      ...{ HUB_RATE_LISTS_PER_MIN: '1000000', HUB_RATE_COMMANDS_PER_MIN: '1000000' },
+      ...{ HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
+      ...{ HUB_AUTHORIZE_TIMEOUT_MS: '120000', HUB_COMMAND_TIMEOUT_MS: '120000' },
+      ...{ HUB_CALLBACK_TIMEOUT_MS: '120000', HUB_DELIVERY_TIMEOUT_MS: '120000' },
+      ...env,
+    },
+  });
+  t.teardown(() => hub.kill());
+  return hub;
+}
+
+/** Resident memory of a process, bytes: now, and at most so far. */
+function memoryOf(pid: number): { readonly now: number; readonly peak: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const kibibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]);
+  return { now: kibibytes('VmRSS') * 1024, peak: kibibytes('VmHWM') * 1024 };
+}
+
+export interface Victim {
+  readonly cpo: PlainPartner;
+  readonly emsp: PlainPartner;
+  /**
+   * Walks until the attack has ended, and `pathsMin` paths at least; then asserts that nothing was noticed of it. `walked` resolves when so
+   * many paths more were walked, for an attack that only has to last.
+   */
+  during<T>(t: Test, attack: (walked: (paths: number) => Promise<void>) => Promise<T>): Promise<T>;
+}
+
+const token = { country_code: 'NL', party_id: 'VEM', uid: 'CARD1', type: 'RFID', contract_id: 'NL-VEM-C1' };
+const toCpo = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'VCP' };
+const toEmsp = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'VEM' };
+const owner = { party_id: 'VCP', cdr_token: token };
+
+/** NL-VCP and NL-VEM, registered and routed. */
+export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
+  const cpo = await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'VCP' },
+    answer: ({ path }) => (path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 120 } } : {}),
+  });
+  const emsp = await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'VEM' },
+    answer: ({ path }) => (path.includes('/authorize') ? { body: { allowed: 'ALLOWED' } } : {}),
+  });
+  await admin(hub, 'PUT', '/routes/NL-VEM/NL-VCP', { active: true });
+  await cpo.push('PUT', '/2.2.1/locations/NL/VCP/LOC1', locationBody('LOC1', { party_id: 'VCP' }));
+  let paths = 0;
+
+  const during: Victim['during'] = async (t, attack) => {
+    const idle = memoryOf(hub.pid).now;
+    const harm: string[] = [];
+    const pushed = new Map<string, string[]>();
+    const changes = new Changes();
+    let isAttacked = true;
+    let walked = 0;
+    let authorized = 0;
+    const ask = (from: PlainPartner) => asking(from, (what) => void harm.push(what));
+    const walking = async () => {
+      while (isAttacked || walked < pathsMin) {
+        const id = `V${paths++}`;
+        pushed.set(id, await walk(id, { cpo, emsp, asCpo: ask(cpo), asEmsp: ask(emsp) }));
+        walked += 1;
+        changes.tell();
+      }
+    };
+    const authorizing = async () => {
+      while (isAttacked || authorized < pathsMin) {
+        await ask(cpo)('POST', '/2.2.1/tokens/CARD1/authorize', undefined, toEmsp);
+        authorized += 1;
+      }
+    };
+    const until = async (paths: number) => {
+      for (const goal = walked + paths; walked < goal; ) await changes.next();
+    };
+    const attacking = attack(until).finally(() => {
+      isAttacked = false;
+    });
+    const [result] = await Promise.all([attacking, walking(), authorizing()]);
+    await quiet(hub);
+
+    const { peak } = memoryOf(hub.pid);
+    const figures = `${walked} paths, ${authorized} authorizations, memory ${mib(idle)} idle, ${mib(peak)} at most`;
+    t.same(harm, [], `no request of the victim was refused or cut: ${figures}`);
+    const lost = [...pushed].filter(([id, texts]) => arrived(emsp, id).join('\n') !== texts.join('\n'));
+    t.same(Object.fromEntries(lost), {}, 'all that it pushed has arrived, in order');
+    t.same(await circuitsOpened(hub), [], 'no circuit of it was opened');
+    t.ok(peak < idle * 2 + roomsMiB * mebibyte, `memory stayed within twice ${mib(idle)} and ${roomsMiB} MiB of rooms`);
+    return result;
+  };
+
+  return { cpo, emsp, during };
+}
+
+const mib = (bytes: number) => `${Math.round(bytes / mebibyte)} MiB`;
+
+type Ask = (...call: Parameters<PlainPartner['call']>) => Promise<Answer | null>;
+
+/** Calls in the name of a victim, and tells what was no success. */
+function asking(from: PlainPartner, tell: (harm: string) => void): Ask {
+  return async (...call) => {
+    const answer = await from.call(...call).catch((error: unknown) => {
+      if (!(error instanceof Unanswered)) throw error;
+      tell(error.message);
+      return null;
+    });
+    if (answer && !/^20[01]\/1000$/.test(statusOf(answer))) tell(`${call[0]} ${call[1]}: ${statusOf(answer)}`);
+    return answer;
+  };
+}
+
+interface Walker {
+  readonly cpo: PlainPartner;
+  readonly emsp: PlainPartner;
+  readonly asCpo: Ask;
+  readonly asEmsp: Ask;
+}
+
+/** One session from the card at the charger to the CDR; what the CPO pushed, as the eMSP is to get it. */
+async function walk(id: string, { cpo, emsp, asCpo, asEmsp }: Walker): Promise<string[]> {
+  const pushed: string[] = [];
+  const push = async (method: string, path: string, body: object) => {
+    const text = JSON.stringify(body);
+    pushed.push(`${method} ${text}`);
+    await asCpo(method, path, text);
+  };
+  const command = async (name: string, fields: object) => {
+    const ref = `${id}-${name}`;
+    const body = { response_url: `${emsp.url}/results/${ref}`, ...fields };
+    const answer = await asEmsp('POST', `/2.2.1/commands/${name}`, body, toCpo);
+    if (answer?.json.status_code !== 1000) return;
+    const { body: forwarded } = await cpo.got(ref, ({ path, body }) => path.endsWith(name) && body.includes(`"${id}"`));
+    const { response_url: url } = JSON.parse(forwarded) as { response_url: string };
+    await asCpo('POST', url.slice(url.indexOf('/2.2.1/')), { result: 'ACCEPTED' });
+    await emsp.got(ref, ({ path }) => path === `/results/${ref}`);
+  };
+  const session = `/2.2.1/sessions/NL/VCP/${id}`;
+  const fragment = (fields: object) => push('PATCH', session, { last_updated: '2026-01-02T03:05:00Z', ...fields });
+  const period = { start_date_time: '2026-01-02T03:04:00Z', dimensions: [{ type: 'ENERGY', volume: 1 }] };
+
+  await asCpo('POST', '/2.2.1/tokens/CARD1/authorize', undefined, toEmsp);
+  await command('START_SESSION', { token, location_id: 'LOC1', evse_uid: 'EVSE1', authorization_reference: id });
+  await push('PUT', session, sessionBody(id, owner));
+  await fragment({ kwh: 1, charging_periods: [period] });
+  await asEmsp('GET', session);
+  await asEmsp('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z&limit=5');
+  await command('STOP_SESSION', { session_id: id });
+  await fragment({ kwh: 2, status: 'COMPLETED' });
+  await push('POST', '/2.2.1/cdrs', cdrBody(`C-${id}`, { ...owner, session_id: id }));
+  return pushed;
+}
+
+/** What the eMSP got of a session and its CDR; a repetition, which follows a call whose answer was cut, counts once. */
+function arrived({ received }: PlainPartner, id: string): string[] {
+  const texts = received
+    .filter(({ path, body }) => path.endsWith(`/sessions/NL/VCP/${id}`) || body.includes(`"id":"C-${id}"`))
+    .map(({ method, body }) => `${method} ${body}`);
+  return texts.filter((text, index) => text !== texts[index - 1]);
+}
+
+async function circuitsOpened(hub: ChildHub): Promise<unknown[]> {
+  const events = await itemsOf(hub, '/events?type=circuit.opened');
+  return events.filter(({ party }) => party === 'NL-VCP' || party === 'NL-VEM');
+}
