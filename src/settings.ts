@@ -271,7 +271,7 @@ export const settings = {
     consequence: 'beyond it the hub answers 429',
   }),
   HUB_RATE_OTHER_PER_MIN: setting(perMinute, '6000', {
-    meaning: 'all other requests per party',
+    meaning: 'all other requests per party; each 64 KiB that one sends, reads or changes counts as one more',
     source: 'choice',
     consequence: 'beyond it the hub answers 429',
   }),

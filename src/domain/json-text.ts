@@ -138,9 +138,8 @@ export function items(text: string, array: Span): Span[] {
 
 export const slice = (text: string, span: Span): string => text.slice(span.start, span.end);
 
-/** Sets fields of an object to raw JSON values; new fields go to its end. */
-export function setMembers(text: string, values: ReadonlyMap<string, string>): string {
-  const present = members(text);
+/** Sets fields of an object to raw JSON values; new fields go to its end. `present`: the spans of its fields. */
+export function setMembers(text: string, values: ReadonlyMap<string, string>, present = members(text)): string {
   const edits: { span: Span; value: string }[] = [];
   const added: string[] = [];
   for (const [key, value] of values) {
@@ -172,16 +171,35 @@ export function appendItems(array: string, more: string): string {
   const inner = more.slice(more.indexOf('[') + 1, more.lastIndexOf(']'));
   if (inner.trim() === '') return array;
   const close = array.lastIndexOf(']');
-  const empty = items(array, { start: array.indexOf('['), end: close + 1 }).length === 0;
-  return `${array.slice(0, close)}${empty ? '' : ','}${inner}]`;
+  const isEmpty = skipSpace(array, array.indexOf('[') + 1) === close;
+  return `${array.slice(0, close)}${isEmpty ? '' : ','}${inner}]`;
 }
 
-/** Appends the items of another array text, except those that the array already has. */
+/**
+ * Appends the items of another array text, except those that the array already has. Of the array it parses only items
+ * that may be equal to one of these, so that appending to a long array costs no parse of it.
+ */
 export function appendNewItems(array: string, more: string): string {
-  const known = new Set(itemTexts(array).map(plain));
   const came = itemTexts(more);
-  const fresh = came.filter((item) => !known.has(plain(item)));
+  const fresh = came.filter((item) => !hasItem(array, item));
   return appendItems(array, fresh.length === came.length ? more : `[${fresh.join(',')}]`);
+}
+
+function hasItem(array: string, item: string): boolean {
+  const wanted = plain(item);
+  const mark = array.includes('\\') ? '' : markOf(wanted);
+  if (!array.includes(mark)) return false;
+  return itemTexts(array).some((text) => text.includes(mark) && plain(text) === wanted);
+}
+
+/**
+ * The longest string in a text of `plain`, in its quotes, which every text of the same value contains that has no
+ * escapes; keys do not count. Empty when there is none, or when this text has escapes.
+ */
+function markOf(text: string): string {
+  if (text.includes('\\')) return '';
+  const strings = (text.match(/"[^"]*":?/g) ?? []).filter((string) => string.endsWith('"'));
+  return strings.reduce((longest, string) => (string.length > longest.length ? string : longest), '');
 }
 
 const itemTexts = (array: string): string[] =>

@@ -27,15 +27,20 @@ export interface ModuleRow {
   /** A whole sent in place of a part is the object as of that change, not its present state: every state counts. */
   readonly isSentAsOfChange: boolean;
   readonly retryWindow: 'windowMs' | 'windowCdrMs';
+  /** Size limit of an object, bytes: as it is pushed, and as stored after a merge. [D38, D76] */
+  readonly bytesMax: number;
 }
+
+const mebibyte = 1024 * 1024;
 
 const catalogue: Omit<ModuleRow, 'noun'> = {
   ...{ owner: 'CPO', isOwned: false, whole: 'PUT', hasPath: true, isFoundById: false, isKeyedByType: false },
   ...{ appends: null, isImmutable: false, isSentAsOfChange: false, retryWindow: 'windowMs' },
+  bytesMax: mebibyte,
 };
 
 export const modules: Readonly<Record<ObjectModule, ModuleRow>> = {
-  locations: { ...catalogue, noun: 'location', isFoundById: true },
+  locations: { ...catalogue, noun: 'location', isFoundById: true, bytesMax: 4 * mebibyte },
   tariffs: { ...catalogue, noun: 'tariff' },
   sessions: {
     ...{ ...catalogue, noun: 'session', isOwned: true, isFoundById: true },

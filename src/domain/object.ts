@@ -143,7 +143,7 @@ function patchText(text: string, fragment: string, append: string | null): strin
     const bothArrays = old !== undefined && text[old.start] === '[' && value.startsWith('[');
     values.set(key, bothArrays ? appendNewItems(slice(text, old), value) : value);
   }
-  return setMembers(text, values);
+  return setMembers(text, values, present);
 }
 
 /**

@@ -7,7 +7,7 @@
  * ADMISSION-2  Bytes count when they arrive, not when `Content-Length` announces them, so announcing a large body takes
  *     no room from others.
  * ADMISSION-3  Lists and large objects are held in memory as a whole, so at most `listsMax` of them are read at a time,
- *     with partners taking turns.
+ *     with partners taking turns, also when a push changes the object.
  * ADMISSION-4  A partner holds at most a quarter of the room for bodies, answers and reads in progress; room for a read
  *     is reserved before it. This limit never refuses a partner's only request, however small the room. A tenth of the
  *     room is reserved for requests that a driver waits for, except that answers of up to 64 KiB count only after they
@@ -38,7 +38,8 @@ export interface Pass {
   hold(bytes: number): boolean;
   /**
    * Reserves room for a large read until the answer has ended, and waits for a read slot, which it keeps until the work
-   * has ended. Rejects with `unavailable` when there is no room.
+   * has ended. Of several reads the largest counts: work that is repeated reads the same object again. Rejects with
+   * `unavailable` when there is no room.
    */
   reserve(bytes: number): Promise<void>;
   /** Counts the bytes of the answer until it has been sent. */
@@ -147,9 +148,10 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
         return !isRefused;
       },
       async reserve(bytes) {
-        if (isTooMuch(bytes)) throw refuse(urgency, 'bytes', noRoomRetryS);
-        reserved += bytes;
-        keep(bytes);
+        const more = Math.max(0, bytes - reserved);
+        if (isTooMuch(more)) throw refuse(urgency, 'bytes', noRoomRetryS);
+        reserved += more;
+        keep(more);
         await takeTurn();
       },
       answer(bytes) {

@@ -102,7 +102,7 @@ export function accept(
     body: text,
     warnings: notes,
   };
-  return hub.accept(exchange.caller, change);
+  return hub.accept(exchange.caller, change, exchange.reserve);
 }
 
 /** Reads a whole object from a partner's list by the same schema as a push. */

@@ -16,9 +16,8 @@ import type { Budget } from './limits.ts';
 
 export const version = '2.2.1';
 
-/** Size limit of a request body, bytes. [D38] */
+/** Size limit of a request body of which the route says nothing else, bytes. [D38] */
 export const bodyMax = 1024 * 1024;
-export const locationBodyMax = 4 * bodyMax;
 
 export type Method = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 

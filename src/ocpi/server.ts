@@ -29,7 +29,7 @@ import { trust } from '../transport/trusted.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, receiverNamed } from './caller.ts';
-import { type Rates, rateLimiter } from './limits.ts';
+import { type Rates, rateLimiter, type Touch } from './limits.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
 import { credentials } from './modules/credentials.ts';
@@ -120,6 +120,7 @@ interface Passage {
   /** Why the request was refused; null when it was not. */
   reason: string | null;
   pass: Pass | null;
+  touch: Touch;
 }
 
 declare module 'fastify' {
@@ -180,7 +181,8 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     reply.raw.on('close', pass.closed);
     pace.watch(reply.raw, credential.partner.id);
     // A credentials exchange counts for the partner, whichever of its parties calls.
-    limiter.spend(route.budget === 'exchanges' ? credential.partner.id : passage.caller.id, route.budget);
+    const spender = route.budget === 'exchanges' ? credential.partner.id : passage.caller.id;
+    passage.touch = limiter.spend(spender, route.budget);
     return pass;
   };
 
@@ -222,7 +224,10 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
   reply.header(requestIdHeader, trace.requestId);
   reply.header(correlationIdHeader, trace.correlationId);
-  request.ocpi = { trace, credential: null, caller: null, ocpiStatus: null, reason: null, pass: null };
+  request.ocpi = {
+    ...{ trace, credential: null, caller: null, ocpiStatus: null, reason: null, pass: null },
+    touch: () => {},
+  };
   return request.ocpi;
 }
 
@@ -263,10 +268,11 @@ async function answer(
 }
 
 function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Exchange {
-  const { credential, caller } = request.ocpi ?? {};
-  if (!credential || !caller) throw new Error('the request has no caller');
+  const { credential, caller, pass, touch } = request.ocpi ?? {};
+  if (!credential || !caller || !pass || !touch) throw new Error('the request has no caller');
   const bytes = request.body as Buffer | HubError | null | undefined;
   if (bytes instanceof HubError) throw bytes;
+  touch(bytes?.length ?? 0);
   return {
     credential,
     caller,
@@ -275,7 +281,10 @@ function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Excha
     body: bytes ? readJson(bytes) : null,
     to: () => receiverNamed(hub, caller, request.headers),
     pages,
-    reserve: async (characters) => request.ocpi?.pass?.reserve(characters),
+    async reserve(characters) {
+      touch(characters);
+      await pass.reserve(characters);
+    },
   };
 }
 

@@ -236,32 +236,40 @@ t.test('every answer below /ocpi is an envelope with both ids [interface, Respon
   }
 });
 
-t.test('a body may have 1 MiB, a location 4 MiB, and not a byte more [D38]', async (t) => {
-  const mebibyte = 1024 * 1024;
-  const filled = (body: object, bytes: number) => {
-    const text = JSON.stringify({ ...body, x_fill: '' });
-    return JSON.stringify({ ...body, x_fill: 'x'.repeat(bytes - text.length) });
-  };
-  const cases = [
-    { method: 'PUT', path: sessionPath('BIG'), body: sessionBody('BIG'), max: mebibyte },
-    { method: 'PATCH', path: sessionPath('BIG'), body: { last_updated: instant(1) }, max: mebibyte },
-    { method: 'PUT', path: '/2.2.1/locations/NL/CPO/BIG', body: locationBody('BIG'), max: 4 * mebibyte },
-    { method: 'PATCH', path: '/2.2.1/locations/NL/CPO/BIG', body: { last_updated: instant(1) }, max: 4 * mebibyte },
-  ];
-  for (const { method, path, body, max } of cases) {
-    const fits = filled(body, max);
-    const [came] = await arrivals(hub, emsp, async () => {
-      t.equal(statusOf(await cpo.call(method, path, fits)), done, `${method} ${path}: ${fits.length} bytes`);
-    });
-    t.ok(came?.body === fits, `${method} ${path}: forwarded whole`);
-    const stored = dataText(await cpo.call('GET', path));
-    const more = await arrivals(hub, emsp, async () => {
-      t.equal(statusOf(await cpo.call(method, path, `${fits} `)), '413/2000', `${method} ${path}: one byte more`);
-    });
-    t.same(more, [], `${method} ${path}: nothing was forwarded`);
-    t.ok(dataText(await cpo.call('GET', path)) === stored, `${method} ${path}: nothing was stored`);
-  }
-});
+t.test(
+  'a body may have 1 MiB, a location 4 MiB, and not a byte more; an object neither, after a merge [D38, D76]',
+  async (t) => {
+    const mebibyte = 1024 * 1024;
+    const filled = (body: object, bytes: number) => {
+      const text = JSON.stringify({ ...body, x_fill: '' });
+      return JSON.stringify({ ...body, x_fill: 'x'.repeat(bytes - text.length) });
+    };
+    const cases = [
+      { method: 'PUT', path: sessionPath('BIG'), body: sessionBody('BIG'), max: mebibyte },
+      { method: 'PATCH', path: sessionPath('BIG'), body: { last_updated: instant(1) }, max: mebibyte },
+      { method: 'PUT', path: '/2.2.1/locations/NL/CPO/BIG', body: locationBody('BIG'), max: 4 * mebibyte },
+      { method: 'PATCH', path: '/2.2.1/locations/NL/CPO/BIG', body: { last_updated: instant(1) }, max: 4 * mebibyte },
+    ];
+    /** Of fields that a fragment leaves as they are. */
+    const othersMax = 2048;
+    for (const { method, path, body, max } of cases) {
+      const fits = filled(body, method === 'PUT' ? max : max - othersMax);
+      const [came] = await arrivals(hub, emsp, async () => {
+        t.equal(statusOf(await cpo.call(method, path, fits)), done, `${method} ${path}: ${fits.length} bytes`);
+      });
+      t.ok(came?.body === fits, `${method} ${path}: forwarded whole`);
+      const stored = dataText(await cpo.call('GET', path));
+      const more = await arrivals(hub, emsp, async () => {
+        const tooLarge = `${filled(body, max)} `;
+        t.equal(statusOf(await cpo.call(method, path, tooLarge)), '413/2000', `${method} ${path}: one byte more`);
+        const overgrown = statusOf(await cpo.call('PATCH', path, filled({ last_updated: instant(1) }, max)));
+        t.equal(overgrown, '200/2001', `${method} ${path}: a fragment that makes it too large`);
+      });
+      t.same(more, [], `${method} ${path}: nothing was forwarded`);
+      t.ok(dataText(await cpo.call('GET', path)) === stored, `${method} ${path}: nothing was stored`);
+    }
+  },
+);
 
 t.test('a body may be nested 64 levels deep; deeper is 400/2001 [D38, D49]', async (t) => {
   const nested = (levels: number, open: string, close: string) => {

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import {
   ambiguousName,
   appendItems,
+  appendNewItems,
   findItem,
   isUnambiguous,
   items,
@@ -237,6 +238,27 @@ t.test('appended items follow the others, and both keep their bytes [D19]', asyn
       const model = [...(parse(array) as unknown[]), ...(parse(more) as unknown[])];
       const kept = itemsOf(more).length === 0 ? result === array : result.endsWith(more.slice(1));
       return isDeepStrictEqual(parse(result), model) && result.startsWith(array.slice(0, -1)) && kept;
+    }),
+    runs,
+  );
+});
+
+t.test('items that are there already, however they are written, are not appended again [OBJECT-2]', async (t) => {
+  const table: [array: string, more: string, expected: string][] = [
+    ['[{"at":"1","v":1.0}]', '[{ "at": "1", "v": 1 }]', '[{"at":"1","v":1.0}]'],
+    ['[{"at":"1","v":1}]', '[{"at":"1","v":2}]', '[{"at":"1","v":1},{"at":"1","v":2}]'],
+    ['[{"at":"\\u0031"}]', '[{"at":"1"}]', '[{"at":"\\u0031"}]'],
+    ['[{"at":"1"}]', '[{"at":"\\u0031"}]', '[{"at":"1"}]'],
+    ['[{"a\\"t":"1"}]', '[{"a\\"t":"1"}]', '[{"a\\"t":"1"}]'],
+    ['[{"a":"y"}]', '[{"a":"longer","a":"y"}]', '[{"a":"y"}]'],
+    ['[1, 2]', '[2,3]', '[1, 2,3]'],
+  ];
+  for (const [array, more, expected] of table) t.equal(appendNewItems(array, more), expected, `${array} + ${more}`);
+  fc.assert(
+    fc.property(anArray, anArray, (array, more) => {
+      const known = new Set((parse(array) as unknown[]).map((item) => JSON.stringify(item)));
+      const fresh = (parse(more) as unknown[]).filter((item) => !known.has(JSON.stringify(item)));
+      return isDeepStrictEqual(parse(appendNewItems(array, more)), [...(parse(array) as unknown[]), ...fresh]);
     }),
     runs,
   );

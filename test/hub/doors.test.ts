@@ -40,10 +40,13 @@ t.test('a partner that was suspended since a door let it in writes nothing', asy
   const { cpo } = await routedPair(t, hub);
   const door = await doorOf(t, hub);
   const caller = callerAt(door, cpo);
-  t.equal((await door.hub.accept(caller, location('L1'))).result, 'created');
+  t.equal((await door.hub.accept(caller, location('L1'), async () => {})).result, 'created');
   await admin(hub, 'POST', '/parties/NL-CPO/suspend');
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'CONNECTED', 'the door was not told');
-  await t.rejects(door.hub.accept(caller, location('L2')), { code: 'invalidToken' });
+  await t.rejects(
+    door.hub.accept(caller, location('L2'), async () => {}),
+    { code: 'invalidToken' },
+  );
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
   t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
 });

@@ -22,6 +22,9 @@ const roomsMiB = heapMiB / 4;
 /** Paths that are walked during the shortest attack. */
 const pathsMin = 5;
 
+/** Authorizations beside a path: the victim is a client as others are, and no load of its own. */
+const authorizationsMax = 10;
+
 const mebibyte = 1024 * 1024;
 
 /**
@@ -102,6 +105,7 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
       while (isAttacked || authorized < pathsMin) {
         await ask(cpo)('POST', '/2.2.1/tokens/CARD1/authorize', undefined, toEmsp);
         authorized += 1;
+        while (isAttacked && authorized > authorizationsMax * (walked + 1)) await changes.next();
       }
     };
     const until = async (paths: number) => {
@@ -109,6 +113,7 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
     };
     const attacking = attack(until).finally(() => {
       isAttacked = false;
+      changes.tell();
     });
     const [result] = await Promise.all([attacking, walking(), authorizing()]);
     await quiet(hub);

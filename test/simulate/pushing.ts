@@ -23,7 +23,7 @@ export function push(world: World, member: Member, pushed: Pushed, tries = 0): v
     'push',
     async (hub, trace) => {
       const caller = world.callerOf(hub, member, trace);
-      return caller && hub.accept(caller, change);
+      return caller && hub.accept(caller, change, async () => {});
     },
     {
       change,

@@ -49,6 +49,30 @@ t.test('a refusal says when the minute ends [D2]', async (t) => {
   t.throws(() => limiter.spend('NL-EMS', 'commands'), { code: 'rateLimited', detail: { retryAfterS: 50 } });
 });
 
+t.test(
+  'what a request touches counts as more requests, each 64 KiB as one, and never refuses the request itself alone',
+  (t) => {
+    const { limiter, granted, pass } = setUp();
+    const touch = limiter.spend('NL-CPO', 'other');
+    touch(65_535);
+    t.equal(granted('NL-CPO', 'other', 2), 2, 'less counts as nothing');
+    const other = limiter.spend('NL-CPO', 'other');
+    touch(65_536);
+    t.equal(granted('NL-CPO', 'other', 1), 0, 'the budget of 5 is used up');
+    touch(65_536);
+    touch(65_536);
+    t.throws(() => other(65_536), { code: 'rateLimited' }, 'by what another request touches');
+    pass(60_000);
+    touch(100 * 65_536);
+    touch(65_536);
+    t.equal(granted('NL-CPO', 'other', 1), 0, 'a request may touch more than a minute grants');
+    t.throws(() => other(65_536), { code: 'rateLimited' }, 'which leaves nothing for others');
+    pass(60_000);
+    t.equal(granted('NL-CPO', 'other', 10), 5);
+    t.end();
+  },
+);
+
 t.test('sweeping ended windows out leaves running ones in place', async (t) => {
   const { granted, pass } = setUp();
   for (let at = 0; at < 9_999; at++) granted(`NL-${at}`, 'other', 1);

@@ -9,6 +9,7 @@
  * INGEST-4  Pulled objects take the same path, and never overwrite a push that arrived while the pulled page was in
  *     flight.
  * INGEST-5  A push whose caller no longer waits changes nothing: the caller may have pushed a newer state since.
+ * INGEST-6  Memory for a large stored object is reserved before it is read, however small the push.
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -32,9 +33,18 @@ import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
-import { billedKey, billedPut, objectFromRow, objectPut, ownerPut, readObject, rowSeen } from '../kernel/row-codecs.ts';
+import {
+  billedKey,
+  billedPut,
+  objectFromRow,
+  objectPut,
+  objectsSize,
+  ownerPut,
+  readObject,
+  rowSeen,
+} from '../kernel/row-codecs.ts';
 import type { PartnerReports } from '../partners/reports.ts';
-import type { Accepted, Caller } from '../ports/hub.ts';
+import type { Accepted, Caller, Reserve } from '../ports/hub.ts';
 import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
@@ -70,9 +80,6 @@ const eventTypes = {
 const repairable = new Set(['cdr_token', 'last_updated']);
 const dated = new Set(['last_updated']);
 
-/** Limit of a stored object, characters: the largest push, and as much again in fragments. [D38] */
-const bodyLengthMax = 8 * 1024 * 1024;
-
 const notForwarded = 'pulled without forward';
 
 const dayMs = 86_400_000;
@@ -86,13 +93,15 @@ export function ingest(
   const { ports } = context;
   const { meter } = ports;
 
-  async function accept(caller: Caller, change: ObjectChange): Promise<Accepted> {
+  async function accept(caller: Caller, change: ObjectChange, reserve: Reserve): Promise<Accepted> {
     refuseDotSegments(change);
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async (seen) => {
       // The push may have waited for its turn. [INGEST-5]
       if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
+      const size = await objectsSize(store, change.module, [change.owner], key);
+      if (size > 0) await reserve(size);
       const before = await readObject(store, change.module, change.owner, key, seen);
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
@@ -226,13 +235,12 @@ function refuseDotSegments(change: ObjectChange): void {
   }
 }
 
-/**
- * Fragments, EVSEs and connectors make an object grow; without a limit it could become too large to read, send or hold
- * in memory.
- */
+/** Fragments, EVSEs and connectors make an object grow, and each of them costs as much as the whole object. [D76] */
 function refuseOvergrown({ module, body }: HubObject): void {
-  if (body.length <= bodyLengthMax) return;
-  throw new HubError('invalid', { message: `${module}: expected an object of at most ${bodyLengthMax} characters` });
+  const { bytesMax } = modules[module];
+  // No character has more bytes than this; most bodies need no count.
+  if (body.length * 3 <= bytesMax || Buffer.byteLength(body) <= bytesMax) return;
+  throw new HubError('invalid', { message: `${module}: expected an object of at most ${bytesMax} bytes` });
 }
 
 /** Decides the owning eMSP of a change, its receivers, and the form that each receiver gets. */

@@ -169,7 +169,7 @@ export interface Hub {
   clientInfo(request: ListRequest): Listed<ClientInfo>;
 
   /** Decides who is owed the change, records it and resolves; delivery follows asynchronously. */
-  accept(caller: Caller, change: ObjectChange): Promise<Accepted>;
+  accept(caller: Caller, change: ObjectChange, reserve: Reserve): Promise<Accepted>;
   /** Notes that a push was refused; `body` is null when none was read. [D69] */
   refused(push: RefusedPush, body: string | null, trace: Pick<Trace, 'correlationId'>): void;
   /**

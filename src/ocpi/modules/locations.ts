@@ -6,6 +6,7 @@
  * (`country_code/party_id/location[/evse[/connector]]`). [D20, D47]
  */
 import { HubError } from '../../domain/errors.ts';
+import { modules } from '../../domain/modules.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Hub } from '../../hub/ports/hub.ts';
 import { businessDetails, displayText, energyMix, geoLocation, image } from '../../transport/shapes.ts';
@@ -28,16 +29,7 @@ import {
 } from '../../transport/types.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
 import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
-import {
-  type Answer,
-  done,
-  type Exchange,
-  locationBodyMax,
-  type OcpiModule,
-  type OcpiRoute,
-  stored,
-  version,
-} from '../route.ts';
+import { type Answer, done, type Exchange, type OcpiModule, type OcpiRoute, stored, version } from '../route.ts';
 
 const connectorFields = {
   standard: should(text(64)),
@@ -178,7 +170,7 @@ const levels: readonly Level[] = [
 ];
 
 function routesOf(level: Level): OcpiRoute[] {
-  const base = { path: level.path, budget: 'other', bodyMax: locationBodyMax } as const;
+  const base = { path: level.path, budget: 'other', bodyMax: modules.locations.bytesMax } as const;
   return [
     { ...base, method: 'GET', by: owningCpoOrEmsp, handle: readByRole },
     { ...base, method: 'PUT', by: owningCpo, handle: push('PUT', level) },

@@ -37,17 +37,10 @@ async function putTariff(hub: Hub, exchange: Exchange): Promise<Answer> {
   return done();
 }
 
-async function deleteTariff(hub: Hub, { caller, params }: Exchange): Promise<Answer> {
-  await hub.accept(caller, {
-    module: 'tariffs',
-    method: 'DELETE',
-    owner: caller.id,
-    id: pathId(params, 'id'),
-    within: [],
-    lastUpdated: null,
-    facts: {},
-    body: '',
-  });
+async function deleteTariff(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+  const id = pathId(params, 'id');
+  const plain = { method: 'DELETE', within: [], lastUpdated: null, facts: {}, body: '' } as const;
+  await hub.accept(caller, { module: 'tariffs', owner: caller.id, id, ...plain }, reserve);
   return done();
 }
 

@@ -1,0 +1,142 @@
+/**
+ * One partner that has objects grow and then touches them with requests of a few bytes. Each such request costs as much as the object is
+ * large: it counts for that, waits its turn, and has its memory reserved.
+ */
+import { locationBody, sessionBody } from '../support/bodies.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { statusOf } from '../support/observed.ts';
+import { eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+import { sendRaw } from './attacker.ts';
+import { attackedHub, victimOf } from './victim.ts';
+
+const mebibyte = 1024 * 1024;
+const at = '2026-01-02T03:05:00Z';
+
+const attackerOf = (t: Test, hub: { url: string; adminToken: string }) =>
+  partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+
+/** How many calls got each answer. */
+async function tally(calls: Iterable<Promise<string>>): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  for (const status of await Promise.all(calls)) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return counts;
+}
+
+const patch = (from: PlainPartner, path: string, fields: object = {}) =>
+  from.call('PATCH', path, { last_updated: at, ...fields }).then(statusOf);
+
+t.test(
+  'an object grows by fragments to the size of a body, and what would be more changes nothing (I5) [D76]',
+  async (t) => {
+    const hub = await attackedHub(t);
+    const attacker = await attackerOf(t, hub);
+    const rows = [
+      ['sessions', sessionBody('S1', { party_id: 'BAD' }), mebibyte],
+      ['locations', locationBody('L1', { party_id: 'BAD' }), 4 * mebibyte],
+    ] as const;
+    for (const [module, body, bytesMax] of rows) {
+      const path = `/2.2.1/${module}/NL/BAD/${String(body.id)}`;
+      await attacker.push('PUT', path, body);
+      const grow = (index: number, characters: number) =>
+        patch(attacker, path, { [`x${index}`]: 'x'.repeat(characters) });
+      const steps = bytesMax / (mebibyte / 2);
+      for (let step = 1; step < steps; step++) t.equal(await grow(step, mebibyte / 2), '200/1000');
+      const before = (await attacker.call('GET', path)).text;
+      t.equal(await grow(steps, mebibyte / 2), '200/2001', `${module}: no larger than ${bytesMax} bytes`);
+      t.equal(await grow(steps, mebibyte / 6), '200/1000');
+      t.equal(
+        await patch(attacker, path, { y: '\u{1f50c}'.repeat(mebibyte / 8) }),
+        '200/2001',
+        'bytes count, not characters',
+      );
+      t.ok((await attacker.call('GET', path)).text.length < before.length + mebibyte / 2, 'and nothing was changed');
+    }
+  },
+);
+
+t.test('fragments for many large objects at once (I1, I5)', async (t) => {
+  const hub = await attackedHub(t);
+  const victim = await victimOf(t, hub);
+  const attacker = await attackerOf(t, hub);
+  const paths = Array.from({ length: 16 }, (_, n) => `/2.2.1/locations/NL/BAD/L${n}`);
+  for (const [n, path] of paths.entries()) {
+    await attacker.push('PUT', path, locationBody(`L${n}`, { party_id: 'BAD', padding: 'x'.repeat(3_900_000) }));
+  }
+  const counts = await victim.during(t, () =>
+    tally([...paths, ...paths, ...paths].map((path) => patch(attacker, path))),
+  );
+  t.same(
+    [...counts.keys()].sort(),
+    ['200/1000', '503/3000'],
+    'some are refused for want of room, and none in another way',
+  );
+});
+
+/** A session of nearly 1 MiB, and fragments that append to it. */
+const longSession = {
+  path: '/2.2.1/sessions/NL/BAD/S1',
+  whole: () =>
+    sessionBody('S1', { party_id: 'BAD', charging_periods: Array.from({ length: 11_000 }, (_, n) => period(n)) }),
+  more: (n: number) => ({ charging_periods: [period(20_000 + n)] }),
+};
+const period = (n: number) => ({
+  start_date_time: new Date(n).toISOString(),
+  dimensions: [{ type: 'ENERGY', volume: 1 }],
+});
+
+t.test('a fragment of a few bytes counts for what it touches (I5)', async (t) => {
+  const perMinute = 200;
+  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: String(perMinute) }, { clock });
+  const attacker = await attackerOf(t, hub);
+  const { path, whole, more } = longSession;
+  await attacker.push('PUT', path, whole());
+  clock.advance(60_000);
+  let taken = 0;
+  for (let n = 0; n < perMinute && (await patch(attacker, path, more(n))) === '200/1000'; n++) taken += 1;
+  t.equal(taken, Math.ceil(perMinute / 16), 'of a session of 15 times 64 KiB');
+  t.equal(await patch(attacker, path, more(0)), '429/2901');
+  clock.advance(60_000);
+  t.equal(await patch(attacker, path, more(0)), '200/1000', 'and the next minute grants anew');
+});
+
+t.test('fragments of a few bytes for a large session (I5)', async (t) => {
+  const hub = await attackedHub(t);
+  const victim = await victimOf(t, hub);
+  const attacker = await attackerOf(t, hub);
+  const { path, whole, more } = longSession;
+  await attacker.push('PUT', path, whole());
+  const counts = await victim.during(t, () =>
+    tally(Array.from({ length: 100 }, (_, n) => patch(attacker, path, more(n)))),
+  );
+  t.same(
+    [...counts.keys()].filter((status) => status !== '503/3000'),
+    ['200/1000'],
+  );
+});
+
+t.test('answers of large objects that nobody reads (I1, I2)', async (t) => {
+  const hub = await attackedHub(t);
+  const victim = await victimOf(t, hub);
+  const attacker = await attackerOf(t, hub);
+  await attacker.push(
+    'PUT',
+    '/2.2.1/locations/NL/BAD/L1',
+    locationBody('L1', { party_id: 'BAD', padding: 'x'.repeat(3_900_000) }),
+  );
+  const statuses: (string | null)[] = [];
+  await victim.during(t, async (walked) => {
+    const asked = 60;
+    for (let n = 0; n < asked; n++) {
+      void sendRaw(t, hub, attacker, 'GET /ocpi/2.2.1/locations/NL/BAD/L1').status.then((one) => statuses.push(one));
+    }
+    await eventually('each has begun or is refused', () => statuses.length === asked);
+    await walked(5);
+  });
+  t.ok(
+    statuses.every((one) => one === '200' || one === '503'),
+    'each began or was refused',
+  );
+});
