@@ -6,6 +6,9 @@
  *     never shown.
  * CONFIG-3  Unknown `HUB_...` variables stop the start, too, because a misspelt variable would silently set nothing.
  *     The line names all of them, each with the most similar setting.
+ * CONFIG-4  A secret that is a placeholder of an example, or the same as another secret of the hub, stops the start.
+ * CONFIG-5  Plain HTTP on an address that is not loopback stops the start, unless the public URL is https (a proxy
+ *     speaks TLS) or `HUB_INSECURE_HTTP` is true. [D92]
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -66,12 +69,47 @@ export function loadConfig(source: ConfigSource): Config {
     egressAllow: egressAllow ?? (isLoopback(values) ? loopbackNetworks : []),
     pageDefault: Math.min(pageDefault, values.pageMax),
   };
-  if (config.viewerToken !== null && config.viewerToken === config.adminToken) {
-    throw new ConfigError('HUB_VIEWER_TOKEN is the same as HUB_ADMIN_TOKEN: expected a token of its own');
-  }
+  refuseWeak(texts);
+  refusePlainHttp(config);
   if (config.store !== 'level') mustFitDatabase(config);
   else if (config.nodeUrl !== null) throw refusal('HUB_NODE_URL', 'set', 'none, because HUB_STORE is level');
   return config;
+}
+
+/** Secrets of the hub, each of which must be its own; `HUB_STORE` contains a password of somebody else. */
+const ownSecrets = ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_CLUSTER_SECRET'] as const;
+/** What examples and templates have in the place of a secret. */
+const placeholder = /change.?(me|it|this)|replace.?(me|it|this|with)|placeholder|example|^your\W|^<.*>$/i;
+
+/** [CONFIG-4] */
+function refuseWeak(texts: ReadonlyMap<SettingName, string | null>): void {
+  const owners = new Map<string, SettingName>();
+  for (const name of ownSecrets) {
+    const secret = texts.get(name)?.trim();
+    if (!secret) continue;
+    if (placeholder.test(secret)) throw refusal(name, 'a placeholder', `a secret of your own, ${howToMake}`);
+    const owner = owners.get(secret);
+    if (owner) throw refusal(name, `the same as ${owner}`, `a secret of its own, ${howToMake}`);
+    owners.set(secret, name);
+  }
+}
+
+const howToMake = 'for example from openssl rand -hex 32';
+
+/** [CONFIG-5] */
+function refusePlainHttp(config: Config): void {
+  if (config.insecureHttp || !isPlainBeyondLoopback(config) || config.publicUrl?.startsWith('https:')) return;
+  throw refusal(
+    'HUB_INSECURE_HTTP',
+    '"false"',
+    `true, or HUB_TLS_CERT and HUB_TLS_KEY, or a HUB_PUBLIC_URL with https, because HUB_HOST ${config.host} is not ` +
+      'loopback and every token would cross the network readable',
+  );
+}
+
+/** Whether the hub itself speaks plain HTTP on an address that other machines may reach. */
+export function isPlainBeyondLoopback({ tls, host }: Pick<Config, 'tls' | 'host'>): boolean {
+  return tls === null && !isLoopbackHost(host);
 }
 
 /** With a database, requires the settings that several nodes must share, since a single node cannot generate them. */
@@ -154,7 +192,10 @@ function refusal(name: SettingName, was: string, expected: string): ConfigError 
  * proxy on that machine may accept requests from elsewhere.
  */
 function isLoopback({ publicUrl, host }: Pick<Config, 'publicUrl' | 'host'>): boolean {
-  const reached = publicUrl === null ? host : new URL(publicUrl).hostname.replace(/^\[|\]$/g, '');
+  return isLoopbackHost(publicUrl === null ? host : new URL(publicUrl).hostname.replace(/^\[|\]$/g, ''));
+}
+
+function isLoopbackHost(reached: string): boolean {
   return reached === 'localhost' || reached === '::1' || /^127(\.\d{1,3}){3}$/.test(reached);
 }
 

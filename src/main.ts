@@ -5,7 +5,6 @@
  *     restored.
  * MAIN-2  When `close` resolves, everything acknowledged before is on disk.
  */
-import { mkdir } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
@@ -26,7 +25,8 @@ import type { Served, SharedStore } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
 import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
-import { type Config, ConfigError, listenUrl, type Tls } from './config.ts';
+import { type Config, ConfigError, isPlainBeyondLoopback, listenUrl, type Tls } from './config.ts';
+import { ownDirectory, refuseShared } from './data-directory.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
 import { directoryKey } from './hub/kernel/directory.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
@@ -71,10 +71,18 @@ const lastAnswersMs = 2000;
 /** Longest wait until a node can answer requests; then it reports that it listens all the same. */
 const settledMs = 10_000;
 
-function logFor({ logLevel, egressAllow }: Config, to?: Replaced['logTo']): ReturnType<typeof createLog> {
+function logFor(config: Config, to?: Replaced['logTo']): ReturnType<typeof createLog> {
+  const { logLevel, egressAllow } = config;
   const log = createLog(logLevel, to);
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
   log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
+  if (isPlainBeyondLoopback(config)) {
+    const { host, publicUrl } = config;
+    log.warn(
+      { host, publicUrl },
+      'the hub speaks plain HTTP: the network up to the proxy or caller can read every token',
+    );
+  }
   return log;
 }
 
@@ -95,7 +103,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, machine: _, ...others } = replaced;
   const log = logFor(config, logTo);
   const metrics = createMetrics(version);
-  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  await ownDirectory(config.dataDir);
   const starting = new Starting(log, clock);
   const early = createEarlyServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, starting.answer);
   const closing: (() => Promise<void>)[] = [async () => starting.close()];
@@ -140,6 +148,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
   const log = logFor(config, logTo);
   const metrics = createMetrics(version);
+  await refuseShared(config.dataDir);
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
   let node: HubNode | null = null;

@@ -165,8 +165,8 @@ async function readSecret(path: string, log: Log): Promise<string | null> {
   }
   if (text === '') throw new Error(`${path} is empty: expected the secret that was made at first start`);
   // A truncated secret would be easy to guess, and one with other characters could not be sent in a header.
-  if (!/^[\x21-\x7e]{16,1024}$/.test(text)) {
-    throw new Error(`${path} is damaged: expected 16 to 1024 printable ASCII characters without spaces`);
+  if (!/^[\x21-\x7e]{24,1024}$/.test(text)) {
+    throw new Error(`${path} is damaged: expected 24 to 1024 printable ASCII characters without spaces`);
   }
   const { mode } = await stat(path);
   if ((mode & 0o077) !== 0)

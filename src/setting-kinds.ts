@@ -49,6 +49,16 @@ export function oneOf<const T extends string>(...values: T[]): Kind<T> {
   };
 }
 
+export const flag: Kind<boolean> = {
+  schema: z
+    .string()
+    .toLowerCase()
+    .pipe(z.enum(['true', 'false']))
+    .transform((value) => value === 'true'),
+  unit: 'true or false',
+  expected: 'true or false',
+};
+
 export const milliseconds = whole('ms', 1, timerMsMax);
 export const perMinute = whole('requests per minute', 1, 1_000_000_000);
 export const file = text('file', /\S/, 'a path');

@@ -10,6 +10,7 @@
 import {
   bearer,
   file,
+  flag,
   httpUrl,
   type Kind,
   keys,
@@ -65,6 +66,11 @@ export const settings = {
     source: 'choice',
     consequence: 'partners store these URLs: a change needs new credentials of each',
     otherwise: 'http://{host}:{port}',
+  }),
+  HUB_INSECURE_HTTP: setting(flag, 'false', {
+    meaning: 'allows plain HTTP beyond loopback while HUB_PUBLIC_URL is not https',
+    source: 'choice',
+    consequence: 'with true, whoever listens on the network reads every token',
   }),
   HUB_DATA_DIR: setting(text('directory', /\S/, 'a path'), './data', {
     meaning: 'where the embedded store and the made secrets are kept',

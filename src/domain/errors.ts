@@ -47,6 +47,8 @@ export type ErrorCode =
 export interface HubErrorDetail {
   /** Replaces or completes the message of the table. */
   readonly message?: string;
+  /** The message for operators, where the caller must not learn as much. Never in an answer to a partner. */
+  readonly inside?: string;
   /** `data` of the envelope. */
   readonly data?: unknown;
   /** Seconds after which the caller should retry. */

@@ -314,6 +314,8 @@ function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): void {
     const { trace } = passage;
     const refused = error instanceof HubError ? error : refusalFor(error);
     if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
+    const { inside: reason } = refused.detail;
+    if (reason !== undefined) log.info({ reason, ...trace }, 'the reason of a refusal, which its caller is not told');
     const { http, ocpi, message, data, retryAfterS } = refusal(refused);
     passage.reason = message;
     tell(hub, request, passage, refused.code, message);

@@ -1,6 +1,10 @@
 /**
  * Discovers a partner's endpoints from its versions list or, when its credentials point there directly, from its
  * version details; the shape of the answer tells which. [D13] Details in an array of one are read as the details. [D56]
+ *
+ * PARTNERS-VERSIONS-1  A partner gets one sentence for every call without an answer, whether the name did not resolve, the hub
+ *     may not call the address, nobody listens there or TLS failed: a partner that could tell these apart could map the
+ *     network of the hub. Operators get the reason.
  */
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
@@ -43,7 +47,11 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
       resend: true,
     });
     if (outcome.class === 'delivered') return outcome.data;
-    throw new HubError('partnerUnusable', { message: `Cannot fetch the ${what}: ${outcome.message}` });
+    const failed = (why: string) => `Cannot fetch the ${what}: ${why}`;
+    const inside = failed(outcome.message);
+    // [PARTNERS-VERSIONS-1]
+    const message = outcome.httpStatus === null ? failed('the hub got no answer') : inside;
+    throw new HubError('partnerUnusable', { message, inside });
   }
 
   async function discover(partner: Asked): Promise<Endpoint[]> {

@@ -3,7 +3,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { command } from '../support/command.ts';
@@ -129,6 +129,38 @@ t.test("every file of the hub and of its backups is its user's alone, whatever t
     t.ok(names.length > 5, `${names.length} files`);
     const open = names.filter((name) => (statSync(join(root, name)).mode & 0o077) !== 0);
     t.strictSame(open, [], `open to others in ${root}`);
+  }
+});
+
+t.test('a data directory that other users may read stops the start with 2 and one clear line', async (t) => {
+  const dataDir = dataDirOf(t);
+  for (const mode of [0o755, 0o710, 0o701, 0o770]) {
+    mkdirSync(dataDir, { recursive: true });
+    chmodSync(dataDir, mode);
+    const { output, ended } = serve(t, { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' });
+    t.strictSame(await ended, [2, null]);
+    const named = `HUB_DATA_DIR \\(--data-dir\\) is "${dataDir}", which other users may read or write \\(mode 0${mode.toString(8)}\\)`;
+    t.match(output.stderr, new RegExp(`^ocpi-hub: ${named}: expected [^\n]+\n$`));
+    t.strictSame(readdirSync(dataDir), [], 'nothing was written there');
+  }
+  chmodSync(dataDir, 0o700);
+  const served = serve(t, { HUB_DATA_DIR: dataDir });
+  await listening(served);
+  served.child.kill('SIGTERM');
+  t.strictSame(await served.ended, [0, null]);
+});
+
+t.test('the log says that plain HTTP leaves loopback, and an http public URL is refused [D92]', async (t) => {
+  const env = { HUB_DATA_DIR: dataDirOf(t), HUB_HOST: '0.0.0.0' };
+  const refused = serve(t, env);
+  t.strictSame(await refused.ended, [2, null]);
+  t.match(refused.output.stderr, /^ocpi-hub: HUB_INSECURE_HTTP \(--insecure-http\) is "false": expected [^\n]+\n$/);
+  for (const allowed of [{ HUB_INSECURE_HTTP: 'true' }, { HUB_PUBLIC_URL: 'https://hub.example' }]) {
+    const served = serve(t, { ...env, ...allowed });
+    await listening(served);
+    served.child.kill('SIGTERM');
+    t.strictSame(await served.ended, [0, null]);
+    t.match(served.output.stderr, 'the hub speaks plain HTTP');
   }
 });
 

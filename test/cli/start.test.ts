@@ -111,7 +111,7 @@ t.test('the console of a hub that listens on all addresses is shown at one that 
     ['0.0.0.0', '127.0.0.1'],
     ['::', '[::1]'],
   ] as const) {
-    const started = run(t, onTerminal(builtHub), { HUB_HOST: host });
+    const started = run(t, onTerminal(builtHub), { HUB_HOST: host, HUB_INSECURE_HTTP: 'true' });
     await printed(started, /admin token [^\n]*\n/);
     const said = started.output.text.replaceAll('\r', '');
     const [, port] = /^ocpi-hub listening on http:\S+:(\d+)$/m.exec(said) ?? [];

@@ -222,7 +222,7 @@ t.test(
     isLoaded = false;
     await loading;
 
-    mkdirSync(elsewhere);
+    mkdirSync(elsewhere, { mode: 0o700 });
     const restored = await run(['restore', backup, '--data-dir', elsewhere]);
     t.equal(restored.code, 0, restored.err);
     for (const name of ['secret-key', 'admin-token']) copyFileSync(join(data, name), join(elsewhere, name));

@@ -6,9 +6,11 @@ import dns, { type LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { RunningHub } from '../../src/main.ts';
+import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { closeCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, statusOf } from '../support/observed.ts';
@@ -25,18 +27,21 @@ interface Metadata {
   connections(): number;
 }
 
-async function metadataFor(t: Test): Promise<Metadata> {
+async function metadataFor(t: Test, host = forbidden, answer?: (socket: Socket) => void): Promise<Metadata> {
   let connections = 0;
   const server: Server = createServer((_, response) => response.end('{"status_code":1000,"data":[]}'));
-  server.on('connection', () => connections++);
-  server.listen(0, forbidden);
+  server.on('connection', (socket: Socket) => {
+    connections++;
+    answer?.(socket);
+  });
+  server.listen(0, host);
   await once(server, 'listening');
   t.teardown(() => {
     server.close();
     server.closeAllConnections();
   });
   const { port } = server.address() as AddressInfo;
-  return { port, url: `http://${forbidden}:${port}`, connections: () => connections };
+  return { port, url: `http://${host}:${port}`, connections: () => connections };
 }
 
 /** Answers of the name server, by name: one list of addresses per question, the last for ever. */
@@ -174,7 +179,7 @@ t.test('neither do the url of a version, the endpoints of its details, and those
   });
   for (url of urls) {
     const { json } = await register(liar, 'EMSP', 'LIE', `${liar.url}/ocpi/versions`);
-    t.match(json, { status_code: 3001, status_message: /not allowed/ }, `version url ${url}`);
+    t.match(json, { status_code: 3001, status_message: /the hub got no answer$/ }, `version url ${url}`);
   }
   await admin(hub, 'PUT', '/routes/NL-LIE/NL-CPO', { active: true });
   const endpoints = (at: string) => [{ identifier: 'locations', role: 'RECEIVER', url: `${at}/locations` }];
@@ -286,7 +291,7 @@ t.test('a name that changes its address between two questions is judged at each 
   t.equal((await rotate(`${at('rebind.example')}/ocpi/versions`)).status_code, 1000, 'the first answer is allowed');
   t.match(
     await rotate(`http://rebind.example:${metadata.port}/ocpi/versions`),
-    { status_code: 3001, status_message: /not allowed/ },
+    { status_code: 3001, status_message: /the hub got no answer$/ },
     'the second is not',
   );
   t.equal(asked.get('rebind.example'), 2, 'one question for each connection');
@@ -322,6 +327,49 @@ t.test('proxies of the environment are not used', async (t) => {
   await eventually('the session arrived by the straight way', () => callsTo(emsp, 'sessions').length === 1);
   t.match(await admin(hub, 'POST', '/parties/NL-EMS/probe'), { status: 'reachable' });
   t.equal(proxy.connections(), 0);
+});
+
+t.test('a partner learns nothing from how a call failed; operators read the reason', async (t) => {
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const hub = await hubFor(t, { ...env, HUB_LOG_LEVEL: 'info' }, { logTo });
+  const metadata = await metadataFor(t);
+  // Nobody listens on its port; one speaks no HTTP; one closes; one's name does not resolve.
+  const silent = await metadataFor(t, '127.0.0.1', (socket) => socket.destroy());
+  const garbled = await metadataFor(t, '127.0.0.1', (socket) => socket.end('SSH-2.0-OpenSSH_9.2\r\n'));
+  const { id, initial_token: token } = await admin(hub, 'POST', '/parties', {
+    roles: [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS' }],
+  });
+  const register = async (url: string) => {
+    const answer = await callOnce(
+      ...(['POST', `${hub.url}/ocpi/2.2.1/credentials`] as const),
+      { token: 'of-the-partner', url, roles: [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS' }] },
+      { authorization: `Token ${Buffer.from(String(token)).toString('base64')}` },
+    );
+    const { steps } = await admin(hub, 'GET', `/parties/${String(id)}/handshake`);
+    return {
+      said: JSON.parse(answer.text).status_message as string,
+      reason: (steps as { reason: string }[]).at(-1)?.reason,
+    };
+  };
+  for (const [url, reason] of [
+    [metadata.url, /127\.0\.0\.2 is not allowed \(loopback\)/],
+    ['http://169.254.169.254', /169\.254\.169\.254 is not allowed \(linkLocal\)/],
+    [`http://127.0.0.1:${await freePort()}`, /refused the connection \(ECONNREFUSED\)/],
+    [silent.url, /UND_ERR_SOCKET|ECONNRESET/],
+    [garbled.url, /not HTTP/],
+    [`https://127.0.0.1:${garbled.port}`, /TLS|SSL|EPROTO|network/],
+    ['http://no-such-name.invalid', /does not resolve|could not be resolved|look-up/],
+    [hub.url, /own address/],
+  ] as const) {
+    const seen = await register(`${url}/ocpi/versions`);
+    t.equal(seen.said, 'Cannot fetch the versions: the hub got no answer', url);
+    t.match(seen.reason, reason, `${url}: operators`);
+    t.ok(
+      lines.some((line) => reason.test(line)),
+      `${url}: the log`,
+    );
+  }
 });
 
 t.test('what was counted could have been reached', async (t) => {

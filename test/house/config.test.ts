@@ -19,6 +19,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_HOST: '127.0.0.1',
   HUB_PORT: 8080,
   HUB_PUBLIC_URL: null,
+  HUB_INSECURE_HTTP: false,
   HUB_DATA_DIR: resolve('./data'),
   HUB_STORE: 'level',
   HUB_NODE_URL: null,
@@ -102,6 +103,7 @@ t.test('a value that does not fit names the setting, what it was and what is exp
     ['HUB_PUBLIC_URL', 'hub.example', 'an http or https URL'],
     ['HUB_PUBLIC_URL', 'ftp://hub.example', 'an http or https URL'],
     ['HUB_PUBLIC_URL', 'https://hub.example/?x=1', 'without user, query or fragment'],
+    ['HUB_INSECURE_HTTP', 'yes', 'true or false'],
     ['HUB_NODE_URL', 'node-1:8080', 'an http or https URL'],
     ['HUB_LEASE_S', '2.9', 'a number from 3 to 300'],
     ['HUB_COUNTRY_CODE', 'NLD', 'two letters'],
@@ -141,8 +143,39 @@ t.test('a bad secret is named and never shown (C4)', async (t) => {
     t.match(message, `${name} (--${flagOfSetting(name)}) is not usable: expected `);
     t.notMatch(message, 'my secret');
   }
-  const token = 'x'.repeat(24);
-  t.match(refused(t, { HUB_ADMIN_TOKEN: token, HUB_VIEWER_TOKEN: token }).message, /^HUB_VIEWER_TOKEN is the same/);
+});
+
+t.test('a secret is neither a placeholder nor used twice, and is not shown (C4)', async (t) => {
+  const token = 'x'.repeat(32);
+  const names = ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_CLUSTER_SECRET'] as const;
+  for (const [at, name] of names.entries()) {
+    for (const other of names.slice(at + 1)) {
+      const { message } = refused(t, { [name]: token, [other]: token });
+      t.match(message, `${other} (--${flagOfSetting(other)}) is the same as ${name}: expected a secret of its own`);
+      t.notMatch(message, token);
+    }
+    for (const example of ['change-me-change-me-change-me-32', 'replace-with-your-own-characters', `<${token}>`]) {
+      const { message } = refused(t, { [name]: example });
+      t.match(message, `${name} (--${flagOfSetting(name)}) is a placeholder: expected a secret of your own`);
+      t.notMatch(message, example);
+    }
+  }
+});
+
+t.test('plain HTTP beyond loopback needs https in front, or the word of the operator [D92]', async (t) => {
+  const pems = t.testdir({ 'cert.pem': testCert, 'key.pem': testKey });
+  for (const host of ['0.0.0.0', '::', '10.0.0.1', 'hub.internal']) {
+    for (const url of [{}, { HUB_PUBLIC_URL: 'http://hub.internal' }, { HUB_PUBLIC_URL: 'http://127.0.0.1:8080' }]) {
+      const { message } = refused(t, { HUB_HOST: host, ...url });
+      t.match(message, 'HUB_INSECURE_HTTP (--insecure-http) is "false": expected true, or HUB_TLS_CERT and');
+      t.match(message, `because HUB_HOST ${host} is not loopback`);
+      t.equal(fromEnv({ HUB_HOST: host, ...url, HUB_INSECURE_HTTP: 'true' }).host, host);
+    }
+    t.equal(fromEnv({ HUB_HOST: host, HUB_PUBLIC_URL: 'https://hub.internal' }).host, host, 'a proxy speaks TLS');
+    const tls = { HUB_TLS_CERT: join(pems, 'cert.pem'), HUB_TLS_KEY: join(pems, 'key.pem') };
+    t.equal(fromEnv({ HUB_HOST: host, ...tls }).host, host, 'the hub speaks TLS');
+  }
+  for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) t.equal(fromEnv({ HUB_HOST: host }).host, host);
 });
 
 t.test(
@@ -191,13 +224,14 @@ t.test('a token of operators has 24 characters at least', async (t) => {
 
 t.test('the hub may call loopback unasked only while its public URL is loopback', async (t) => {
   const loopback = ['127.0.0.0/8', '::1/128'];
+  const anywhere = { HUB_HOST: '0.0.0.0', HUB_INSECURE_HTTP: 'true' };
   for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) {
     t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, loopback, host);
     const url = `http://${host.includes(':') ? `[${host}]` : host}:8080`;
-    t.strictSame(fromEnv({ HUB_HOST: '0.0.0.0', HUB_PUBLIC_URL: url }).egressAllow, loopback, url);
+    t.strictSame(fromEnv({ ...anywhere, HUB_PUBLIC_URL: url }).egressAllow, loopback, url);
   }
   for (const host of ['0.0.0.0', '::', '10.0.0.1', 'hub.example']) {
-    t.strictSame(fromEnv({ HUB_HOST: host }).egressAllow, [], host);
+    t.strictSame(fromEnv({ ...anywhere, HUB_HOST: host }).egressAllow, [], host);
   }
   for (const url of ['https://hub.example/roaming', 'http://10.0.0.1', 'https://127.0.0.1.example', 'http://[::2]']) {
     t.strictSame(fromEnv({ HUB_HOST: '127.0.0.1', HUB_PUBLIC_URL: url }).egressAllow, [], `behind a proxy, ${url}`);

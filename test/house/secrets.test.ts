@@ -139,12 +139,12 @@ t.test(
 t.test('a secret that others can read is used, with a warning; an empty one stops the start', async (t) => {
   const dataDir = t.testdir({});
   const path = join(dataDir, 'admin-token');
-  writeFileSync(path, 'made-by-hand-and-kept\n');
+  writeFileSync(path, 'made-by-hand-and-kept-safe\n');
   chmodSync(path, 0o644);
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => lines.push(line) });
   const config = { dataDir, adminToken: null, secretKey: 'given-secret-key', secretKeyPrevious: null };
-  t.equal((await hubKeys(config, log)).adminToken, 'made-by-hand-and-kept');
+  t.equal((await hubKeys(config, log)).adminToken, 'made-by-hand-and-kept-safe');
   t.match(JSON.parse(lines.join('')), { level: 'warn', path, mode: '644' });
   writeFileSync(path, '\n');
   await t.rejects(hubKeys(config, quiet), {

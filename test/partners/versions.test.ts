@@ -101,7 +101,8 @@ t.test('Versions that cannot be fetched or used are partnerUnusable (3001) [inte
   }
   await t.rejects(versions.discover(ask('http://10.0.0.1/ocpi/versions')), {
     code: 'partnerUnusable',
-    message: /not allowed/,
+    message: 'Cannot fetch the versions: the hub got no answer',
+    detail: { inside: /not allowed/ },
   });
 });
 

@@ -49,6 +49,6 @@ export class RegistrationLog {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof HubError) return error.detail.message ?? error.code;
+  if (error instanceof HubError) return error.detail.inside ?? error.detail.message ?? error.code;
   return 'the hub met an error of its own; its log says more';
 }
