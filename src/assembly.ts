@@ -23,7 +23,7 @@ import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
-import { createHttpServer, type EarlyServer } from './ocpi/http-server.ts';
+import { createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard } from './partners/egress.ts';
@@ -31,7 +31,7 @@ import { partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
 import {
   bodiesMax,
-  connectionsMax,
+  connectionsMax as connectionsBorne,
   heldBytesMax,
   inFlightMax as inFlightBorne,
   type PressureGauge,
@@ -40,6 +40,7 @@ import {
   turnOfLoop,
 } from './process-load.ts';
 import { hubKeys } from './secrets.ts';
+import type { Visitors } from './transport/visitors.ts';
 import { root, version } from './version.ts';
 
 /**
@@ -75,6 +76,8 @@ export interface Surroundings extends Replaceable {
   readonly clock: Clock;
   readonly random: () => number;
   readonly metrics: Metrics;
+  /** Of the process, so that its doors count together. */
+  readonly visitors: Visitors;
   /** The hub's public URL, without a trailing slash. */
   readonly publicUrl: () => string;
   /** Checked before each call to a partner. */
@@ -99,7 +102,7 @@ export interface Assembled {
 
 /** Rejects with `ConfigError` when the keys do not open the stored secrets. After a failure nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
-  const { log, clock, random, metrics, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
+  const { log, clock, random, metrics, visitors, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
   const { windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
@@ -143,7 +146,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const pressure = around.gauge ?? pressureGauge(clock, created.forwardingLagMs);
     closing.unshift(async () => pressure.close());
     const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, pageMax: pageSizeMax, shed: metrics.shed });
-    const app = createHttpServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, around.early);
+    const app = createHttpServer(serverOptions(config, visitors, clock), around.early);
     answerProblems(app, log);
     refuseUnknownPaths(app);
     app.addHook('onRequest', ({ url }, _reply, done) => {
@@ -166,13 +169,14 @@ export async function assemble(store: Store, config: Config, around: Surrounding
           otherPerMin: config.rateOtherPerMin,
         },
         clock,
+        visitors,
         admission: taken,
         // A quarantined store may have lost the newest state of any object or party, so partners get no answer at all
         // rather than a wrong one.
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
       }),
     );
-    const tokens = { adminToken, viewerToken: config.viewerToken, log };
+    const tokens = { adminToken, viewerToken: config.viewerToken, visitors, log };
     const { operations } = created.hub;
     const exposition = () => metrics.exposition(operations, taken.shares());
     const nodes = around.cluster && { cluster: around.cluster };
@@ -181,7 +185,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     app.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
     const allow = gate(tokens);
     const inspector = createInspector(operations, {
-      allow: (authorization) => allow(authorization, 'viewer'),
+      allow: (request, authorizations) => allow(request, 'viewer', authorizations),
       refusal: (...parts) => new Problem(...parts),
       isReady: () => ready,
       publicUrl,
@@ -212,6 +216,12 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     await closeAll(closing);
     throw error;
   }
+}
+
+/** Limits of a server that listens. */
+export function serverOptions({ tls, connectionsMax }: Config, visitors: Visitors, clock: Clock): HttpServerOptions {
+  const most = Math.min(connectionsMax ?? connectionsBorne, connectionsBorne);
+  return { connectionsMax: most, visitors, clock, ...(tls && { tls }) };
 }
 
 /** Runs all functions in order, even after a failure, then throws the first failure. */

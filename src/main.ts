@@ -15,7 +15,7 @@ import { openPostgresStore } from '../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import { answerOf } from './admin/own-answer.ts';
 import type { ClusterView } from './api/cluster.ts';
-import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings } from './assembly.ts';
+import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings, serverOptions } from './assembly.ts';
 import { type Machine, noMachine, thisMachine, watchClock } from './clock-watch.ts';
 import { Addresses } from './cluster/addresses.ts';
 import { Front } from './cluster/front.ts';
@@ -35,8 +35,8 @@ import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
-import { connectionsMax } from './process-load.ts';
 import { Starting } from './starting.ts';
+import { createVisitors } from './transport/visitors.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -103,9 +103,10 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, machine: _, ...others } = replaced;
   const log = logFor(config, logTo);
   const metrics = createMetrics(version);
+  const visitors = createVisitors(config, () => clock.monotonic());
   await ownDirectory(config.dataDir);
   const starting = new Starting(log, clock);
-  const early = createEarlyServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, starting.answer);
+  const early = createEarlyServer(serverOptions(config, visitors, clock), starting.answer);
   const closing: (() => Promise<void>)[] = [async () => starting.close()];
   try {
     let { port } = config;
@@ -125,7 +126,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     closing.push(() => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     metrics.cluster.role('owner');
-    const around = { log, clock, random, metrics, publicUrl, early, ...others };
+    const around = { log, clock, random, metrics, visitors, publicUrl, early, ...others };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
@@ -148,6 +149,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
   const log = logFor(config, logTo);
   const metrics = createMetrics(version);
+  const visitors = createVisitors(config, () => clock.monotonic());
   await refuseShared(config.dataDir);
   const { nodeUrl, clusterSecret } = config;
   const nodeSecret = nodeUrl === null ? null : clusterSecret;
@@ -161,7 +163,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     let { port } = config;
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const { passed } = metrics.cluster;
-    const passing = clusterSecret === null ? null : new Passing({ secret: clusterSecret, passed, log });
+    const passing =
+      clusterSecret === null ? null : new Passing({ secret: clusterSecret, addressOf: visitors.of, passed, log });
     const view = () => viewOf(store, config, { node, addresses });
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
@@ -171,6 +174,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
         clock,
         random,
         metrics,
+        visitors,
         publicUrl,
         cluster: view,
         mayCall,
@@ -183,7 +187,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     let doorListeners: ((health: StoreHealth) => void)[] = [];
     const makeDoor = async () => {
       const mayCall = () => store.isFresh();
-      const around = { log, clock, random, metrics, publicUrl, mayCall, kind: 'door', ...others } as const;
+      const around = { log, clock, random, metrics, visitors, publicUrl, mayCall, kind: 'door', ...others } as const;
       doorListeners = [];
       const having: Having = {
         held: () => null,
@@ -207,7 +211,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       running.healthChanged(health);
       for (const listener of doorListeners) listener(health);
     });
-    const tokens = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken };
+    const tokens = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken, visitors, log };
     const own = answerOf(tokens, {
       '/metrics': () => metrics.exposition(null, {}),
       '/admin/v1/cluster': async () => ({
@@ -219,7 +223,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       ...{ node: running, passing, isAtEveryNode, isHop: hopOf(nodeSecret) },
       ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
     });
-    const server = createFrontServer({ connectionsMax, ...(config.tls && { tls: config.tls }) }, front.handle);
+    const server = createFrontServer(serverOptions(config, visitors, clock), front.handle);
     server.on('upgrade', front.upgrade);
     await listen(server, config);
     port = (server.address() as AddressInfo).port;

@@ -171,6 +171,28 @@ export const settings = {
     consequence: 'a partner can make the hub call any address within',
     otherwise: 'loopback if the public URL is loopback, else none',
   }),
+  HUB_TRUSTED_PROXIES: setting(networks, 'none', {
+    meaning: 'networks of the proxies in front, whose X-Forwarded-For says which address a request came from',
+    source: 'choice',
+    consequence:
+      'without it everybody behind a proxy counts as one address; a network too many lets callers invent theirs',
+  }),
+  HUB_CONNECTIONS_MAX: setting(whole('connections', 16, 1_000_000), null, {
+    meaning: 'connections of callers; one address may have a quarter of them without a token',
+    source: 'choice',
+    consequence: 'each takes up to three file descriptors, which bound it in any case',
+    otherwise: 'a third of the file descriptors, at most 10000',
+  }),
+  HUB_RATE_UNAUTHENTICATED_PER_S: setting(number('requests per second', 0.01, 1_000_000), '100', {
+    meaning: 'requests without a valid token per address and second; answers beyond it wait, up to 30 s',
+    source: 'choice',
+    consequence: 'higher, a stranger takes more of the time of the hub',
+  }),
+  HUB_RATE_FAILED_TOKENS_PER_S: setting(number('tokens per second', 0.01, 1_000_000), '5', {
+    meaning: "wrong operators' tokens per address and second",
+    source: 'choice',
+    consequence: 'beyond it the address gets 429, unless it sends a token that was accepted from there before',
+  }),
   HUB_COMMAND_TIMEOUT_MS: setting(milliseconds, '20000', {
     meaning: 'limit of one command forward, hub to CPO',
     source: 'requirement',

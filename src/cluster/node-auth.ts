@@ -7,8 +7,12 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { setPassedOn } from '../transport/client-address.ts';
 
 export const hopHeader = 'x-ocpi-hub-hop';
+
+/** The address of the caller whose request a node passes on; believed only with a valid hop header. */
+export const clientHeader = 'x-ocpi-hub-client';
 
 /** Path prefix of cluster messages. */
 export const peersPath = '/cluster/v1/';
@@ -24,10 +28,12 @@ const digest = (text: string): Buffer => createHash('sha256').update(text).diges
 /** Makes the check whether a peer sent a request. `secret` null: the hub has no peers, so no hop is valid. */
 export function hopOf(secret: string | null): (request: IncomingMessage) => boolean {
   const expected = secret === null ? null : digest(secret);
-  return ({ headers }) => {
-    const given = headers[hopHeader];
-    if (given === undefined) return false;
-    delete headers[hopHeader];
-    return expected !== null && typeof given === 'string' && timingSafeEqual(digest(given), expected);
+  return (request) => {
+    const { [hopHeader]: given, [clientHeader]: client } = request.headers;
+    delete request.headers[hopHeader];
+    delete request.headers[clientHeader];
+    if (expected === null || typeof given !== 'string' || !timingSafeEqual(digest(given), expected)) return false;
+    setPassedOn(request, typeof client === 'string' ? client : 'a node');
+    return true;
   };
 }

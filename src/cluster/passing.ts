@@ -16,8 +16,8 @@ import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { isTrusted, trust } from '../transport/trusted.ts';
-import { hopHeader, peersPath, type Target } from './node-auth.ts';
+import { isTrusted, markEnding, trust } from '../transport/trusted.ts';
+import { clientHeader, hopHeader, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 
 /** Sockets per peer; requests beyond that queue for a free one. */
@@ -35,7 +35,7 @@ const doubtMs = 3000;
 
 /** Hop-by-hop header fields, which are not passed on. [RFC 9110, 7.6.1] */
 const ofConnection: ReadonlySet<string> = new Set([
-  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade', 'expect', hopHeader],
+  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade', 'expect', hopHeader, clientHeader],
 ]);
 
 /** A request in flight to a peer. */
@@ -50,7 +50,7 @@ interface Passed {
 /** Paths that need no token. */
 const isOpen = /^\/(?:$|console(?:\/|$)|admin\/docs|admin\/v1\/openapi\.json|healthz$|readyz$)/;
 /** Statuses that a hub may answer before it has accepted a token. */
-const unlooked: ReadonlySet<number> = new Set([401, 404, 502, 503]);
+const unlooked: ReadonlySet<number> = new Set([401, 404, 429, 502, 503]);
 
 /** Marks the caller's connection as trusted when the peer's answer shows that it accepted the token. */
 function heardFrom(request: http.IncomingMessage, status: number): void {
@@ -62,6 +62,8 @@ type End = (how: 'answered' | 'failed', error?: Error) => void;
 
 export interface PassingOptions {
   readonly secret: string;
+  /** The network address of a request's caller. */
+  readonly addressOf: (request: http.IncomingMessage) => string;
   readonly passed: (end: 'answered' | 'failed') => void;
   readonly log: { warn(fields: object, message: string): void };
 }
@@ -91,7 +93,7 @@ export class Passing {
     const sent = this.#start(target, {
       method: request.method ?? 'GET',
       path: request.url ?? '/',
-      headers: [...fieldsOf(request.rawHeaders), hopHeader, this.#options.secret],
+      headers: [...fieldsOf(request.rawHeaders), ...this.#hopOf(request)],
     });
     const stop = (error: Error | undefined) => void sent.destroy(error);
     const end = this.#begin(request, response, target, stop);
@@ -99,6 +101,11 @@ export class Passing {
     sent.on('error', (error) => end('failed', error));
     sent.on('response', (answer) => {
       heardFrom(request, answer.statusCode ?? 502);
+      // As at the peer's own door. [UNADMITTED-2]
+      if (answer.statusCode === 401) {
+        response.setHeader('Connection', 'close');
+        markEnding(request.socket);
+      }
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
       pipeline(answer, response, (error) => {
         end(error ? 'failed' : 'answered', error ?? undefined);
@@ -160,10 +167,10 @@ export class Passing {
     };
     other.once(isTls ? 'secureConnect' : 'connect', () => {
       isOpen = true;
-      const fields = fieldsOf(request.rawHeaders, upgradeFields);
+      const fields = [...fieldsOf(request.rawHeaders, upgradeFields), ...this.#hopOf(request)];
       const lines = [`${request.method} ${request.url} HTTP/1.1`];
       for (let i = 0; i < fields.length; i += 2) lines.push(`${fields[i]}: ${fields[i + 1]}`);
-      other.write(`${lines.join('\r\n')}\r\n${hopHeader}: ${this.#options.secret}\r\n\r\n`, 'latin1');
+      other.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
       other.write(head);
       pipeline(socket, other, socket, end);
     });
@@ -210,6 +217,12 @@ export class Passing {
     this.keepOnly(null);
     this.#agents.http.destroy();
     this.#agents.https.destroy();
+  }
+
+  /** Header fields by which the peer knows that a node passes this request on, and for whom. */
+  #hopOf(request: http.IncomingMessage): string[] {
+    const { secret, addressOf } = this.#options;
+    return [hopHeader, secret, clientHeader, addressOf(request)];
   }
 
   #start(target: Target, options: http.RequestOptions): http.ClientRequest {

@@ -34,8 +34,8 @@ export interface InspectorMeter {
 }
 
 export interface InspectorDoor {
-  /** Throws a `Refusal` unless the bearer token of the header may read. */
-  readonly allow: (authorization: string | undefined) => unknown;
+  /** Throws a `Refusal` unless the bearer token of the request, or of one of these forms of its header, may read. */
+  readonly allow: (request: IncomingMessage, authorizations?: readonly string[]) => unknown;
   readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
   readonly isReady: () => boolean;
   readonly publicUrl: () => string;
@@ -140,17 +140,12 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
 }
 
 /** Takes the token from the header, or from where a browser can put it: a sub-protocol, plain or percent-encoded. */
-function authorize({ headers }: IncomingMessage, allow: InspectorDoor['allow']): void {
+function authorize(request: IncomingMessage, allow: InspectorDoor['allow']): void {
+  const { headers } = request;
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((one) => one.trim());
   const token = offered.find((one) => one.startsWith(bearer))?.slice(bearer.length);
-  if (headers.authorization !== undefined || token === undefined) return void allow(headers.authorization);
-  try {
-    allow(`Bearer ${token}`);
-  } catch (refusal) {
-    const decoded = decodedOf(token);
-    if (decoded === token) throw refusal;
-    allow(`Bearer ${decoded}`);
-  }
+  if (headers.authorization !== undefined || token === undefined) allow(request);
+  else allow(request, [`Bearer ${token}`, `Bearer ${decodedOf(token)}`]);
 }
 
 function decodedOf(token: string): string {

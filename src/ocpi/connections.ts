@@ -7,6 +7,8 @@
  *     So idle connections cannot keep new callers out.
  * CONNECTIONS-3  When the last place is taken and no connection is idle, the oldest untrusted connection is evicted
  *     even with a request in flight: without a token one can request large answers and read them slowly.
+ * CONNECTIONS-4  An address has at most `ofAddressMax` untrusted connections: a new one evicts its oldest. Addresses of
+ *     trusted proxies, which many callers share, are exempt.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -25,7 +27,14 @@ interface Connection {
   underWay: number;
 }
 
-export function limitConnections(server: Server, most: number): RequestSeen {
+/** Limit of the untrusted connections of one address. [CONNECTIONS-4] */
+export interface AddressShare {
+  readonly ofAddressMax: number;
+  /** Null for an address that is exempt. */
+  readonly addressOf: (socket: Socket) => string | null;
+}
+
+export function limitConnections(server: Server, most: number, share: AddressShare | null = null): RequestSeen {
   const crowdedFrom = most * crowdedShare;
   server.maxConnections = most;
   /** In order of arrival. The key is remote address and port, since a TLS connection has two socket objects. */
@@ -33,6 +42,8 @@ export function limitConnections(server: Server, most: number): RequestSeen {
   /** Idle connections, untrusted and trusted, each in the order in which they became idle. */
   const strangers = new Set<string>();
   const idle = new Set<string>();
+  /** By address, in order of arrival: connections that were untrusted when last looked at. */
+  const ofAddresses = new Map<string, Set<string>>();
   const isNoMoreIdle = (name: string) => {
     strangers.delete(name);
     idle.delete(name);
@@ -43,11 +54,13 @@ export function limitConnections(server: Server, most: number): RequestSeen {
     if (open.size >= crowdedFrom) endOne();
     open.set(name, { socket, http: socket, underWay: 0 });
     strangers.add(name);
+    const leave = share && join(share, name, socket);
     socket.once('close', () => {
       // A new connection may already use the same address and port.
       if (open.get(name)?.socket !== socket) return;
       open.delete(name);
       isNoMoreIdle(name);
+      leave?.();
     });
   });
   // Open connections may have become idle since the last one was accepted.
@@ -69,10 +82,30 @@ export function limitConnections(server: Server, most: number): RequestSeen {
     const [unused] = strangers.size > 0 ? strangers : idle;
     const name = unused ?? (open.size + 1 >= most ? strangerInUse() : undefined);
     if (name === undefined) return;
-    const { socket } = open.get(name) ?? {};
+    evict(name);
+  }
+
+  function evict(name: string): void {
+    open.get(name)?.socket.destroy();
     isNoMoreIdle(name);
-    open.delete(name);
-    socket?.destroy();
+  }
+
+  /** Counts a connection for its address; the returned function ends that. [CONNECTIONS-4] */
+  function join({ ofAddressMax, addressOf }: AddressShare, name: string, socket: Socket): (() => void) | null {
+    const address = addressOf(socket);
+    if (address === null) return null;
+    const names = ofAddresses.get(address) ?? new Set();
+    ofAddresses.set(address, names.add(name));
+    while (names.size > ofAddressMax) {
+      const [oldest = name] = names;
+      names.delete(oldest);
+      const connection = open.get(oldest);
+      if (connection && !isTrusted(connection.http)) evict(oldest);
+    }
+    return () => {
+      names.delete(name);
+      if (names.size === 0 && ofAddresses.get(address) === names) ofAddresses.delete(address);
+    };
   }
 
   /** [CONNECTIONS-3] */

@@ -27,7 +27,10 @@ import { background, type Clock, every } from '../kit/clock.ts';
 import { nextTurn, systemClock } from '../kit/system-clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
+import { isEnding } from '../transport/trusted.ts';
+import type { Visitors } from '../transport/visitors.ts';
 import { limitConnections, type RequestSeen } from './connections.ts';
+import { limitUnadmitted } from './unadmitted.ts';
 
 export interface HttpServerOptions {
   /** PEM texts. Present: the server speaks HTTPS. */
@@ -36,7 +39,14 @@ export interface HttpServerOptions {
   readonly requestTimeoutMs?: number;
   /** Absent: no limit but the system's. */
   readonly connectionsMax?: number;
+  /** Counts callers without a token by address. Absent: nobody is limited. */
+  readonly visitors?: Visitors;
+  /** Of the waits of answers; by default the system's. */
+  readonly clock?: Clock;
 }
+
+/** Share of the connections that one address may have without a token. */
+const addressShare = 0.25;
 
 /** Characters in one path segment. */
 const segmentLengthMax = 4096;
@@ -121,6 +131,8 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
   };
   let seen: RequestSeen = () => {};
   const listener: RequestListener = (request, response) => {
+    // [UNADMITTED-2]
+    if (isEnding(request.socket)) return;
     response.setMaxListeners(listenersMax);
     endWithConnection(request.socket, response);
     seen(request, response);
@@ -130,7 +142,12 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
   const server = options.tls
     ? createTlsServer({ ...serverOptions, ...tlsRules, handshakeTimeout: limit, ...options.tls }, listener)
     : createServer(serverOptions, listener);
-  if (options.connectionsMax !== undefined) seen = limitConnections(server as Server, options.connectionsMax);
+  const { connectionsMax: most, visitors } = options;
+  const share =
+    most !== undefined && visitors
+      ? { ofAddressMax: Math.ceil(most * addressShare), addressOf: visitors.ofConnection }
+      : null;
+  if (most !== undefined) seen = limitConnections(server as Server, most, share);
   server.setTimeout(silenceMaxMs);
   // An unknown `Expect` is ignored; Node would answer it with an empty 417. [HTTP-SERVER-2]
   server.on('checkExpectation', listener);
@@ -245,6 +262,8 @@ export function createHttpServer(options: HttpServerOptions = {}, early: EarlySe
     routerOptions: { maxParamLength: segmentLengthMax },
     exposeHeadRoutes: false,
   });
+  const { visitors, clock = systemClock } = options;
+  if (visitors) limitUnadmitted(app, visitors, clock);
   // Fastify closes only a server that it made listen itself.
   if (early) app.addHook('preClose', () => closed(early.server));
   return app;

@@ -7,7 +7,8 @@
  * OCPI-SERVER-2  Token, path, caller, admission and rate limit are checked, in this order, before a byte of the body is
  *     read.
  * OCPI-SERVER-3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
- * OCPI-SERVER-4  Each request writes one wide log line, which never contains a token or a body.
+ * OCPI-SERVER-4  Each admitted request writes one wide log line, which never contains a token or a body; of the others
+ *     a sample is logged, with a count. [VISITORS-3]
  * OCPI-SERVER-5  Answers of functional modules carry the routing headers as soon as the caller is known, refusals
  *     included.
  * OCPI-SERVER-6  A stale request, whose caller no longer waits, is refused before its work begins. [stale.ts]
@@ -25,7 +26,8 @@ import { readJson } from '../transport/json-body.ts';
 import { otherMethods } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
-import { trust } from '../transport/trusted.ts';
+import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
+import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, receiverNamed } from './caller.ts';
@@ -65,6 +67,8 @@ export interface OcpiServerOptions {
   readonly rates: Rates;
   readonly admission: Admission;
   readonly clock: Clock;
+  /** Counts refused tokens by address. */
+  readonly visitors: Visitors;
   /** While the door refuses every request: the `Retry-After` of the refusal, seconds. Null: the door is open. */
   readonly shutForS?: () => number | null;
 }
@@ -152,7 +156,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 
 /** Adds the checks before a body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
-  const { log, rates, clock, admission, shutForS = () => null } = options;
+  const { log, rates, clock, visitors, admission, shutForS = () => null } = options;
   const limiter = rateLimiter(rates, () => clock.now());
   const pace = paceKeeper((partner) => hub.suspendedAt(partner), clock);
   const pauses = processPauses(clock);
@@ -169,7 +173,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     const credential = authenticate(hub, request.headers.authorization);
     passage.credential = credential;
     admit(credential, route?.onboarding);
-    trust(request.raw.socket);
+    markAdmitted(request.raw);
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
     const isStale = pauses.arrived(request.raw.socket);
@@ -198,6 +202,8 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
 
   app.addHook('onResponse', (request, reply, done) => {
     const { trace, credential, caller, ocpiStatus, reason } = request.ocpi ?? {};
+    const visit = isAdmitted(request.raw) ? {} : visitOf(visitors, request);
+    if (visit === null) return done();
     const line = {
       method: request.method,
       route: request.routeOptions.url ?? null,
@@ -207,10 +213,18 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
       durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
       ...(reason != null && { reason }),
       ...trace,
+      ...visit,
     };
     log.info(line, 'request');
     done();
   });
+}
+
+/** Address and count of requests that were not admitted, for the line that stands for them; null: no line is due. */
+function visitOf(visitors: Visitors, { raw }: FastifyRequest): { address: string; count: number } | null {
+  const address = visitors.of(raw);
+  const count = visitors.refused(address);
+  return count === 0 ? null : { address, count };
 }
 
 function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {

@@ -1,11 +1,30 @@
 /**
- * Marks trusted connections, on which a door has accepted a token. When connections run short, they are evicted last.
+ * Marks what a door has admitted by a token. When connections run short, trusted ones are evicted last; requests that
+ * no door admitted are limited by address (`visitors.ts`).
  */
-const trusted = new WeakSet<object>();
+import type { IncomingMessage } from 'node:http';
 
-/** Doors call this when they accept the token of a request on the connection. */
+const trusted = new WeakSet<object>();
+const admitted = new WeakSet<IncomingMessage>();
+
+/** A token was accepted on the connection. */
 export const trust = (connection: object): void => void trusted.add(connection);
 
 export const distrust = (connection: object): void => void trusted.delete(connection);
 
 export const isTrusted = (connection: object): boolean => trusted.has(connection);
+
+/** Doors call this when they accept the token of a request. */
+export function markAdmitted(request: IncomingMessage): void {
+  admitted.add(request);
+  trust(request.socket);
+}
+
+export const isAdmitted = (request: IncomingMessage): boolean => admitted.has(request);
+
+/** Connections that end after the answer under way, so that requests pipelined behind it need none. */
+const ending = new WeakSet<object>();
+
+export const markEnding = (connection: object): void => void ending.add(connection);
+
+export const isEnding = (connection: object): boolean => ending.has(connection);

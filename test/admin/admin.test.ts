@@ -51,6 +51,7 @@ const config = (dataDir: string) =>
       HUB_DATA_DIR: dataDir,
       HUB_ADMIN_TOKEN: tokens.admin,
       HUB_VIEWER_TOKEN: tokens.viewer,
+      HUB_RATE_FAILED_TOKENS_PER_S: '1000000',
       HUB_LOG_LEVEL: 'silent',
     },
     flags: {},

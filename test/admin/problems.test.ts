@@ -10,6 +10,7 @@ import type { Hub } from '../../src/hub/ports/hub.ts';
 import type { Operations } from '../../src/hub/ports/operator.ts';
 import { callOnce, type Said } from '../support/caller.ts';
 import { type Test, t } from '../support/tap.ts';
+import { welcome } from '../support/visitors.ts';
 
 async function refusing(
   t: Test,
@@ -19,7 +20,14 @@ async function refusing(
   const app: FastifyInstance = fastify();
   const hub = { publicUrl: 'http://hub.example', operations } as Hub;
   const keep = (fields: object) => void log.push(fields);
-  await app.register(adminServer(hub, { adminToken: 'admin', viewerToken: null, log: { info: keep, error: keep } }));
+  await app.register(
+    adminServer(hub, {
+      adminToken: 'admin',
+      viewerToken: null,
+      visitors: welcome,
+      log: { info: keep, warn: keep, error: keep },
+    }),
+  );
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => app.close());
   return (path) => callOnce('GET', url + path, undefined, { authorization: 'Bearer admin' });

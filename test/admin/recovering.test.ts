@@ -12,6 +12,7 @@ import { openLevelStore } from '../../storage/level/store.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { type Test, t } from '../support/tap.ts';
+import { welcome } from '../support/visitors.ts';
 
 const adminToken = 'admin-token-of-a-hub-that-recovers';
 
@@ -23,7 +24,7 @@ async function listening(t: Test) {
   t.teardown(() => store.close());
   const hub = await assemble(store, config, {
     ...{ log: createLog(config.logLevel), random: Math.random, metrics: createMetrics('0'), publicUrl: () => url },
-    clock: systemClock,
+    ...{ clock: systemClock, visitors: welcome },
   });
   t.teardown(() => hub.close(0));
   const url: string = await hub.app.listen({ host: '127.0.0.1', port: 0 });

@@ -8,6 +8,7 @@ import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
+import { welcome } from '../support/visitors.ts';
 
 const secret = 'of-the-nodes';
 const path = '/ocpi/2.2.1/credentials';
@@ -45,7 +46,12 @@ async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => 
     });
   });
   const ended: string[] = [];
-  const passing = new Passing({ secret, passed: (how) => void ended.push(how), log: { warn() {} } });
+  const passing = new Passing({
+    secret,
+    addressOf: welcome.of,
+    passed: (how) => void ended.push(how),
+    log: { warn() {} },
+  });
   t.teardown(() => passing.close());
   const target = { id: 'second', url: urlOf(second) };
   const first = await listening(t, (request, response) => passing.pass(request, response, target));
@@ -159,7 +165,7 @@ t.test('an upgrade that is cut before the peer has taken it is refused', async (
 
 t.test('a peer answers before all has come: the next request on that connection is answered, too', async (t) => {
   const second = await listening(t, (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'));
-  const passing = new Passing({ secret, passed: () => {}, log: { warn() {} } });
+  const passing = new Passing({ secret, addressOf: welcome.of, passed: () => {}, log: { warn() {} } });
   t.teardown(() => passing.close());
   const target = { id: 'second', url: urlOf(second) };
   const first = await listening(t, (request, response) => passing.pass(request, response, target));

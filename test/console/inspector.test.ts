@@ -4,6 +4,7 @@ import { loadConfig } from '../../src/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { poison } from '../support/poison.ts';
@@ -310,7 +311,7 @@ async function inspectedTokens(t: Test, hub: RunningHub, messages: readonly obje
 }
 
 t.test('a reader that comes back after a restart is told everything anew, and the hub says goodbye', async (t) => {
-  const dataDir = t.testdir({});
+  const dataDir = directoryFor(t);
   const env = { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_SECRET_KEY: secretKey };
   const first = await startHub(loadConfig({ env, flags: {} }));
   const { emsp } = await routedPair(t, first);

@@ -35,6 +35,10 @@ const promised: Record<SettingName, unknown> = {
   HUB_TLS_CERT: undefined,
   HUB_TLS_KEY: undefined,
   HUB_EGRESS_ALLOW: ['127.0.0.0/8', '::1/128'],
+  HUB_TRUSTED_PROXIES: [],
+  HUB_CONNECTIONS_MAX: null,
+  HUB_RATE_UNAUTHENTICATED_PER_S: 100,
+  HUB_RATE_FAILED_TOKENS_PER_S: 5,
   HUB_COMMAND_TIMEOUT_MS: 20_000,
   HUB_COMMAND_RESULT_WINDOW_S: 30,
   HUB_AUTHORIZE_TIMEOUT_MS: 10_000,
@@ -83,7 +87,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
-  t.equal(decimals.length, 11);
+  t.equal(decimals.length, 13);
   t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;
@@ -111,6 +115,8 @@ t.test('a value that does not fit names the setting, what it was and what is exp
     ['HUB_EGRESS_ALLOW', '10.0.0.0/33', 'networks such as'],
     ['HUB_EGRESS_ALLOW', '10.0.0.0/8,office', 'networks such as'],
     ['HUB_EGRESS_ALLOW', '10.1', 'networks such as'],
+    ['HUB_TRUSTED_PROXIES', 'proxy.example', 'networks such as'],
+    ['HUB_CONNECTIONS_MAX', '15', 'a whole number from 16'],
     ['HUB_COMMAND_TIMEOUT_MS', '0', 'a whole number from 1'],
     ['HUB_COMMAND_TIMEOUT_MS', '2147483648', 'to 2147483647'],
     ['HUB_RETRY_SCHEDULE_S', '1,,2', 'a comma-separated list of numbers'],

@@ -54,7 +54,7 @@ t.test('a secret that was cut short or garbled stops the start, by the name of i
   const sound = readFileSync(file);
   for (const spoilt of [sound.subarray(0, 9), Buffer.from(sound).fill(0xff, 5, 6)]) {
     writeFileSync(file, spoilt, { mode: 0o600 });
-    await t.rejects(startHub(configOf(dataDir)), { message: `${file} is damaged: expected 16 to 1024 printable` });
+    await t.rejects(startHub(configOf(dataDir)), { message: `${file} is damaged: expected 24 to 1024 printable` });
   }
 });
 

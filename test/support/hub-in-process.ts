@@ -45,6 +45,8 @@ export async function hubFor(
       HUB_SECRET_KEY: secretKey,
       // What a test holds back is not cut because the machine is slow, and many exchanges are no attack.
       ...{ HUB_DELIVERY_TIMEOUT_MS: String(limitMs), HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
+      // Nor are many refusals.
+      ...{ HUB_RATE_UNAUTHENTICATED_PER_S: '1000000', HUB_RATE_FAILED_TOKENS_PER_S: '1000000' },
       ...env,
     },
     flags: {},

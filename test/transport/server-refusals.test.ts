@@ -12,6 +12,7 @@ import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { isAtEveryNode, ocpiServer, routes } from '../../src/ocpi/server.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
+import { welcome } from '../support/visitors.ts';
 
 const cpoRole: PartyRole = { role: 'CPO', country_code: 'NL', party_id: 'CPO' };
 const emspRole: PartyRole = { role: 'EMSP', country_code: 'NL', party_id: 'EMS' };
@@ -65,6 +66,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000)
   const app = createHttpServer({ requestTimeoutMs });
   await app.register(
     ocpiServer(hub, {
+      visitors: welcome,
       log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
       pages: { pageDefault: 100, pageMax: 1000 },
       rates: { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 },
@@ -253,6 +255,7 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
   const rates = { listsPerMin: 1, commandsPerMin: 1, exchangesPerMin: 1, otherPerMin: 1 };
   await app.register(
     ocpiServer(hub, {
+      visitors: welcome,
       log,
       pages: { pageDefault: 1, pageMax: 1 },
       rates,

@@ -1,0 +1,43 @@
+/**
+ * Limits answers to requests that no door admitted: refused tokens, pages and health checks that need none, unknown
+ * paths. [VISITORS-1]
+ *
+ * UNADMITTED-1  Such an answer waits for its address's turn, however many connections the address has.
+ * UNADMITTED-2  A refused token ends its connection, so that each further attempt costs its caller a new one, and
+ *     requests pipelined behind it are dropped unread.
+ */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Clock } from '../kit/clock.ts';
+import { isPassedOn } from '../transport/client-address.ts';
+import { isAdmitted, markEnding } from '../transport/trusted.ts';
+import type { Visitors } from '../transport/visitors.ts';
+
+/** Statuses of a refused token: unknown, or one of too many. */
+const refused: ReadonlySet<number> = new Set([401, 429]);
+const healthChecks: ReadonlySet<string | undefined> = new Set(['/healthz', '/readyz']);
+
+export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock: Clock): void {
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const { raw } = request;
+    if (isAdmitted(raw)) return done(null, payload);
+    // The connection of another node carries requests of many callers.
+    if (refused.has(reply.statusCode) && !isPassedOn(raw)) {
+      reply.header('Connection', 'close');
+      markEnding(raw.socket);
+    }
+    const waitMs = visitors.turn(visitors.of(raw), isHealthCheck(request));
+    if (waitMs === 0) return done(null, payload);
+    // A caller that left needs its answer at once: Fastify then frees what the answer holds.
+    let timer: unknown;
+    const send = () => {
+      clock.clearTimeout(timer);
+      reply.raw.off('close', send);
+      done(null, payload);
+    };
+    reply.raw.once('close', send);
+    if (waitMs === null) raw.socket.destroy();
+    else timer = clock.setTimeout(send, waitMs);
+  });
+}
+
+const isHealthCheck = ({ routeOptions }: FastifyRequest) => healthChecks.has(routeOptions.url);

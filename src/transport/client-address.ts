@@ -1,0 +1,79 @@
+/**
+ * The network address that a request came from, by which callers without a token are counted.
+ *
+ * CLIENT-ADDRESS-1  `X-Forwarded-For` counts only from a trusted proxy, and of its entries the last one that is not a
+ *     trusted proxy itself: the entries before it are whatever the caller wrote.
+ * CLIENT-ADDRESS-2  IPv6 addresses count by their first 64 bits, which is what one subscriber has.
+ */
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP, isIPv6, type Socket } from 'node:net';
+import { memoized } from '../kit/memo.ts';
+
+export interface ClientAddresses {
+  of(request: IncomingMessage): string;
+  /** The address of a connection; null for that of a trusted proxy, which many callers share. */
+  ofConnection(socket: Socket): string | null;
+}
+
+/** Requests that another node passed on, with the address that their caller has there. */
+const passedOn = new WeakMap<IncomingMessage, string>();
+
+/** Another node passed the request on for a caller at this address. */
+export const setPassedOn = (request: IncomingMessage, address: string): void => void passedOn.set(request, address);
+
+export const isPassedOn = (request: IncomingMessage): boolean => passedOn.has(request);
+
+/** `proxies`: networks in CIDR form. */
+export function clientAddresses(proxies: readonly string[]): ClientAddresses {
+  const trusted = new BlockList();
+  for (const network of proxies) {
+    const [address = '', bits] = network.split('/');
+    trusted.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
+  }
+  const isProxy = memoized((address) => isIP(address) !== 0 && trusted.check(address, family(address)));
+  const forwarded = (request: IncomingMessage, peer: string): string => {
+    const entries = [request.headers['x-forwarded-for'] ?? ''].flat().join(',').split(',');
+    for (const entry of entries.reverse()) {
+      const address = plain(entry.trim());
+      // What is no address was not written by a proxy.
+      if (isIP(address) === 0) return peer;
+      if (!isProxy(address)) return address;
+    }
+    return peer;
+  };
+  return {
+    of(request) {
+      const known = passedOn.get(request);
+      if (known !== undefined) return known;
+      const peer = plain(request.socket.remoteAddress ?? '');
+      return counted(proxies.length > 0 && isProxy(peer) ? forwarded(request, peer) : peer);
+    },
+    ofConnection({ remoteAddress = '' }) {
+      const peer = plain(remoteAddress);
+      return isProxy(peer) ? null : counted(peer);
+    },
+  };
+}
+
+const family = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4');
+
+/** Without port, brackets, zone and the prefix by which IPv6 sockets show IPv4 addresses. */
+const plain = memoized((written) =>
+  written
+    .replace(/^\[(.*)\](?::\d+)?$/, '$1')
+    .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1')
+    .replace(/%.*$/, '')
+    .replace(/^::ffff:(?=\d+\.)/i, ''),
+);
+
+/** [CLIENT-ADDRESS-2] */
+const counted = memoized((address) => {
+  if (!isIPv6(address)) return address;
+  const [head = '', tail = ''] = address.split('::');
+  const [before, after] = [head, tail].map((part) => part.split(':').filter((group) => group !== ''));
+  const ends = after?.flatMap((group) => (group.includes('.') ? [group, group] : [group])) ?? [];
+  const missing = 8 - (before?.length ?? 0) - ends.length;
+  const groups = [...(before ?? []), ...Array<string>(missing).fill('0'), ...ends];
+  const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${network.join(':')}::/64`;
+});

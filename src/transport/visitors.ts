@@ -1,0 +1,69 @@
+/**
+ * What callers may cost before a door has accepted a token of theirs, by network address. A request with a valid token
+ * is never affected, so whoever shares an address with an attacker keeps working.
+ *
+ * VISITORS-1  An address gets `unauthenticatedPerS` answers a second; a further one waits for its turn, with its
+ *     connection, and is not sent at all when that is more than `waitMsMax` away. Health checks are counted apart.
+ * VISITORS-2  An address may try `failedTokensPerS` wrong operators' tokens a second. Beyond that even a right one is
+ *     refused, else the limit would not slow a guesser down, unless it was accepted from this address before.
+ * VISITORS-3  Refusals are logged at most once a second and address, and `linesPerS` times in total; each line has the
+ *     count of refusals since the last one.
+ */
+import { pacer } from '../kit/pacer.ts';
+import { type ClientAddresses, clientAddresses } from './client-address.ts';
+
+export interface VisitorLimits {
+  /** Networks in CIDR form whose `X-Forwarded-For` counts. */
+  readonly trustedProxies: readonly string[];
+  readonly rateUnauthenticatedPerS: number;
+  readonly rateFailedTokensPerS: number;
+}
+
+export interface Visitors extends ClientAddresses {
+  /** How long the answer to a request without an accepted token waits, ms; null: it is not sent. */
+  turn(address: string, isHealthCheck: boolean): number | null;
+  /** Counts a wrong operators' token; false: it is one too many. */
+  failed(address: string): boolean;
+  /** Whether a right token of this name may be accepted from the address; true makes it known there. */
+  mayEnter(address: string, name: string): boolean;
+  /** Counts a refusal; the count for its log line, or 0 when none is due. */
+  refused(address: string): number;
+}
+
+/** Longer than most clients wait, so that an attacker's connections are of no use to it for long. */
+const waitMsMax = 30_000;
+const linesPerS = 20;
+/** Names of tokens at addresses, and addresses with refusals that were not logged. */
+const keptMax = 10_000;
+
+/** `now` returns monotonic ms. */
+export function createVisitors(limits: VisitorLimits, now: () => number): Visitors {
+  const answers = pacer(limits.rateUnauthenticatedPerS, now);
+  const guesses = pacer(limits.rateFailedTokensPerS, now);
+  const lines = pacer(1, now);
+  const allLines = pacer(linesPerS, now);
+  const entered = new Set<string>();
+  const unsaid = new Map<string, number>();
+  return {
+    ...clientAddresses(limits.trustedProxies),
+    turn: (address, isHealthCheck) => answers.take(isHealthCheck ? `${address} health` : address, waitMsMax),
+    failed: (address) => guesses.take(address) !== null,
+    mayEnter(address, name) {
+      const key = `${address} ${name}`;
+      if (entered.has(key)) return true;
+      if (!guesses.isFree(address)) return false;
+      if (entered.size >= keptMax) entered.clear();
+      entered.add(key);
+      return true;
+    },
+    refused(address) {
+      const count = (unsaid.get(address) ?? 0) + 1;
+      if (lines.take(address) === null || allLines.take('') === null) {
+        if (unsaid.has(address) || unsaid.size < keptMax) unsaid.set(address, count);
+        return 0;
+      }
+      unsaid.delete(address);
+      return count;
+    },
+  };
+}

@@ -1,0 +1,195 @@
+/**
+ * Callers without a token at a server: how many answers an address gets, whose address counts, what a refused token
+ * costs. Real sockets from several loopback addresses; the clock is simulated.
+ */
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { pacer } from '../../src/kit/pacer.ts';
+import { createHttpServer } from '../../src/ocpi/http-server.ts';
+import { clientAddresses } from '../../src/transport/client-address.ts';
+import { markAdmitted } from '../../src/transport/trusted.ts';
+import { createVisitors } from '../../src/transport/visitors.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+
+t.test('a pacer lets a second of turns through at once, and the rest at a steady pace', async (t) => {
+  let now = 1_000_000;
+  const { take, isFree } = pacer(4, () => now);
+  t.strictSame(
+    [1, 2, 3, 4].map(() => take('a', 600)),
+    [0, 0, 0, 0],
+  );
+  t.notOk(isFree('a'));
+  t.ok(isFree('b'), 'each key has its own');
+  t.strictSame([take('a'), take('a', 600), take('a', 600), take('a', 600)], [null, 250, 500, null]);
+  now += 250;
+  t.strictSame([take('a', 600), take('a', 600)], [500, null], 'a turn further, as one was taken back by time');
+  now += 2000;
+  t.strictSame(
+    [1, 2, 3, 4, 5].map(() => take('a')),
+    [0, 0, 0, 0, null],
+  );
+  const slow = pacer(0.5, () => now);
+  t.strictSame([slow.take('a'), slow.take('a', 5000), slow.take('a', 5000)], [0, 2000, 4000], 'below one a second');
+});
+
+t.test('a pacer keeps so many keys and no more; those that are over make room', async (t) => {
+  let now = 0;
+  const { take } = pacer(1, () => now);
+  t.notOk(Array.from({ length: 10_000 }, (_, n) => take(`key ${n}`)).some((waitMs) => waitMs !== 0));
+  t.equal(take('one more'), 0);
+  t.equal(take('yet another'), null, 'further keys share one turn');
+  now += 1000;
+  t.strictSame([take('yet another'), take('a third')], [0, 0], 'the others are over');
+});
+
+const requestFrom = (remoteAddress: string | undefined, forwarded?: string) =>
+  ({
+    headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+    socket: { remoteAddress },
+  }) as unknown as IncomingMessage;
+
+t.test('X-Forwarded-For counts from a trusted proxy alone, and only what trusted proxies wrote', async (t) => {
+  const addresses = clientAddresses(['10.0.0.0/8', 'fd00::/8']);
+  for (const [peer, forwarded, counted] of [
+    ['192.0.2.1', undefined, '192.0.2.1'],
+    ['192.0.2.1', '198.51.100.7', '192.0.2.1'],
+    ['10.1.1.1', undefined, '10.1.1.1'],
+    ['10.1.1.1', '198.51.100.7', '198.51.100.7'],
+    ['::ffff:10.1.1.1', '198.51.100.7', '198.51.100.7'],
+    ['10.1.1.1', '203.0.113.9, 198.51.100.7', '198.51.100.7'],
+    ['10.1.1.1', '203.0.113.9, 198.51.100.7, 10.2.2.2', '198.51.100.7'],
+    ['10.1.1.1', '198.51.100.7:4711', '198.51.100.7'],
+    ['10.1.1.1', '10.3.3.3', '10.1.1.1'],
+    ['10.1.1.1', 'unknown', '10.1.1.1'],
+    ['10.1.1.1', '198.51.100.7, garbage', '10.1.1.1'],
+    ['10.1.1.1', '', '10.1.1.1'],
+    ['fd00::1', '[2001:db8:1:2:3:4:5:6]:99', '2001:db8:1:2::/64'],
+    ['2001:db8::1', undefined, '2001:db8:0:0::/64'],
+    ['2001:0DB8:0:0:ffff::1', undefined, '2001:db8:0:0::/64'],
+    ['fe80::1%eth0', undefined, 'fe80:0:0:0::/64'],
+    ['::ffff:192.0.2.1', undefined, '192.0.2.1'],
+    ['::1', undefined, '0:0:0:0::/64'],
+    [undefined, undefined, ''],
+  ] as const) {
+    t.equal(addresses.of(requestFrom(peer, forwarded)), counted, `${peer}, ${forwarded}`);
+  }
+  t.equal(clientAddresses([]).of(requestFrom('127.0.0.1', '198.51.100.7')), '127.0.0.1', 'nobody is trusted unasked');
+  t.equal(addresses.ofConnection({ remoteAddress: '10.1.1.1' } as Socket), null, 'many callers share a proxy');
+  t.equal(addresses.ofConnection({ remoteAddress: '192.0.2.1' } as Socket), '192.0.2.1');
+});
+
+async function scene(t: Test, { perS = 3, proxies = [] as string[], connectionsMax = 100 } = {}) {
+  const clock = new SimulatedClock();
+  const limits = { trustedProxies: proxies, rateUnauthenticatedPerS: perS, rateFailedTokensPerS: 5 };
+  const visitors = createVisitors(limits, () => clock.monotonic());
+  const app = createHttpServer({ visitors, clock, connectionsMax });
+  let handled = 0;
+  app.addHook('onRequest', async ({ raw, routeOptions }, reply) => {
+    handled += 1;
+    if (raw.headers.authorization === 'good') markAdmitted(raw);
+    else if (routeOptions.url === '/door') return reply.code(401).send('closed');
+  });
+  for (const path of ['/door', '/page', '/healthz']) app.get(path, async () => path);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.address() as { port: number };
+  const sockets: Socket[] = [];
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    return app.close();
+  });
+  const open = async (sent: string, from = '127.0.0.1') => {
+    const socket = connect({ host: '127.0.0.1', port, localAddress: from });
+    sockets.push(socket.on('error', () => socket.destroy()));
+    let came = '';
+    socket.setEncoding('latin1').on('data', (text: string) => (came += text));
+    await once(socket, 'connect');
+    socket.write(sent);
+    const statuses = () => [...came.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
+    return { socket, statuses, came: () => came };
+  };
+  const answered = async (what: string, sent: string, from?: string) => {
+    const one = await open(sent, from);
+    await eventually(what, () => one.statuses().length > 0);
+    return one;
+  };
+  return { open, answered, clock, handled: () => handled };
+}
+
+const get = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;
+const withToken = (path: string) => get(path, 'Authorization: good\r\n');
+
+t.test('beyond its share an answer to an address waits; tokens, health and other addresses do not', async (t) => {
+  const { open, answered, clock, handled } = await scene(t);
+  for (const path of ['/door', '/page', '/nowhere']) await answered(`${path} is answered`, get(path));
+  const late = [await open(get('/door')), await open(get('/page'))];
+  await eventually('both were seen', () => handled() === 5);
+  t.equal((await answered('a token is accepted', withToken('/door'))).statuses()[0], 200);
+  t.equal((await answered('health is asked', get('/healthz'))).statuses()[0], 200);
+  t.equal((await answered('another address asks', get('/door'), '127.0.0.2')).statuses()[0], 401);
+  t.strictSame(
+    late.map(({ statuses }) => statuses()),
+    [[], []],
+    'these wait',
+  );
+  clock.advance(334);
+  await eventually('the first is answered', () => late[0]?.statuses().length === 1);
+  t.strictSame(late[1]?.statuses(), []);
+  clock.advance(333);
+  await eventually('the second is answered', () => late[1]?.statuses()[0] === 200);
+});
+
+t.test('an answer that would wait for too long is not sent, and its connection ends', async (t) => {
+  const { open, handled } = await scene(t, { perS: 1, connectionsMax: 200 });
+  const waiting = await Promise.all(Array.from({ length: 31 }, () => open(get('/page'))));
+  await eventually('all were seen', () => handled() === 31);
+  t.strictSame(waiting.filter(({ socket }) => socket.destroyed).length, 0, 'one at once, and 30 in 30 s');
+  const beyond = await open(get('/page'));
+  await eventually('it is closed', () => beyond.socket.destroyed);
+  t.equal(beyond.came(), '');
+});
+
+t.test('a refused token ends the connection, and what is pipelined behind it is dropped', async (t) => {
+  const { open, handled } = await scene(t, { perS: 1000 });
+  const one = await open(get('/door').repeat(200));
+  await eventually('it is closed', () => one.socket.destroyed);
+  t.strictSame(one.statuses(), [401]);
+  t.match(one.came(), /\r\nconnection: close\r\n/i);
+  t.equal(handled(), 1, 'the others cost nothing');
+  const trusted = await open(withToken('/door') + get('/page'));
+  await eventually('both are answered', () => trusted.statuses().length === 2);
+  t.notOk(trusted.socket.destroyed, 'a page needs no token');
+});
+
+t.test('an address has its share of connections without a token, and its oldest go first', async (t) => {
+  const { open, answered } = await scene(t, { connectionsMax: 20 });
+  const kept = await answered('a token is accepted', withToken('/page'));
+  const idle = [];
+  for (let n = 0; n < 7; n++) idle.push(await open(''));
+  const left = () => idle.filter(({ socket }) => !socket.destroyed).length;
+  await eventually('five are left', () => left() === 5);
+  t.strictSame(
+    idle.slice(0, 2).map(({ socket }) => socket.destroyed),
+    [true, true],
+    'the oldest went',
+  );
+  t.notOk(kept.socket.destroyed, 'one with a token does not count');
+  await open('', '127.0.0.2');
+  t.equal(left(), 5, 'another address has its own share');
+});
+
+t.test('behind a trusted proxy each caller has its own share of answers, and connections have none', async (t) => {
+  const { open, answered, handled } = await scene(t, { perS: 1, proxies: ['127.0.0.0/8'], connectionsMax: 20 });
+  const from = (address: string) => get('/page', `X-Forwarded-For: ${address}\r\n`);
+  await answered('the first caller', from('192.0.2.1'));
+  const again = await open(from('192.0.2.1'));
+  await eventually('it was seen', () => handled() === 2);
+  await answered('the second caller', from('192.0.2.2'));
+  t.strictSame(again.statuses(), [], 'it waits');
+  const idle = [];
+  for (let n = 0; n < 9; n++) idle.push(await open(''));
+  await answered('a third caller', from('192.0.2.3'));
+  t.equal(idle.filter(({ socket }) => socket.destroyed).length, 0);
+});
