@@ -1,0 +1,137 @@
+/**
+ * Strangers, who have no token: however many requests, connections and guesses they send, nobody else notices, and they get little for it.
+ */
+import { connect, type Socket } from 'node:net';
+import { WebSocket } from 'ws';
+import { callOnce } from '../support/caller.ts';
+import { hubFor } from '../support/hub-in-process.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+import { attackedHub, victimOf } from './victim.ts';
+
+/** The partners and the operators are at 127.0.0.1. */
+const strange = '127.0.0.2';
+
+interface Strange {
+  readonly socket: Socket;
+  /** Statuses of the answers so far. */
+  readonly statuses: () => readonly string[];
+}
+
+function strangers(t: Test, { url }: { url: string }, count: number, sent: string): Strange[] {
+  const { hostname: host, port } = new URL(url);
+  return Array.from({ length: count }, () => {
+    const socket = connect({ host, port: Number(port), localAddress: strange });
+    t.teardown(() => socket.destroy());
+    let came = '';
+    socket
+      .on('error', () => socket.destroy())
+      .on('data', (chunk) => {
+        came += chunk.toString('latin1');
+      });
+    if (sent !== '') socket.write(sent);
+    return { socket, statuses: () => [...came.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status = '']) => status) };
+  });
+}
+
+const open = (all: readonly Strange[]) => all.filter(({ socket }) => !socket.destroyed).length;
+const answers = (all: readonly Strange[]) => all.flatMap(({ statuses }) => statuses());
+
+const connections = 400;
+const requests = 15_000;
+
+t.test('requests without a token, 15,000 on 400 connections (I8)', async (t) => {
+  const hub = await attackedHub(t, { HUB_LOG_LEVEL: 'info' });
+  const victim = await victimOf(t, hub);
+  const request = 'GET /ocpi/2.2.1/sessions HTTP/1.1\r\nHost: hub\r\nAuthorization: Token bm8=\r\n\r\n';
+  const all = await victim.during(t, async () => {
+    const all = strangers(t, hub, connections, request.repeat(Math.ceil(requests / connections)));
+    await eventually('every connection was closed', () => open(all) === 0);
+    return all;
+  });
+  t.ok(answers(all).length <= connections, `${answers(all).length} answers, one a connection at most`);
+  t.strictSame([...new Set(answers(all))], ['401']);
+  const lines = hub
+    .log()
+    .split('\n')
+    .filter((line) => line.includes(`"address":"${strange}"`));
+  const counted = lines.reduce((sum, line) => sum + (JSON.parse(line) as { count: number }).count, 0);
+  t.ok(lines.length > 0 && lines.length < connections / 4, `${lines.length} lines of the log stand for ${counted}`);
+});
+
+t.test('connections that nobody uses, and pages that need no token (I8)', async (t) => {
+  const hub = await attackedHub(t, { HUB_CONNECTIONS_MAX: '200' });
+  const victim = await victimOf(t, hub);
+  await victim.during(t, async (walked) => {
+    // One that never sent anything ends by itself after 15 s.
+    const idle = strangers(t, hub, connections, 'GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n');
+    await eventually('a quarter of the connections is left', () => open(idle) <= 50);
+    const pages = strangers(t, hub, 100, 'GET /console/ HTTP/1.1\r\nHost: hub\r\n\r\n'.repeat(100));
+    await walked(3);
+    t.ok(open(idle) + open(pages) <= 50, 'and no more');
+  });
+});
+
+t.test("guesses of the operators' tokens, at every door that takes them (I10)", async (t) => {
+  const hub = await attackedHub(t, { HUB_LOG_LEVEL: 'warn' });
+  const victim = await victimOf(t, hub);
+  const guess = (path: string, n: number) =>
+    `GET ${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer ${'x'.repeat(40)}${n}\r\n\r\n`;
+  const paths = ['/admin/v1/status', '/metrics', '/admin/v1/nothing'];
+  const seen = await victim.during(t, async () => {
+    const statuses: string[] = [];
+    for (let round = 0; round < 20; round++) {
+      const all = paths.flatMap((path) => strangers(t, hub, 10, guess(path, round)));
+      await eventually('every guess was answered, and its connection closed', () => open(all) === 0);
+      statuses.push(...answers(all));
+    }
+    return statuses;
+  });
+  const refused = seen.filter((status) => status === '429').length;
+  t.strictSame([...new Set(seen)].sort(), ['401', '429']);
+  t.ok(refused > 0, `${refused} of ${seen.length} guesses were refused unseen`);
+  t.match(hub.log(), `"address":"${strange}"`, 'the log has the address');
+  t.notMatch(hub.log(), 'xxxxxxxx', 'and no guess');
+});
+
+t.test('of wrong tokens five a second are looked at; a known address keeps its right one (I10)', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+  const viewerToken = 'viewer-token-of-the-strangers';
+  const limits = { HUB_VIEWER_TOKEN: viewerToken, HUB_RATE_FAILED_TOKENS_PER_S: '5' };
+  const hub = await hubFor(t, { ...limits, HUB_TRUSTED_PROXIES: '127.0.0.1' }, { clock });
+  const from = (address: string, token: string | null, path = '/admin/v1/caller') =>
+    callOnce('GET', hub.url + path, undefined, {
+      'x-forwarded-for': address,
+      ...(token !== null && { authorization: `Bearer ${token}` }),
+    }).then(({ status }) => status);
+  const knock = (address: string, token: string) =>
+    new Promise<number | undefined>((resolve) => {
+      const url = `${hub.url.replace('http', 'ws')}/admin/v1/inspector`;
+      const socket = new WebSocket(url, ['ocpi-hub.inspector', `bearer.${token}`], {
+        headers: { 'x-forwarded-for': address },
+      });
+      socket.on('open', () => {
+        socket.terminate();
+        resolve(101);
+      });
+      socket.on('unexpected-response', (_request, { statusCode }) => resolve(statusCode));
+    });
+  const wrong = 'wrong-token-of-the-strangers';
+  t.equal(await from('192.0.2.1', hub.adminToken), 200, 'the operator signs in');
+  for (let n = 0; n < 9; n++) t.equal(await from('192.0.2.1', null), 401, 'no token is no guess');
+  t.equal(await from('192.0.2.1', wrong, '/metrics'), 401);
+  t.equal(await from('192.0.2.1', wrong, '/admin/v1/nowhere'), 401);
+  t.equal(await knock('192.0.2.1', wrong), 401);
+  t.equal(await knock('192.0.2.1', wrong), 401);
+  t.equal(await from('192.0.2.1', wrong), 401);
+  t.equal(await from('192.0.2.1', wrong), 429, 'every door counts');
+  t.equal(await knock('192.0.2.1', wrong), 429);
+  t.equal(await from('192.0.2.1', viewerToken), 429, 'a right token that was not used from there is not looked at');
+  t.equal(await from('192.0.2.1', hub.adminToken), 200, 'one that was is');
+  t.equal(await knock('192.0.2.1', hub.adminToken), 101);
+  t.equal(await from('192.0.2.2', viewerToken), 200, 'another address may');
+  clock.advance(200);
+  t.equal(await from('192.0.2.1', viewerToken), 200, 'a fifth of a second later');
+  t.match(await admin(hub, 'GET', '/status'), { ready: true });
+});
