@@ -313,6 +313,11 @@ export const settings = {
     source: 'choice',
     consequence: 'a page is held in memory as a whole',
   }),
+  HUB_INITIAL_TOKEN_DAYS: setting(number('days', 0, 36_500), '14', {
+    meaning: 'how long an initial token can be used to register; 0 = for ever',
+    source: 'requirement',
+    consequence: 'longer, a token that leaks from a mail can be used for longer; shorter, partners need a second one',
+  }),
   HUB_EVENTS_KEEP_DAYS: setting(number('days', 0, 36_500), '90', {
     meaning: 'how long the event log is kept, and with it how each delivery went; 0 = for ever',
     source: 'choice',

@@ -50,6 +50,10 @@ export const party = z.object({
   ),
   queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
   last_contact: z.string().nullable(),
+  initial_token_expires_at: z
+    .string()
+    .nullable()
+    .meta({ description: 'null when it has no initial token, or HUB_INITIAL_TOKEN_DAYS is 0' }),
   last_updated: z.string(),
 });
 

@@ -75,6 +75,8 @@ export interface Partner {
   /** The `url` of the partner's credentials: its versions list or version details. */
   readonly url: string | null;
   readonly initialTokenDigest: string | null;
+  /** When the initial token was issued, RFC 3339. Absent in rows of earlier versions: that token does not expire. */
+  readonly initialTokenAt?: string;
   readonly hubTokenDigest: string | null;
   /** Absent in rows of earlier versions. */
   readonly formerToken?: FormerToken | null;
@@ -181,6 +183,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
       roles,
       settings,
       initialTokenDigest,
+      initialTokenAt: at,
       status: 'REGISTERED',
       endpoints: [],
       url: null,
@@ -197,6 +200,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
       return {
         ...partner,
         initialTokenDigest: event.data.initialTokenDigest,
+        initialTokenAt: at,
         spentDigests: spend(partner, partner.initialTokenDigest),
       };
     case 'partner.registered':

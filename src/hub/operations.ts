@@ -111,12 +111,14 @@ export function operations(parts: OperationsParts): Verbs {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
     const { depth, oldestAt, dead } = dispatcher.backlog(id);
     const contact = directory.lastContact(id);
+    const shown = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
       ...{ id, status, roles, url, endpoints, settings, last_updated },
       circuits: context.circuits.view(id),
       queue: { depth, oldest_age_s, dead },
-      last_contact: contact === null ? null : instantText(ports.clock.stamp(contact)),
+      last_contact: shown(contact),
+      initial_token_expires_at: shown(registration.initialTokenEnd(partner)),
     };
   }
 

@@ -63,6 +63,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_RATE_OTHER_PER_MIN: 6000,
   HUB_PAGE_DEFAULT: 100,
   HUB_PAGE_MAX: 1000,
+  HUB_INITIAL_TOKEN_DAYS: 14,
   HUB_EVENTS_KEEP_DAYS: 90,
   HUB_LOG_LEVEL: 'info',
 };

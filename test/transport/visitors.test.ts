@@ -166,7 +166,7 @@ t.test('a refused token ends the connection, and what is pipelined behind it is 
 t.test('an address has its share of connections without a token, and its oldest go first', async (t) => {
   const { open, answered } = await scene(t, { connectionsMax: 20 });
   const kept = await answered('a token is accepted', withToken('/page'));
-  const idle = [];
+  const idle: Awaited<ReturnType<typeof open>>[] = [];
   for (let n = 0; n < 7; n++) idle.push(await open(''));
   const left = () => idle.filter(({ socket }) => !socket.destroyed).length;
   await eventually('five are left', () => left() === 5);

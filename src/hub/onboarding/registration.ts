@@ -15,6 +15,8 @@
  *     the first rotation that it requested: a partner that did not get the answer repeats the request with it. The
  *     first use of the new token ends the old one at once in memory; the event is recorded afterwards, and each later
  *     use retries a failed write. A POST with an initial token ends all earlier tokens at once. [D73]
+ * REGISTRATION-6  An initial token that was not used for a successful POST within `HUB_INITIAL_TOKEN_DAYS` is spent.
+ *     [D74, D88]
  */
 import type { Store } from '../../../storage/contract.ts';
 import type { HandshakeView } from '../../api/parties.ts';
@@ -112,6 +114,13 @@ export class Registration {
     });
   }
 
+  /** When the partner's initial token expires, hub time; null when it has none, or one that does not expire. */
+  initialTokenEnd({ initialTokenDigest, initialTokenAt }: Partner): number | null {
+    const { settings, ports } = this.#context;
+    if (initialTokenDigest === null || initialTokenAt === undefined || settings.initialTokenDays === 0) return null;
+    return ports.clock.steady(Date.parse(initialTokenAt)) + settings.initialTokenDays * 86_400_000;
+  }
+
   /** Steps of a partner's registration since the hub started. */
   handshake(partnerId: PartyId): HandshakeView {
     const steps = this.#handshakes.of(partnerId);
@@ -185,7 +194,14 @@ export class Registration {
     const owner = this.#context.directory.tokenOwner(digest);
     if (!owner) return null;
     const { partner, kind } = owner;
+    if (kind === 'initial') return { partner, kind: this.#isExpired(partner) ? 'spent' : kind };
     return { partner, kind: kind === 'former' ? this.#formerKind(partner) : kind };
+  }
+
+  /** [REGISTRATION-6] */
+  #isExpired(partner: Partner): boolean {
+    const end = this.initialTokenEnd(partner);
+    return end !== null && this.#context.ports.clock.now() >= end;
   }
 
   #formerKind({ id, hubTokenDigest, formerToken }: Partner): 'hub' | 'spent' {

@@ -209,6 +209,8 @@ export interface HubSettings {
   readonly orphanSweepS: number;
   /** A session that is COMPLETED without a CDR for this long becomes an orphan case, seconds; 0 = never. [D36] */
   readonly orphanCdrAfterS: number;
+  /** How long an initial token can be used, days; 0 = for ever. [D88] */
+  readonly initialTokenDays: number;
   /** Retention of events, days; 0 = for ever. */
   readonly eventsKeepDays: number;
 }
