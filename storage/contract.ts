@@ -27,11 +27,17 @@
  * CONTRACT-11 Optimistic concurrency: the store refuses a commit with `Conflict`, and changes nothing, when a row that
  *     the commit was decided on has been written or removed since. Other commits of the same batch go through. A commit
  *     whose idempotency key is already in the log is not checked again (CONTRACT-3).
+ * CONTRACT-12 `rewrite` replaces text in stored records, all or none, and adds no event: sequences, the order and length
+ *     of every list, floors and the verification of the log hold as before.
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) must not contain U+0000 or an
  * unpaired surrogate, and bodies must not contain an unpaired surrogate: a TypeError refuses them. All order is by code
  * point (the order of UTF-8 bytes).
  */
+
+import type { BackupManifest, BackupOptions } from './backups.ts';
+
+export type { BackupManifest, BackupOptions } from './backups.ts';
 
 /** Position of an event in the log: dense, from 1. */
 export type Seq = number;
@@ -224,6 +230,8 @@ export interface EventQuery {
   readonly size?: number;
   /** Only events owed to this party. */
   readonly to?: string;
+  /** Also events that a trim kept at or below the horizon. */
+  readonly kept?: true;
 }
 
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD';
@@ -296,31 +304,17 @@ export interface Trim {
   readonly rows: readonly RowKey[];
 }
 
-/** Contents of a backup's `manifest.json`. */
-export interface BackupManifest {
-  readonly format: 2;
-  /** RFC 3339. */
-  readonly made_at: string;
-  readonly head: Seq;
-  readonly horizon: Seq;
-  readonly events: number;
-  readonly rows: number;
-  /** Delivery rows: open ones and remembered successes. */
-  readonly deliveries: number;
-  readonly timers: number;
-  /** All records, including those that the store keeps for itself. */
-  readonly records: number;
-  /** Bytes of all keys and values, in UTF-8. */
-  readonly bytes: number;
-  /** SHA-256 over every key and value in order, hexadecimal. */
-  readonly digest: string;
-}
-
-export interface BackupOptions {
-  /** Called from time to time with the number of records copied, then verified. */
-  readonly progress?: (step: 'copying' | 'verifying', records: number) => void;
-  /** Aborts the backup; nothing is left behind. */
-  readonly signal?: AbortSignal;
+/** Replaces text in stored records, for the erasure of personal data. A record that does not exist is skipped. */
+export interface Rewrite {
+  readonly fence: Fence;
+  /** Events above the horizon, and kept ones; what is remembered of their deliveries is rewritten too. */
+  readonly events: readonly Seq[];
+  /** Each keeps its sequence, shelf and place; `name` may change its owner and id. */
+  readonly rows: readonly RowKey[];
+  /** The name to store in place of this one: owner and id of a row. Pure. */
+  name(text: string): string;
+  /** The text to store in place of this JSON (the fields of an event, data) or body. Pure. */
+  text(text: string): string;
 }
 
 /** What a node observes of the shared database, besides its lease. */
@@ -374,6 +368,13 @@ export interface Store extends Outbox {
   /** The sequence up to which the log was trimmed; 0 when nothing was. */
   horizon(): Seq;
   trim(trim: Trim): Promise<void>;
+  /** Rejects with `Fenced` or `StoreUnavailable`; after the latter the rewrite may have happened, and is repeated. */
+  rewrite(rewrite: Rewrite): Promise<void>;
+  /**
+   * Removes former versions of rewritten records from the store's files, where the store writes them itself. Resolves
+   * with the names of files that still contain text for which `isLeft` holds, and lose it when the store opens next.
+   */
+  reclaim(isLeft: (text: string) => boolean): Promise<readonly string[]>;
 
   get(key: RowKey): Promise<Row | null>;
   /**

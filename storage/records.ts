@@ -111,17 +111,22 @@ export function headOf(value: string): unknown {
   return JSON.parse(value.slice(CONTENT_AT, value.indexOf('\n', CONTENT_AT)));
 }
 
+/** The parts of a record as they are stored. The caller has inspected the record. */
+export function textsOf(value: string): { readonly head: string; readonly data: string; readonly body: string | null } {
+  const headEnd = value.indexOf('\n', CONTENT_AT);
+  const dataEnd = value.indexOf('\n', headEnd + 1);
+  return {
+    head: value.slice(CONTENT_AT, headEnd),
+    data: value.slice(headEnd + 1, dataEnd === -1 ? undefined : dataEnd),
+    body: dataEnd === -1 ? null : value.slice(dataEnd + 1),
+  };
+}
+
 /** Throws `Damaged`, and `StoreUnavailable` for a newer format. Without `withData`, `data` is null. */
 export function decode(key: string, value: string, withData = true): Content {
   const condition = inspect(key, value);
   if (condition === 'newer') throw newerFormat(`the record ${JSON.stringify(key)}`, formatOf(value));
   if (condition !== 'sound') throw new Damaged(key);
-  const headEnd = value.indexOf('\n', CONTENT_AT);
-  const dataEnd = value.indexOf('\n', headEnd + 1);
-  const data = withData ? value.slice(headEnd + 1, dataEnd === -1 ? undefined : dataEnd) : '';
-  return {
-    head: headOf(value),
-    data: data === '' ? null : JSON.parse(data),
-    body: dataEnd === -1 ? null : value.slice(dataEnd + 1),
-  };
+  const { head, data, body } = textsOf(value);
+  return { head: JSON.parse(head), data: data === '' || !withData ? null : JSON.parse(data), body };
 }

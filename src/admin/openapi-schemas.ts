@@ -12,6 +12,7 @@ import { job } from '../api/jobs.ts';
 import { orphan } from '../api/orphans.ts';
 import { overviewOfAll } from '../api/overview.ts';
 import { party } from '../api/parties.ts';
+import { erasure, subject } from '../api/persons.ts';
 import { problemDetails } from '../api/problem.ts';
 import { pull, refusedObject } from '../api/pulls.ts';
 import { explanation, routingRule } from '../api/routes.ts';
@@ -32,6 +33,7 @@ const named = {
   ...{ Problem: problemDetails, Party: party, Route: routingRule, Delivery: delivery, Job: job, Trace: story },
   ...{ Explanation: explanation, Event: event, Command: command, Pull: pull, RefusedObject: refusedObject },
   ...{ Orphan: orphan, StoredNotForwarded: unforwarded, Status: hubStatus, Overview: overviewOfAll, Backup: backup },
+  ...{ Erasure: erasure, Subject: subject },
 };
 
 type Override = NonNullable<z.core.ToJSONSchemaParams['override']>;

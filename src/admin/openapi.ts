@@ -27,6 +27,8 @@ const nouns: Readonly<Record<string, string>> = {
   caller: 'What a token may do',
   backup: 'Backing the store up while the hub runs',
   backups: 'Backups under way',
+  erase: 'Erasing the data of a person',
+  subject: 'Exporting the data of a person',
   cluster: 'The nodes that share a store',
 };
 

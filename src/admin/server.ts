@@ -21,6 +21,7 @@ import { events } from './nouns/events.ts';
 import { orphans } from './nouns/orphans.ts';
 import { overview } from './nouns/overview.ts';
 import { parties } from './nouns/parties.ts';
+import { persons } from './nouns/persons.ts';
 import { pulls } from './nouns/pulls.ts';
 import { redrives } from './nouns/redrives.ts';
 import { routes } from './nouns/routes.ts';
@@ -34,7 +35,7 @@ import { type AdminTokens, admitReader, type Gate, gate } from './tokens.ts';
 
 const nouns = [
   ...[parties, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, status, overview, backups],
+  ...[pulls, orphans, storedNotForwarded, status, overview, backups, persons],
 ];
 const bodyBytesMax = 262_144;
 const ndjson = 'application/x-ndjson';

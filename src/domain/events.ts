@@ -211,6 +211,8 @@ export type HubEvent =
       type: 'backup.started' | 'backup.ended';
       data: { id: string; directory: string; state: string; [field: string]: unknown };
     }
+  /** Digests only, see `ErasureView`. */
+  | { type: 'person.erased'; data: { id: string; digests: readonly string[]; [field: string]: unknown } }
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 

@@ -194,6 +194,7 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'log.trimmed': ({ data: { dead } }) => ({ about: 'log:events', parties: Object.keys(dead ?? {}), by: 'hub' }),
   'backup.started': ofBackup('operator'),
   'backup.ended': ofBackup('hub'),
+  'person.erased': ({ stream }) => ({ about: stream, by: 'operator' }),
   'row.rebuilt': ofRow,
   'actor.quarantined': ofActor,
 };

@@ -26,6 +26,7 @@ import { Timers } from './kernel/timers.ts';
 import { WriteCoalescer } from './kernel/write-coalescer.ts';
 import { Backups } from './maintain/backups.ts';
 import { Jobs } from './maintain/jobs.ts';
+import { Persons } from './maintain/persons.ts';
 import { Redrive } from './maintain/redrive.ts';
 import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
@@ -104,7 +105,8 @@ export function createHub(
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
   const retention = new Retention(context, dispatcher);
   const backups = new Backups(context);
-  const { deliveryView, shown, ...reading } = views(context, dispatcher);
+  const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher);
+  const persons = new Persons(context, dispatcher, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
   const running = { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention };
@@ -134,6 +136,8 @@ export function createHub(
       ...actorFeed(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
+      subject: (person) => persons.subject(person),
+      erase: (person, options, trace) => persons.erase(person, options, trace),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
       planRedrive: (filter, options) => redrive.plan(filter, options),
       redrive: (filter, options, trace) => redrive.start(filter, options, trace),
@@ -168,6 +172,7 @@ export function createHub(
       await retention.close();
       await backups.close();
       await reports.flushAll();
+      await persons.close();
       await dispatcher.close();
       coalescer.close();
       context.supervisor.close();

@@ -27,7 +27,7 @@ import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
-import type { BackupVerbs, Operations, Vitals } from './ports/operator.ts';
+import type { BackupVerbs, Operations, PersonVerbs, Vitals } from './ports/operator.ts';
 import type { Pulls } from './pull/pulls.ts';
 import { actorCounts } from './views/actor-counts.ts';
 import type { ActorFeed } from './views/actor-feed.ts';
@@ -46,7 +46,10 @@ type RepairVerb =
   | 'explain'
   | 'report';
 
-type Verbs = Omit<Operations, ViewVerb | RepairVerb | 'overview' | keyof ActorFeed | keyof BackupVerbs>;
+type Verbs = Omit<
+  Operations,
+  ViewVerb | RepairVerb | 'overview' | keyof ActorFeed | keyof BackupVerbs | keyof PersonVerbs
+>;
 
 /** Note of a case that an operator closed without a note. */
 const byHand = 'closed by an operator';

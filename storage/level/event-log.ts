@@ -146,22 +146,24 @@ export class EventReader {
   }
 
   async read(
-    { limit, size = Number.POSITIVE_INFINITY, to, ...query }: EventQuery,
+    { limit, size = Number.POSITIVE_INFINITY, to, kept, ...query }: EventQuery,
     head: Seq,
     horizon: Seq,
   ): Promise<StoredEvent[]> {
-    const after = Math.max(query.after, horizon);
+    const after = kept ? query.after : Math.max(query.after, horizon);
     const found: StoredEvent[] = [];
     if (limit <= 0 || after >= head) return found;
     // The receiver as JSON, as it appears in the head of an event owed to it: a text search avoids parsing most others.
     const named = to === undefined ? '' : json(to);
     const range = keys.between(keys.eventKey, after + 1, head);
-    let expected = after + 1;
+    let expected = Math.max(after, horizon) + 1;
     let characters = 0;
     for await (const chunk of chunks(this.#db, range, to === undefined ? limit : undefined, this.#tolerate)) {
       for (const [key, value] of chunk) {
-        this.#dense(expected, keys.seqOf(key));
-        expected = keys.seqOf(key) + 1;
+        if (keys.seqOf(key) > horizon) {
+          this.#dense(expected, keys.seqOf(key));
+          expected = keys.seqOf(key) + 1;
+        }
         if (!value.includes(named)) continue;
         const event = this.#event(key, value);
         if (event === null || (to !== undefined && !event.to.includes(to))) continue;

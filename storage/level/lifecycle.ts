@@ -14,7 +14,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { background, every, sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -153,6 +153,13 @@ export class Lifecycle {
     if (this.#state === 'open') this.#set('open', this.#remark());
   }
 
+  /** Names of the engine's own files, besides tables and logs, with such text. */
+  async filesWith(isLeft: (text: string) => boolean): Promise<string[]> {
+    const names = (await readdir(this.#database)).filter((name) => /^(MANIFEST-|LOG)/.test(name));
+    const texts = await Promise.all(names.map((name) => readFile(join(this.#database, name), 'latin1')));
+    return names.filter((_, i) => isLeft(texts[i] ?? ''));
+  }
+
   head(): Seq {
     return this.#mounted?.found.head ?? this.#head;
   }
@@ -248,6 +255,8 @@ export class Lifecycle {
     });
     try {
       this.#warning = await droppedAtOpen(this.#database);
+      // The engine's diary of the use before: it may name records that have been erased since.
+      await rm(join(this.#database, 'LOG.old'), { force: true });
       const found = await verify(db, marks, { point: this.point, progress: this.#progress });
       const isWhole = found.faults.length === 0;
       const isOwed = isLost || this.#warning !== null;

@@ -28,6 +28,7 @@ import { Lifecycle, type Mounted } from './lifecycle.ts';
 import * as outbox from './outbox.ts';
 import type { Opening } from './progress.ts';
 import { Reads } from './reads.ts';
+import { applyRewrite, type Moved, reclaim, stageRewrite } from './rewrite.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 import { Versions } from './versions.ts';
@@ -99,6 +100,8 @@ class LevelStore extends Reads implements contract.Store {
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();
   #trimming: Promise<void> = Promise.resolve();
+  /** The backups that run. */
+  #backingUp: Promise<unknown> = Promise.resolve();
   #flush: unknown = null;
   #closed = false;
 
@@ -191,6 +194,36 @@ class LevelStore extends Reads implements contract.Store {
     await this.#compaction.after(db, prepared);
   }
 
+  async rewrite(rewrite: contract.Rewrite): Promise<void> {
+    this.#checkFence(rewrite.fence);
+    this.lifecycle.writable();
+    let moved: readonly Moved[] = [];
+    await new Promise<void>((resolve, reject) => {
+      this.#groupCommit.push({
+        size: 0,
+        synced: true,
+        alone: true,
+        stage: (batch) => {
+          moved = stageRewrite(batch, this.lifecycle.writable().db, rewrite);
+        },
+        done: (found) => {
+          applyRewrite(found, moved);
+          resolve();
+        },
+        recall: (_found, error) => reject(error),
+        fail: reject,
+      });
+    });
+  }
+
+  async reclaim(isLeft: (text: string) => boolean): Promise<readonly string[]> {
+    // A backup reads from a snapshot, which keeps former versions alive.
+    await this.#backingUp;
+    const { db } = this.lifecycle.writable();
+    await reclaim(db);
+    return this.lifecycle.filesWith(isLeft);
+  }
+
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
     const { db, found } = this.lifecycle.mounted();
     if (found.faults.length > 0) {
@@ -198,7 +231,9 @@ class LevelStore extends Reads implements contract.Store {
     }
     const place = { directory, within: this.lifecycle.directory };
     const { token, point } = this.lifecycle;
-    return writeBackup({ db, token, ...place, point, isRunning: true, clean: true }, options);
+    const backup = writeBackup({ db, token, ...place, point, isRunning: true, clean: true }, options);
+    this.#backingUp = Promise.allSettled([this.#backingUp, backup]);
+    return backup;
   }
 
   async close(): Promise<void> {

@@ -59,16 +59,20 @@ const ROW = 'r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.seq';
 
 const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (select horizon from log)`;
 /** $1 sequence to begin after, $2 limit, $3 receiver or null. Includes the horizon, from the same snapshot. */
-const behind = (columns: string) => `select ${columns}, (select horizon from log) as horizon from events e
-  where e.seq > greatest($1::int8, (select horizon from log)) and ($3::text is null or $3 = any (e."to")) order by e.seq limit $2`;
+const behind = (columns: string, after = 'greatest($1::int8, (select horizon from log))') => `
+  select ${columns}, (select horizon from log) as horizon from events e
+  where e.seq > ${after} and ($3::text is null or $3 = any (e."to")) order by e.seq limit $2`;
 const EVENTS = behind(EVENT);
+const EVENTS_AND_KEPT = behind(EVENT, '$1::int8');
 /** $4: characters that the events before the last one may have at most. */
-const EVENTS_IN_SIZE = `
+const inSize = (after?: string) => `
 select ${EVENT}, w.horizon from (
   select l.*, sum(l.chars) over (order by l.seq) - l.chars as before
-    from (${behind('e.seq, e.chars + octet_length(e.data) as chars')}) l) w
+    from (${behind('e.seq, e.chars + octet_length(e.data) as chars', after)}) l) w
   join events e on e.seq = w.seq
   where w.before < $4::int8 order by e.seq`;
+const EVENTS_IN_SIZE = inSize();
+const EVENTS_AND_KEPT_IN_SIZE = inSize('$1::int8');
 /** $1: ranges. A range without events yields one row without an event, for its horizon and head. */
 const RANGES = `
 select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
@@ -151,15 +155,23 @@ export class PostgresReads {
     return found === undefined ? null : toEvent(found);
   }
 
-  async read({ after, limit, size, to }: EventQuery): Promise<StoredEvent[]> {
+  async read({ after, limit, size, to, kept }: EventQuery): Promise<StoredEvent[]> {
     if (limit <= 0) return [];
-    const values = [after, whole(limit), to ?? null];
     const most = sizeOf(size);
-    const found = await (most === null
-      ? this.#ask<EventColumns & { horizon: Seq }>('events', EVENTS, values)
-      : this.#ask<EventColumns & { horizon: Seq }>('events-in-size', EVENTS_IN_SIZE, [...values, most]));
-    let expected = Math.max(after, found[0]?.horizon ?? 0);
+    const values = [after, whole(limit), to ?? null, ...(most === null ? [] : [most])];
+    const [name, text] =
+      most === null
+        ? kept
+          ? (['events-and-kept', EVENTS_AND_KEPT] as const)
+          : (['events', EVENTS] as const)
+        : kept
+          ? (['events-and-kept-in-size', EVENTS_AND_KEPT_IN_SIZE] as const)
+          : (['events-in-size', EVENTS_IN_SIZE] as const);
+    const found = await this.#ask<EventColumns & { horizon: Seq }>(name, text, values);
+    const horizon = found[0]?.horizon ?? 0;
+    let expected = Math.max(after, horizon);
     for (const { seq } of found) {
+      if (seq <= horizon) continue;
       expected += 1;
       if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(expected));
     }

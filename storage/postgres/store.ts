@@ -27,6 +27,7 @@ import { ask, isWorking, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases } from './leases.ts';
 import { PostgresReads } from './reads.ts';
+import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
 import { prepareTrim, runTrim } from './trim.ts';
 import { type PostgresAddress, parsePostgresUrl } from './url.ts';
@@ -247,6 +248,17 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const kept = prepareTrim(trim);
     await this.#sessions.use((client) => runTrim(client, trim, kept));
     this.#seen(0, trim.upTo);
+  }
+
+  async rewrite(rewrite: contract.Rewrite): Promise<void> {
+    this.#checkFence(rewrite.fence);
+    this.#writable();
+    await this.#sessions.use((client) => runRewrite(client, rewrite));
+  }
+
+  /** The files are the server's: VACUUM FULL removes former versions from its tables, and its WAL ages out. */
+  async reclaim(): Promise<readonly string[]> {
+    return [];
   }
 
   head(): contract.Seq {

@@ -173,6 +173,9 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'log.trimmed': [[{ stream: 'retention', data: { dead: { 'NL-EMS': 2 } } }, 'log:events', ['NL-EMS'], null, 'hub']],
   'backup.started': [[ofBackup, 'backup:b', [], null, 'operator']],
   'backup.ended': [[ofBackup, 'backup:b', [], null, 'hub']],
+  'person.erased': [
+    [{ stream: 'erasure:e', data: { id: 'e', digests: ['erased-1'] } }, 'erasure:e', [], null, 'operator'],
+  ],
   'row.rebuilt': [
     [
       { data: { kind: 'tokens', owner: 'NL-EMS', id: 'card/RFID' } },

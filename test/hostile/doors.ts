@@ -195,6 +195,8 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   'GET /caller': { as: 'admin', path: `${admin}/caller` },
   // Never a directory that could be written to, not even when it is bent.
   'POST /backup': { as: 'admin', path: `${admin}/backup`, body: () => ({ directory: 'not-absolute' }) },
+  'POST /subject': { as: 'admin', path: `${admin}/subject`, body: () => ({ uid: 'UNKNOWN-CARD' }) },
+  'POST /erase': { as: 'admin', path: `${admin}/erase`, body: () => ({ uid: 'UNKNOWN-CARD', dry_run: true }) },
   'GET /backups/{id}': { as: 'admin', path: `${admin}/backups/1` },
   'GET /status': { as: 'admin', path: `${admin}/status` },
   'GET /parties/{id}/handshake': { as: 'admin', path: `${admin}/parties/NL-LVR/handshake` },

@@ -258,6 +258,14 @@ export class MemoryStore implements Store {
     });
   }
 
+  async rewrite(): Promise<void> {
+    throw new StoreUnavailable('nothing is erased from a simulated store');
+  }
+
+  async reclaim(): Promise<readonly string[]> {
+    return [];
+  }
+
   async backup(): Promise<BackupManifest> {
     throw new StoreUnavailable('a simulated store is not backed up');
   }

@@ -364,6 +364,7 @@ export class World {
         seal: (text) => `sealed ${text}`,
         open: (sealed) => sealed.slice('sealed '.length),
         isStale: () => false,
+        pseudonym: (name) => `erased ${name}`,
         newId: () => this.newId('id'),
       },
       log: {

@@ -5,6 +5,7 @@ import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
+import { rewriteSuite } from './rewrite-suite.ts';
 import { append, event, row } from './support.ts';
 import { backupSuite, trimSuite } from './trim-suite.ts';
 
@@ -13,6 +14,7 @@ const open = (place: string): Promise<Store> =>
 
 storeSuite(t, open);
 trimSuite(t, open);
+rewriteSuite(t, open);
 backupSuite(t, open);
 
 t.test('TRAP fact 3: concurrent synced batches of the bare engine land in any order', async (t) => {

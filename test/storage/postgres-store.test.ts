@@ -6,6 +6,7 @@ import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
+import { rewriteSuite } from './rewrite-suite.ts';
 import { append, event, patient, row, seen, until } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
 
@@ -26,6 +27,7 @@ function suite(server: PostgresServer): void {
   storeSuite(t, open);
   // `backupSuite` is in postgres-copy.test.ts, with the way back.
   trimSuite(t, open);
+  rewriteSuite(t, open);
 
   t.test('[W1] whatever waits goes into the next statement, and lands in order of the calls', async (t) => {
     const store = await open(directoryFor(t));

@@ -12,12 +12,14 @@ import type { JobView, RedrivePlan } from '../../api/jobs.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
+import type { ErasureView, SubjectView } from '../../api/persons.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceView } from '../../api/trace.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { Endpoint, PartnerSettings, PartyId, PartyRole } from '../../domain/party.ts';
+import type { Person } from '../../domain/person.ts';
 import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
@@ -161,8 +163,19 @@ export interface BackupVerbs {
   backup(id: string): Promise<BackupView>;
 }
 
+export interface PersonVerbs {
+  /** Everything that is stored of a person. Throws `invalid` for a name of fewer than 4 characters. */
+  subject(person: Person): Promise<SubjectView>;
+  /**
+   * Replaces the person's names with digests and removes the person's tokens. Throws `conflict` while deliveries are
+   * owed (unless forced) or commands run; `unavailable` when the store cannot write: then it may be half done, and is
+   * done again.
+   */
+  erase(person: Person, options: { force: boolean; dryRun: boolean }, trace: Trace): Promise<ErasureView>;
+}
+
 /** The verbs of operators. An `id` of a party is the id of its partner. */
-export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs {
+export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, PersonVerbs {
   addParty(
     roles: readonly PartyRole[],
     settings: Partial<PartnerSettings>,

@@ -126,6 +126,8 @@ export interface Secrets {
   open(sealed: string): string;
   /** Whether the text is sealed under another key than the one that `seal` uses. */
   isStale(sealed: string): boolean;
+  /** A keyed digest, in place of a name that was erased: the same for every spelling in upper or lower case. */
+  pseudonym(name: string): string;
   newId(): string;
 }
 

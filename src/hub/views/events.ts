@@ -35,7 +35,7 @@ export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events']
   };
 }
 
-function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
+export function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
   const { at, type, party, correlationId: correlation_id } = event;
   const { about, parties, object, by } = subjectOf(event, rolesOf);
   const data = shownOf(event);

@@ -5,6 +5,7 @@ import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
 import type { DeadGroup, DeliveryView } from '../../api/deliveries.ts';
+import type { EventView } from '../../api/events.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
 import type { CommandRecord } from '../../domain/command.ts';
@@ -25,7 +26,7 @@ import type { CommandFilter, DeliveryDetail, Operations, PageRequest, PullFilter
 import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
-import { eventViews } from './events.ts';
+import { eventView, eventViews } from './events.ts';
 
 /** Read verbs of operators that this file implements. */
 export type ViewVerb =
@@ -41,8 +42,9 @@ export type ViewVerb =
   | 'quarantine'
   | 'storedNotForwarded';
 
-/** Those verbs, and the view of one delivery: read for a trace, or of the state that a re-drive has read. */
+/** Those verbs, and the views of one event and one delivery: read for a trace, or of the state that a re-drive has read. */
 type Views = Pick<Operations, ViewVerb> & {
+  eventShown: (event: StoredEvent) => EventView;
   deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
   shown: (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) => DeliveryView;
 };
@@ -53,6 +55,7 @@ const examinedStep = 500;
 
 export function views(context: Context, outbound: Dispatcher): Views {
   const { store } = context;
+  const rolesOf = (partner: PartyId) => context.directory.partner(partner)?.roles.map(keyOf) ?? [];
 
   async function deliveryView(event: StoredEvent, receiver: PartyId): Promise<DeliveryView> {
     return shown(event, receiver, await outbound.standing(receiver, event.seq));
@@ -214,11 +217,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
       deadGroups,
       deliveryView,
       shown,
+      eventShown: (event) => eventView(event, rolesOf),
       deliveries: deliveryLists(context, outbound, deliveryView),
       delivery,
       commands,
       command,
-      events: eventViews(store, (partner) => context.directory.partner(partner)?.roles.map(keyOf) ?? []),
+      events: eventViews(store, rolesOf),
     },
     ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
   };

@@ -1,0 +1,50 @@
+/**
+ * Routes `/subject` and `/erase`: a person's data. Both are POST, so that uid and contract id stand in the body and in no
+ * URL that a proxy logs; so neither is open to a viewer.
+ */
+import { z } from 'zod';
+import { erasure, subject } from '../../api/persons.ts';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const name = z.string().min(1).max(255).exactOptional();
+const given = {
+  uid: name.meta({ description: 'uid of one of the person’s tokens, in either case' }),
+  contract: name.meta({ description: 'contract id (eMAID), in either case' }),
+};
+const isSome = ({ uid, contract }: { uid?: string; contract?: string }): boolean =>
+  uid !== undefined || contract !== undefined;
+const some = 'expected uid, contract or both';
+
+const personOf = ({ uid = null, contract = null }: { uid?: string | null; contract?: string | null }) => ({
+  uid,
+  contract,
+});
+
+export function persons(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/subject',
+      summary: 'Export everything that is stored of a person',
+      body: z.strictObject(given).refine(isSome, some),
+      answer: subject,
+      run: ({ body }) => operations.subject(personOf(body)),
+    }),
+    route({
+      method: 'POST',
+      path: '/erase',
+      summary: "Remove a person's tokens, and replace the person's names with digests in rows, log and deliveries",
+      body: z
+        .strictObject({
+          ...given,
+          force: z.boolean().default(false).meta({ description: 'also while deliveries of the data are still owed' }),
+          dry_run: z.boolean().default(false),
+        })
+        .refine(isSome, some),
+      answer: erasure,
+      run: ({ body: { force, dry_run: dryRun, ...person }, trace }) =>
+        operations.erase(personOf(person), { force, dryRun }, trace),
+    }),
+  ];
+}

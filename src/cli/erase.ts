@@ -1,0 +1,37 @@
+/** `ocpi-hub erase`: has a running hub replace what names a person with digests. */
+import type { Command } from 'commander';
+import type { ErasureView } from '../api/persons.ts';
+import { type PersonFlags, personOf, personOptions } from './subject.ts';
+import { fields } from './table.ts';
+import { verb } from './verb.ts';
+
+export function command(): Command {
+  return verb<PersonFlags & { force?: boolean; dryRun?: boolean }>({
+    usage: 'erase',
+    summary: "remove a person's tokens, and replace the person's names with digests in rows, log and deliveries",
+    options: [
+      ...personOptions,
+      ['--dry-run', 'only count'],
+      ['--force', 'also while deliveries are owed: they carry digests then'],
+    ],
+    examples: ['erase --uid 04A1B2C3D4E5F6 --dry-run', 'erase --contract NL-EMS-C00000001-9'],
+    run: async ({ hub, screen }, _args, { force = false, dryRun: dry_run = false, ...flags }) => {
+      const body = { ...personOf(flags), force, dry_run };
+      screen.answer(await hub.send<ErasureView>('POST', '/erase', body), (erasure, page) =>
+        fields(
+          [
+            ['erasure', erasure.id],
+            ['state', erasure.state],
+            ['events', String(erasure.events)],
+            ['rows', String(erasure.rows)],
+            ['tokens removed', String(erasure.tokens)],
+            ['deliveries owed', String(erasure.pending)],
+            ['digests', erasure.digests.join(', ')],
+            ['until a restart in', erasure.until_restart.join(', ') || null],
+          ],
+          page,
+        ),
+      );
+    },
+  });
+}

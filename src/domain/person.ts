@@ -1,0 +1,116 @@
+/**
+ * Finds what names a person in stored records, and replaces it: the uids, contract ids and visual numbers of the
+ * person's tokens.
+ *
+ * PERSON-1  A person is found only where OCPI names a token: in tokens, in `cdr_token` and in the token of a command.
+ *     Another field with an equal value does not make a record the person's.
+ * PERSON-2  In a record of the person every occurrence is replaced, in any case and however it is escaped (JSON,
+ *     percent-encoding). A name of fewer than 8 characters is replaced only where it is a whole word.
+ * PERSON-3  JSON stays JSON: only inside texts is anything replaced, never in a number, a literal or a date.
+ */
+
+export interface Person {
+  /** Uid of a token; null when the person is given by contract alone. */
+  readonly uid: string | null;
+  /** Contract id; null when the person is given by uid alone. */
+  readonly contract: string | null;
+}
+
+/** The names in one token, as received; absent where the token does not have it. */
+export interface TokenNames {
+  readonly uid?: string;
+  readonly contract?: string;
+  readonly visual?: string;
+}
+
+/** The shortest name that can be told from other text. */
+export const nameMin = 4;
+/** From this length on a name is replaced inside longer words, too. [PERSON-2] */
+const unmistakable = 8;
+
+/** The tokens that a record of an object names. `isToken`: the object is itself one. [PERSON-1] */
+export function tokensIn(isToken: boolean, data: unknown, body: string | null): TokenNames[] {
+  const { id, facts } = fieldsOf(data);
+  const object = fieldsOf(parsed(body));
+  const own = isToken ? { ...namesOf(object), ...(typeof id === 'string' && { uid: id }) } : {};
+  const inFacts = namesOf(fieldsOf(fieldsOf(facts).cdrToken));
+  return [own, inFacts, namesOf(fieldsOf(object.cdr_token))].filter((names) => Object.keys(names).length > 0);
+}
+
+function namesOf({ uid, contract_id, visual_number }: Readonly<Record<string, unknown>>): TokenNames {
+  return {
+    ...(typeof uid === 'string' && { uid }),
+    ...(typeof contract_id === 'string' && { contract: contract_id }),
+    ...(typeof visual_number === 'string' && { visual: visual_number }),
+  };
+}
+
+const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null ? { ...value } : {};
+
+/** Undefined for text that is not JSON. */
+function parsed(text: string | null): unknown {
+  try {
+    return JSON.parse(text ?? 'null');
+  } catch {
+    return undefined;
+  }
+}
+
+export interface Replacer {
+  /** Whether the text contains one of the names. */
+  finds(text: string): boolean;
+  /** A plain text with the names replaced. */
+  inName(text: string): string;
+  /** A JSON text, or a plain one, with the names replaced. [PERSON-3] */
+  inText(text: string): string;
+}
+
+/** `nameFor` gives the replacement of a name, in lower case. */
+export function replacerOf(names: Iterable<string>, nameFor: (name: string) => string): Replacer {
+  // The longest first: a visual number often begins with the contract id.
+  const known = [...new Set([...names].map((name) => name.toLowerCase()))].sort((a, b) => b.length - a.length);
+  const searched = known.length === 0 ? /(?!)/giu : new RegExp(known.map(patternOf).join('|'), 'giu');
+  const byLength = known.map((name) => [new RegExp(`^(?:${escaped(name)})$`, 'iu'), nameFor(name)] as const);
+  const replacementOf = (found: string): string => byLength.find(([pattern]) => pattern.test(found))?.[1] ?? found;
+  const inName = (text: string): string => text.replace(searched, replacementOf);
+  const inString = (quoted: string): string => {
+    const text = JSON.parse(quoted) as string;
+    if (date.test(text)) return quoted;
+    const after = inName(text);
+    return after === text ? quoted : JSON.stringify(after);
+  };
+  const finds = (text: string): boolean => text.search(searched) !== -1;
+  const inText = (text: string): string => {
+    if (!finds(text)) return text;
+    return parsed(text) === undefined ? inName(text) : text.replace(strings, inString);
+  };
+  return { finds, inName, inText };
+}
+
+const strings = /"(?:[^"\\]|\\.)*"/g;
+const date = /^\d{4}-\d\d-\d\dT/;
+/** A word begins behind no letter or digit, unless these end an escape. */
+const wordStart = String.raw`(?:(?<![\p{L}\p{N}])|(?<=%[0-9a-f]{2})|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))`;
+const wordEnd = String.raw`(?![\p{L}\p{N}])`;
+
+const patternOf = (name: string): string =>
+  name.length >= unmistakable ? escaped(name) : `${wordStart}(?:${escaped(name)})${wordEnd}`;
+
+/** Each character plain, as a JSON escape or percent-encoded, in either case. */
+function escaped(name: string): string {
+  return [...name].map((character) => `(?:${[...formsOf(character)].join('|')})`).join('');
+}
+
+function formsOf(character: string): Set<string> {
+  const cases = new Set([character, character.toLowerCase(), character.toUpperCase()]);
+  return new Set(
+    [...cases].flatMap((form) => {
+      const units = Array.from({ length: form.length }, (_, i) => form.charCodeAt(i).toString(16).padStart(4, '0'));
+      const bytes = [...Buffer.from(form)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`);
+      return [literal(form), units.map((unit) => `\\\\u${unit}`).join(''), bytes.join('')];
+    }),
+  );
+}
+
+const literal = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');

@@ -1,0 +1,305 @@
+/**
+ * Exports and erases the data of one person, who is given by a token's uid or by a contract id.
+ *
+ * PERSONS-1  Erasing replaces the uids, contract ids and visual numbers of the person's tokens with keyed digests: in
+ *     the log, in rows, in what is remembered of deliveries. Nothing else of a session or CDR changes, so lists, totals
+ *     and the verification of the log hold.
+ * PERSONS-2  A token itself is removed, with an event that names its digest only. The event of the erasure has digests
+ *     only.
+ * PERSONS-3  Erasing is refused while a command of the person runs, and, unless forced, while a delivery is owed.
+ * PERSONS-4  Each object is rewritten in its own turn and in one write. Erasing again after a crash or an error ends what
+ *     was begun, because digests depend only on names and key.
+ * PERSONS-5  By uid, other tokens of the same contract keep their data; by contract all of its tokens are erased.
+ */
+import type { Row, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { EventView } from '../../api/events.ts';
+import type { ErasureView, SubjectView } from '../../api/persons.ts';
+import type { CommandRecord } from '../../domain/command.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { ObjectEventData } from '../../domain/events.ts';
+import { isModule, modules, type ObjectModule } from '../../domain/modules.ts';
+import { streamOf } from '../../domain/object.ts';
+import { nameMin, type Person, type Replacer, replacerOf, type TokenNames, tokensIn } from '../../domain/person.ts';
+import type { Trace } from '../../domain/trace.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
+import type { Context } from '../kernel/context.ts';
+import { billedKey, objectFromRow, ownersKind } from '../kernel/row-codecs.ts';
+import type { PersonVerbs } from '../ports/operator.ts';
+
+/** Modules whose objects name tokens. */
+const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
+/** Kinds of rows, besides objects, in which a name may stand. */
+const otherKinds = [
+  ...['commands', 'starts:uid', 'starts:reference', 'reservations', 'quarantine'],
+  ...['jobs', 'orphans', 'pulls', 'refused', 'reports'],
+];
+/** Streams of facts that name no person: searching them would only replace equal texts of others. */
+const impersonal = /^(?:locations\/|tariffs\/|partner:|route:|backup:|erasure:)/;
+/** Limits of a page of the log, so that requests are served between two pages. */
+const pageEvents = 200;
+const pageCharacters = 1 << 19;
+/** Events of different streams that are rewritten in one write. */
+const unitEvents = 64;
+/** Rounds of searching and rewriting: pushes that arrive meanwhile may bring a name again. */
+const roundsMax = 3;
+const runningStates: ReadonlySet<CommandRecord['state']> = new Set(['forwarding', 'awaiting', 'relaying']);
+
+interface Found {
+  readonly uids: ReadonlySet<string>;
+  readonly contracts: ReadonlySet<string>;
+  readonly replacer: Replacer;
+  readonly digests: readonly string[];
+  /** Events to rewrite, by stream, with the number of those that contain a name. */
+  readonly events: ReadonlyMap<string, readonly Seq[]>;
+  readonly named: number;
+  /** Rows that contain a name, by the stream of their object; other rows under the empty stream. */
+  readonly rows: ReadonlyMap<string, readonly RowKey[]>;
+  readonly tokens: number;
+  readonly pending: number;
+  readonly commands: number;
+}
+
+export class Persons implements PersonVerbs {
+  readonly #context: Context;
+  readonly #dispatcher: Dispatcher;
+  readonly #shown: (event: StoredEvent) => EventView;
+  #erasing: Promise<unknown> | null = null;
+  #closed = false;
+
+  /** `shown`: an event as operators see it. */
+  constructor(context: Context, dispatcher: Dispatcher, shown: (event: StoredEvent) => EventView) {
+    this.#context = context;
+    this.#dispatcher = dispatcher;
+    this.#shown = shown;
+  }
+
+  async subject(person: Person): Promise<SubjectView> {
+    const { store } = this.#context;
+    const { uids, contracts, events: found, rows: keys } = await this.#find(person);
+    const wanted = new Set([...found.values()].flat());
+    const events: SubjectView['events'][number][] = [];
+    for await (const event of this.#log()) {
+      if (wanted.has(event.seq)) events.push({ ...this.#shown(event), body: event.body });
+    }
+    const rows = await Promise.all([...keys.values()].flat().map((key) => store.get(key)));
+    return {
+      ...{ uids: [...uids], contracts: [...contracts], events },
+      rows: rows.flatMap((row) => (row ? [shownRow(row)] : [])),
+    };
+  }
+
+  async erase(person: Person, options: { force: boolean; dryRun: boolean }, trace: Trace): Promise<ErasureView> {
+    if (this.#erasing) throw new HubError('conflict', { message: 'another erasure is running' });
+    const erasing = this.#erase(person, options, trace).finally(() => {
+      this.#erasing = null;
+    });
+    this.#erasing = erasing;
+    return erasing;
+  }
+
+  /** Stops a running erasure after the present page or object. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#erasing?.catch(() => {});
+  }
+
+  async #erase(person: Person, { force, dryRun }: { force: boolean; dryRun: boolean }, trace: Trace) {
+    const { recorder, ports, store } = this.#context;
+    await this.#dispatcher.flushed();
+    const found = await this.#find(person);
+    const { digests, named: events, tokens, pending } = found;
+    const rows = [...found.rows.values()].flat().length;
+    const id = ports.secrets.newId();
+    const view = { id, at: recorder.instant(), digests, events, rows, tokens, pending, until_restart: [] };
+    if (dryRun) return { ...view, state: 'PLANNED' as const };
+    if (found.commands > 0)
+      throw new HubError('conflict', { message: `${found.commands} commands of this person have not ended yet` });
+    if (pending > 0 && !force) {
+      const message = `${pending} deliveries of this person's data are still owed and would carry digests`;
+      throw new HubError('conflict', { message });
+    }
+    for (let round = 1, left = found; left.named > 0 || left.rows.size > 0; round += 1) {
+      await this.#rewrite(left);
+      if (round === roundsMax) break;
+      left = await this.#find(person, found);
+    }
+    const removed = await this.#removeTokens(found, trace);
+    const until_restart = [...(await store.reclaim(found.replacer.finds))];
+    const erased: ErasureView = { ...view, tokens: removed, until_restart, state: 'DONE' };
+    await recorder.record({
+      facts: [{ stream: `erasure:${id}`, event: { type: 'person.erased', data: erased }, party: null }],
+      trace,
+      at: erased.at,
+    });
+    ports.log.info({ erasure: id, events, rows, tokens: removed }, 'the data of a person was erased');
+    return erased;
+  }
+
+  /** [PERSONS-4] */
+  async #rewrite({ events, rows, replacer }: Found): Promise<void> {
+    const { store, recorder } = this.#context;
+    const write = async (seqs: readonly Seq[], keys: readonly RowKey[]): Promise<void> => {
+      const fence = store.held();
+      if (this.#closed || !fence) throw new HubError('unavailable', { retryAfterS: 1 });
+      await store.rewrite({ fence, events: seqs, rows: keys, name: replacer.inName, text: replacer.inText });
+      await nextTurn();
+    };
+    const isObject = (stream: string): boolean => isModule(stream.slice(0, stream.indexOf('/')));
+    for (const stream of new Set([...events.keys(), ...rows.keys()])) {
+      if (isObject(stream))
+        await recorder.inTurn(stream, () => write(events.get(stream) ?? [], rows.get(stream) ?? []));
+    }
+    const others = [...events].flatMap(([stream, seqs]) => (isObject(stream) ? [] : seqs));
+    for (let from = 0; from < others.length; from += unitEvents) await write(others.slice(from, from + unitEvents), []);
+    await write([], rows.get('') ?? []);
+  }
+
+  /** [PERSONS-2] */
+  async #removeTokens({ uids }: Found, trace: Trace): Promise<number> {
+    const { store, recorder, ports } = this.#context;
+    const digests = new Set([...uids].map((uid) => ports.secrets.pseudonym(uid)));
+    const rows: Row[] = [];
+    for await (const row of store.scan('tokens'))
+      if (digests.has(row.id.slice(0, row.id.lastIndexOf('/')))) rows.push(row);
+    for (const row of rows) {
+      const { module, owner, key, id, facts, viewer } = objectFromRow(row);
+      const data: ObjectEventData = {
+        ...{ module, method: 'DELETE', owner, id, within: [], lastUpdated: null, facts, viewer, owed: null },
+        ...{ reason: 'erased', warnings: [], by: 'operator' },
+      };
+      const stream = streamOf(module, owner, key);
+      await recorder.record({
+        facts: [{ stream, event: { type: 'object.deleted', data }, party: null }],
+        puts: [{ kind: row.kind, owner: row.owner, id: row.id, gone: true }],
+        trace,
+        at: recorder.instant(),
+      });
+    }
+    return rows.length;
+  }
+
+  /** `before`: what an earlier round knew; its names are kept, because those links may be replaced by now. */
+  async #find(person: Person, before?: Pick<Found, 'uids' | 'contracts' | 'replacer' | 'digests'>): Promise<Found> {
+    const known = before ?? (await this.#known(person));
+    const { uids, replacer } = known;
+    const contract = person.contract?.toLowerCase();
+    const isTheirs = (token: TokenNames): boolean =>
+      (token.uid !== undefined && uids.has(token.uid.toLowerCase())) ||
+      (contract !== undefined && token.contract?.toLowerCase() === contract);
+    const streams = new Set<string>();
+    for await (const record of this.#objects(replacer)) if (record.tokens.some(isTheirs)) streams.add(record.stream);
+    const events = new Map<string, Seq[]>();
+    const counts = { named: 0, pending: 0, tokens: 0, commands: 0 };
+    for await (const event of this.#log()) {
+      const isObject = streams.has(event.stream);
+      if (
+        !isObject &&
+        (impersonal.test(event.stream) || personal.some((module) => event.stream.startsWith(`${module}/`)))
+      )
+        continue;
+      const isNamed = [event.stream, JSON.stringify(event.data), event.body ?? ''].some(replacer.finds);
+      if (!isNamed && !(isObject && event.to.length > 0)) continue;
+      events.set(event.stream, [...(events.get(event.stream) ?? []), event.seq]);
+      if (isNamed) counts.named += 1;
+      if (isObject) counts.pending += await this.#owed(event);
+    }
+    const rows = new Map<string, RowKey[]>();
+    const add = (stream: string, ...keys: RowKey[]) => rows.set(stream, [...(rows.get(stream) ?? []), ...keys]);
+    for (const kind of [...personal, ...otherKinds]) {
+      for await (const row of this.#context.store.scan(kind)) {
+        const stream = isModule(kind) ? streamOf(kind, row.owner, row.id) : '';
+        if (isModule(kind) && !streams.has(stream)) continue;
+        if (![row.owner, row.id, JSON.stringify(row.data), row.body ?? ''].some(replacer.finds)) continue;
+        add(stream, ...rowsOf(row, replacer));
+        if (kind === 'tokens') counts.tokens += 1;
+        if (kind === 'commands' && runningStates.has((row.data as CommandRecord).state)) counts.commands += 1;
+      }
+    }
+    return { ...known, events, rows, ...counts };
+  }
+
+  /** All names of the person: those of the tokens that have the given one. [PERSONS-5] */
+  async #known(person: Person) {
+    const { secrets } = this.#context.ports;
+    const [uid, contract] = [person.uid?.toLowerCase(), person.contract?.toLowerCase()];
+    const given = [uid, contract].filter((name) => name !== undefined);
+    if (given.some(({ length }) => length < nameMin)) {
+      const message = `a name of fewer than ${nameMin} characters cannot be told from other text`;
+      throw new HubError('invalid', { message });
+    }
+    const uids = new Set(uid === undefined ? [] : [uid]);
+    const contracts = new Set(contract === undefined ? [] : [contract]);
+    const visuals = new Set<string>();
+    for await (const { tokens } of this.#objects(replacerOf(given, secrets.pseudonym))) {
+      for (const token of tokens) {
+        const [tokenUid, tokenContract] = [token.uid?.toLowerCase(), token.contract?.toLowerCase()];
+        const isTheirs = tokenUid !== undefined && tokenUid === uid;
+        if (!isTheirs && (tokenContract === undefined || tokenContract !== contract)) continue;
+        for (const [names, name] of [
+          [uids, tokenUid],
+          [contracts, tokenContract],
+          [visuals, token.visual?.toLowerCase()],
+        ] as const)
+          if (name !== undefined && name.length >= nameMin) names.add(name);
+      }
+    }
+    const names = new Set([...uids, ...contracts, ...visuals]);
+    const replacer = replacerOf(names, secrets.pseudonym);
+    return { uids, contracts, replacer, digests: [...names].map(secrets.pseudonym) };
+  }
+
+  /** The tokens in every stored object and event of one in which the replacer finds something. */
+  async *#objects(replacer: Replacer): AsyncIterable<{ stream: string; tokens: readonly TokenNames[] }> {
+    for (const module of personal) {
+      for await (const row of this.#context.store.scan(module)) {
+        if (![row.id, JSON.stringify(row.data), row.body ?? ''].some(replacer.finds)) continue;
+        yield {
+          stream: streamOf(module, row.owner, row.id),
+          tokens: tokensIn(module === 'tokens', row.data, row.body),
+        };
+      }
+    }
+    for await (const { stream, type, data, body } of this.#log()) {
+      if (!type.startsWith('object.') || !personal.some((module) => stream.startsWith(`${module}/`))) continue;
+      if (![stream, JSON.stringify(data), body ?? ''].some(replacer.finds)) continue;
+      yield { stream, tokens: tokensIn(stream.startsWith('tokens/'), data, body) };
+    }
+  }
+
+  /** The whole log, kept events included. */
+  async *#log(): AsyncIterable<StoredEvent> {
+    for (let after: Seq = 0; ; ) {
+      if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
+      const page = await this.#context.store.read({ after, limit: pageEvents, size: pageCharacters, kept: true });
+      yield* page;
+      const last = page.at(-1);
+      if (!last) return;
+      after = last.seq;
+      await nextTurn();
+    }
+  }
+
+  /** How many deliveries of an event are still owed. */
+  async #owed({ seq, to }: StoredEvent): Promise<number> {
+    if (seq <= this.#context.store.horizon()) return 0;
+    const standings = await Promise.all(to.map((receiver) => this.#dispatcher.standing(receiver, seq)));
+    return standings.filter(({ state }) => state === 'PENDING').length;
+  }
+}
+
+/** A row, and the index rows that bear its name, where the name itself is replaced. */
+function rowsOf({ kind, owner, id }: RowKey, replacer: Replacer): RowKey[] {
+  const key = { kind, owner, id };
+  if (!isModule(kind) || !replacer.finds(id)) return [key];
+  const index = modules[kind].isFoundById ? [{ kind: ownersKind(kind), owner: id, id: owner }] : [];
+  return [key, ...index, ...(kind === 'sessions' ? [billedKey(owner, id)] : [])];
+}
+
+const shownRow = ({ kind, owner, id, data, body }: Row): SubjectView['rows'][number] => ({
+  kind,
+  owner,
+  id,
+  data,
+  body,
+});

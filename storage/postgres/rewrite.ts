@@ -1,0 +1,72 @@
+/**
+ * Rewriting of stored records by the PostgreSQL store, for the erasure of personal data: one transaction under the lock
+ * on the log's row, so that no write of another node comes between reading a record and replacing it (CONTRACT-12).
+ */
+import type { Client } from 'pg';
+import type { Rewrite, Row, Seq } from '../contract.ts';
+import { Fenced } from '../contract.ts';
+import * as keys from '../keys.ts';
+import { acknowledged, ask } from './connect.ts';
+import { fromText, toText } from './schema.ts';
+
+interface EventTexts {
+  readonly seq: Seq;
+  readonly stream: string;
+  readonly correlation: string | null;
+  readonly data: string;
+  readonly body: string | null;
+  readonly touched: string | null;
+}
+
+const LOCK = 'select 1 from log where token = $1 and owner = $2 for update';
+const EVENTS = `select seq, stream, correlation_id as correlation, data, body, touched from events where seq = any ($1::int8[])`;
+const PUT_EVENTS = `update events e
+  set stream = k.stream, correlation_id = k.correlation, data = k.data, body = k.body, chars = k.chars, touched = k.touched
+  from json_to_recordset($1) k(seq int8, stream text, correlation text, data text, body text, chars int, touched text)
+  where e.seq = k.seq`;
+const DELIVERIES = 'select dest, seq, data from deliveries where seq = any ($1::int8[])';
+const PUT_DELIVERIES = `update deliveries d set data = k.data
+  from json_to_recordset($1) k(dest text, seq int8, data text) where d.dest = k.dest and d.seq = k.seq`;
+const ROWS = `select r.kind, r.owner, r.id, r.data, r.body from rows r
+  join json_to_recordset($1) k(kind text, owner text, id text) on k.kind = r.kind and k.owner = r.owner and k.id = r.id`;
+const PUT_ROWS = `update rows r
+  set owner = k."newOwner", id = k."newId", data = k.data, body = k.body, chars = k.chars
+  from json_to_recordset($1) k(kind text, owner text, id text, "newOwner" text, "newId" text, data text, body text, chars int)
+  where r.kind = k.kind and r.owner = k.owner and r.id = k.id`;
+
+/** Requires a session of its own. Rejects like `Store.rewrite`. */
+export async function runRewrite(client: Client, { fence, events, rows, name, text }: Rewrite): Promise<void> {
+  for (const row of rows) keys.checkRow(row);
+  await client.query('begin');
+  try {
+    const held = await ask(client, 'rewrite-lock', LOCK, [fence.token, fence.node]);
+    if (held.length === 0) throw new Fenced(`the log is not held by ${fence.node} with token ${fence.token} any more`);
+    const named = (given: string): string => (JSON.parse(text(JSON.stringify([given]))) as [string])[0];
+    const replaced = (body: string | null) => {
+      const after = body === null ? null : text(fromText(body));
+      return { body: after === null ? null : toText(after), chars: after?.length ?? 0 };
+    };
+    const eventTexts = await ask<EventTexts>(client, 'rewrite-events', EVENTS, [events]);
+    const newEvents = eventTexts.map(({ seq, stream, correlation, data, body, touched }) => ({
+      ...{ seq, stream: named(stream), correlation: correlation === null ? null : named(correlation) },
+      ...{ data: text(data), touched: touched && text(touched), ...replaced(body) },
+    }));
+    await ask(client, 'rewrite-put-events', PUT_EVENTS, [JSON.stringify(newEvents)]);
+    const remembered = await ask<{ dest: string; seq: Seq; data: string }>(client, 'rewrite-deliveries', DELIVERIES, [
+      events,
+    ]);
+    const deliveries = remembered.map((delivery) => ({ ...delivery, data: text(delivery.data) }));
+    await ask(client, 'rewrite-put-deliveries', PUT_DELIVERIES, [JSON.stringify(deliveries)]);
+    const wanted = JSON.stringify(rows.map(({ kind, owner, id }) => ({ kind, owner, id })));
+    const found = await ask<Omit<Row, 'data'> & { data: string }>(client, 'rewrite-rows', ROWS, [wanted]);
+    const newRows = found.map(({ kind, owner, id, data, body }) => ({
+      ...{ kind, owner, id, newOwner: name(owner), newId: name(id), data: text(data), ...replaced(body) },
+    }));
+    await ask(client, 'rewrite-put-rows', PUT_ROWS, [JSON.stringify(newRows)]);
+    await acknowledged(client, () => client.query('commit'));
+  } catch (error) {
+    // Without a connection there is nothing to roll back.
+    await client.query('rollback').catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,59 @@
+/** Names of a person in texts of every form, and texts that only look like them. */
+import { replacerOf, tokensIn } from '../../src/domain/person.ts';
+import { t } from '../support/tap.ts';
+
+const digestOf = (name: string) => `<${name}>`;
+
+t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothing else', async (t) => {
+  const long = replacerOf(['04A1B2C3', 'NL-EMS-C1', 'NL-EMS-C1-9'], digestOf);
+  const short = replacerOf(['CARD1', 'a.b*'], digestOf);
+  const cases: [string, typeof long, string, string][] = [
+    ['a name alone', long, 'tokens/NL-EMS/04a1b2c3/RFID', 'tokens/NL-EMS/<04a1b2c3>/RFID'],
+    ['either case', long, '{"uid":"04a1B2c3"}', '{"uid":"<04a1b2c3>"}'],
+    ['a JSON escape', long, '{"uid":"\\u00304A1B2\\u00433"}', '{"uid":"<04a1b2c3>"}'],
+    ['percent-encoded', long, '{"path":"/x%3004A1/%304A1B2C3"}', '{"path":"/x%3004A1/<04a1b2c3>"}'],
+    ['JSON inside JSON', long, '{"body":"{\\"uid\\":\\"04A1B2C3\\"}"}', '{"body":"{\\"uid\\":\\"<04a1b2c3>\\"}"}'],
+    [
+      'escaped twice',
+      long,
+      '{"body":"{\\"uid\\":\\"\\\\u003004A1B2C3\\"}"}',
+      '{"body":"{\\"uid\\":\\"\\\\u0030<04a1b2c3>\\"}"}',
+    ],
+    ['the longest first', long, '{"v":"NL-EMS-C1-9 NL-EMS-C1"}', '{"v":"<nl-ems-c1-9> <nl-ems-c1>"}'],
+    ['inside a word', long, '{"id":"X04A1B2C3X"}', '{"id":"X<04a1b2c3>X"}'],
+    [
+      'a short one is a whole word',
+      short,
+      '{"id":"XCARD1","uid":"CARD1","e":"/CARD1?"}',
+      '{"id":"XCARD1","uid":"<card1>","e":"/<card1>?"}',
+    ],
+    ['a short one behind an escape', short, '{"e":"\\nCARD1 %20CARD1"}', '{"e":"\\n<card1> %20<card1>"}'],
+    ['marks of patterns are text', short, '{"uid":"A.B*","x":"aXbb"}', '{"uid":"<a.b*>","x":"aXbb"}'],
+    [
+      'spacing and other fields stay byte for byte',
+      long,
+      '{ "a" : 1.50,\n"uid": "04A1B2C3" }',
+      '{ "a" : 1.50,\n"uid": "<04a1b2c3>" }',
+    ],
+    ['text that is no JSON', long, '<html>04A1B2C3', '<html><04a1b2c3>'],
+  ];
+  for (const [what, replacer, text, expected] of cases) {
+    t.equal(text.startsWith('tokens/') ? replacer.inName(text) : replacer.inText(text), expected, what);
+    t.ok(replacer.finds(text), what);
+  }
+  const numbers = replacerOf(['2026', '1234'], digestOf);
+  const body = '{"n":1234,"at":"2026-01-02T03:04:05Z","uid":"1234"}';
+  t.equal(numbers.inText(body), '{"n":1234,"at":"2026-01-02T03:04:05Z","uid":"<1234>"}', 'no number and no date');
+  t.notOk(replacerOf([], digestOf).finds('anything'));
+});
+
+t.test('[PERSON-1] a token is found where OCPI names one', async (t) => {
+  const token = { uid: 'U', contract_id: 'C', visual_number: 'V' };
+  t.strictSame(tokensIn(true, { id: 'U' }, JSON.stringify({ contract_id: 'C' })), [{ contract: 'C', uid: 'U' }]);
+  t.strictSame(
+    tokensIn(false, { id: 'U', facts: { cdrToken: { uid: 'U' } } }, JSON.stringify({ uid: 'X', cdr_token: token })),
+    [{ uid: 'U' }, { uid: 'U', contract: 'C', visual: 'V' }],
+  );
+  for (const body of [null, 'no JSON', '[]', '{"cdr_token":5}', '{"uid":"U"}', '{"evses":[{"uid":"U"}]}'])
+    t.strictSame(tokensIn(false, {}, body), [], String(body));
+});

@@ -1,0 +1,191 @@
+/** A person's data is exported whole, and erased from everything that the hub keeps, while lists, deliveries and the log hold. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { verifyStore } from '../../storage/level/restore.ts';
+import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { idsOf, quiet, statusOf } from '../support/observed.ts';
+import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
+import { blocksOf } from '../support/table-blocks.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const [uid, contract, visual] = ['04A1B2C3D4E5F6', 'NL-EMS-C7777777-9', 'EMS 7777 7777'];
+const [otherUid, otherContract] = ['04FFEEDDCCBBAA', 'NL-EMS-C8888888-1'];
+const names = [uid, contract, visual];
+
+const tokenOf = (of: string, contract_id: string, fields: object = {}) => tokenBody(of, { contract_id, ...fields });
+const cdrToken = (of: string, contract_id: string) => ({
+  cdr_token: { country_code: 'NL', party_id: 'EMS', uid: of, type: 'RFID', contract_id },
+});
+
+/** Everything below a directory, tables decompressed, in one case. */
+function filesOf(directory: string): { name: string; text: string }[] {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => {
+      const path = join(parentPath, name);
+      const parts = name.endsWith('.ldb') ? blocksOf(path) : [readFileSync(path)];
+      return { name, text: Buffer.concat(parts).toString('latin1').toLowerCase() };
+    });
+}
+
+const namesIn = (directory: string, wanted: readonly string[]): string[] =>
+  filesOf(directory).flatMap(({ name, text }) =>
+    wanted.filter((each) => text.includes(each.toLowerCase())).map((each) => `${each} in ${name}`),
+  );
+
+interface Scene {
+  readonly dataDir: string;
+  readonly hub: TestHub;
+  readonly cpo: PlainPartner;
+  readonly emsp: PlainPartner;
+}
+
+/** Two persons: each has a token, a session that was patched, a CDR, an authorization and a command. */
+async function scene(t: Test, cpoAnswers: PlainPartnerOptions['answer'] = () => ({})): Promise<Scene> {
+  const dataDir = join(directoryFor(t), 'data');
+  const hub = await hubFor(t, {}, {}, dataDir);
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: (request) => {
+      if (request.path.includes('START_SESSION')) return { body: { result: 'REJECTED', timeout: 30 } };
+      // An error page that says what was sent to it: a dead letter.
+      if (request.method !== 'PATCH') return cpoAnswers(request);
+      const isFirst = request.path.includes(uid);
+      return { status: 400, text: `{"oops":"${isFirst ? `${uid} of ${contract}` : 'another'}"}` };
+    },
+    emsp: ({ path }) => (path.includes('/authorize') ? { body: { allowed: 'ALLOWED' } } : {}),
+  });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  for (const [of, at, n] of [
+    [uid, contract, 1],
+    [otherUid, otherContract, 2],
+  ] as const) {
+    const visual_number = n === 1 ? visual : 'EMS 8888 8888';
+    await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${of}`, tokenOf(of, at, { visual_number }));
+    await emsp.push('PATCH', `/2.2.1/tokens/NL/EMS/${of}`, { valid: true, last_updated: '2026-01-03T00:00:00Z' });
+    await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/S${n}`, sessionBody(`S${n}`, cdrToken(of, at)));
+    await cpo.push('POST', '/2.2.1/cdrs', cdrBody(`C${n}`, { session_id: `S${n}`, ...cdrToken(of.toLowerCase(), at) }));
+    await cpo.push('POST', `/2.2.1/tokens/${of}/authorize?type=RFID`, {}, toEmsp);
+    const start = { response_url: `${emsp.url}/result`, token: tokenOf(of, at), location_id: 'LOC1' };
+    await emsp.push('POST', '/2.2.1/commands/START_SESSION', start, toCpo);
+  }
+  await quiet(hub);
+  return { dataDir, hub, cpo, emsp };
+}
+
+const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
+const toCpo = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'CPO' };
+
+const erase = (hub: TestHub, body: object) => admin(hub, 'POST', '/erase', body) as Promise<Record<string, unknown>>;
+
+t.test(
+  '[PERSONS-1, PERSONS-2, LEVEL-REWRITE-3] nothing on the disk names an erased person, and all else holds',
+  async (t) => {
+    const { dataDir, hub, cpo, emsp } = await scene(t);
+    t.ok(namesIn(dataDir, names).length >= names.length, 'before, the files name the person');
+    const before = await lists({ cpo, emsp });
+    const planned = await erase(hub, { uid, dry_run: true });
+    t.match(planned, { state: 'PLANNED', tokens: 1, pending: 0 });
+    t.ok(namesIn(dataDir, names).length > 0, 'a dry run changes nothing');
+
+    const done = await erase(hub, { uid: uid.toLowerCase() });
+    t.match(done, { state: 'DONE', tokens: 1, pending: 0, until_restart: [] });
+    t.ok(Number(done.events) >= 6 && Number(done.rows) >= 4, JSON.stringify(done));
+    t.equal((done.digests as string[]).length, 3);
+    t.strictSame(namesIn(dataDir, names), []);
+    t.ok(namesIn(dataDir, [otherUid, otherContract]).length > 0, 'another person stays');
+
+    const after = await lists({ cpo, emsp });
+    t.strictSame(after.sessions, before.sessions);
+    t.strictSame(after.cdrs, before.cdrs);
+    t.strictSame(after.tokens, [otherUid], 'the CPO gets the token no more');
+    const session = await emsp.call('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z');
+    t.match(session.text, (done.digests as string[])[0], 'a digest in its place');
+    t.equal(JSON.parse(session.text).data[0].kwh, 1.5);
+    const again = await erase(hub, { uid });
+    t.match(again, { events: 0, rows: 0, tokens: 0 });
+    t.strictSame(namesIn(dataDir, names), []);
+
+    await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { status: 'COMPLETED', last_updated: '2026-01-04T00:00:00Z' });
+    await hub.close();
+    const report = await verifyStore(dataDir);
+    t.strictSame([report.faults, report.repairs], [[], []], 'the verification of the log holds');
+    const restarted = await hubFor(t, {}, {}, dataDir);
+    for (const partner of [cpo, emsp]) partner.moveTo(restarted);
+    t.strictSame((await lists({ cpo, emsp })).tokens, [otherUid]);
+    const backup = join(directoryFor(t), 'backup');
+    await admin(restarted, 'POST', '/backup', { directory: backup });
+    await quiet(restarted);
+    t.strictSame(namesIn(dataDir, names), []);
+    t.strictSame(namesIn(backup, names), [], 'nor does the next backup');
+  },
+);
+
+async function lists({ cpo, emsp }: Pick<Scene, 'cpo' | 'emsp'>) {
+  const [sessions, cdrs, tokens] = await Promise.all([
+    emsp.call('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z'),
+    emsp.call('GET', '/2.2.1/cdrs'),
+    cpo.call('GET', '/2.2.1/tokens'),
+  ]);
+  return { sessions: idsOf(sessions), cdrs: idsOf(cdrs), tokens: idsOf(tokens) };
+}
+
+t.test('[PERSONS-5] by contract all its tokens are erased, by uid the others stay', async (t) => {
+  const { dataDir, hub, emsp } = await scene(t);
+  const second = '04999999999999';
+  await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${second}`, tokenOf(second, contract));
+  await quiet(hub);
+  t.match(await erase(hub, { uid }), { tokens: 1 });
+  t.strictSame(namesIn(dataDir, [uid]), []);
+  t.ok(namesIn(dataDir, [second, contract]).length > 0);
+  t.match(await erase(hub, { contract: contract.toLowerCase() }), { tokens: 1 });
+  t.strictSame(namesIn(dataDir, [uid, second, contract]), []);
+});
+
+t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {
+  let isDown = false;
+  const { dataDir, hub, cpo, emsp } = await scene(t, ({ path }) =>
+    isDown && path.includes('/tokens/') ? { status: 503 } : {},
+  );
+  isDown = true;
+  t.teardown(() => {
+    isDown = false;
+  });
+  await emsp.push(
+    'PUT',
+    `/2.2.1/tokens/NL/EMS/${uid}`,
+    tokenOf(uid, contract, { last_updated: '2026-02-01T00:00:00Z' }),
+  );
+  const refused = await fetch(`${hub.url}/admin/v1/erase`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${hub.adminToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ uid }),
+  });
+  t.equal(refused.status, 409);
+  t.match(await refused.text(), /still owed/);
+  t.ok(namesIn(dataDir, [uid]).length > 0);
+  await erase(hub, { uid, force: true });
+  t.strictSame(namesIn(dataDir, names), []);
+  t.equal(statusOf(await cpo.call('GET', '/2.2.1/tokens')), '200/1000');
+});
+
+t.test(
+  'the export has the token, the session, the CDR, the authorization and the command, and of nobody else',
+  async (t) => {
+    const { hub } = await scene(t);
+    const found = (await admin(hub, 'POST', '/subject', { contract })) as {
+      uids: string[];
+      rows: { kind: string }[];
+      events: { type: string; body: string | null }[];
+    };
+    t.strictSame(found.uids, [uid.toLowerCase()]);
+    t.strictSame([...new Set(found.rows.map(({ kind }) => kind))].sort(), ['cdrs', 'commands', 'sessions', 'tokens']);
+    const types = new Set(found.events.map(({ type }) => type));
+    for (const type of ['object.put', 'object.patched', 'token.authorized', 'command.requested'])
+      t.ok(types.has(type), type);
+    t.notMatch(JSON.stringify(found), otherUid);
+    for (const body of [{}, { uid: 'abc' }, { uid, contract: 'abc' }])
+      await t.rejects(admin(hub, 'POST', '/subject', body));
+  },
+);

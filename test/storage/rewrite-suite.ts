@@ -1,0 +1,89 @@
+/** The part of the exam of stores on a disk that is about rewriting what is stored. */
+import { mkdirSync } from 'node:fs';
+import { Fenced, type Rewrite, type RowKey, type Store } from '../../storage/contract.ts';
+import { directoryFor } from '../support/directory.ts';
+import type { Test } from '../support/tap.ts';
+import type { Opener } from './contract-suite.ts';
+import { append, event, row, trim } from './support.ts';
+
+const replaced = (text: string) => text.replaceAll('secret', 'digest');
+
+function rewrite(store: Store, events: readonly number[], rows: readonly RowKey[], parts: Partial<Rewrite> = {}) {
+  const fence = store.held();
+  if (!fence) throw new Error('no fence');
+  return store.rewrite({ fence, events, rows, name: replaced, text: replaced, ...parts });
+}
+
+export function rewriteSuite(t: Test, open: Opener): void {
+  t.test(
+    '[CONTRACT-12] a rewrite replaces text in events, rows and deliveries, and nothing else changes',
+    async (t) => {
+      const place = `${directoryFor(t)}/data`;
+      mkdirSync(place);
+      let store = await open(place);
+      t.teardown(() => store.close());
+      for (const n of [1, 2, 3]) {
+        const stream = `tokens/NL-EMS/secret${n}`;
+        const events = [
+          event({ stream, correlationId: 'of secret', to: ['A'], data: { uid: 'secret' }, body: 'secret\n\0' }),
+        ];
+        const puts = [row(`secret${n}`, { upd: `2024-0${n}`, data: { uid: 'secret' }, body: `${n} of secret` })];
+        await append(store, { events, puts });
+      }
+      const fence = store.held();
+      if (!fence) throw new Error('no fence');
+      await store.settle(fence, [{ dest: 'A', seq: 2, state: 'DEAD', data: 'secret' }], []);
+      await store.settle(fence, [{ dest: 'A', seq: 1, state: 'DELIVERED', data: 'secret' }], []);
+      const kept = { ...event({ stream: 'tokens/NL-EMS/secret1', data: 'secret', body: 'secret' }), seq: 1, rows: [] };
+      await trim(store, 1, { keeps: [kept] });
+      const list = { kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 };
+      const before = await store.list({ ...list, bodiesOnly: true });
+      t.equal((await store.get(row('secret2')))?.body, '2 of secret', 'it is in the caches');
+
+      const keys = ['secret2', 'unknown'].map((id) => ({ kind: 'sessions', owner: 'NL-TNM', id }));
+      await t.rejects(rewrite(store, [2], keys, { fence: { ...fence, token: fence.token + 1 } }), Fenced);
+      await rewrite(store, [1, 2, 99], keys);
+      await store.reclaim(() => true);
+      const look = async (store: Store) => {
+        t.match(await store.event(2), {
+          ...{ seq: 2, stream: 'tokens/NL-EMS/digest2', correlationId: 'of digest', to: ['A'] },
+          ...{ data: { uid: 'digest' }, body: 'digest\n\0' },
+        });
+        t.match(await store.event(3), { body: 'secret\n\0' }, 'another event is as it was');
+        t.match(await store.read({ after: 0, limit: 9 }), [{ seq: 2 }, { seq: 3 }]);
+        const all = await store.read({ after: 0, limit: 9, kept: true });
+        t.match(all, [{ seq: 1, body: 'digest', data: 'digest' }, { seq: 2 }, { seq: 3 }], 'kept events come first');
+        t.match(await store.read({ after: 1, limit: 1, size: 1, kept: true }), [{ seq: 2 }]);
+        t.strictSame(await store.history('tokens/NL-EMS/secret2'), []);
+        t.match(await store.history('tokens/NL-EMS/digest2'), [{ seq: 2 }]);
+        t.match(await store.correlated('of digest'), [{ seq: 2 }]);
+        t.match(await store.correlated('of secret'), [{ seq: 3 }]);
+        t.match(await store.delivery('A', 2), { state: 'DEAD', data: 'digest' });
+        t.equal(await store.get(row('secret2')), null);
+        t.match(await store.get(row('digest2')), {
+          seq: 2,
+          shelf: 'NL-TNM',
+          data: { uid: 'digest' },
+          body: '2 of digest',
+        });
+        t.equal(await store.get(row('unknown')), null);
+        const after = await store.list({ ...list, bodiesOnly: true });
+        t.strictSame(
+          [after.total, after.rows.map(({ upd, seq }) => [upd, seq])],
+          [before.total, before.rows.map(({ upd, seq }) => [upd, seq])],
+        );
+        t.strictSame(
+          after.rows.map(({ body }) => body),
+          ['1 of secret', '2 of digest', '3 of secret'],
+        );
+        t.strictSame([store.head(), store.horizon()], [3, 1]);
+      };
+      await look(store);
+      await store.close();
+      store = await open(place);
+      t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
+      await look(store);
+      t.equal((await append(store)).first, 4);
+    },
+  );
+}
