@@ -27,8 +27,7 @@
  * CONTRACT-11 Optimistic concurrency: the store refuses a commit with `Conflict`, and changes nothing, when a row that
  *     the commit was decided on has been written or removed since. Other commits of the same batch go through. A commit
  *     whose idempotency key is already in the log is not checked again (CONTRACT-3).
- * CONTRACT-12 `rewrite` replaces text in stored records, all or none, and adds no event: sequences, the order and length
- *     of every list, floors and the verification of the log hold as before.
+ * CONTRACT-12 `rewrite` replaces text in records, all or none; sequences, lists, floors and verification hold as before.
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) must not contain U+0000 or an
  * unpaired surrogate, and bodies must not contain an unpaired surrogate: a TypeError refuses them. All order is by code

@@ -20,7 +20,7 @@ import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import type { LogHeld } from '../ports/operator.ts';
 import { keepingOf } from './log-compaction.ts';
-import { Pace } from './pace.ts';
+import { Pace } from './trim-pace.ts';
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;

@@ -2,11 +2,11 @@
  * Pace of background work that shares the event loop with requests: how large a piece of work may be, and how long the
  * pause after it lasts. The rule looks at the clock and at whether others worked; it has no fixed waits.
  *
- * PACE-1  After a piece that took w ms there is a pause of w × (1 / share − 1) ms: whatever a piece costs, the work has at
+ * TRIM-PACE-1  After a piece that took w ms there is a pause of w × (1 / share − 1) ms: whatever a piece costs, the work has at
  *     most its share of the time. The size of a piece is in proportion to the share.
- * PACE-2  The share begins at `shareMin` and grows by a quarter after each piece, up to 1, or up to `busyMax` when others
+ * TRIM-PACE-2  The share begins at `shareMin` and grows by a quarter after each piece, up to 1, or up to `busyMax` when others
  *     worked meanwhile.
- * PACE-3  A pause that ends `lateMs` or more after its time shows that others wait for the event loop: the share halves,
+ * TRIM-PACE-3  A pause that ends `lateMs` or more after its time shows that others wait for the event loop: the share halves,
  *     down to `shareMin`.
  */
 import { type Clock, sleep } from '../../kit/clock.ts';
