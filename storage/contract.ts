@@ -30,8 +30,7 @@
  * CONTRACT-12 `rewrite` replaces text in records, all or none; sequences, lists, floors and verification hold as before.
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) must not contain U+0000 or an
- * unpaired surrogate, and bodies must not contain an unpaired surrogate: a TypeError refuses them. All order is by code
- * point (the order of UTF-8 bytes).
+ * unpaired surrogate, nor bodies an unpaired surrogate: a TypeError refuses them. All order is by code point (UTF-8).
  */
 
 import type { BackupManifest, BackupOptions } from './backups.ts';
