@@ -74,7 +74,11 @@ export function clockOf(agenda: Agenda, life: Life, wall: WallClock): Clock {
     () => agenda.now + begunAhead,
     () => agenda.now + wall.offMs,
   );
-  faces.steps.recall(wall.stretches(begunAhead));
+  const { steps } = faces;
+  const keep = () => life.isAlive && wall.keep(steps.stretches, begunAhead);
+  steps.recall(wall.kept(begunAhead));
+  keep();
+  steps.onStep(keep);
   return {
     ...faces,
     monotonic: () => agenda.now,

@@ -21,6 +21,7 @@ import {
   type Flight,
   final,
   isFinal,
+  isOpen,
   type Lane,
   moduleOf,
   type Owed,
@@ -59,6 +60,11 @@ export class DeliveryRules {
       const company = this.#facts.around.cast.companies.find(({ id }) => fact.stream === `partner:${id}`);
       for (const { party } of company?.members ?? []) this.#suspendedAt.set(party, fact.at);
     }
+  }
+
+  /** An operator opens or closes a circuit: it may have held back until now what goes now. */
+  circuitIsSet(company: string): void {
+    this.#timing.companyDisturbed(company);
   }
 
   /** The call is about to be made. */
@@ -251,7 +257,7 @@ export class DeliveryRules {
 
   #owe(fact: Fact, receiver: string): void {
     const key = `${receiver} ${fact.stream}`;
-    const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0, freeAt: 0 };
+    const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0, freeAt: 0, isLong: false };
     this.#lanes.set(key, lane);
     const owed: Owed = {
       ...{
@@ -267,12 +273,14 @@ export class DeliveryRules {
       },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
       ...{ ahead: this.#ahead(fact, receiver), life: this.#life, due: null, notBefore: 0, behind: [] },
+      ...{ dues: new Map(), attemptsBefore: 0, endedAt: [] },
     };
     lane.owed.push(owed);
     this.owed.set(`${fact.seq}-${receiver}`, owed);
     const ofReceiver = this.#byReceiver.get(receiver);
     if (ofReceiver) ofReceiver.push(owed);
     else this.#byReceiver.set(receiver, [owed]);
+    this.#timing.owed(owed);
   }
 
   #redriven({ data, at }: Fact): void {
@@ -288,7 +296,8 @@ export class DeliveryRules {
     owed.row = 'PENDING';
     owed.last = null;
     [owed.due, owed.notBefore] = [null, 0];
-    owed.behind = owed.lane.owed.filter((one) => one !== owed && !this.#mayHaveEnded(one));
+    const isWhole = this.#timing.isWholeInMemory(owed);
+    owed.behind = isWhole ? owed.lane.owed.filter((one) => one !== owed && !this.#mayHaveEnded(one)) : [];
     owed.since = at;
   }
 
@@ -296,7 +305,7 @@ export class DeliveryRules {
     const facts = (this.#facts.byCorrelation.get(correlationId) ?? []).filter((fact) => fact.stream === stream);
     const candidates = facts.flatMap(({ seq }) => this.owed.get(`${seq}-${receiver}`) ?? []);
     // One resync may send an object twice; what was put back stands behind the rest of its lane.
-    const open = candidates.filter(({ isDelivered, row }) => !isDelivered && row !== 'DEAD');
+    const open = candidates.filter(isOpen);
     const owed = open.find(({ redriven }) => redriven === 0) ?? open[0] ?? candidates[0];
     demand(owed !== undefined, 'nobody gets what it is not owed', () => `${receiver} ${stream} ${correlationId}`);
     return owed as Owed;
@@ -309,8 +318,7 @@ export class DeliveryRules {
   /** Whatever stands before it in its lane has ended. [TEST-DELIVERY-RULES-1] */
   #judgeTurn(owed: Owed): void {
     if (owed.redriven > 0) {
-      // Beyond a full window nothing is in memory that it could go behind.
-      const isTail = !this.#facts.around.isWindowWide || owed.behind.every((one) => this.#mayHaveEnded(one));
+      const isTail = owed.behind.every((one) => this.#mayHaveEnded(one));
       demand(isTail, 'what is put back goes behind its lane', () => `${owed.fact.seq}-${owed.receiver}`);
       return;
     }
@@ -345,7 +353,7 @@ export class DeliveryRules {
     const session = data.module === 'cdrs' ? (data.facts as { sessionId?: string | null }).sessionId : null;
     if (!session) return [];
     const lane = this.#lanes.get(`${receiver} sessions/${data.owner}/${session.toLowerCase()}`);
-    return (lane?.owed ?? []).filter(({ isDelivered, row }) => !isDelivered && row !== 'DEAD');
+    return (lane?.owed ?? []).filter(isOpen);
   }
 
   /** TEST-DELIVERY-RULES-5. */

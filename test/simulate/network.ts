@@ -173,7 +173,9 @@ export class Network {
     guarded(() => {
       flight = watcher.begins(passage);
     });
-    const broken = kind === 'delivery' ? partner.broken.get(passage.module) : undefined;
+    const { module, segments } = passage;
+    const object = [module, ...segments.slice(0, 3)].join('/');
+    const broken = kind === 'delivery' ? (partner.broken.get(module) ?? partner.broken.get(object)) : undefined;
     const fate = partner.accepts(call.token) ? (broken ?? partner.fate()) : 'http401';
     const reaction = reactions[fate];
     if (reaction.hit) hit(reaction.hit);

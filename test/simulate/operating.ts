@@ -118,7 +118,7 @@ const farMs = 8_640_000_000;
 export function compatibility(world: World, random: Random) {
   const soonMs = random.pick([-1_000, 60_000, 600_000, 36_000_000, 36_000_000]);
   // It is a date of the calendar: beside a clock that somebody sets, nobody can say on which side of it an instant is.
-  const until = world.agenda.now + (world.has('clockSteps') ? farMs : soonMs);
+  const until = world.agenda.now + (world.isClockSet ? farMs : soonMs);
   return { identity_mode: 'COMPATIBILITY', compatibility_until: new Date(until).toISOString() } as const;
 }
 
@@ -204,6 +204,7 @@ export function handleOrphans(world: World, random: Random): void {
 export function setCircuit(world: World, random: Random): void {
   const { id } = random.pick(world.cast.companies);
   const [circuit, state] = [random.pick(['sync', 'async'] as const), random.pick(['open', 'closed'] as const)];
+  world.judge.deliveries.circuitIsSet(id);
   world.ask(`circuit ${circuit} ${state}`, async (hub) => hub.operations.setCircuit(id, circuit, state));
 }
 

@@ -29,6 +29,11 @@ export interface Owed {
   life: number;
   /** When its next attempt is due, in the world's own time; null when it is not known, or at once. */
   due: number | null;
+  /** All due times of its rows, each as it is written, in the world's own time. */
+  readonly dues: Map<string, number>;
+  /** Attempts that its row had when this life of the hub began, and the ends of those since. */
+  attemptsBefore: number;
+  endedAt: number[];
   /** Its receiver asked to be left alone until then. */
   notBefore: number;
   /** Of one that was put back: what waited in its lane then, as long as that life of the hub lasts. */
@@ -42,6 +47,8 @@ export interface Lane {
   inFlight: number;
   /** When a call of it or a delivery in it last ended. */
   freeAt: number;
+  /** It had more than memory holds of a lane, and has not been empty since. */
+  isLong: boolean;
 }
 
 /** A call of a delivery on its way. */
@@ -68,6 +75,8 @@ export const final: ReadonlySet<string> = new Set(['auth_error', 'not_found', 'c
 export const unsent: ReadonlySet<string> = new Set(['suspended', 'no receiver endpoint']);
 
 export const isFinal = (outcome: Outcome | null): boolean => final.has(outcome?.class ?? '');
+
+export const isOpen = ({ isDelivered, row }: Owed): boolean => !isDelivered && row !== 'DEAD';
 
 export const moduleOf = ({ fact }: Owed): string => String(fact.data.module);
 

@@ -1,5 +1,6 @@
 /** Steps of a workload in which partners push objects: new and again, whole and in part, right and wrong. */
 import type { ObjectModule } from '../../src/domain/modules.ts';
+import { laneMax } from '../../src/hub/delivery/window.ts';
 import type { Member } from './cast.ts';
 import { cardOf, cdrTokenOf, changeOf, ownedBy, type Pushed, references } from './pushed.ts';
 import type { Random } from './random.ts';
@@ -186,4 +187,19 @@ export function pushToken(world: World, random: Random): void {
   const fields = { valid: random.chance(0.8), n: world.newId('n'), last_updated };
   const whole = { ...ownedBy(member.party), uid: id, type: 'RFID', ...fields };
   push(world, member, { ...base, method: isPatch ? 'PATCH' : 'PUT', body: isPatch ? fields : whole });
+}
+
+/** One location changes more often than one of its receivers can take it: a lane becomes longer than memory holds of one. */
+export function pushOften(world: World, random: Random): void {
+  const member = random.pick(world.cast.cpos);
+  const owner = member.party;
+  const id = `L${random.between(1, idsMax)}`;
+  const receiver = world.partners.get(random.pick(world.cast.emsps).host);
+  const object = `locations/${owner.replace('-', '/')}/${id}`;
+  receiver?.broken.set(object, 'http500');
+  world.agenda.at(world.agenda.now + random.pick([20_000, 300_000, 900_000]), () => receiver?.broken.delete(object));
+  for (let count = random.between(3 * laneMax, 4 * laneMax); count > 0; count--) {
+    const body = { ...ownedBy(owner), id, publish: true, name: world.newId('n'), last_updated: dateOf(world) };
+    push(world, member, { module: 'locations', method: 'PUT', owner, id, body });
+  }
 }

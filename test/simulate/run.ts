@@ -41,7 +41,7 @@ export async function runSeed(options: WorldOptions): Promise<SeedResult> {
   return { seed: options.seed, failure, digest, steps, simulatedMs: agenda.now - began, counts: counters.all(), tail };
 }
 
-export interface Campaign extends Pick<WorldOptions, 'with'> {
+export interface Campaign {
   readonly from: number;
   readonly count: number;
   readonly progress?: (done: number, failures: number) => void;
@@ -57,13 +57,13 @@ export interface CampaignResult {
 /** Failures beyond so many tell nothing new. */
 const failuresMax = 20;
 
-export async function runSeeds({ from, count, progress, with: wanted = [] }: Campaign): Promise<CampaignResult> {
+export async function runSeeds({ from, count, progress }: Campaign): Promise<CampaignResult> {
   const failures: SeedResult[] = [];
   const counters = new Counters();
   let simulatedMs = 0;
   let seeds = 0;
   for (let seed = from; seed < from + count && failures.length < failuresMax; seed++) {
-    const result = await runSeed({ seed, with: wanted });
+    const result = await runSeed({ seed });
     seeds++;
     simulatedMs += result.simulatedMs;
     counters.add(result.counts);
@@ -76,12 +76,12 @@ export async function runSeeds({ from, count, progress, with: wanted = [] }: Cam
 }
 
 /** The fewest steps with which the seed still fails in the same way. */
-export async function shorten(result: SeedResult, options: Pick<WorldOptions, 'with'> = {}): Promise<SeedResult> {
+export async function shorten(result: SeedResult): Promise<SeedResult> {
   const kindOf = ({ failure }: SeedResult) => failure?.split(':', 1)[0];
   let [low, best] = [0, result];
   while (low < best.steps) {
     const stepsMax = Math.floor((low + best.steps) / 2);
-    const shorter = await runSeed({ ...options, seed: result.seed, stepsMax });
+    const shorter = await runSeed({ seed: result.seed, stepsMax });
     if (shorter.failure !== null && kindOf(shorter) === kindOf(result)) best = { ...shorter, steps: stepsMax };
     else low = stepsMax + 1;
   }

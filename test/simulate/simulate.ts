@@ -1,12 +1,10 @@
 /**
  * `npm run simulate -- --seed N --runs M`: runs whole hubs in simulated worlds. A seed that fails is printed with the commit and
- * the command that tells it again; `--trace` prints its story, `--steps` makes it shorter, `--with clockSteps` asks for worlds that the hub
- * does not promise to stand yet.
+ * the command that tells it again; `--trace` prints its story, `--steps` makes it shorter.
  */
 import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { runSeed, runSeeds, shorten } from './run.ts';
-import { features } from './world-parts.ts';
 
 function commitOf(): string {
   try {
@@ -22,7 +20,6 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '1' },
     steps: { type: 'string' },
     trace: { type: 'boolean', default: false },
-    with: { type: 'string', multiple: true, default: [] },
   },
 });
 const [seed, runs] = [Number(values.seed), Number(values.runs)];
@@ -31,16 +28,9 @@ if (!Number.isSafeInteger(seed) || !Number.isSafeInteger(runs) || runs < 1) {
   process.exit(2);
 }
 
-const wanted = features.filter((name) => values.with.includes(name));
-if (wanted.length < values.with.length) {
-  console.error(`--with: one of ${features.join(', ')} is expected`);
-  process.exit(2);
-}
-
 if (values.trace || values.steps !== undefined) {
   const result = await runSeed({
     seed,
-    with: wanted,
     ...(values.steps !== undefined && { stepsMax: Number(values.steps) }),
     ...(values.trace && { print: (line) => console.log(line) }),
   });
@@ -52,7 +42,6 @@ const began = performance.now();
 const result = await runSeeds({
   from: seed,
   count: runs,
-  with: wanted,
   progress(done, failures) {
     if (done % 100 === 0 || done === runs) {
       const perS = Math.round((done * 1000) / (performance.now() - began));
@@ -61,11 +50,9 @@ const result = await runSeeds({
   },
 });
 for (const failed of result.failures) {
-  const { failure, steps } = await shorten(failed, { with: wanted });
+  const { failure, steps } = await shorten(failed);
   console.log(`\nseed ${failed.seed} failed at commit ${commitOf()}: ${failure}`);
-  console.log(
-    `  npm run simulate -- --seed ${failed.seed} --steps ${steps} --trace${wanted.map((name) => ` --with ${name}`).join('')}`,
-  );
+  console.log(`  npm run simulate -- --seed ${failed.seed} --steps ${steps} --trace`);
 }
 if (values.runs !== '1')
   for (const [name, count] of Object.entries(result.counters.all()))

@@ -94,7 +94,7 @@ export class SimulatedPartner {
     return all.filter((endpoint) => endpoint !== this.lacking);
   }
 
-  /** Modules of which it answers every delivery so, while all else goes well. */
+  /** Modules, and objects as `{module}/{country}/{party}/{id}`, of which it answers every delivery so, while all else goes well. */
   readonly broken = new Map<string, Fate>();
 
   fate(): Fate {

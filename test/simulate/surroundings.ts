@@ -9,8 +9,8 @@ export interface Surroundings {
   readonly recordedAt: (text: string) => number;
   /** The world's own time of what the hub wrote down about now. */
   readonly instantOf: (text: string) => number;
-  /** A partner's window has room for all that waits for it, or for each of its lanes. */
-  readonly isWindowWide: boolean;
+  /** Deliveries of one module to one partner that the hub has in memory at most. */
+  readonly windowShare: number;
   /** The time of day was never set. */
   readonly isSteady: () => boolean;
   readonly hit: (name: Sometimes) => void;

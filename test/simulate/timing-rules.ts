@@ -3,15 +3,16 @@
  *
  * TEST-TIMING-RULES-1  No attempt is made before it is due, be it in another life of the hub than the one that set the instant, nor before its
  *     receiver wants it.
- * TEST-TIMING-RULES-2  What may go goes: a lane that is held, for whatever reason, holds no other lane of its partner, and a module that is
- *     broken holds no other module.
- * TEST-TIMING-RULES-3  What is put back goes behind all that waited in its lane then, as long as the process lives.
+ * TEST-TIMING-RULES-2  What may go goes: a lane that is held, for whatever reason, and however long, holds no other lane of its partner, and a module
+ *     that is broken holds no other module. While more of a module waits than half of its share of the window, it may wait in the log.
+ * TEST-TIMING-RULES-3  What is put back goes behind all of its lane that was in memory then, as long as the process lives.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
+import { moduleNames } from '../../src/domain/modules.ts';
+import { laneMax } from '../../src/hub/delivery/window.ts';
 import type { DeliveryRow } from '../../storage/contract.ts';
-
 import { demand, type Fact, type Facts } from './facts.ts';
-import type { AsyncState, Owed } from './owed.ts';
+import { type AsyncState, isOpen, type Lane, moduleOf, type Owed } from './owed.ts';
 
 /** Longest that a lane may wait for its turn among quick ones. */
 const promptMs = 30_000;
@@ -20,33 +21,71 @@ const quickMs = 1_000;
 /** A CDR may wait so long for its session. */
 const behindMs = 10_000;
 
+/** Of the row of a delivery that waits. */
+interface Waiting {
+  readonly due: string | null;
+  readonly attempts: readonly { readonly at: string }[];
+}
+
 export class TimingRules {
   readonly #facts: Facts;
   /** When something that is no fault of the hub last kept deliveries of a partner waiting, by partner. */
   readonly #disturbedAt = new Map<string, number>();
+  readonly #companies: ReadonlyMap<string, string>;
+  /** Lanes by partner and module. */
+  readonly #lanes = new Map<string, Set<Lane>>();
+  /** When more than half of the share of a module in the window last waited, by partner and module. */
+  readonly #crowdedAt = new Map<string, number>();
 
   constructor(facts: Facts) {
     this.#facts = facts;
+    const { companies } = facts.around.cast;
+    this.#companies = new Map(companies.flatMap(({ id, members }) => members.map(({ party }) => [party, id])));
   }
 
   committed({ type, stream }: Fact): void {
-    if (!type.startsWith('partner.')) return;
-    for (const module of ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'])
-      this.#disturbed(stream.slice('partner:'.length), module);
+    if (type.startsWith('partner.')) this.companyDisturbed(stream.slice('partner:'.length));
+  }
+
+  /** Something that is no fault of the hub keeps, or has kept, all deliveries of a partner waiting. */
+  companyDisturbed(company: string): void {
+    for (const module of moduleNames) this.#disturbed(company, module);
+  }
+
+  /** It stands in its lane now. */
+  owed(owed: Owed): void {
+    const key = this.#keyOf(owed);
+    const lanes = this.#lanes.get(key) ?? new Set();
+    this.#lanes.set(key, lanes.add(owed.lane));
+    this.#measure(owed.lane);
+    this.#weigh(key);
+  }
+
+  /** Whether all of its lane has been in memory for a while, so that what is put back goes behind it. */
+  isWholeInMemory(owed: Owed): boolean {
+    const { around, troubledAt } = this.#facts;
+    const key = this.#keyOf(owed);
+    this.#weigh(key);
+    // Beside a window that may be full, a start reads what follows its floors by and by.
+    const startedAt = this.#mayBeCrowded(key) ? troubledAt : 0;
+    const crowdedAt = Math.max(this.#crowdedAt.get(key) ?? 0, startedAt);
+    return !owed.lane.isLong && around.now() - crowdedAt > promptMs;
   }
 
   /** What the hub has written down of a delivery that waits. */
   settled(owed: Owed, { state, data }: DeliveryRow): void {
-    const { due } = data as { due: string | null };
-    owed.due = state === 'PENDING' && due !== null ? this.#facts.around.instantOf(due) : null;
-    if (state !== 'PENDING') owed.lane.freeAt = this.#facts.around.now();
+    const { due, attempts } = data as Waiting;
+    owed.due = state === 'PENDING' && due !== null ? this.#dueOf(owed, due, attempts) : null;
+    if (state === 'PENDING') return;
+    owed.lane.freeAt = this.#facts.around.now();
+    this.#weigh(this.#keyOf(owed));
   }
 
-  /** What the disk says of a delivery to the next life of the hub, which goes by it for the first of a lane alone. */
+  /** What the disk says of a delivery to the next life of the hub. */
   crashed(owed: Owed, state: DeliveryRow['state'] | null, data: string): void {
-    const { due = null } = JSON.parse(data) as { due?: string | null };
-    const isFirst = !owed.lane.owed.some(({ fact, row }) => fact.seq < owed.fact.seq && row === 'PENDING');
-    owed.due = state === 'PENDING' && due !== null && isFirst ? this.#facts.around.instantOf(due) : null;
+    const { due = null, attempts = [] } = JSON.parse(data) as Partial<Waiting>;
+    owed.due = state === 'PENDING' && due !== null ? (owed.dues.get(due) ?? null) : null;
+    [owed.attemptsBefore, owed.endedAt] = [attempts.length, []];
   }
 
   begins(owed: Owed, company: string, { circuit }: AsyncState): void {
@@ -62,8 +101,10 @@ export class TimingRules {
     const { module } = fact.data;
     if (circuit !== 'closed') this.#disturbed(company, String(module));
     const isRetryUnwritten = last !== null && due === null;
-    if (!around.isWindowWide || isRetryUnwritten || redriven > 0 || fact.type === 'object.resent') return;
-    const disturbedAt = this.#disturbedAt.get(this.#key(company, String(module))) ?? 0;
+    this.#weigh(this.#keyOf(owed));
+    if (isRetryUnwritten || redriven > 0 || fact.type === 'object.resent') return;
+    const key = this.#keyOf(owed);
+    const disturbedAt = Math.max(this.#disturbedAt.get(key) ?? 0, this.#crowdedAt.get(key) ?? 0);
     const patienceMs = module === 'cdrs' ? behindMs : 0;
     const from = Math.max(fact.at + patienceMs, lane.freeAt, due ?? 0, troubledAt, disturbedAt);
     demand(now - from <= promptMs, 'what may go goes', () => `${where()} waited ${now - from} ms`);
@@ -72,6 +113,8 @@ export class TimingRules {
   ends(owed: Owed, company: string, { class: met, durationMs, retryAfterMs = 0 }: Outcome): void {
     const { lane, fact } = owed;
     lane.freeAt = this.#facts.around.now();
+    owed.endedAt.push(lane.freeAt);
+    this.#weigh(this.#keyOf(owed));
     owed.notBefore = retryAfterMs > 0 ? lane.freeAt + retryAfterMs : 0;
     const isBad = met === 'timeout' || met === 'unavailable' || durationMs > quickMs;
     if (isBad) this.#disturbed(company, String(fact.data.module));
@@ -85,6 +128,38 @@ export class TimingRules {
 
   #key(company: string, module: string): string {
     return `${company}/${module}`;
+  }
+
+  #keyOf(owed: Owed): string {
+    return this.#key(this.#companies.get(owed.receiver) ?? '', moduleOf(owed));
+  }
+
+  /** In the world's own time: as long after the end of its attempt as the row says, whatever the clock of the hub said meanwhile. */
+  #dueOf(owed: Owed, due: string, attempts: Waiting['attempts']): number {
+    const endedAt = owed.endedAt[attempts.length - owed.attemptsBefore - 1];
+    const waitMs = Date.parse(due) - Date.parse(attempts.at(-1)?.at ?? '');
+    const at = endedAt === undefined ? this.#facts.around.instantOf(due) : endedAt + waitMs;
+    owed.dues.set(due, at);
+    return at;
+  }
+
+  /** A lane stays long until it is empty: the hub reads it on a few at a time. */
+  #measure(lane: Lane): void {
+    const open = lane.owed.filter(isOpen).length;
+    lane.isLong = open > laneMax || (lane.isLong && open > 1);
+    if (lane.isLong) this.#facts.around.hit('a lane had more than memory holds of it');
+  }
+
+  #mayBeCrowded(key: string): boolean {
+    return (this.#lanes.get(key)?.size ?? 0) * laneMax > this.#facts.around.windowShare / 2;
+  }
+
+  /** Notes whether a module may wait in the log. [TEST-TIMING-RULES-2] */
+  #weigh(key: string): void {
+    if (!this.#mayBeCrowded(key)) return;
+    let held = 0;
+    for (const { owed } of this.#lanes.get(key) ?? []) held += Math.min(laneMax, owed.filter(isOpen).length);
+    if (held > this.#facts.around.windowShare / 2) this.#crowdedAt.set(key, this.#facts.around.now());
   }
 
   #disturbed(company: string, module: string): void {

@@ -59,12 +59,20 @@ export function breakModule(world: World, random: Random): void {
   world.agenda.at(world.agenda.now + random.pick([20_000, 120_000, 900_000]), () => partner?.broken.delete(module));
 }
 
+/** A process looks at the clock so often, ms. [CLOCK-WATCH-1] */
+const lookMs = 1_000;
+
 /** Somebody sets the clock of the machine. */
 export function setClock(world: World, random: Random): void {
-  if (!world.has('clockSteps')) return;
+  if (!world.isClockSet) return;
   const offMs = random.pick([-24, 24, -1, 1, 0.01, 0]) * hourMs;
+  if (offMs < world.wall.offMs) world.hit('a clock was set back');
+  else if (offMs > world.wall.offMs) world.hit('a clock was set forward');
   world.wall.set(offMs, world.agenda.now);
   world.trace(`clock ${offMs}`);
+  const { created } = world;
+  const isSeen = () => created !== null && created === world.created && created.context.ports.clock.wall();
+  world.agenda.at(world.agenda.now + random.between(0, lookMs), isSeen);
 }
 
 const points: readonly (readonly [Parameters<World['deaths']['arm']>[0], Sometimes])[] = [

@@ -5,7 +5,9 @@ import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import { Supervisor } from '../../machines/supervisor.ts';
 import { type Item, type Lane, Lanes } from '../../src/hub/delivery/lanes.ts';
 import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
+import { laneMax } from '../../src/hub/delivery/window.ts';
 import { Timers } from '../../src/hub/kernel/timers.ts';
+import { ClockSteps } from '../../src/kit/clock-steps.ts';
 import type { Put, Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
 import type { Mutant } from './mutants.ts';
@@ -152,6 +154,42 @@ export const waiting: readonly Mutant[] = [
       };
       return { store: storeWith(store, { read }), ports };
     },
+  },
+  {
+    name: 'memory holds any number of a lane',
+    seed: 222,
+    broken: /what may go goes/,
+    patch: replaced(Lanes.prototype, 'skip', () => () => false),
+  },
+  {
+    name: 'a lane skips one when it is read on',
+    seed: 12,
+    broken: /a floor never passes|everything that is owed ends|order of the log/,
+    bend: ({ store, ports }) => {
+      const history: Store['history'] = async (stream, after, limit) => {
+        const events = await store.history(stream, after, limit);
+        return limit === laneMax && events.length > 1 ? events.slice(1) : events;
+      };
+      return { store: storeWith(store, { history }), ports };
+    },
+  },
+  {
+    name: 'after a restart only the first of a lane has a due time',
+    seed: 75,
+    broken: /no attempt before it is due/,
+    patch: replaced(Lanes.prototype, 'done', (done) => {
+      return function (this: Lanes, lane, at) {
+        done.call(this, lane, at);
+        const [head] = lane.items;
+        if (head) lane.items[0] = { ...head, dueAt: null };
+      };
+    }),
+  },
+  {
+    name: 'a recorded time of day counts as hub time',
+    seed: 6,
+    broken: /a dead letter has a reason that was met|no attempt before it is due|nothing is pending in the end/,
+    patch: replaced(ClockSteps.prototype, 'steady', () => (wall) => wall),
   },
   {
     name: 'a floor moves past a delivery that waits for another attempt',

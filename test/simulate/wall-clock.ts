@@ -4,9 +4,15 @@ import type { Stretch } from '../../src/kit/clock-steps.ts';
 /** What the hub writes down lies so near to the present at most: due times with `Retry-After`, and facts while a disk is slow. */
 const nearMs = 1_200_000;
 
+const shifted = (stretches: readonly Stretch[], ms: number): Stretch[] =>
+  stretches.map(({ from, ahead }) => ({ from: from + ms, ahead: ahead - ms }));
+
 export class WallClock {
   /** All that the clock was off by, ms, and from when on, newest first. */
   readonly #offs: { readonly from: number; readonly ms: number }[] = [{ from: 0, ms: 0 }];
+
+  /** Stretches between steps that processes have noticed, in the world's own time. */
+  #kept: readonly Stretch[] = [];
 
   /** How much it is ahead of the world's own time, ms. */
   get offMs(): number {
@@ -22,9 +28,14 @@ export class WallClock {
     this.#offs.unshift({ from: now, ms });
   }
 
-  /** What a machine remembers of it, in the hub time of a process that began when it was off by so much. */
-  stretches(begunAhead: number): Stretch[] {
-    return this.#offs.toReversed().map(({ from, ms }) => ({ from: from + begunAhead, ahead: ms - begunAhead }));
+  /** Keeps what a process that began when it was off by so much has noticed of its steps, as `clock-watch.ts` does in its file. */
+  keep(stretches: readonly Stretch[], begunAhead: number): void {
+    this.#kept = shifted(stretches, -begunAhead);
+  }
+
+  /** What was kept, in the hub time of a process that begins when it is off by so much. */
+  kept(begunAhead: number): Stretch[] {
+    return shifted(this.#kept, begunAhead);
   }
 
   /** The world's own time of a fact that the hub recorded about now: the nearest, since the clock may have been set between. */

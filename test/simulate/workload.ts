@@ -20,7 +20,7 @@ import {
   suspend,
   unregister,
 } from './operating.ts';
-import { pushCdr, pushLocation, pushSession, pushTariff, pushToken } from './pushing.ts';
+import { pushCdr, pushLocation, pushOften, pushSession, pushTariff, pushToken } from './pushing.ts';
 import type { Random } from './random.ts';
 import { weathers } from './simulated-partner.ts';
 import { breakModule, changeDisk, changeWeather, crash, crashBehind, outage, restart, setClock } from './trouble.ts';
@@ -32,6 +32,7 @@ const steps: Readonly<Record<string, readonly [weight: number, run: (world: Worl
   pushSession: [18, pushSession],
   pushCdr: [8, pushCdr],
   pushToken: [3, pushToken],
+  pushOften: [1, pushOften],
   authorize: [4, authorize],
   command: [12, command],
   stopSession: [4, stopSession],
@@ -55,7 +56,7 @@ const steps: Readonly<Record<string, readonly [weight: number, run: (world: Worl
   breakModule: [2.5, breakModule],
   outage: [0.4, outage],
   changeDisk: [2, changeDisk],
-  setClock: [1, setClock],
+  setClock: [3, setClock],
   crash: [3, crash],
   crashBehind: [2.5, crashBehind],
   restart: [1, restart],

@@ -29,10 +29,6 @@ export function isStoreTrouble(error: unknown): boolean {
   return name === 'StoreUnavailable' || name === 'OutcomeUnknown';
 }
 
-/** What the hub does not promise yet. Its worlds are written, and `npm run simulate -- --with {name}` asks for them. */
-export const features = ['clockSteps', 'laneWindows'] as const;
-export type Feature = (typeof features)[number];
-
 /** Short windows and few slots, so that a world meets their ends. */
 export function settingsOf(random: Random): HubSettings {
   return {

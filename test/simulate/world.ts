@@ -6,9 +6,11 @@
  * TEST-SIMULATE-WORLD-2  A crash takes the hub's process and nothing else: partners, disk and what is under way on the network stay.
  */
 import { createHash } from 'node:crypto';
+import { moduleNames } from '../../src/domain/modules.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
+import { laneMax } from '../../src/hub/delivery/window.ts';
 import type { Caller, Hub } from '../../src/hub/ports/hub.ts';
 import { type HubPorts, type HubSettings, noMeter } from '../../src/hub/ports/ports.ts';
 import type { Store } from '../../storage/contract.ts';
@@ -28,7 +30,7 @@ import { SimulatedPartner } from './simulated-partner.ts';
 import { WallClock } from './wall-clock.ts';
 import { watcherOf } from './watcher.ts';
 import { troublesOf } from './world-disk.ts';
-import { difference, type Feature, isStoreTrouble, rememberedBy, settingsOf } from './world-parts.ts';
+import { difference, isStoreTrouble, rememberedBy, settingsOf } from './world-parts.ts';
 
 export interface WorldOptions {
   /** Deliveries of one partner in memory; chosen by the seed when absent. */
@@ -39,7 +41,6 @@ export interface WorldOptions {
   /** Instead of those that the seed would choose. */
   readonly cast?: Cast;
   readonly settings?: Partial<HubSettings>;
-  readonly with?: readonly Feature[];
   readonly print?: (line: string) => void;
   /** Bends a part of the hub, to see whether the judge notices. */
   readonly bend?: (parts: { store: Store; ports: HubPorts }) => { store: Store; ports: HubPorts };
@@ -64,6 +65,8 @@ const startedAt = Date.parse('2026-03-01T08:00:00Z');
 const beforeHourMs = [480_000, 900_000] as const;
 const hourMs = 3_600_000;
 export const windowMax = 10_000;
+/** The share of a module is three times what one lane may have in memory: a long lane leaves it room, and would fill it without that limit. */
+const laneWindowMax = 3 * laneMax * moduleNames.length;
 export const fairDisk: DiskWeather = { failing: 0, msMax: 3 };
 
 export class World {
@@ -81,6 +84,8 @@ export class World {
   readonly options: WorldOptions;
   /** Time of day as the hub sees it. */
   readonly wall = new WallClock();
+  /** Somebody sets that clock now and then. */
+  readonly isClockSet: boolean;
   /** Deliveries of one partner that the hub has in memory at most. */
   readonly windowMax: number;
   /** Companies whose deliveries an operator holds back. */
@@ -117,11 +122,11 @@ export class World {
     this.cast = options.cast ?? castOf(this.random.fork('cast'));
     this.settings = {
       ...settingsOf(this.random.fork('settings')),
-      // Retention goes by the time of day.
-      ...(this.has('clockSteps') && { eventsKeepDays: 0 }),
       ...options.settings,
     };
-    this.windowMax = options.windowMax ?? this.random.fork('window').pick([3, 8, windowMax, windowMax]);
+    // Retention goes by the time of day, so the judge could not say what has come to its end beside a clock that is set.
+    this.isClockSet = this.settings.eventsKeepDays === 0 && this.random.fork('clock').chance(0.5);
+    this.windowMax = options.windowMax ?? this.random.fork('window').pick([3, laneWindowMax, windowMax, windowMax]);
     if (this.settings.eventsKeepDays > 0) {
       this.agenda.now += hourMs - this.random.fork('hour').between(...beforeHourMs);
     }
@@ -133,7 +138,7 @@ export class World {
         ...{ cast: this.cast, hit: this.hit, now: () => this.agenda.now },
         recordedAt: (text) => this.wall.recordedAt(text, this.agenda.now),
         instantOf: (text) => this.wall.instantOf(text, this.agenda.now),
-        isWindowWide: this.windowMax === windowMax || this.has('laneWindows'),
+        windowShare: Math.max(1, Math.floor(this.windowMax / moduleNames.length)),
         isSteady: () => this.wall.isSteady,
       },
       this.settings,
@@ -147,10 +152,6 @@ export class World {
   }
 
   readonly hit = (name: Sometimes): void => this.counters.hit(name);
-
-  has(feature: Feature): boolean {
-    return this.options.with?.includes(feature) ?? false;
-  }
 
   /** Everything that can be told of a world goes here; two runs of a seed tell the same. [TEST-SIMULATE-WORLD-1] */
   trace(line: string): void {

@@ -18,7 +18,7 @@ import type { OutboxWriter } from './outbox-writer.ts';
 import { Progress } from './progress.ts';
 
 /** Deliveries of one lane in memory; it is read on at half. */
-const laneMax = 8;
+export const laneMax = 8;
 /** Limits of one read of the log: events, and characters of records that it brings into memory. */
 export const logPage = { limit: 500, size: 4 * 1024 * 1024 };
 const readAgainMs = 1_000;
