@@ -5,10 +5,15 @@
  * ASSEMBLY-1  Until recovery is complete, requests that need recorded state are answered 503; pages, health checks and
  *     metrics are answered at once.
  * ASSEMBLY-2  While the store is quarantined, only operators are served.
+ * ASSEMBLY-3  With a listener of their own, operators are served there alone, and partners never: each door has a hook
+ *     that asks by which listener the request came in. Health checks are answered on both.
  */
+
+import type { IncomingMessage, Server } from 'node:http';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Store } from '../storage/contract.ts';
+import { health } from './admin/nouns/status.ts';
 import { Problem } from './admin/problem.ts';
 import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
 import { gate } from './admin/tokens.ts';
@@ -23,7 +28,7 @@ import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
-import { createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
+import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard } from './partners/egress.ts';
@@ -40,6 +45,7 @@ import {
   turnOfLoop,
 } from './process-load.ts';
 import { hubKeys } from './secrets.ts';
+import { isAtOperators } from './transport/entrance.ts';
 import type { Visitors } from './transport/visitors.ts';
 import { root, version } from './version.ts';
 
@@ -48,8 +54,6 @@ import { root, version } from './version.ts';
  * for them.
  */
 const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax: 4 };
-/** Paths of the admin API that need recorded state. */
-const recorded = /^\/admin\/v1(?:[/?#]|$)/;
 const recoveringRetryS = 1;
 /** Long, because only an operator can end the quarantine. */
 const quarantinedRetryS = 60;
@@ -86,6 +90,8 @@ export interface Surroundings extends Replaceable {
   readonly kind?: HubKind;
   /** The server that already listens for the app. */
   readonly early?: EarlyServer;
+  /** The server of the operators' listener, which closes with the app. */
+  readonly operators?: Server;
 }
 
 export interface Assembled {
@@ -149,15 +155,17 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const app = createHttpServer(serverOptions(config, visitors, clock), around.early);
     answerProblems(app, log);
     refuseUnknownPaths(app);
-    app.addHook('onRequest', ({ url }, _reply, done) => {
-      if (ready || !recorded.test(url)) return done();
-      done(new Problem(503, 'the hub is recovering', { headers: { 'retry-after': String(recoveringRetryS) } }));
-    });
     app.addHook('onResponse', ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }, done) => {
       const ocpiStatus = ocpi?.ocpiStatus ?? null;
       metrics.answered({ route: routeOptions.url, method, httpStatus, ocpiStatus, seconds: elapsedTime / 1000 });
       done();
     });
+    const { operators: operatorsServer } = around;
+    if (operatorsServer) app.addHook('preClose', () => closed(operatorsServer));
+    const isSeparate = config.operators !== null;
+    const isForOperators = (request: IncomingMessage) => !isSeparate || isAtOperators(request);
+    const isForPartners = (request: IncomingMessage) => !isSeparate || !isAtOperators(request);
+    await app.register(health(created.hub.operations));
     await app.register(
       ocpiServer(created.hub, {
         log,
@@ -171,6 +179,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         clock,
         visitors,
         admission: taken,
+        isHere: isForPartners,
         // A quarantined store may have lost the newest state of any object or party, so partners get no answer at all
         // rather than a wrong one.
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
@@ -180,12 +189,20 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const { operations } = created.hub;
     const exposition = () => metrics.exposition(operations, taken.shares());
     const nodes = around.cluster && { cluster: around.cluster };
-    await app.register(adminServer(created.hub, { ...tokens, metrics: exposition, ...nodes }));
-    await app.register(consolePage(join(root, 'dist', 'page')), { prefix: '/console' });
-    app.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
+    await app.register(async (scope) => {
+      scope.addHook('onRequest', async ({ raw, url }) => {
+        if (!isForOperators(raw)) throw new Problem(404, `there is no ${url.split('?', 1)[0]}`);
+      });
+      await scope.register(
+        adminServer(created.hub, { ...tokens, metrics: exposition, isReady: () => ready, ...nodes }),
+      );
+      await scope.register(consolePage(join(root, 'dist', 'page')), { prefix: '/console' });
+      scope.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
+    });
     const allow = gate(tokens);
     const inspector = createInspector(operations, {
       allow: (request, authorizations) => allow(request, 'viewer', authorizations),
+      isHere: isForOperators,
       refusal: (...parts) => new Problem(...parts),
       isReady: () => ready,
       publicUrl,
@@ -205,7 +222,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         const closed = closeAll(closing);
         if (await withTimeout(clock, graceMs, closed)) return;
         // Abort inbound and outbound connections, so that everything that waits for an answer ends.
-        app.server.closeAllConnections();
+        for (const server of [app.server, operatorsServer]) server?.closeAllConnections();
         for (const { close } of [client, pageClient]) {
           close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
         }

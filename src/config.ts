@@ -30,12 +30,21 @@ export interface Tls {
   readonly key: string;
 }
 
+export interface Listener {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** Parsed settings, and values that are derived from several of them. */
 export interface Config
-  extends Readonly<Omit<SettingValues, 'tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault'>> {
+  extends Readonly<
+    Omit<SettingValues, 'tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault' | 'adminHost' | 'adminPort'>
+  > {
   /** Absolute path. */
   readonly dataDir: string;
   readonly tls: Tls | null;
+  /** The listener of the operators; null: they share that of the partners. */
+  readonly operators: Listener | null;
   /** Networks in CIDR form. */
   readonly egressAllow: readonly string[];
   /** Never above `pageMax`. */
@@ -52,6 +61,9 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
+/** The usual port of a listener of the operators. */
+const operatorsPort = 8081;
+
 /** Variables of the client commands, which may be set in the same environment. */
 const ofCommands = ['HUB_URL'];
 
@@ -61,11 +73,12 @@ export function loadConfig(source: ConfigSource): Config {
   const texts = new Map(settingNames.map((name) => [name, textOf(name, source)]));
   const parsed: Record<string, unknown> = {};
   for (const [name, text] of texts) parsed[keyOfSetting(name)] = parse(name, text);
-  const { tlsCert, tlsKey, egressAllow, pageDefault, ...values } = parsed as SettingValues;
+  const { tlsCert, tlsKey, egressAllow, pageDefault, adminHost, adminPort, ...values } = parsed as SettingValues;
   const config = {
     ...values,
     dataDir: resolve(values.dataDir),
     tls: tlsOf(tlsCert, tlsKey),
+    operators: listenerOf(adminHost, adminPort),
     egressAllow: egressAllow ?? (isLoopback(values) ? loopbackNetworks : []),
     pageDefault: Math.min(pageDefault, values.pageMax),
   };
@@ -96,20 +109,27 @@ function refuseWeak(texts: ReadonlyMap<SettingName, string | null>): void {
 
 const howToMake = 'for example from openssl rand -hex 32';
 
+function listenerOf(host: string | null, port: number | null): Listener | null {
+  if (host === null && port === null) return null;
+  return { host: host ?? '127.0.0.1', port: port ?? operatorsPort };
+}
+
 /** [CONFIG-5] */
 function refusePlainHttp(config: Config): void {
-  if (config.insecureHttp || !isPlainBeyondLoopback(config) || config.publicUrl?.startsWith('https:')) return;
+  const [open] = plainBeyondLoopback(config);
+  if (open === undefined || config.insecureHttp || config.publicUrl?.startsWith('https:')) return;
   throw refusal(
     'HUB_INSECURE_HTTP',
     '"false"',
-    `true, or HUB_TLS_CERT and HUB_TLS_KEY, or a HUB_PUBLIC_URL with https, because HUB_HOST ${config.host} is not ` +
-      'loopback and every token would cross the network readable',
+    `true, or HUB_TLS_CERT and HUB_TLS_KEY, or a HUB_PUBLIC_URL with https, because ${open} is not loopback and every ` +
+      'token would cross the network readable',
   );
 }
 
-/** Whether the hub itself speaks plain HTTP on an address that other machines may reach. */
-export function isPlainBeyondLoopback({ tls, host }: Pick<Config, 'tls' | 'host'>): boolean {
-  return tls === null && !isLoopbackHost(host);
+/** The addresses on which the hub itself speaks plain HTTP to other machines. */
+export function plainBeyondLoopback({ tls, host, operators }: Pick<Config, 'tls' | 'host' | 'operators'>): string[] {
+  const hosts = tls === null ? [host, ...(operators ? [operators.host] : [])] : [];
+  return hosts.filter((one) => !isLoopbackHost(one));
 }
 
 /** With a database, requires the settings that several nodes must share, since a single node cannot generate them. */
@@ -130,9 +150,8 @@ export function hubSettings(config: Config, port: number): HubSettings {
 }
 
 /** The URL on which the hub listens, e.g. `http://127.0.0.1:8080`. */
-export function listenUrl(config: Pick<Config, 'host' | 'tls'>, port: number): string {
-  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
-  return `${config.tls ? 'https' : 'http'}://${host}:${port}`;
+export function listenUrl({ host, tls }: Pick<Config, 'host' | 'tls'>, port: number): string {
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** [CONFIG-3] */

@@ -5,7 +5,7 @@
  *     restored.
  * MAIN-2  When `close` resolves, everything acknowledged before is on disk.
  */
-import type { Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ import type { Served, SharedStore } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
 import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
-import { type Config, ConfigError, isPlainBeyondLoopback, listenUrl, type Tls } from './config.ts';
+import { type Config, ConfigError, type Listener, listenUrl, plainBeyondLoopback, type Tls } from './config.ts';
 import { ownDirectory, refuseShared } from './data-directory.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
 import { directoryKey } from './hub/kernel/directory.ts';
@@ -33,15 +33,24 @@ import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
-import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
+import {
+  closed,
+  createEarlyServer,
+  createFrontServer,
+  logFailedAccepts,
+  renewCertificate,
+} from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
 import { Starting } from './starting.ts';
-import { createVisitors } from './transport/visitors.ts';
+import { enterAsOperator, isAtOperators } from './transport/entrance.ts';
+import { createVisitors, type Visitors } from './transport/visitors.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
   /** The URL at which the hub listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string;
+  /** The URL at which operators are served; the same, unless they have a listener of their own. */
+  readonly adminUrl: string;
   /** Switches to a renewed certificate; only a hub that was started with TLS has one. */
   renewCertificate(tls: Tls): void;
   close(): Promise<void>;
@@ -76,10 +85,10 @@ function logFor(config: Config, to?: Replaced['logTo']): ReturnType<typeof creat
   const log = createLog(logLevel, to);
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
   log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
-  if (isPlainBeyondLoopback(config)) {
-    const { host, publicUrl } = config;
+  const hosts = plainBeyondLoopback(config);
+  if (hosts.length > 0) {
     log.warn(
-      { host, publicUrl },
+      { hosts, publicUrl: config.publicUrl },
       'the hub speaks plain HTTP: the network up to the proxy or caller can read every token',
     );
   }
@@ -108,7 +117,10 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
   const starting = new Starting(log, clock);
   const early = createEarlyServer(serverOptions(config, visitors, clock), starting.answer);
   const closing: (() => Promise<void>)[] = [async () => starting.close()];
+  let answer: RequestListener = starting.answer;
   try {
+    const operators = await listenForOperators(config, visitors, clock, (...request) => answer(...request));
+    if (operators) closing.unshift(() => cut(operators.server));
     let { port } = config;
     await listen(early.server, config);
     closing.unshift(() => cut(early.server));
@@ -126,17 +138,25 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     closing.push(() => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     metrics.cluster.role('owner');
-    const around = { log, clock, random, metrics, visitors, publicUrl, early, ...others };
+    const around = {
+      ...{ log, clock, random, metrics, visitors, publicUrl, early, ...others },
+      ...(operators && { operators: operators.server }),
+    };
     const hub = await assemble(store, config, around);
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
-    app.server.on('upgrade', inspector.upgrade);
+    const servers = operators ? [app.server, operators.server] : [app.server];
+    for (const server of servers) server.on('upgrade', inspector.upgrade);
     await app.ready();
     early.handOver();
+    answer = (request, response) => app.routing(request, response);
     await hub.recover();
     return {
-      ...{ url: listenUrl(config, port), adminToken, created, close: () => closeAll(closing) },
-      renewCertificate: (tls) => renewCertificate(app.server, tls),
+      ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
+      ...{ adminToken, created, close: () => closeAll(closing) },
+      renewCertificate(tls) {
+        for (const server of servers) renewCertificate(server, tls);
+      },
     };
   } catch (error) {
     await closeAll(closing);
@@ -221,21 +241,27 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     });
     const front: Front = new Front({
       ...{ node: running, passing, isAtEveryNode, isHop: hopOf(nodeSecret) },
+      isForOperators: (request) => config.operators === null || isAtOperators(request),
       ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
     });
     const server = createFrontServer(serverOptions(config, visitors, clock), front.handle);
-    server.on('upgrade', front.upgrade);
+    const operators = await listenForOperators(config, visitors, clock, front.handle);
+    const servers = operators ? [server, operators.server] : [server];
+    for (const one of servers) one.on('upgrade', front.upgrade);
     await listen(server, config);
     port = (server.address() as AddressInfo).port;
     logFailedAccepts(server, log, clock);
     if (nodeUrl !== null && passing !== null) addresses.start(store, passing);
     closing.unshift(async () => addresses.close());
-    closing.unshift(() => ended(server, front, clock));
+    closing.unshift(() => ended(servers, front, clock));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
     return {
-      ...{ url: listenUrl(config, port), close: () => closeAll(closing) },
-      renewCertificate: (tls) => renewCertificate(server, tls),
+      ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
+      close: () => closeAll(closing),
+      renewCertificate(tls) {
+        for (const one of servers) renewCertificate(one, tls);
+      },
     };
   } catch (error) {
     await closeAll(closing);
@@ -297,7 +323,25 @@ function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['d
   return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }
 
-const listen = (server: Server, { host, port }: Config) =>
+/** The operators' listener, if they have one of their own. [ASSEMBLY-3] */
+async function listenForOperators(
+  config: Config,
+  visitors: Visitors,
+  clock: Clock,
+  answer: RequestListener,
+): Promise<{ readonly server: Server; readonly url: string } | null> {
+  if (config.operators === null) return null;
+  const server = createFrontServer(serverOptions(config, visitors, clock), (request, response) => {
+    enterAsOperator(request);
+    answer(request, response);
+  });
+  server.on('upgrade', enterAsOperator);
+  await listen(server, config.operators);
+  const { port } = server.address() as AddressInfo;
+  return { server, url: listenUrl({ ...config, host: config.operators.host }, port) };
+}
+
+const listen = (server: Server, { host, port }: Listener) =>
   new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen({ host, port }, () => {
@@ -312,12 +356,12 @@ const cut = async (server: Server) => {
   server.closeAllConnections();
 };
 
-/** Answers open connections for `lastAnswersMs` more, then closes the server; requests in flight get a grace. */
-async function ended(server: Server, front: Front, clock: Clock): Promise<void> {
+/** Answers open connections for `lastAnswersMs` more, then closes the servers; requests in flight get a grace. */
+async function ended(servers: readonly Server[], front: Front, clock: Clock): Promise<void> {
   await sleep(clock, lastAnswersMs);
   front.close();
-  const closed = new Promise((resolve) => server.close(resolve));
-  if (await withTimeout(clock, inFlightGraceMs, closed)) return;
-  server.closeAllConnections();
-  await closed;
+  const allClosed = Promise.all(servers.map(closed));
+  if (await withTimeout(clock, inFlightGraceMs, allClosed)) return;
+  for (const server of servers) server.closeAllConnections();
+  await allClosed;
 }

@@ -61,6 +61,18 @@ export const settings = {
     source: 'choice',
     consequence: 'with 0 the public URL changes at each start',
   }),
+  HUB_ADMIN_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), null, {
+    meaning: 'address of a listener of its own for admin API, console, metrics and inspector',
+    source: 'choice',
+    consequence: 'HUB_HOST then serves none of them',
+    otherwise: '127.0.0.1 if HUB_ADMIN_PORT is set, else none',
+  }),
+  HUB_ADMIN_PORT: setting(whole('port', 0, 65535), null, {
+    meaning: 'port of that listener; 0 = any free one',
+    source: 'choice',
+    consequence: 'commands need it in HUB_URL, Prometheus in its targets',
+    otherwise: '8081 if HUB_ADMIN_HOST is set, else none',
+  }),
   HUB_PUBLIC_URL: setting(httpUrl, null, {
     meaning: 'base of every URL that the hub emits',
     source: 'choice',

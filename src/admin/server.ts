@@ -3,6 +3,7 @@
  *
  * ADMIN-SERVER-1  The token is checked before anything else, so that without one not even the existence of a path
  *     shows.
+ * ADMIN-SERVER-2  Until recovery is complete everything below `/admin/v1` is answered 503.
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -25,7 +26,7 @@ import { persons } from './nouns/persons.ts';
 import { pulls } from './nouns/pulls.ts';
 import { redrives } from './nouns/redrives.ts';
 import { routes } from './nouns/routes.ts';
-import { health, status } from './nouns/status.ts';
+import { status } from './nouns/status.ts';
 import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
 import type { ApiDocument } from './openapi.ts';
@@ -38,6 +39,7 @@ const nouns = [
   ...[pulls, orphans, storedNotForwarded, status, overview, backups, persons],
 ];
 const bodyBytesMax = 262_144;
+const recoveringRetryS = 1;
 const ndjson = 'application/x-ndjson';
 
 /** All admin routes, in order of nouns. */
@@ -61,15 +63,16 @@ export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
   /** The answer of `/metrics`. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  /** False while the hub recovers. */
+  readonly isReady?: () => boolean;
   /** The nodes of the hub; absent for a single process. */
   readonly cluster?: () => ClusterView;
 }
 
-/** Registers `/admin/v1`, `/admin/docs`, `/healthz`, `/readyz` and `/metrics`; no prefix needed. */
+/** Registers `/admin/v1`, `/admin/docs` and `/metrics`; no prefix needed. */
 export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync {
   return async (app) => {
     answerProblems(app, options.log);
-    await app.register(health(hub.operations));
     const table = adminRoutes(hub.operations, options.cluster);
     // Generated once, since it is served without a token; and on first request, since the public URL is not known
     // before, and a start need not load what most hubs are never asked for.
@@ -108,6 +111,12 @@ async function serve(
   admin.addHook('onRequest', async (request, reply) => {
     const { requestId, correlationId } = traceOf(request);
     reply.headers({ [requestIdHeader]: requestId, [correlationIdHeader]: correlationId });
+  });
+  const { isReady = () => true } = options;
+  // [ADMIN-SERVER-2]
+  admin.addHook('onRequest', async () => {
+    if (isReady()) return;
+    throw new Problem(503, 'the hub is recovering', { headers: { 'retry-after': String(recoveringRetryS) } });
   });
   admin.addHook('onResponse', async (request, reply) => {
     const { method } = request;

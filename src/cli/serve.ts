@@ -45,7 +45,7 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     const hub = await startServing(config);
     if (config.tls) process.on('SIGHUP', () => renew(hub, flags));
     console.log(`ocpi-hub listening on ${hub.url}`);
-    if (process.stdout.isTTY) console.log(whereNext(hub.url, config));
+    if (process.stdout.isTTY) console.log(whereNext(hub.adminUrl, config));
     await stop.promise;
     await hub.close();
     return 0;
@@ -56,9 +56,10 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
   }
 }
 
-function whereNext(url: string, { publicUrl, adminToken, dataDir }: Config): string {
+function whereNext(url: string, { publicUrl, operators, adminToken, dataDir }: Config): string {
   const token = adminToken === null ? `in ${join(dataDir, 'admin-token')}` : 'the one in HUB_ADMIN_TOKEN';
-  return `  console      ${publicUrl ?? browsable(url)}/console/\n  admin token  ${token}`;
+  const base = operators === null ? publicUrl : null;
+  return `  console      ${base ?? browsable(url)}/console/\n  admin token  ${token}`;
 }
 
 /** Replaces an address that means "all interfaces" by loopback, which browsers can open. */

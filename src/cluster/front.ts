@@ -49,6 +49,8 @@ export interface FrontParts {
   readonly isHop: (request: IncomingMessage) => boolean;
   /** Handlers by path that answer for the node while no hub runs here; each checks the token itself. */
   readonly own: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>;
+  /** Whether operators are served where the request came in. */
+  readonly isForOperators: (request: IncomingMessage) => boolean;
   readonly look: () => Promise<void>;
   readonly leaseMs: number;
 }
@@ -81,7 +83,7 @@ export class Front {
     if (path === '/healthz') return say(response, 200, { status: 'alive' });
     if (path.startsWith(peersPath)) return this.#answerAmongNodes(isHop, path, request, response);
     if (path === '/readyz') return this.#answerReady(request, response, isHop);
-    const own = this.#parts.own[path];
+    const own = this.#parts.isForOperators(request) ? this.#parts.own[path] : undefined;
     const { serving } = this.#parts.node;
     if (own !== undefined) return serving === null ? own(request, response) : serving.handle(request, response);
     this.#settle(request, response, isHop);

@@ -16,8 +16,9 @@ import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { isAtOperators } from '../transport/entrance.ts';
 import { isTrusted, markEnding, trust } from '../transport/trusted.ts';
-import { clientHeader, hopHeader, peersPath, type Target } from './node-auth.ts';
+import { clientHeader, entranceHeader, hopHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 
 /** Sockets per peer; requests beyond that queue for a free one. */
@@ -35,7 +36,7 @@ const doubtMs = 3000;
 
 /** Hop-by-hop header fields, which are not passed on. [RFC 9110, 7.6.1] */
 const ofConnection: ReadonlySet<string> = new Set([
-  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade', 'expect', hopHeader, clientHeader],
+  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade', 'expect', ...hopHeaders],
 ]);
 
 /** A request in flight to a peer. */
@@ -222,7 +223,8 @@ export class Passing {
   /** Header fields by which the peer knows that a node passes this request on, and for whom. */
   #hopOf(request: http.IncomingMessage): string[] {
     const { secret, addressOf } = this.#options;
-    return [hopHeader, secret, clientHeader, addressOf(request)];
+    const entrance = isAtOperators(request) ? [entranceHeader, 'operators'] : [];
+    return [hopHeader, secret, clientHeader, addressOf(request), ...entrance];
   }
 
   #start(target: Target, options: http.RequestOptions): http.ClientRequest {

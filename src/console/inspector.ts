@@ -36,6 +36,8 @@ export interface InspectorMeter {
 export interface InspectorDoor {
   /** Throws a `Refusal` unless the bearer token of the request, or of one of these forms of its header, may read. */
   readonly allow: (request: IncomingMessage, authorizations?: readonly string[]) => unknown;
+  /** Whether the request came in where operators are served. */
+  readonly isHere: (request: IncomingMessage) => boolean;
   readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
   readonly isReady: () => boolean;
   readonly publicUrl: () => string;
@@ -74,7 +76,7 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
 
   function admitted(request: IncomingMessage): Subscription {
     const [at, query] = (request.url ?? '').split('?', 2);
-    if (at !== path) throw door.refusal(404, `there is no WebSocket at ${at}`);
+    if (at !== path || !door.isHere(request)) throw door.refusal(404, `there is no WebSocket at ${at}`);
     if (isClosed || !door.isReady()) throw busy('the hub is starting or stopping');
     authorize(request, door.allow);
     if (request.method !== 'GET') throw door.refusal(405, 'a WebSocket begins with GET', { headers: { allow: 'GET' } });

@@ -269,7 +269,8 @@ export function createHttpServer(options: HttpServerOptions = {}, early: EarlySe
   return app;
 }
 
-const closed = (server: Server) => new Promise<void>((resolve) => void server.close(() => resolve()));
+/** Resolves when the server has closed; a server that does not listen is closed. */
+export const closed = (server: Server) => new Promise<void>((resolve) => void server.close(() => resolve()));
 
 /**
  * A request whose `upgrade` is true only for WebSockets and CONNECT. Once a server listens for upgrades, Node takes

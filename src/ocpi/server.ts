@@ -69,6 +69,8 @@ export interface OcpiServerOptions {
   readonly clock: Clock;
   /** Counts refused tokens by address. */
   readonly visitors: Visitors;
+  /** Whether a request came in where partners are served; absent: always. */
+  readonly isHere?: (request: IncomingMessage) => boolean;
   /** While the door refuses every request: the `Retry-After` of the refusal, seconds. Null: the door is open. */
   readonly shutForS?: () => number | null;
 }
@@ -156,7 +158,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 
 /** Adds the checks before a body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
-  const { log, rates, clock, visitors, admission, shutForS = () => null } = options;
+  const { log, rates, clock, visitors, admission, isHere = () => true, shutForS = () => null } = options;
   const limiter = rateLimiter(rates, () => clock.now());
   const pace = paceKeeper((partner) => hub.suspendedAt(partner), clock);
   const pauses = processPauses(clock);
@@ -167,6 +169,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
 
   const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
     const passage = passageOf(request, reply);
+    if (!isHere(request.raw)) throw new HubError('pathNotFound');
     const retryAfterS = shutForS();
     if (retryAfterS !== null) throw new HubError('unavailable', { retryAfterS });
     const route = request.routeOptions.config.ocpi;

@@ -3,6 +3,7 @@
  * reasons (a full disk, a recovery under way) that other tests bring about.
  */
 import fastify, { type FastifyInstance } from 'fastify';
+import { health } from '../../src/admin/nouns/status.ts';
 import { adminServer } from '../../src/admin/server.ts';
 import type { HubStatus } from '../../src/api/hub.ts';
 import { HubError } from '../../src/domain/errors.ts';
@@ -28,6 +29,7 @@ async function refusing(
       log: { info: keep, warn: keep, error: keep },
     }),
   );
+  await app.register(health(hub.operations));
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => app.close());
   return (path) => callOnce('GET', url + path, undefined, { authorization: 'Bearer admin' });

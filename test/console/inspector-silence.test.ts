@@ -22,6 +22,7 @@ async function alone(t: Test, isReady = true): Promise<Alone> {
   let readers = 0;
   const inspector = createInspector(hub.created.hub.operations, {
     allow: () => {},
+    isHere: () => true,
     refusal: (status, detail, { headers } = { headers: {} }) => ({
       status,
       headers,

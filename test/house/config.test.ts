@@ -18,6 +18,8 @@ const fromEnv = (env: Record<string, string>): Config => loadConfig({ env, flags
 const promised: Record<SettingName, unknown> = {
   HUB_HOST: '127.0.0.1',
   HUB_PORT: 8080,
+  HUB_ADMIN_HOST: undefined,
+  HUB_ADMIN_PORT: undefined,
   HUB_PUBLIC_URL: null,
   HUB_INSECURE_HTTP: false,
   HUB_DATA_DIR: resolve('./data'),
@@ -175,7 +177,7 @@ t.test('plain HTTP beyond loopback needs https in front, or the word of the oper
     for (const url of [{}, { HUB_PUBLIC_URL: 'http://hub.internal' }, { HUB_PUBLIC_URL: 'http://127.0.0.1:8080' }]) {
       const { message } = refused(t, { HUB_HOST: host, ...url });
       t.match(message, 'HUB_INSECURE_HTTP (--insecure-http) is "false": expected true, or HUB_TLS_CERT and');
-      t.match(message, `because HUB_HOST ${host} is not loopback`);
+      t.match(message, `because ${host} is not loopback`);
       t.equal(fromEnv({ HUB_HOST: host, ...url, HUB_INSECURE_HTTP: 'true' }).host, host);
     }
     t.equal(fromEnv({ HUB_HOST: host, HUB_PUBLIC_URL: 'https://hub.internal' }).host, host, 'a proxy speaks TLS');
@@ -183,6 +185,7 @@ t.test('plain HTTP beyond loopback needs https in front, or the word of the oper
     t.equal(fromEnv({ HUB_HOST: host, ...tls }).host, host, 'the hub speaks TLS');
   }
   for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) t.equal(fromEnv({ HUB_HOST: host }).host, host);
+  t.match(refused(t, { HUB_ADMIN_HOST: '10.0.0.1' }).message, 'because 10.0.0.1 is not loopback');
 });
 
 t.test(
@@ -211,6 +214,13 @@ t.test(
     t.equal(fromEnv({ HUB_ADMIN_TOKN: ' ' }).port, 8080, 'an empty one sets nothing');
   },
 );
+
+t.test('operators get a listener of their own by its address, its port or both', async (t) => {
+  t.equal(fromEnv({}).operators, null);
+  t.strictSame(fromEnv({ HUB_ADMIN_PORT: '9000' }).operators, { host: '127.0.0.1', port: 9000 });
+  t.strictSame(fromEnv({ HUB_ADMIN_HOST: '::1' }).operators, { host: '::1', port: 8081 });
+  t.strictSame(fromEnv({ HUB_ADMIN_HOST: '::1', HUB_ADMIN_PORT: '0' }).operators, { host: '::1', port: 0 });
+});
 
 t.test('a token of operators has 24 characters at least', async (t) => {
   for (const name of ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN'] as const) {

@@ -188,7 +188,7 @@ t.test('behind a trusted proxy each caller has its own share of answers, and con
   await eventually('it was seen', () => handled() === 2);
   await answered('the second caller', from('192.0.2.2'));
   t.strictSame(again.statuses(), [], 'it waits');
-  const idle = [];
+  const idle: Awaited<ReturnType<typeof open>>[] = [];
   for (let n = 0; n < 9; n++) idle.push(await open(''));
   await answered('a third caller', from('192.0.2.3'));
   t.equal(idle.filter(({ socket }) => socket.destroyed).length, 0);
