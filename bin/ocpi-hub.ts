@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 /**
- * Begins the command with enough threads. Host names of partners are looked up by threads of a pool, four by default, and a name server
- * that does not answer holds each for many seconds; the store reads and writes by the same pool.
+ * Begins the command with enough threads: the store reads and writes by threads of a pool, four by default.
  *
  * OCPI-HUB-1  The size is read when the pool is first used, and an ES module is read by the pool. So this one is CommonJS (`package.json` beside
  *     it) and imports nothing before. Where Node loads modules before it (`--import`), the size

@@ -9,6 +9,7 @@
  *     that asks by which listener the request came in. Health checks are answered on both.
  */
 
+import { createHash } from 'node:crypto';
 import type { IncomingMessage, Server } from 'node:http';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -25,13 +26,15 @@ import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import { sealedTokens } from './hub/onboarding/registration.ts';
 import type { HubKind } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
+import { memoized } from './kit/memo.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
-import { egressGuard } from './partners/egress.ts';
+import { egressGuard, type OwnPlaces } from './partners/egress.ts';
+import { createNames } from './partners/names.ts';
 import { partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
 import {
@@ -57,6 +60,8 @@ const pageLimits = { answerMax: 32 * 1024 * 1024, headMs: 30_000, connectionsMax
 const recoveringRetryS = 1;
 /** Long, because only an operator can end the quarantine. */
 const quarantinedRetryS = 60;
+
+const alone: NonNullable<Surroundings['reached']> = { listeners: () => [], nodes: () => [] };
 
 /** Deliveries of one partner in memory. */
 const windowBorne = 10_000;
@@ -84,6 +89,8 @@ export interface Surroundings extends Replaceable {
   readonly visitors: Visitors;
   /** The hub's public URL, without a trailing slash. */
   readonly publicUrl: () => string;
+  /** By what else the hub is reached. Default: by nothing. */
+  readonly reached?: Omit<OwnPlaces, 'publicUrl'>;
   /** Checked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
   readonly cluster?: () => ClusterView;
@@ -121,12 +128,15 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
     });
     const { adminToken, secrets } = await hubKeys(config, log, await sealedTokens(store));
-    const egress = egressGuard(config.egressAllow, publicUrl);
+    const names = createNames({ servers: config.dnsServers ?? [], clock });
+    closing.unshift(async () => names.close());
+    const egress = egressGuard(config.egressAllow, { publicUrl, ...(around.reached ?? alone) }, names);
+    const instance = () => instanceOf(publicUrl(), config);
     const userAgent = `ocpi-hub/${version}`;
     const calls = {
       egress,
       clock,
-      userAgent,
+      ...{ userAgent, instance },
       closeGraceMs: 0,
       ...(mayCall && { mayCall }),
       ...(headMs !== undefined && { headMs }),
@@ -178,6 +188,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         },
         clock,
         visitors,
+        instance,
         admission: taken,
         isHere: isForPartners,
         // A quarantined store may have lost the newest state of any object or party, so partners get no answer at all
@@ -240,6 +251,11 @@ export function serverOptions({ tls, connectionsMax }: Config, visitors: Visitor
   const most = Math.min(connectionsMax ?? connectionsBorne, connectionsBorne);
   return { connectionsMax: most, visitors, clock, ...(tls && { tls }) };
 }
+
+/** The hub's id in `X-Hub-Instance`: the same on all of its nodes and after restarts, and no secret. [EGRESS-4] */
+const instanceOf = (publicUrl: string, { countryCode, partyId }: Pick<Config, 'countryCode' | 'partyId'>) =>
+  idOf(`${countryCode}-${partyId} ${publicUrl}`);
+const idOf = memoized((text) => createHash('sha256').update(text).digest('base64url').slice(0, 22));
 
 /** Runs all functions in order, even after a failure, then throws the first failure. */
 export async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {

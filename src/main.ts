@@ -41,6 +41,7 @@ import {
   renewCertificate,
 } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
+import type { Place } from './partners/egress.ts';
 import { Starting } from './starting.ts';
 import { enterAsOperator, isAtOperators } from './transport/entrance.ts';
 import { createVisitors, type Visitors } from './transport/visitors.ts';
@@ -138,8 +139,12 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     closing.push(() => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     metrics.cluster.role('owner');
+    const reached = {
+      listeners: () => [early.server, ...(operators ? [operators.server] : [])].map(placeOf),
+      nodes: () => [],
+    };
     const around = {
-      ...{ log, clock, random, metrics, visitors, publicUrl, early, ...others },
+      ...{ log, clock, random, metrics, visitors, publicUrl, reached, early, ...others },
       ...(operators && { operators: operators.server }),
     };
     const hub = await assemble(store, config, around);
@@ -186,6 +191,11 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const passing =
       clusterSecret === null ? null : new Passing({ secret: clusterSecret, addressOf: visitors.of, passed, log });
     const view = () => viewOf(store, config, { node, addresses });
+    let listener: Server | null = null;
+    const reached = {
+      listeners: () => (listener?.listening ? [placeOf(listener)] : []),
+      nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
+    };
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
         tenure.isHeld() || (unwritten && node?.mayCallUnwritten(tenure) === true);
@@ -196,6 +206,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
         metrics,
         visitors,
         publicUrl,
+        reached,
         cluster: view,
         mayCall,
         kind: 'owner',
@@ -207,7 +218,18 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     let doorListeners: ((health: StoreHealth) => void)[] = [];
     const makeDoor = async () => {
       const mayCall = () => store.isFresh();
-      const around = { log, clock, random, metrics, visitors, publicUrl, mayCall, kind: 'door', ...others } as const;
+      const around = {
+        log,
+        clock,
+        random,
+        metrics,
+        visitors,
+        publicUrl,
+        reached,
+        mayCall,
+        kind: 'door',
+        ...others,
+      } as const;
       doorListeners = [];
       const having: Having = {
         held: () => null,
@@ -250,6 +272,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     for (const one of servers) one.on('upgrade', front.upgrade);
     await listen(server, config);
     port = (server.address() as AddressInfo).port;
+    listener = server;
     logFailedAccepts(server, log, clock);
     if (nodeUrl !== null && passing !== null) addresses.start(store, passing);
     closing.unshift(async () => addresses.close());
@@ -322,6 +345,8 @@ function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['d
   const oldestTransaction = oldest && { since: oldest.since, who: oldest.who };
   return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }
+
+const placeOf = (server: Server): Place => server.address() as AddressInfo;
 
 /** The operators' listener, if they have one of their own. [ASSEMBLY-3] */
 async function listenForOperators(

@@ -78,6 +78,20 @@ export const upperCase = (kind: Kind<string>): Kind<string> => ({
   schema: kind.schema.transform((value) => value.toUpperCase()),
 });
 
+export const nameServers: Kind<string[]> = {
+  schema: z
+    .string()
+    .transform((value) => value.split(',').map((part) => part.trim()))
+    .pipe(z.array(z.string().refine(isServer))),
+  unit: 'addresses, comma-separated',
+  expected: 'a comma-separated list of IP addresses, each with or without a port: 192.0.2.53,[2001:db8::53]:5353',
+};
+
+function isServer(text: string): boolean {
+  const [, address = text, port = '53'] = /^(?:\[(.+)\]|([\d.]+)):(\d{1,5})$/.exec(text)?.filter(Boolean) ?? [];
+  return isIP(address) !== 0 && Number(port) > 0 && Number(port) < 65536;
+}
+
 export const schedule: Kind<number[]> = {
   schema: z
     .string()

@@ -15,6 +15,7 @@ import {
   type Kind,
   keys,
   milliseconds,
+  nameServers,
   networks,
   number,
   oneOf,
@@ -204,6 +205,12 @@ export const settings = {
     meaning: "wrong operators' tokens per address and second",
     source: 'choice',
     consequence: 'beyond it the address gets 429, unless it sends a token that was accepted from there before',
+  }),
+  HUB_DNS_SERVERS: setting(nameServers, null, {
+    meaning: 'name servers that the hub asks for the host names of partners; the hosts file comes first',
+    source: 'choice',
+    consequence: 'a name that they do not know cannot be called',
+    otherwise: 'those of the system',
   }),
   HUB_COMMAND_TIMEOUT_MS: setting(milliseconds, '20000', {
     meaning: 'limit of one command forward, hub to CPO',

@@ -16,7 +16,7 @@ import { stopSignal } from './stop-signal.ts';
 
 const notes = `
 Each setting is also an environment variable (in brackets); a flag beats it. A variable HUB_... that is none of them is refused.
-UV_THREADPOOL_SIZE: threads for look-ups of host names and for files (64 unless set).
+UV_THREADPOOL_SIZE: threads for files and the store (64 unless set).
 SIGTERM or SIGINT stops the hub in good order; a second one, when it comes more than 2 s after the first, stops it at once.
 Exit codes: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage or configuration.`;
 

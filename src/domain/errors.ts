@@ -6,6 +6,7 @@
 
 export type ErrorCode =
   | 'invalidToken'
+  | 'loop'
   | 'pathNotFound'
   | 'methodNotAllowed'
   | 'notRegistered'

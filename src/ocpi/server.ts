@@ -21,7 +21,7 @@ import type { Caller, Credential, Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
 import { refusalText } from '../transport/envelope.ts';
-import { answerRouting, correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { answerRouting, correlationIdHeader, instanceHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
 import { otherMethods } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
@@ -71,6 +71,8 @@ export interface OcpiServerOptions {
   readonly visitors: Visitors;
   /** Whether a request came in where partners are served; absent: always. */
   readonly isHere?: (request: IncomingMessage) => boolean;
+  /** The hub's id in `X-Hub-Instance`. */
+  readonly instance?: () => string;
   /** While the door refuses every request: the `Retry-After` of the refusal, seconds. Null: the door is open. */
   readonly shutForS?: () => number | null;
 }
@@ -172,6 +174,8 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     if (!isHere(request.raw)) throw new HubError('pathNotFound');
     const retryAfterS = shutForS();
     if (retryAfterS !== null) throw new HubError('unavailable', { retryAfterS });
+    const instance = request.headers[instanceHeader.toLowerCase()];
+    if (instance !== undefined && instance === options.instance?.()) throw new HubError('loop');
     const route = request.routeOptions.config.ocpi;
     const credential = authenticate(hub, request.headers.authorization);
     passage.credential = credential;

@@ -10,14 +10,15 @@
  *     trailing slash (`slash.ts`).
  * PARTNERS-CLIENT-4  A token appears only in the Authorization header of its request, never in a message or an excerpt.
  */
+import { isIP } from 'node:net';
 import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { writeHeaders } from '../transport/headers.ts';
+import { instanceHeader, writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
-import { type Connector, Exchange, Line, type Sent } from './exchange.ts';
+import { type Connector, Exchange, type Limits, Line, type Sent } from './exchange.ts';
 import { type Answer, type Met, outcomeOf } from './outcome.ts';
 import { followingSlashes } from './slash.ts';
 import { targetOf } from './target.ts';
@@ -28,6 +29,8 @@ export interface PartnerClientOptions {
   readonly clock?: Clock;
   /** Program and version. Web application firewalls refuse requests without a User-Agent. [D57] */
   readonly userAgent?: string;
+  /** The hub's id in `X-Hub-Instance`, by which it knows its own calls; null: none is sent. [EGRESS-4] */
+  readonly instance?: () => string | null;
   /** Timeout of connecting, TLS handshake included, ms. */
   readonly connectMs?: number;
   /**
@@ -58,6 +61,7 @@ export interface PartnerClientOptions {
 const defaults = {
   clock: systemClock,
   userAgent: 'ocpi-hub',
+  instance: (): string | null => null,
   connectMs: 3_000,
   headMs: 10_000,
   connectionsMax: 64,
@@ -144,9 +148,35 @@ export function partnerClient(options: PartnerClientOptions): Client {
     const limits = { clock, timeoutMs, headMs, answerMax: settings.answerMax };
     const agent = call.isDelivery ? deliveries : kept;
     if (call.isDelivery && deliverySockets > keptMax) sent.reset = true;
-    return new Promise((settle) => {
-      agent.dispatch(sent, new Exchange(sent, limits, call.resend ? fresh : null, settle));
-    });
+    const exchange = (within: typeof limits) =>
+      new Promise<Met>((settle) => {
+        agent.dispatch(sent, new Exchange(sent, within, call.resend ? fresh : null, settle));
+      });
+    const looking = lookUp(sent, call.token);
+    return looking === null ? exchange(limits) : lookedUp(looking, limits, exchange);
+  }
+
+  /** The look-up of a name that is not known yet, on the account of the partner; null when none is needed. [NAMES-4] */
+  function lookUp({ hostname }: Sent, token: string): Promise<unknown> | null {
+    const { names } = settings.egress;
+    if (isIP(hostname) !== 0 || names.known(hostname) !== null) return null;
+    return names.find(hostname, token);
+  }
+
+  async function lookedUp(
+    looking: Promise<unknown>,
+    limits: Limits,
+    exchange: (within: Limits) => Promise<Met>,
+  ): Promise<Met> {
+    const startedAt = clock.monotonic();
+    try {
+      const isInTime = await withTimeout(clock, limits.timeoutMs, looking);
+      const timeoutMs = limits.timeoutMs - (clock.monotonic() - startedAt);
+      if (!isInTime || timeoutMs <= 0) return { kind: 'timeout', status: null, error: null };
+      return exchange({ ...limits, timeoutMs, headMs: Math.min(limits.headMs, timeoutMs) });
+    } catch (error) {
+      return { kind: 'failed', status: null, error: error as NodeJS.ErrnoException };
+    }
   }
 
   async function close(): Promise<void> {
@@ -194,7 +224,13 @@ function guardedConnector(settings: typeof defaults & PartnerClientOptions): Con
   return (target, callback) => {
     const refusal = egress.literalRefusal(target.hostname);
     if (refusal !== null) return callback(new EgressRefused(refusal), null);
-    connect(target, callback);
+    connect(target, (...result) => {
+      const [, socket] = result;
+      const own = socket && egress.connectionRefusal(socket.remoteAddress ?? '', socket.remotePort ?? 0);
+      if (typeof own !== 'string') return callback(...result);
+      socket?.destroy();
+      callback(new EgressRefused(own), null);
+    });
   };
 }
 
@@ -208,7 +244,7 @@ function refusalOf(url: string, egress: Egress): string | null {
 
 function requestOf(
   call: OutboundCall,
-  { egress, userAgent }: { readonly egress: Egress; readonly userAgent: string },
+  { egress, userAgent, instance }: Pick<typeof defaults, 'userAgent' | 'instance'> & { readonly egress: Egress },
 ): Sent | Error {
   const target = targetOf(call.url);
   if (target === null) return new EgressRefused(`${call.url.slice(0, 200)} is not a URL`);
@@ -216,9 +252,12 @@ function requestOf(
   if (refusal !== null) return new EgressRefused(refusal);
   const headers = writeHeaders(call);
   headers['User-Agent'] = userAgent;
+  const id = instance();
+  if (id !== null) headers[instanceHeader] = id;
   headers.Accept = 'application/json';
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const method: Dispatcher.HttpMethod = call.method;
-  return { origin: target.url.origin, path: target.path, method, headers, body: call.bytes ?? call.body };
+  const hostname = target.url.hostname.replace(/^\[|\]$/g, '');
+  return { origin: target.url.origin, hostname, path: target.path, method, headers, body: call.bytes ?? call.body };
 }

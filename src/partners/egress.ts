@@ -7,10 +7,15 @@
  *     checked after resolution, in the same look-up that the socket uses; IP literals before the socket opens, since
  *     they cause no look-up.
  * EGRESS-3  An IPv6 address that embeds an IPv4 address (mapped, NAT64) is judged by the embedded address.
+ * EGRESS-4  The hub does not call itself: neither its public URL, nor a listener of its own or of another node, by
+ *     whatever name. The address of each connection is compared before anything is sent. The address of the public URL
+ *     is not compared, since a proxy there may serve others, too; what comes back through it bears the hub's own
+ *     `X-Hub-Instance` and is refused.
  */
-import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
+import { createNames, type Names } from './names.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = readonly [Address, number];
@@ -25,9 +30,29 @@ export interface Egress {
   urlRefusal(url: URL): string | null;
   /** Why an IP literal (without brackets) may not be called; null when it may be called, or when `host` is a name. */
   literalRefusal(host: string): string | null;
-  /** Resolves like the system, without the addresses that may not be called; fails when none is left. */
+  /** Resolves without the addresses that may not be called; fails when none is left. */
   readonly lookup: LookupFunction;
+  /** Why a connection to this address and port may not be used; null when it may. [EGRESS-4] */
+  connectionRefusal(address: string, port: number): string | null;
+  readonly names: Names;
 }
+
+/** Address and port; a listener's address may be that of all interfaces. */
+export interface Place {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** What the hub itself is reached by. [EGRESS-4] */
+export interface OwnPlaces {
+  readonly publicUrl: () => string | null;
+  readonly listeners: () => readonly Place[];
+  /** URLs of the other nodes. */
+  readonly nodes: () => readonly string[];
+}
+
+const noPlaces: OwnPlaces = { publicUrl: () => null, listeners: () => [], nodes: () => [] };
+const itself = "the hub's own address is not allowed";
 
 /** Public addresses that must not be called: Azure serves virtual machines their metadata and secrets there. */
 const metadataAddresses = new Set(['168.63.129.16']);
@@ -82,12 +107,25 @@ export function urlRefusal(url: URL): string | null {
 /** Host and port. A trailing dot of a name is dropped, since it denotes the same name. */
 const hostOf = ({ hostname, port }: URL) => `${hostname.replace(/\.$/, '')}:${port}`;
 
+/** Whether connections to `address` reach a listener on `place`. */
+function reaches(place: Place, address: string, port: number): boolean {
+  if (place.port !== port) return false;
+  const [listening, called] = [carried(ipaddr.parse(place.address)), carried(ipaddr.parse(address))];
+  if (listening.range() !== 'unspecified') return listening.toString() === called.toString();
+  return called.range() === 'loopback' || isOfThisMachine(called.toString());
+}
+
+const isOfThisMachine = (address: string): boolean =>
+  Object.values(networkInterfaces()).some((interfaces) =>
+    interfaces?.some((one) => ipaddr.parse(one.address).toString() === address),
+  );
+
 /**
- * The guard for an allow list of CIDR ranges. Throws when the list cannot be parsed. `ownUrl` is the hub's own URL: a
- * partner that registers it as its own would make the hub call itself in an endless loop, authenticated by any token
- * that the partner supplies.
+ * The guard for an allow list of CIDR ranges. Throws when the list cannot be parsed. A partner that registers the hub's
+ * own address as its own would make the hub call itself in an endless loop, authenticated by any token that the partner
+ * supplies; hence `own`.
  */
-export function egressGuard(allowed: readonly string[], ownUrl: () => string | null = () => null): Egress {
+export function egressGuard(allowed: readonly string[], own = noPlaces, names: Names = createNames()): Egress {
   const ranges = readRanges(allowed);
 
   let known: { readonly own: string; readonly host: string; readonly judged: WeakMap<URL, string | null> } | null =
@@ -95,22 +133,21 @@ export function egressGuard(allowed: readonly string[], ownUrl: () => string | n
 
   /** Cached per URL object: every call needs it, and `target.ts` yields the same few objects. */
   function refusalOf(url: URL): string | null {
-    const own = ownUrl();
-    if (own === null) return urlRefusal(url);
-    if (known?.own !== own) known = { own, host: hostOf(new URL(own)), judged: new WeakMap() };
+    const publicUrl = own.publicUrl();
+    if (publicUrl === null) return urlRefusal(url);
+    if (known?.own !== publicUrl) {
+      known = { own: publicUrl, host: hostOf(new URL(publicUrl)), judged: new WeakMap() };
+    }
     const { host, judged } = known;
     const before = judged.get(url);
     if (before !== undefined) return before;
-    const refusal = urlRefusal(url) ?? (hostOf(url) === host ? "the hub's own address is not allowed" : null);
+    const refusal = urlRefusal(url) ?? (hostOf(url) === host ? itself : null);
     judged.set(url, refusal);
     return refusal;
   }
 
   const lookup: LookupFunction = (hostname, options, callback) => {
-    const query: LookupOptions = { ...options, all: true };
-    systemLookup(hostname, query, (error, found) => {
-      if (error) return callback(error, '', 0);
-      const addresses = found as LookupAddress[];
+    const judge = (addresses: Awaited<ReturnType<Names['find']>>) => {
       const usable = addresses.filter(({ address }) => addressRefusal(address, ranges) === null);
       const first = usable[0];
       if (first === undefined) {
@@ -119,12 +156,30 @@ export function egressGuard(allowed: readonly string[], ownUrl: () => string | n
       }
       if (options.all === true) return callback(null, usable);
       callback(null, first.address, first.family);
-    });
+    };
+    names.find(hostname, hostname).then(judge, (error: NodeJS.ErrnoException) => callback(error, '', 0));
   };
+
+  /** The places of another node, as far as the addresses of its name are known; asks for them otherwise. */
+  function placesOf(node: string): Place[] {
+    const { protocol, hostname, port: given } = new URL(node);
+    const host = hostname.replace(/^\[|\]$/g, '');
+    const port = Number(given) || (protocol === 'https:' ? 443 : 80);
+    if (isIP(host) !== 0) return [{ address: host, port }];
+    const found = names.known(host);
+    // A failure shows when the node itself is called.
+    if (found === null) names.find(host, 'nodes').catch(() => {});
+    return Array.isArray(found) ? found.map(({ address }) => ({ address, port })) : [];
+  }
+
+  function connectionRefusal(address: string, port: number): string | null {
+    const places = [...own.listeners(), ...own.nodes().flatMap(placesOf)];
+    return places.some((place) => reaches(place, address, port)) ? itself : null;
+  }
 
   return {
     urlRefusal: refusalOf,
     literalRefusal: (host) => (isIP(host) === 0 ? null : addressRefusal(host, ranges)),
-    lookup,
+    ...{ lookup, connectionRefusal, names },
   };
 }

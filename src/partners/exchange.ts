@@ -18,6 +18,8 @@ import type { Answer, Met, NoAnswer, TooLarge } from './outcome.ts';
 
 export interface Sent extends Dispatcher.DispatchOptions {
   readonly origin: string;
+  /** Without brackets. */
+  readonly hostname: string;
   /** Set by the connection that takes the request. */
   line?: Line;
 }

@@ -83,6 +83,8 @@ export function answerRouting(
   return writeRouting(isParty ? named : hub, caller);
 }
 
+/** The id of the hub that makes a call. A hub refuses a request that bears its own. */
+export const instanceHeader = 'X-Hub-Instance';
 export const requestIdHeader = 'X-Request-ID';
 export const correlationIdHeader = 'X-Correlation-ID';
 

@@ -20,6 +20,7 @@ const unknown = { allowed: 'UNKNOWN' };
 
 export const statusTable: Readonly<Record<ErrorCode, StatusRow>> = {
   invalidToken: { http: 401, ocpi: 2000, message: 'Invalid token' },
+  loop: { http: 508, ocpi: 3000, message: 'The request comes from this hub' },
   pathNotFound: { http: 404, ocpi: 2000, message: 'Not found' },
   methodNotAllowed: { http: 405, ocpi: 2000, message: 'Method not allowed' },
   notRegistered: { http: 405, ocpi: 2000, message: 'Not registered' },

@@ -2,10 +2,8 @@
  * Wherever a URL comes from, the hub calls no address that it may not call. A server on such an address (as a cloud's metadata
  * service would be) counts the connections that reach it. The name server is an outside party and is played; sockets are real.
  */
-import dns, { type LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo, Socket } from 'node:net';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
@@ -13,8 +11,10 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { closeCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { nameServer } from '../support/name-server.ts';
 import { callsTo, itemsOf, statusOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** Partners live on the one address that is allowed; what must not be reached is its neighbour. */
@@ -45,27 +45,17 @@ async function metadataFor(t: Test, host = forbidden, answer?: (socket: Socket) 
 }
 
 /** Answers of the name server, by name: one list of addresses per question, the last for ever. */
-function namesFor(t: Test, answers: Readonly<Record<string, readonly (readonly string[])[]>>): Map<string, number> {
-  const asked = new Map<string, number>();
-  const system = dns.lookup;
-  const played = (name: string, options: object, callback: (error: Error | null, found: LookupAddress[]) => void) => {
-    const known = answers[name.toLowerCase().replace(/\.$/, '')];
-    if (!known) return Reflect.apply(system, dns, [name, options, callback]);
-    const nth = asked.get(name) ?? 0;
-    asked.set(name, nth + 1);
-    const found = known[Math.min(nth, known.length - 1)] ?? [];
-    callback(
-      null,
-      found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
-    );
-  };
-  dns.lookup = played as typeof dns.lookup;
-  syncBuiltinESMExports();
-  t.teardown(() => {
-    dns.lookup = system;
-    syncBuiltinESMExports();
+async function namesFor(t: Test, answers: Readonly<Record<string, readonly (readonly string[])[]>> = names) {
+  const counts = new Map<string, number>();
+  const { address } = await nameServer(t, (name) => {
+    const known = answers[name];
+    if (!known) return 'absent';
+    // Both families are asked for.
+    const nth = counts.get(name) ?? 0;
+    counts.set(name, nth + 0.5);
+    return known[Math.min(Math.floor(nth), known.length - 1)] ?? [];
   });
-  return asked;
+  return { dns: { HUB_DNS_SERVERS: address }, counts };
 }
 
 /** The same place in all the ways in which a URL may say it. */
@@ -144,14 +134,13 @@ const accepted = ({ path }: { path: string }): Reply =>
   path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 30 } } : {};
 
 async function scene(t: Test): Promise<{ hub: RunningHub; metadata: Metadata; cpo: PlainPartner; emsp: PlainPartner }> {
-  const hub = await hubFor(t, env);
+  const hub = await hubFor(t, { ...env, ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
   return { hub, metadata, ...(await routedPair(t, hub, { cpo: accepted })) };
 }
 
 t.test('the url of credentials leads to no forbidden address, however it is written', async (t) => {
   const { metadata, emsp } = await scene(t);
-  namesFor(t, names);
   const urls = [...spellings(metadata.port), ...odd(metadata.port)];
   for (const url of urls) {
     const { json } = await register(emsp, 'EMSP', 'EMS', `${url}/latest/meta-data`);
@@ -161,9 +150,8 @@ t.test('the url of credentials leads to no forbidden address, however it is writ
 });
 
 t.test('neither do the url of a version, the endpoints of its details, and those that an operator sets', async (t) => {
-  const hub = await hubFor(t, env);
+  const hub = await hubFor(t, { ...env, ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
-  namesFor(t, names);
   const urls = [
     metadata.url,
     `http://2130706434:${metadata.port}`,
@@ -198,7 +186,6 @@ t.test('neither do the url of a version, the endpoints of its details, and those
 
 t.test('neither does a response_url', async (t) => {
   const { hub, metadata, cpo, emsp } = await scene(t);
-  namesFor(t, names);
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
   const token = { country_code: 'NL', party_id: 'EMS', uid: 'C', type: 'RFID', contract_id: 'C' };
   let relayed = 0;
@@ -223,9 +210,8 @@ t.test('neither does a response_url', async (t) => {
 });
 
 t.test('neither does the next link of a list, nor a redirect from anywhere', async (t) => {
-  const hub = await hubFor(t, env);
+  const hub = await hubFor(t, { ...env, ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
-  namesFor(t, names);
   let answer: () => Reply = () => ({});
   const { cpo, emsp } = await routedPair(t, hub, { cpo: () => answer(), emsp: () => answer() });
   const pulled = async () => {
@@ -274,12 +260,13 @@ t.test('neither does the next link of a list, nor a redirect from anywhere', asy
 });
 
 t.test('a name that changes its address between two questions is judged at each connection', async (t) => {
-  const hub = await hubFor(t, env);
-  const metadata = await metadataFor(t);
-  const asked = namesFor(t, {
+  const { dns, counts } = await namesFor(t, {
     'rebind.example': [['127.0.0.1'], [forbidden]],
     'mixed.example': [[forbidden, '127.0.0.1']],
   });
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
+  const hub = await hubFor(t, { ...env, ...dns, HUB_PROBE_INTERVAL_S: '1000000' }, { clock });
+  const metadata = await metadataFor(t);
   const { emsp } = await routedPair(t, hub);
   const at = (name: string) => emsp.url.replace('127.0.0.1', name);
   const rotate = async (url: string) => {
@@ -289,12 +276,14 @@ t.test('a name that changes its address between two questions is judged at each 
   };
   // Its version details name the literal address; the list alone is asked for under the name.
   t.equal((await rotate(`${at('rebind.example')}/ocpi/versions`)).status_code, 1000, 'the first answer is allowed');
+  // The least time for which an answer is kept.
+  clock.advance(1_000);
   t.match(
     await rotate(`http://rebind.example:${metadata.port}/ocpi/versions`),
     { status_code: 3001, status_message: /the hub got no answer$/ },
     'the second is not',
   );
-  t.equal(asked.get('rebind.example'), 2, 'one question for each connection');
+  t.equal(counts.get('rebind.example'), 2, 'one question for each connection');
   t.equal(
     (await rotate(`${at('mixed.example')}/ocpi/versions`)).status_code,
     1000,
@@ -373,9 +362,8 @@ t.test('a partner learns nothing from how a call failed; operators read the reas
 });
 
 t.test('what was counted could have been reached', async (t) => {
-  const hub = await hubFor(t, { HUB_EGRESS_ALLOW: '127.0.0.0/8' });
+  const hub = await hubFor(t, { HUB_EGRESS_ALLOW: '127.0.0.0/8', ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
-  namesFor(t, names);
   const { emsp } = await routedPair(t, hub);
   for (const at of [metadata.url, `http://2130706434:${metadata.port}`, `http://meta.example:${metadata.port}`]) {
     const before = metadata.connections();

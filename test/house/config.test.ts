@@ -38,6 +38,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_TLS_KEY: undefined,
   HUB_EGRESS_ALLOW: ['127.0.0.0/8', '::1/128'],
   HUB_TRUSTED_PROXIES: [],
+  HUB_DNS_SERVERS: null,
   HUB_CONNECTIONS_MAX: null,
   HUB_RATE_UNAUTHENTICATED_PER_S: 100,
   HUB_RATE_FAILED_TOKENS_PER_S: 5,

@@ -115,6 +115,36 @@ t.test('A name that does not resolve stays an error of the resolver', async (t) 
   t.match(error, { code: /ENOTFOUND|EAI_AGAIN/ });
 });
 
+t.test('A connection to a listener of the hub or of another node is refused, whatever its name', async (t) => {
+  const { connectionRefusal, names } = egressGuard(['127.0.0.0/8', '::1'], {
+    publicUrl: () => null,
+    listeners: () => [
+      { address: '127.0.0.1', port: 8080 },
+      { address: '::', port: 8443 },
+    ],
+    nodes: () => ['http://192.0.2.7:8081', 'http://localhost:8082', 'https://[2001:db8::7]'],
+  });
+  await names.find('localhost', 'test');
+  const own: [string, number][] = [
+    ['127.0.0.1', 8080],
+    ['::ffff:127.0.0.1', 8080],
+    ['127.0.0.1', 8443],
+    ['127.0.0.9', 8443],
+    ['::1', 8443],
+    ['192.0.2.7', 8081],
+    ['127.0.0.1', 8082],
+    ['2001:db8::7', 443],
+  ];
+  for (const [address, port] of own) t.match(connectionRefusal(address, port), /own address/, `${address} ${port}`);
+  const others: [string, number][] = [
+    ['127.0.0.2', 8080],
+    ['127.0.0.1', 8081],
+    ['192.0.2.7', 8080],
+    ['192.0.2.8', 8443],
+  ];
+  for (const [address, port] of others) t.equal(connectionRefusal(address, port), null, `${address} ${port}`);
+});
+
 t.test('Only http and https, and no credentials in the URL', async (t) => {
   t.equal(urlRefusal(new URL('https://partner.example/ocpi')), null);
   t.equal(urlRefusal(new URL('http://partner.example/ocpi')), null);
