@@ -342,6 +342,22 @@ export const settings = {
     source: 'choice',
     consequence: 'what is older can be neither traced nor replayed; with 0 the store grows without bound',
   }),
+  HUB_SESSIONS_KEEP_DAYS: setting(number('days', 0, 36_500), '0', {
+    meaning: 'how long a session is kept after its last update; 0 = for ever',
+    source: 'choice',
+    consequence:
+      'partners get an older session no more, and its CDR finds no session; with 0 the store grows without bound',
+  }),
+  HUB_CDRS_KEEP_DAYS: setting(number('days', 0, 36_500), '0', {
+    meaning: 'how long a CDR is kept after its last update; 0 = for ever',
+    source: 'choice',
+    consequence: 'partners get an older CDR no more, and one that is pushed again is forwarded again',
+  }),
+  HUB_TOKENS_KEEP_DAYS: setting(number('days', 0, 36_500), '0', {
+    meaning: 'how long a token is kept after its last update, valid or not; 0 = for ever',
+    source: 'choice',
+    consequence: 'an eMSP must update its tokens within that time, or CPOs get them no more',
+  }),
   HUB_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
     meaning: 'least level that is logged',
     source: 'choice',

@@ -25,6 +25,7 @@ import { withStoreErrors } from './kernel/store-errors.ts';
 import { Timers } from './kernel/timers.ts';
 import { WriteCoalescer } from './kernel/write-coalescer.ts';
 import { Backups } from './maintain/backups.ts';
+import { Expiry } from './maintain/expiry.ts';
 import { Jobs } from './maintain/jobs.ts';
 import { Persons } from './maintain/persons.ts';
 import { Redrive } from './maintain/redrive.ts';
@@ -104,12 +105,13 @@ export function createHub(
   const pulls = new Pulls(context, lists, acceptPulled);
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
   const retention = new Retention(context, dispatcher);
+  const expiry = new Expiry(context, dispatcher);
   const backups = new Backups(context);
   const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher);
   const persons = new Persons(context, dispatcher, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
-  const running = { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention };
+  const running = { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry };
   let ready = false;
   const hub: Hub = {
     get publicUrl() {
@@ -170,6 +172,7 @@ export function createHub(
       await jobs.close();
       await resends.close();
       await retention.close();
+      await expiry.close();
       await backups.close();
       await reports.flushAll();
       await persons.close();

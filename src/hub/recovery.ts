@@ -15,6 +15,7 @@ import type { OrphanCases } from './exchange/orphan-cases.ts';
 import { partnerOf, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
+import type { Expiry } from './maintain/expiry.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import { rebuildRows, rebuildWhenFound } from './maintain/row-rebuild.ts';
@@ -37,6 +38,7 @@ export interface Recovered {
   readonly resends: Resends;
   readonly probes: HealthProbes;
   readonly retention: Retention;
+  readonly expiry: Expiry;
 }
 
 /**
@@ -79,7 +81,7 @@ export async function openDoor(context: Context): Promise<void> {
 /** Restores a hub that is no door; resolves when verbs may be called. */
 export async function recover(context: Context, parts: Recovered): Promise<void> {
   const { store, directory, recorder, ports } = context;
-  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention } = parts;
+  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry } = parts;
   const isWhole = store.health().state !== 'quarantined';
   recorder.feed.startAt(store.head());
   if (isWhole) {
@@ -126,6 +128,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   }
   for (const { id } of partners) probes.watch(id);
   retention.schedule();
+  expiry.schedule();
   if (isWhole) {
     resends.recover(releases);
     dispatcher.keepIdleFloors();

@@ -68,6 +68,9 @@ const promised: Record<SettingName, unknown> = {
   HUB_PAGE_MAX: 1000,
   HUB_INITIAL_TOKEN_DAYS: 14,
   HUB_EVENTS_KEEP_DAYS: 90,
+  HUB_SESSIONS_KEEP_DAYS: 0,
+  HUB_CDRS_KEEP_DAYS: 0,
+  HUB_TOKENS_KEEP_DAYS: 0,
   HUB_LOG_LEVEL: 'info',
 };
 

@@ -44,8 +44,8 @@ export function settingsOf(random: Random): HubSettings {
     circuitOpenMs: 5_000,
     compatibilityWindowH: random.pick([0.01, 0.1]),
     ...{ probeIntervalS: 60, offlineAfterS: 60, orphanGraceS: 120, orphanSweepS: 300, orphanCdrAfterS: 0 },
+    ...{ initialTokenDays: 14, sessionsKeepDays: 0, cdrsKeepDays: 0, tokensKeepDays: 0 },
     // In some worlds events are kept for six minutes, and go at the next full hour.
-    initialTokenDays: 14,
     eventsKeepDays: random.chance(0.2) ? 0.004 : 0,
   };
 }

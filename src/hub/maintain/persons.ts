@@ -16,7 +16,6 @@ import type { EventView } from '../../api/events.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { ObjectEventData } from '../../domain/events.ts';
 import { isModule, modules, type ObjectModule } from '../../domain/modules.ts';
 import { streamOf } from '../../domain/object.ts';
 import { nameMin, type Person, type Replacer, replacerOf, type TokenNames, tokensIn } from '../../domain/person.ts';
@@ -24,8 +23,9 @@ import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { billedKey, objectFromRow, ownersKind } from '../kernel/row-codecs.ts';
+import { billedKey, ownersKind } from '../kernel/row-codecs.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
+import { removalOf } from './removal.ts';
 
 /** Modules whose objects name tokens. */
 const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
@@ -163,18 +163,8 @@ export class Persons implements PersonVerbs {
     for await (const row of store.scan('tokens'))
       if (digests.has(row.id.slice(0, row.id.lastIndexOf('/')))) rows.push(row);
     for (const row of rows) {
-      const { module, owner, key, id, facts, viewer } = objectFromRow(row);
-      const data: ObjectEventData = {
-        ...{ module, method: 'DELETE', owner, id, within: [], lastUpdated: null, facts, viewer, owed: null },
-        ...{ reason: 'erased', warnings: [], by: 'operator' },
-      };
-      const stream = streamOf(module, owner, key);
-      await recorder.record({
-        facts: [{ stream, event: { type: 'object.deleted', data }, party: null }],
-        puts: [{ kind: row.kind, owner: row.owner, id: row.id, gone: true }],
-        trace,
-        at: recorder.instant(),
-      });
+      const { fact, puts } = removalOf(row, 'erased', 'operator');
+      await recorder.record({ facts: [fact], puts, trace, at: recorder.instant() });
     }
     return rows.length;
   }

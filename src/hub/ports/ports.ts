@@ -215,6 +215,10 @@ export interface HubSettings {
   readonly initialTokenDays: number;
   /** Retention of events, days; 0 = for ever. */
   readonly eventsKeepDays: number;
+  /** How long objects are kept after their last update, days; 0 = for ever. */
+  readonly sessionsKeepDays: number;
+  readonly cdrsKeepDays: number;
+  readonly tokensKeepDays: number;
 }
 
 export interface HubPorts {

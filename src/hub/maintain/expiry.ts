@@ -1,0 +1,109 @@
+/**
+ * Removes sessions, CDRs and tokens that are older than HUB_SESSIONS_KEEP_DAYS, HUB_CDRS_KEEP_DAYS and
+ * HUB_TOKENS_KEEP_DAYS: an hourly sweep, in small pieces.
+ *
+ * EXPIRY-1  An object ends when its `last_updated` is older than its time by the wall clock, and the hub stored its last
+ *     change as long ago in hub time: neither a wrong date of a partner nor a step of the clock removes what just came.
+ * EXPIRY-2  An object with a delivery that is still owed stays.
+ * EXPIRY-3  Each object is decided in its own turn, and each piece is followed by a pause.
+ */
+import type { Position, Row } from '../../../storage/contract.ts';
+import { instantText } from '../../domain/instant.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
+import { sortableDate, streamOf } from '../../domain/object.ts';
+import { keyOf } from '../../domain/party.ts';
+import { sleep } from '../../kit/clock.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
+import type { Context } from '../kernel/context.ts';
+import { rowSeen, unownedShelf } from '../kernel/row-codecs.ts';
+import { removalOf } from './removal.ts';
+
+const dayMs = 86_400_000;
+const sweepMs = 3_600_000;
+/** Limits of one piece: objects, and characters of their bodies. Larger pieces delay pushes. */
+const objectsMax = 64;
+const charactersMax = 1 << 20;
+/** Pause between two pieces, ms. [EXPIRY-3] */
+const pauseMs = 20;
+
+export class Expiry {
+  readonly #context: Context;
+  readonly #dispatcher: Dispatcher;
+  readonly #ending = new AbortController();
+  #sweeping: Promise<void> = Promise.resolve();
+
+  constructor(context: Context, dispatcher: Dispatcher) {
+    this.#context = context;
+    this.#dispatcher = dispatcher;
+  }
+
+  /** Arms the next sweep; does nothing when every kind of object is kept for ever. */
+  schedule(): void {
+    const { timers, ports, settings } = this.#context;
+    const { sessionsKeepDays, cdrsKeepDays, tokensKeepDays } = settings;
+    const times = { sessions: sessionsKeepDays, cdrs: cdrsKeepDays, tokens: tokensKeepDays };
+    const ending = (Object.keys(times) as (keyof typeof times)[]).filter((module) => times[module] > 0);
+    if (ending.length === 0) return;
+    timers.arm('expiry', (Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs, () => {
+      this.#sweeping = (async () => {
+        for (const module of ending) await this.#sweep(module, times[module] * dayMs);
+      })()
+        .catch((error: unknown) =>
+          ports.log.error({ err: error }, 'could not remove old objects; next sweep within 1 h'),
+        )
+        .finally(() => this.schedule());
+    });
+  }
+
+  /** Stops the sweep after the present piece. */
+  async close(): Promise<void> {
+    this.#ending.abort();
+    await this.#sweeping;
+  }
+
+  async #sweep(module: ObjectModule, keepMs: number): Promise<void> {
+    const { store, ports, directory } = this.#context;
+    const before = instantText(ports.clock.wall() - keepMs);
+    const shelves = [unownedShelf, ...[...directory.partners()].flatMap(({ roles }) => roles.map(keyOf))];
+    const query = { kind: module, shelves, to: sortableDate(before) ?? before, offset: 0, limit: objectsMax };
+    let removed = 0;
+    for (let after: Position | null = null; !this.#ending.signal.aborted && store.held(); ) {
+      const { rows } = await store.list({ ...query, size: charactersMax, ...(after && { after }) });
+      const ended = await Promise.all(rows.map((row) => this.#end(module, row, keepMs)));
+      removed += ended.filter(Boolean).length;
+      after = rows.at(-1) ?? null;
+      if (after === null) break;
+      await sleep(ports.clock, pauseMs, this.#ending.signal);
+    }
+    if (removed > 0) ports.log.info({ module, objects: removed }, 'old objects were removed');
+  }
+
+  /** Resolves with whether the object was removed. */
+  #end(module: ObjectModule, { owner, id, upd }: Row, keepMs: number): Promise<boolean> {
+    const { store, recorder } = this.#context;
+    const stream = streamOf(module, owner, id);
+    return recorder.inTurn(stream, async (seen) => {
+      const row = await rowSeen(store, { kind: module, owner, id }, seen);
+      if (row?.upd !== upd || !(await this.#isOld(row, keepMs)) || (await this.#isOwed(stream))) return false;
+      const { fact, puts } = removalOf(row, 'expired', 'hub');
+      await recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
+      return true;
+    });
+  }
+
+  /** [EXPIRY-1] An event that was trimmed does not tell its age: then `last_updated` alone decides. */
+  async #isOld(row: Row, keepMs: number): Promise<boolean> {
+    const { store, ports } = this.#context;
+    const event = await store.event(row.seq);
+    return event === null || ports.clock.steady(Date.parse(event.at)) < ports.clock.now() - keepMs;
+  }
+
+  /** [EXPIRY-2] */
+  async #isOwed(stream: string): Promise<boolean> {
+    const { store } = this.#context;
+    for (const { seq, to } of await store.history(stream, store.horizon())) {
+      for (const receiver of to) if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
+    }
+    return false;
+  }
+}

@@ -1,0 +1,93 @@
+/** Old sessions, CDRs and tokens end, what is owed or just came stays. [interface, HUB_SESSIONS_KEEP_DAYS] */
+import { join } from 'node:path';
+import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { idsOf, itemsOf, quiet } from '../support/observed.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+import { dayMs, inTime } from './retention-scene.ts';
+
+const begin = '2026-01-10T08:00:00.000Z';
+const at = (days: number) => new Date(Date.parse(begin) + days * dayMs).toISOString();
+
+async function scene(t: Test, env: Record<string, string>) {
+  const clock = new SimulatedClock(begin);
+  const dataDir = join(directoryFor(t), 'data');
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000', ...env }, { clock }, dataDir);
+  let isDown = false;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isDown ? { status: 503 } : {}) });
+  const stored = async () => ({
+    sessions: idsOf(await emsp.call('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z')),
+    cdrs: idsOf(await emsp.call('GET', '/2.2.1/cdrs')),
+    tokens: idsOf(await cpo.call('GET', '/2.2.1/tokens')),
+  });
+  const ended = async (count: number) => {
+    const events = await itemsOf(hub, '/events?type=object.deleted&limit=1000');
+    return events.filter(({ data }) => (data as { reason: string }).reason === 'expired').length >= count;
+  };
+  const push = async (id: string, last_updated: string) => {
+    await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/S${id}`, sessionBody(`S${id}`, { last_updated }));
+    await cpo.push('POST', '/2.2.1/cdrs', cdrBody(`C${id}`, { session_id: `S${id}`, last_updated }));
+    await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/T${id}`, tokenBody(`T${id}`, { last_updated }));
+  };
+  const fail = (down: boolean) => {
+    isDown = down;
+  };
+  return { clock, hub, cpo, emsp, stored, ended, push, fail };
+}
+
+/** Lets the days pass and the sweeps that fall due then. */
+async function pass(
+  stage: Awaited<ReturnType<typeof scene>>,
+  days: number,
+  what: string,
+  done: () => Promise<boolean>,
+) {
+  stage.clock.advance(days * dayMs);
+  await inTime(stage, 20_000, what, done);
+}
+
+t.test('[EXPIRY-1] each kind ends after its own time, by the partner’s date and by that of the hub', async (t) => {
+  const keep = { HUB_SESSIONS_KEEP_DAYS: '10', HUB_CDRS_KEEP_DAYS: '20', HUB_TOKENS_KEEP_DAYS: '30' };
+  const stage = await scene(t, keep);
+  const { push, stored, ended, hub, cpo } = stage;
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1', { last_updated: at(-900) }));
+  await push('1', at(0));
+  await push('old', at(-900));
+  await push('ahead', at(900));
+  await quiet(hub);
+  const all = { sessions: ['Sold', 'S1', 'Sahead'], cdrs: ['Cold', 'C1', 'Cahead'], tokens: ['Told', 'T1', 'Tahead'] };
+  t.strictSame(await stored(), all);
+  await pass(stage, 9, 'a sweep too early', async () => true);
+  t.strictSame(await stored(), all, 'what the hub stored nine days ago stays, however old it says it is');
+  await pass(stage, 2, 'the end of two sessions', () => ended(2));
+  t.strictSame(await stored(), { ...all, sessions: ['Sahead'] });
+  await pass(stage, 10, 'the end of two CDRs', () => ended(4));
+  await pass(stage, 10, 'the end of two tokens', () => ended(6));
+  t.strictSame(await stored(), { sessions: ['Sahead'], cdrs: ['Cahead'], tokens: ['Tahead'] });
+  t.match(await itemsOf(hub, '/events?type=object.deleted'), [{ by: 'hub', about: 'session:NL-CPO/Sold' }]);
+  await push('1', at(32));
+  await quiet(hub);
+  t.strictSame((await stored()).sessions, ['S1', 'Sahead'], 'it may come again');
+  t.equal((await cpo.call('GET', '/2.2.1/locations/NL/CPO/LOC1')).status, 200);
+});
+
+t.test('[EXPIRY-2] what is owed stays until it is delivered', async (t) => {
+  const stage = await scene(t, { HUB_SESSIONS_KEEP_DAYS: '2', HUB_RETRY_WINDOW_H: '700' });
+  const { push, stored, ended, fail, emsp, hub } = stage;
+  await push('1', at(-5));
+  await quiet(hub);
+  fail(true);
+  await push('2', at(-5));
+  await pass(stage, 3, 'the end of the delivered one', () => ended(1));
+  t.strictSame((await stored()).sessions, ['S2']);
+  emsp.received.splice(0);
+  fail(false);
+  await pass(stage, 1, 'the end of the other', () => ended(2));
+  t.ok(
+    emsp.received.some(({ path }) => path.endsWith('/sessions/NL/CPO/S2')),
+    'delivered before',
+  );
+  t.strictSame((await stored()).sessions, []);
+});
