@@ -2,7 +2,7 @@
  * Shared code of the five object modules: checks a push and turns it into an `ObjectChange`, answers lists.
  */
 import { HubError } from '../domain/errors.ts';
-import { ambiguousName, isUnambiguous } from '../domain/json-text.ts';
+import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/json-text.ts';
 import type { ObjectModule } from '../domain/modules.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
@@ -27,25 +27,49 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   const { text, value, names, hasMark } = bodyOf(exchange);
   const { body, notes } = check(type, value);
   if (hasMark) notes.push('body: begins with a byte order mark');
-  if (!isUnambiguous(value as object, names, decisive)) refuseAmbiguous(text);
+  if (!isUnambiguous(value as object, names, decisive)) refuseTwice(text, '');
+  if (decisiveWithin.some((name) => Object.hasOwn(value as object, name))) refuseAmbiguousWithin(text, '');
   return { body, notes, text, value: value as Record<string, unknown> };
 }
 
+/** Objects, or arrays of objects, on whose fields the hub decides, too. */
+const decisiveWithin = ['cdr_token', 'token', 'evses', 'connectors', 'roles'];
+
 /** Fields on whose values the hub decides, in any body. */
 const decisive: ReadonlySet<string> = new Set([
-  ...['country_code', 'party_id', 'id', 'uid', 'type', 'cdr_token', 'status', 'publish', 'last_updated'],
-  ...['response_url', 'token', 'location_id', 'session_id', 'reservation_id', 'url', 'roles', 'result'],
+  ...['country_code', 'party_id', 'id', 'uid', 'type', 'status', 'publish', 'last_updated', 'contract_id', 'role'],
+  ...['response_url', 'location_id', 'session_id', 'reservation_id', 'url', 'result', 'authorization_reference'],
+  ...['charging_periods', ...decisiveWithin],
 ]);
 
 /**
- * Refuses a body that repeats a decisive field or writes its name in another case. The hub forwards texts unchanged
- * [D17], so a receiver must read the same values as the hub: a second `response_url` would send a CPO's result, with
- * the CPO's token, past the hub; a second `party_id` would turn one CPO's tariff into another's. `within` is the prefix
- * of a name in the message.
+ * Refuses a JSON text that repeats a decisive field or writes its name in another case, at the top or in an object on
+ * whose fields the hub decides. The hub forwards texts unchanged [D17], so a receiver must read the same values as the
+ * hub: a second `response_url` would send a CPO's result, with the CPO's token, past the hub; a second `party_id` would
+ * turn one CPO's tariff into another's, or bill another eMSP for a session.
  */
-export function refuseAmbiguous(text: string, names: ReadonlySet<string> = decisive, within = ''): void {
-  const name = ambiguousName(text, names);
+export function refuseAmbiguous(text: string): void {
+  refuseTwice(text, '');
+  refuseAmbiguousWithin(text, '');
+}
+
+/** `within` is the prefix of names in the message. */
+function refuseTwice(text: string, within: string): void {
+  const name = ambiguousName(text, decisive);
   if (name !== null) throw new HubError('invalid', { message: `${within}${name}: expected once, in lower case` });
+}
+
+function refuseAmbiguousWithin(text: string, within: string): void {
+  const present = members(text);
+  for (const name of decisiveWithin) {
+    const span = present.get(name);
+    if (span === undefined) continue;
+    for (const each of text[span.start] === '[' ? items(text, span) : [span]) {
+      const inner = slice(text, each);
+      refuseTwice(inner, `${within}${name}.`);
+      refuseAmbiguousWithin(inner, `${within}${name}.`);
+    }
+  }
 }
 
 export function bodyOf({ body }: Pick<Exchange, 'body'>): JsonBody {

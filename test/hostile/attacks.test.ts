@@ -107,6 +107,57 @@ t.test("an object says once whose it is, so that no receiver takes it for anothe
   t.equal(await changesOf(hub), before, 'nothing was recorded');
 });
 
+t.test('names that the hub decides by stand once in nested objects, too [D17]', async (t) => {
+  const { hub, cpo, emsp } = await withLocation(t);
+  const before = await sequenceOf(hub);
+  const twice = (body: object, container: string, field: string): string =>
+    JSON.stringify(body).replace(new RegExp(`"${container}":(\\[?)\\{`), `"${container}":$1{${field},`);
+  const start = { ...command(emsp), token: tokenBody('CARD1') };
+  const cases: [PlainPartner, string, string, string, string][] = [
+    ...['"party_id":"OTH"', '"Party_ID":"OTH"', '"uid":"CARD2"', '"\\u0075id":"CARD2"'].flatMap(
+      (field): [PlainPartner, string, string, string, string][] => [
+        [cpo, 'PUT', '/2.2.1/sessions/NL/CPO/S1', twice(sessionBody('S1'), 'cdr_token', field), 'cdr_token.'],
+        [cpo, 'POST', '/2.2.1/cdrs', twice(cdrBody('C1'), 'cdr_token', field), 'cdr_token.'],
+        [emsp, 'POST', '/2.2.1/commands/START_SESSION', twice(start, 'token', field), 'token.'],
+      ],
+    ),
+    [cpo, 'PUT', '/2.2.1/locations/NL/CPO/L2', twice(locationBody('L2'), 'evses', '"uid":"E0"'), 'evses.uid'],
+    [
+      cpo,
+      'PUT',
+      '/2.2.1/locations/NL/CPO/L2',
+      twice(locationBody('L2'), 'evses', '"connectors":[]'),
+      'evses.connectors',
+    ],
+    [
+      cpo,
+      'PUT',
+      '/2.2.1/locations/NL/CPO/L2',
+      twice(locationBody('L2'), 'connectors', '"ID":"2"'),
+      'evses.connectors.id',
+    ],
+    [cpo, 'PUT', '/2.2.1/locations/NL/CPO/L2', withField(locationBody('L2'), '"evses":[]'), 'evses:'],
+    [
+      cpo,
+      'PUT',
+      '/2.2.1/credentials',
+      twice(
+        { token: 'T', url: `${cpo.url}/versions`, roles: [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }] },
+        'roles',
+        '"party_id":"OTH"',
+      ),
+      'roles.party_id',
+    ],
+  ];
+  for (const [from, method, path, body, name] of cases) {
+    const { json } = await from.call(method, path, body);
+    t.equal(json.status_code, 2001, `${path} ${body.slice(0, 200)}`);
+    t.ok(json.status_message?.startsWith(name), json.status_message ?? '');
+    t.match(json.status_message, /expected once, in lower case/);
+  }
+  t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+});
+
 t.test("nobody reads or writes what is another's, by path, list, cursor or command [D7, D45]", async (t) => {
   const { hub, cpo, emsp } = await withLocation(t);
   const thief = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'THF' });

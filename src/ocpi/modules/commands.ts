@@ -23,7 +23,7 @@ import {
   object,
 } from '../../transport/types.ts';
 import { cpoElseInvalidToken, emsp } from '../caller.ts';
-import { bodyOf, checkedBody, refuseAmbiguous } from '../objects.ts';
+import { bodyOf, checkedBody } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 export const commands: OcpiModule = {
@@ -96,7 +96,6 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const command = commandNames.find((name) => name === exchange.params.command);
   if (command === undefined) throw new HubError('unknownCommand');
   const { body, text } = checkedBody(exchange, bodies[command]);
-  if (body.token) refuseAmbiguousParty(text);
   const { text: answer } = await hub.command(exchange.caller, {
     command,
     to: exchange.to(),
@@ -110,14 +109,6 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
     bodyFor: (callbackUrl) => replaceField(text, 'response_url', callbackUrl),
   });
   return stored(answer);
-}
-
-const partyFields: ReadonlySet<string> = new Set(['country_code', 'party_id']);
-
-/** Ensures that the CPO reads the same party in the token as the hub. [D65] */
-function refuseAmbiguousParty(text: string): void {
-  const span = members(text).get('token');
-  if (span) refuseAmbiguous(slice(text, span), partyFields, 'token.');
 }
 
 // Callbacks
