@@ -5,8 +5,12 @@
  *
  * Several hosts are the servers of one cluster, one of which is the primary. Missing parts (user, password, database)
  * come from the usual places of PostgreSQL clients: PGUSER, PGPASSWORD, `.pgpass`.
+ *
+ * POSTGRES-URL-1  Without `sslmode` the connection is encrypted and the server's name verified (`verify-full`), unless
+ *     every host is loopback or a Unix socket.
  */
 import { readFileSync } from 'node:fs';
+import { isIPv4 } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 
 export interface PostgresAddress {
@@ -49,7 +53,7 @@ export function parsePostgresUrl(url: string): PostgresAddress {
   const shownHosts = hosts.map(({ host, port }) => `${host}:${port}`).join(',');
   return {
     ...{ hosts, user: decoded(user), password: decoded(password), database: decoded(database) },
-    ...{ ssl: sslOf(parameters), schema, single: parameters.get('single') === '1' },
+    ...{ ssl: sslOf(parameters, hosts), schema, single: parameters.get('single') === '1' },
     shown: `postgres://${user ? `${user}@` : ''}${shownHosts}/${database ?? ''}?schema=${schema}`,
   };
 }
@@ -64,8 +68,17 @@ function hostsOf(list: string): PostgresAddress['hosts'] {
   return hosts;
 }
 
-function sslOf(parameters: URLSearchParams): false | ConnectionOptions {
-  const mode = parameters.get('sslmode') ?? 'disable';
+/** Whether what is sent there stays on this machine. */
+const isLocal = (host: string): boolean =>
+  host.startsWith('/') ||
+  host.toLowerCase() === 'localhost' ||
+  host === '::1' ||
+  (isIPv4(host) && host.startsWith('127.'));
+
+/** [POSTGRES-URL-1] */
+function sslOf(parameters: URLSearchParams, hosts: PostgresAddress['hosts']): false | ConnectionOptions {
+  const usual = hosts.every(({ host }) => isLocal(host)) ? 'disable' : 'verify-full';
+  const mode = parameters.get('sslmode') ?? usual;
   const file = parameters.get('sslrootcert');
   const ca = file === null ? {} : { ca: readFileSync(file, 'utf8') };
   if (mode === 'disable') return false;

@@ -62,7 +62,7 @@ t.test('an address names hosts, schema and what is known of the server; nothing 
     },
   });
   t.notMatch(address.shown, /s%?4?0?@?cret/);
-  t.match(parsePostgresUrl('postgresql://db1/ocpi?single=1'), { schema: 'ocpi_hub', single: true, ssl: false });
+  t.match(parsePostgresUrl('postgresql://db1/ocpi?single=1'), { schema: 'ocpi_hub', single: true });
   for (const [url, why] of [
     ['mysql://db1/ocpi', /expected postgres/],
     ['postgres:///ocpi', /names no host/],
@@ -73,6 +73,26 @@ t.test('an address names hosts, schema and what is known of the server; nothing 
   ] as const)
     t.throws(() => parsePostgresUrl(url), { name: 'TypeError', message: why });
 });
+
+t.test(
+  '[POSTGRES-URL-1] a connection that leaves this machine is verified unless the operator says otherwise',
+  async (t) => {
+    const verified = { rejectUnauthorized: true };
+    for (const [where, ssl] of [
+      ...(
+        ['db1', '10.0.0.11', 'db1,127.0.0.1', '127.evil.example', '127.1', '[::2]', 'localhost.example'] as const
+      ).map((host) => [`${host}/ocpi`, verified] as const),
+      ...(['127.0.0.1', 'localhost', '[::1]', '127.3.2.1:7,LOCALHOST', '%2Fvar%2Frun'] as const).map(
+        (host) => [`${host}/ocpi`, false] as const,
+      ),
+      ['/ocpi?host=/var/run/postgresql', false],
+      ['db1/ocpi?sslmode=disable', false],
+      ['127.0.0.1/ocpi?sslmode=verify-full', verified],
+      ['db1/ocpi?sslmode=require', { rejectUnauthorized: false }],
+    ] as const)
+      t.strictSame(parsePostgresUrl(`postgres://hub@${where}`).ssl, ssl, where);
+  },
+);
 
 t.test('a server that takes connections and says nothing is given up, in words', async (t) => {
   const silent = createServer().listen(0, '127.0.0.1');
