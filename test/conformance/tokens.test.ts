@@ -158,3 +158,20 @@ t.test('a PATCH of a token replaces the fields it carries and keeps the rest [D1
   t.equal(statusOf(await emsp.call('PATCH', `${base}/MERGE`, change)), done);
   t.same((await cpo.call('GET', `${base}/MERGE`)).json.data, { ...body, ...change });
 });
+
+t.test('tokens of an eMSP that left are absent for CPOs, until it is back [D7]', async (t) => {
+  const leaver = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'FR', partyId: 'LEA' });
+  await admin(hub, 'PUT', '/routes/FR-LEA/NL-CPO', { active: true });
+  const token = tokenBody('LEFT1', { country_code: 'FR', party_id: 'LEA' });
+  await leaver.push('PUT', '/2.2.1/tokens/FR/LEA/LEFT1', token);
+  const seen = async () => [
+    idsOf(await cpo.call('GET', '/2.2.1/tokens')).includes('LEFT1'),
+    statusOf(await cpo.call('GET', '/2.2.1/tokens/FR/LEA/LEFT1')),
+  ];
+  t.strictSame(await seen(), [true, done]);
+  await admin(hub, 'POST', '/parties/FR-LEA/suspend');
+  t.strictSame(await seen(), [false, notFound]);
+  const { initial_token } = await admin(hub, 'POST', '/parties/FR-LEA/initial-token');
+  await leaver.registerAgain(String(initial_token));
+  t.strictSame(await seen(), [true, done]);
+});

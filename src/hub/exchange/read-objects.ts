@@ -23,13 +23,14 @@ export interface ObjectQuery {
 export function readObjects({ store, directory }: Context) {
   /**
    * Whether the caller may see the object: its own always, others' sessions and CDRs by `cdr_token`, catalogue objects
-   * by routing and `publish`.
+   * by routing and `publish`. Tokens of an eMSP that left are absent: whoever would be charged with them is gone.
    */
   function maySee(caller: Caller, object: HubObject): boolean {
     if (object.owner === caller.id) return true;
     if (isOwned(object.module)) return object.viewer === caller.id;
     const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, object.owner] : [object.owner, caller.id];
-    return object.facts.publish !== false && directory.isRouted(emsp, cpo);
+    const isThere = modules[object.module].owner === 'CPO' || directory.isRegistered(object.owner);
+    return isThere && object.facts.publish !== false && directory.isRouted(emsp, cpo);
   }
 
   /** Owners to search when the query does not name one. */
@@ -61,7 +62,11 @@ export function readObjects({ store, directory }: Context) {
   }
 
   async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
-    const shelves = isOwned(module) ? [caller.id] : directory.counterparts(caller.id, caller.party.role);
+    const counterparts = (): readonly PartyId[] =>
+      modules[module].owner === 'CPO'
+        ? directory.counterparts(caller.id, caller.party.role)
+        : directory.emspsOf(caller.id);
+    const shelves = isOwned(module) ? [caller.id] : counterparts();
     const page = await store.list({ kind: module, shelves, ...request, bodiesOnly: true });
     return listed(page, (row) => row.body ?? '');
   }
