@@ -287,7 +287,11 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   const held = gauge('log_held_age_seconds', 'Age of the oldest event that is too old and stays, because it is owed', [
     'partner',
   ]);
-  const all = [ready, store, events, actors, deadlines, lost, status, circuit, depth, oldest, overdue, dead, held];
+  const lag = gauge(
+    'retention_lag_seconds',
+    'By how long the oldest event is older than events are kept, held by nobody',
+  );
+  const all = [ready, store, events, actors, deadlines, lost, status, circuit, depth, oldest, overdue, dead, held, lag];
 
   return (operations) => {
     // Without the reset, partners and states that no longer exist would keep their last value.
@@ -303,6 +307,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     }
     deadlines.set(vitals.deadlines);
     lost.inc(vitals.lost_sends);
+    lag.set(vitals.retention_lag_s);
     for (const { id: partner, status: connection, circuits, queue } of operations.parties()) {
       for (const one of partnerStatuses) status.set({ partner, status: one }, one === connection ? 1 : 0);
       // `async` sums up the modules, which are shown one by one.

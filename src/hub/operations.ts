@@ -62,7 +62,7 @@ export interface OperationsParts {
   readonly pulls: Pulls;
   readonly orphans: OrphanCases;
   readonly resends: Pick<Resends, 'releasePair'>;
-  readonly retention: Pick<Retention, 'held'>;
+  readonly retention: Pick<Retention, 'held' | 'lagS'>;
   readonly version: string;
   readonly ready: () => boolean;
 }
@@ -232,6 +232,7 @@ export function operations(parts: OperationsParts): Verbs {
     return {
       actors: actorCounts(supervisor).counts,
       ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: context.timers.size },
+      retention_lag_s: retention.lagS(),
       log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - ports.clock.steady(Date.parse(since))) / 1000])),
     };
   }

@@ -104,6 +104,7 @@ t.test(
       'operators are told who holds the log back, and from when on',
     );
     const age = stage.hub.created.hub.operations.vitals().log_held_age_s;
+    t.equal(stage.hub.created.hub.operations.vitals().retention_lag_s, 0, 'retention itself is not behind');
     t.strictSame(age, { 'NL-OTH': (stage.clock.now() - Date.parse(since ?? '')) / 1000 });
 
     await admin(stage.hub, 'PATCH', '/parties/NL-OTH', { paused: false });

@@ -20,6 +20,7 @@ import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import type { LogHeld } from '../ports/operator.ts';
 import { keepingOf } from './log-compaction.ts';
+import { RetentionLag } from './retention-lag.ts';
 import { Pace } from './trim-pace.ts';
 
 const dayMs = 86_400_000;
@@ -46,6 +47,8 @@ interface Trimmed {
 export class Retention {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
+  readonly #keepMs: number;
+  readonly #lag: RetentionLag;
   #held: LogHeld | null = null;
   /** Dead letters of the last trim that was started, until its result is known. */
   #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
@@ -55,6 +58,10 @@ export class Retention {
   constructor(context: Context, dispatcher: Dispatcher) {
     this.#context = context;
     this.#dispatcher = dispatcher;
+    const { store, settings, ports } = context;
+    // COMPATIBILITY attributes a session to a START_SESSION of the last `compatibilityWindowH`: it must stay. [D37]
+    this.#keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
+    this.#lag = new RetentionLag(store, ports.clock, ports.log, this.#keepMs);
   }
 
   /** Arms the next sweep; does nothing when HUB_EVENTS_KEEP_DAYS is 0, which keeps the log for ever. */
@@ -78,6 +85,11 @@ export class Retention {
     return this.#held && by.length > 0 ? { ...this.#held, by } : null;
   }
 
+  /** By how long the oldest event is older than events are kept, though nobody holds it, seconds. */
+  lagS(): number {
+    return this.#lag.lagS();
+  }
+
   /** Stops the sweep after the present piece. */
   async close(): Promise<void> {
     this.#ending.abort();
@@ -85,13 +97,12 @@ export class Retention {
   }
 
   async #sweep(): Promise<void> {
-    const { store, settings, ports } = this.#context;
-    // COMPATIBILITY attributes a session to a START_SESSION of the last `compatibilityWindowH`: it must stay. [D37]
-    const keepMs = Math.max(settings.eventsKeepDays * dayMs, settings.compatibilityWindowH * hourMs);
-    const before = ports.clock.now() - keepMs;
+    const { store, ports } = this.#context;
+    const before = ports.clock.now() - this.#keepMs;
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
     const { clock } = ports;
     const pace = new Pace(clock);
+    this.#lag.begin();
     let [begun, head] = [clock.monotonic(), store.head()];
     try {
       while (!this.#ending.signal.aborted && store.health().state === 'open') {
@@ -102,6 +113,7 @@ export class Retention {
         begun = clock.monotonic();
       }
     } finally {
+      this.#lag.end();
       if (trimmed.events > 0) {
         const done = { ...trimmed, dead: {} };
         ports.log.info(done, 'the log was trimmed');
@@ -121,6 +133,7 @@ export class Retention {
     const { upTo, dead, holders } = await this.#needless(old.at(-1)?.seq ?? horizon);
     const first = old.find(({ seq }) => seq > upTo);
     this.#held = first ? { since: first.at, by: holders } : null;
+    this.#lag.look(first ? null : (next[0]?.at ?? null));
     if (!fence || upTo <= horizon) return false;
     const events = old.filter(({ seq }) => seq <= upTo);
     await this.#undisturbed(events, async () => {

@@ -8,6 +8,8 @@
  *     worked meanwhile.
  * TRIM-PACE-3  A pause that ends `lateMs` or more after its time shows that others wait for the event loop: the share halves,
  *     down to `shareMin`.
+ * PACE-4  A pause lasts `pauseMaxMs` at most: a piece during which the process or its disk stood still delays the work no
+ *     longer.
  */
 import { type Clock, sleep } from '../../kit/clock.ts';
 
@@ -15,6 +17,7 @@ const shareMin = 1 / 8;
 /** Half of the time: the work may catch up beside requests, and they have the loop for at least as long. */
 const busyMax = 1 / 2;
 const growth = 5 / 4;
+const pauseMaxMs = 10_000;
 /** Delay of the event loop, ms, that callers notice. */
 const lateMs = 25;
 
@@ -38,7 +41,7 @@ export class Pace {
 
   /** Pauses after a piece that took `tookMs`, or until `end` is aborted. `isBusy`: others worked since the last pause. */
   async pause(tookMs: number, isBusy: boolean, end: AbortSignal): Promise<void> {
-    const pauseMs = tookMs * (1 / this.#share - 1);
+    const pauseMs = Math.min(pauseMaxMs, tookMs * (1 / this.#share - 1));
     const begun = this.#clock.monotonic();
     await sleep(this.#clock, pauseMs, end);
     const isLate = this.#clock.monotonic() - begun - pauseMs >= lateMs;

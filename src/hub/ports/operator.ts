@@ -117,6 +117,8 @@ export interface Vitals {
    * the same for all of them.
    */
   readonly log_held_age_s: Readonly<Record<PartyId, number>>;
+  /** By how long the oldest event of the log is older than events are kept, though no partner holds it, seconds. */
+  readonly retention_lag_s: number;
 }
 
 export interface EventFilter {
