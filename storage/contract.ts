@@ -285,15 +285,12 @@ export interface Kept extends NewEvent {
   readonly rows: readonly RowKey[];
 }
 
-/**
- * Moves the horizon. A RangeError refuses an `upTo` that is not above the horizon and at or below the head, other events
- * than those in between, and a drop that no earlier trim kept.
- */
+/** Moves the horizon. A RangeError refuses an `upTo` outside the log, other events than those up to it, and a drop not kept. */
 export interface Trim {
   readonly fence: Fence;
   /** The new horizon: the trim removes events at or below it, and everything remembered of their deliveries. */
   readonly upTo: Seq;
-  /** Every event above the present horizon up to `upTo`, as `read` returns them: the store does not read them again. */
+  /** Every event above the present horizon up to `upTo`, as `read` returns them. */
   readonly events: readonly StoredEvent[];
   readonly keeps: readonly Kept[];
   /** Events that an earlier trim kept and that are no longer needed, as `kept` returns them. */

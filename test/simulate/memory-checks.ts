@@ -1,6 +1,6 @@
 /** What a simulated store refuses to take, as every store does, and the form in which it keeps what it takes. */
-import type { Commit } from '../../storage/contract.ts';
-import type { DiskCommit, DiskPut } from './memory-disk.ts';
+import type { Commit, Trim } from '../../storage/contract.ts';
+import type { DiskCommit, DiskPut, DiskTrim } from './memory-disk.ts';
 
 /** JSON text of a value, made at once, so that it may change afterwards. */
 export function textOf(data: unknown): string {
@@ -46,4 +46,10 @@ export function checkedCommit({ fence, idem, events, puts = [], due = [], seen =
     due,
     seen: seen.map((each) => ({ ...each })),
   };
+}
+
+/** Throws a TypeError for a name of a row that a store must refuse. */
+export function checkedTrim({ rows, keeps, ...trim }: Omit<Trim, 'fence'>): DiskTrim {
+  for (const { kind, owner, id } of rows) for (const name of [kind, owner, id]) checkName(name);
+  return { ...trim, rows, keeps: keeps.map((event) => ({ ...event, data: textOf(event.data) })) };
 }

@@ -122,8 +122,18 @@ export class MemoryDisk {
     }
   }
 
-  /** Why a trim must be refused; null when it need not. */
-  refusal({ upTo, events, keeps, drops }: DiskTrim): string | null {
+  /** What trims kept of a stream. */
+  keptOf(stream: string): number[] {
+    return (this.streams.get(stream) ?? []).filter((seq) => seq <= this.horizon);
+  }
+
+  /** Throws a RangeError for a trim that must be refused. */
+  refuse(trim: DiskTrim): void {
+    const refusal = this.#refusal(trim);
+    if (refusal !== null) throw new RangeError(refusal);
+  }
+
+  #refusal({ upTo, events, keeps, drops }: DiskTrim): string | null {
     if (!Number.isSafeInteger(upTo) || upTo <= this.horizon || upTo > this.head) return `no log to trim up to ${upTo}`;
     if (events.map(({ seq }) => seq).join() !== this.#above(upTo).join()) return 'other events than those to trim';
     const stands = ({ seq, stream }: Kept) =>

@@ -31,8 +31,8 @@ import {
   smallBody,
   type Trim,
 } from '../../storage/contract.ts';
-import { checkedCommit, checkName, textOf } from './memory-checks.ts';
-import { compareText, type DiskEvent, type DiskRow, type DiskTrim, keyOf, type MemoryDisk } from './memory-disk.ts';
+import { checkedCommit, checkedTrim, checkName, textOf } from './memory-checks.ts';
+import { compareText, type DiskEvent, type DiskRow, keyOf, type MemoryDisk } from './memory-disk.ts';
 
 /** `refused`: the batch is not on the disk, and that is known at once. `late`: it is, and that is known after the mending. `open`:
  * it is or is not (`isWritten`), and callers are told that nobody knows. */
@@ -218,8 +218,7 @@ export class MemoryStore implements Store {
 
   async kept(streams: readonly string[]): Promise<StoredEvent[]> {
     await this.#read(...streams);
-    const { horizon, streams: index } = this.#disk;
-    return this.#events(streams.flatMap((stream) => (index.get(stream) ?? []).filter((seq) => seq <= horizon)));
+    return this.#events(streams.flatMap((stream) => this.#disk.keptOf(stream)));
   }
 
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
@@ -235,23 +234,15 @@ export class MemoryStore implements Store {
     return this.#disk.horizon;
   }
 
-  async trim({ fence, upTo, events, keeps, drops, rows }: Trim): Promise<void> {
+  async trim({ fence, ...asked }: Trim): Promise<void> {
     if (!this.#troubles.isAlive()) return never();
     this.#checkFence(fence);
     this.#writable();
-    for (const { kind, owner, id } of rows) for (const name of [kind, owner, id]) checkName(name);
-    const trim: DiskTrim = {
-      upTo,
-      events,
-      drops,
-      rows,
-      keeps: keeps.map((event) => ({ ...event, data: textOf(event.data) })),
-    };
-    const refusal = this.#disk.refusal(trim);
-    if (refusal !== null) throw new RangeError(refusal);
+    const trim = checkedTrim(asked);
+    this.#disk.refuse(trim);
     return new Promise((resolve, reject) => {
       const write = () => {
-        this.#troubles.trimmed(upTo);
+        this.#troubles.trimmed(trim.upTo);
         this.#disk.trim(trim);
       };
       this.#push({ isCommit: true, write, done: resolve, fail: reject });

@@ -21,7 +21,7 @@ import type { Context } from '../kernel/context.ts';
 import type { LogHeld } from '../ports/operator.ts';
 import { keepingOf } from './log-compaction.ts';
 import { RetentionLag } from './retention-lag.ts';
-import { Pace } from './trim-pace.ts';
+import { Pace } from './sweep-pace.ts';
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;

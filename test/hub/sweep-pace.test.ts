@@ -1,5 +1,5 @@
 /** Background work has at most its share of the time, and gives way when others need the event loop. */
-import { Pace } from '../../src/hub/maintain/trim-pace.ts';
+import { Pace } from '../../src/hub/maintain/sweep-pace.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -34,7 +34,7 @@ function paced(t: Test) {
 const turn = () => new Promise<false>((resolve) => setImmediate(resolve, false));
 
 t.test(
-  '[PACE-1] a pause is as long as the share demands, whatever the piece took, and pieces are in proportion',
+  '[SWEEP-PACE-1] a pause is as long as the share demands, whatever the piece took, and pieces are in proportion',
   async (t) => {
     for (const tookMs of [8, 80]) {
       const { pace, piece } = paced(t);
@@ -46,7 +46,7 @@ t.test(
   },
 );
 
-t.test('[PACE-2] the share grows up to all the time, and up to a half beside others', async (t) => {
+t.test('[SWEEP-PACE-2] the share grows up to all the time, and up to a half beside others', async (t) => {
   const { pace, piece } = paced(t);
   for (let pieces = 0; pieces < 20; pieces++) await piece(1);
   t.equal(pace.share, 1);
@@ -58,7 +58,7 @@ t.test('[PACE-2] the share grows up to all the time, and up to a half beside oth
 });
 
 t.test(
-  '[PACE-3] a pause that ends late halves the share, down to an eighth; one that ends in time does not',
+  '[SWEEP-PACE-3] a pause that ends late halves the share, down to an eighth; one that ends in time does not',
   async (t) => {
     const { pace, piece, late } = paced(t);
     for (let pieces = 0; pieces < 20; pieces++) await piece(1, { isBusy: true });
@@ -71,7 +71,7 @@ t.test(
   },
 );
 
-t.test('[PACE-4] a piece during which the process stood still is followed by a pause of 10 s', async (t) => {
+t.test('[SWEEP-PACE-4] a piece during which the process stood still is followed by a pause of 10 s', async (t) => {
   const { piece } = paced(t);
   t.equal(await piece(3_600_000), 10_000);
 });

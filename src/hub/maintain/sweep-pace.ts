@@ -2,13 +2,13 @@
  * Pace of background work that shares the event loop with requests: how large a piece of work may be, and how long the
  * pause after it lasts. The rule looks at the clock and at whether others worked; it has no fixed waits.
  *
- * TRIM-PACE-1  After a piece that took w ms there is a pause of w × (1 / share − 1) ms: whatever a piece costs, the work has at
+ * SWEEP-PACE-1  After a piece that took w ms there is a pause of w × (1 / share − 1) ms: whatever a piece costs, the work has at
  *     most its share of the time. The size of a piece is in proportion to the share.
- * TRIM-PACE-2  The share begins at `shareMin` and grows by a quarter after each piece, up to 1, or up to `busyMax` when others
+ * SWEEP-PACE-2  The share begins at `shareMin` and grows by a quarter after each piece, up to 1, or up to `busyMax` when others
  *     worked meanwhile.
- * TRIM-PACE-3  A pause that ends `lateMs` or more after its time shows that others wait for the event loop: the share halves,
+ * SWEEP-PACE-3  A pause that ends `lateMs` or more after its time shows that others wait for the event loop: the share halves,
  *     down to `shareMin`.
- * PACE-4  A pause lasts `pauseMaxMs` at most: a piece during which the process or its disk stood still delays the work no
+ * SWEEP-PACE-4  A pause lasts `pauseMaxMs` at most: a piece during which the process or its disk stood still delays the work no
  *     longer.
  */
 import { type Clock, sleep } from '../../kit/clock.ts';
