@@ -109,7 +109,7 @@ t.test("an object says once whose it is, so that no receiver takes it for anothe
 
 t.test('names that the hub decides by stand once in nested objects, too [D17]', async (t) => {
   const { hub, cpo, emsp } = await withLocation(t);
-  const before = await sequenceOf(hub);
+  const before = await changesOf(hub);
   const twice = (body: object, container: string, field: string): string =>
     JSON.stringify(body).replace(new RegExp(`"${container}":(\\[?)\\{`), `"${container}":$1{${field},`);
   const start = { ...command(emsp), token: tokenBody('CARD1') };
@@ -155,7 +155,7 @@ t.test('names that the hub decides by stand once in nested objects, too [D17]', 
     t.ok(json.status_message?.startsWith(name), json.status_message ?? '');
     t.match(json.status_message, /expected once, in lower case/);
   }
-  t.equal(await sequenceOf(hub), before, 'nothing was recorded');
+  t.equal(await changesOf(hub), before, 'nothing was recorded');
 });
 
 t.test("nobody reads or writes what is another's, by path, list, cursor or command [D7, D45]", async (t) => {

@@ -97,7 +97,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'due times are ignored after a restart',
-    seed: 6,
+    seed: 4,
     broken: /no attempt before it is due/,
     bend: ({ store, ports }) => {
       const deliveries: Store['deliveries'] = async (query) =>
@@ -123,7 +123,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a dead letter counts as delivered',
-    seed: 3,
+    seed: 1,
     broken: /only what was delivered counts as delivered/,
     patch: replaced(OutboxWriter.prototype, 'remember', (remember) => {
       return function (this: OutboxWriter, progress, row) {
@@ -133,19 +133,19 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a DELETE overtakes what waits in its lane',
-    seed: 102,
+    seed: 54,
     broken: /order of the log/,
     patch: overtaking(({ event }) => event?.type === 'object.deleted'),
   },
   {
     name: 'a re-drive enters its lane at the head',
-    seed: 64,
+    seed: 43,
     broken: /what is put back goes behind its lane/,
     patch: overtaking(({ isRedriven, event }) => isRedriven && event === null),
   },
   {
     name: 'the window skips one when it is filled again',
-    seed: 14,
+    seed: 1,
     broken: /a floor never passes|everything that is owed ends|order of the log/,
     bend: ({ store, ports }) => {
       const read: Store['read'] = async (query) => {
@@ -163,7 +163,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a lane skips one when it is read on',
-    seed: 12,
+    seed: 6,
     broken: /a floor never passes|everything that is owed ends|order of the log/,
     bend: ({ store, ports }) => {
       const history: Store['history'] = async (stream, after, limit) => {
@@ -175,7 +175,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'after a restart only the first of a lane has a due time',
-    seed: 75,
+    seed: 100,
     broken: /no attempt before it is due/,
     patch: replaced(Lanes.prototype, 'done', (done) => {
       return function (this: Lanes, lane, at) {
@@ -205,13 +205,13 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'an open circuit never half-opens',
-    seed: 7,
+    seed: 15,
     broken: /every circuit is closed in the end/,
     patch: deaf((id) => /^circuit:.*#due$/.test(id)),
   },
   {
     name: 'a module that fails holds the other lanes of its partner',
-    seed: 29,
+    seed: 4,
     broken: /what may go goes/,
     patch: heldTogether,
   },
@@ -229,7 +229,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'Retry-After is not heard',
-    seed: 4,
+    seed: 1,
     broken: /no attempt before its receiver wants it/,
     bend: ({ store, ports }) => {
       const { client } = ports;
@@ -251,13 +251,13 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'the end of a grace is not heard',
-    seed: 16,
+    seed: 11,
     broken: /a stopped session that does not end becomes a case|every actor is at rest/,
     patch: deaf((id) => id.startsWith('orphan-stop:')),
   },
   {
     name: 'a lane that is held for another attempt is forgotten now and then',
-    seed: 20,
+    seed: 9,
     broken: /nothing is pending in the end|everything that is owed ends/,
     patch: () => {
       let holds = 0;
