@@ -12,9 +12,12 @@
  *     is reserved before it. This limit never refuses a partner's only request, however small the room. A tenth of the
  *     room is reserved for requests that a driver waits for, except that answers of up to 64 KiB count only after they
  *     are read.
+ * ADMISSION-5  While a request that a driver waits for is in flight, at most `pushesMax` pushes begin their work in one
+ *     turn of the event loop, in order of arrival: each step of that request waits for one turn.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 import { judge, type Load, type Signal, scalesFor, shareOf, type Urgency } from './overload.ts';
 
 /** Load measured on the process rather than counted here. */
@@ -28,6 +31,8 @@ export interface AdmissionOptions {
   readonly pageMax?: number;
   /** Called for each refusal. */
   readonly shed: (urgency: Urgency, signal: Signal) => void;
+  /** Resolves in the next turn of the event loop. */
+  readonly turnOf?: () => Promise<void>;
 }
 
 /** One admitted request. */
@@ -64,12 +69,16 @@ const bodiesShare = 0.9;
 /** Share of the room that one partner may hold. [ADMISSION-4] */
 const partnerShare = 0.25;
 const noRoomRetryS = 5;
+/** Pushes per turn of the event loop; fewer make smaller group commits, which cost more. [ADMISSION-5] */
+const pushesMax = 8;
 
-export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOptions): Admission {
+export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn }: AdmissionOptions): Admission {
   const scales = scalesFor(bytesMax);
   const requests = new Map<PartyId, number>();
   const bytesOf = new Map<PartyId, number>();
   const turn = turnstile(listsMax);
+  const inTurns = perTurn(pushesMax, turnOf);
+  let drivers = 0;
   let total = 0;
   let held = 0;
   const loadOf = (partner: PartyId): Load => {
@@ -95,6 +104,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
   function take(partner: PartyId, urgency: Urgency): Pass {
     const { pauseMs } = judged(urgency, partner);
     count(partner, 1);
+    if (urgency === 'driver') drivers += 1;
     let own = 0;
     let isClosed = false;
     let isWorking = false;
@@ -137,6 +147,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
       keep(-own);
       // Work may begin after the caller has disconnected; then `leave` runs a second time.
       if (isCounted) count(partner, -1);
+      if (isCounted && urgency === 'driver') drivers -= 1;
       isCounted = false;
     };
     return {
@@ -168,6 +179,8 @@ export function admission({ felt, bytesMax, pageMax = 0, shed }: AdmissionOption
       async work(run) {
         isWorking = true;
         try {
+          const held = urgency === 'push' ? inTurns(drivers > 0) : null;
+          if (held !== null) await held;
           if (urgency !== 'list') return await run();
           await takeTurn();
           return await readingPage(run);
@@ -197,6 +210,35 @@ function add(counts: Map<PartyId, number>, partner: PartyId, more: number): void
   const now = (counts.get(partner) ?? 0) + more;
   if (now === 0) counts.delete(partner);
   else counts.set(partner, now);
+}
+
+/**
+ * Lets at most `most` callers go on in one turn of the event loop, first in, first out, as long as the last of them says
+ * that it matters; the others go on at once. [ADMISSION-5]
+ */
+function perTurn(most: number, turn: () => Promise<void>): (matters: boolean) => Promise<void> | null {
+  const waiting: (() => void)[] = [];
+  let begun = 0;
+  let isCounting = false;
+  const count = async () => {
+    isCounting = true;
+    while (begun > 0 || waiting.length > 0) {
+      await turn();
+      begun = 0;
+      for (const go of waiting.splice(0, most)) {
+        begun += 1;
+        go();
+      }
+    }
+    isCounting = false;
+  };
+  return (matters) => {
+    if (!matters && waiting.length === 0) return null;
+    begun += 1;
+    if (!isCounting) void count();
+    if (begun <= most) return null;
+    return new Promise((go) => waiting.push(go));
+  };
 }
 
 /**

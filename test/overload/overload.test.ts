@@ -222,6 +222,73 @@ t.test('a request that reads several objects at once takes one turn, and gives i
   t.strictSame(settled, ['read'], 'turns are free');
 });
 
+t.test(
+  '[ADMISSION-5] while a driver waits, eight pushes begin in a turn of the event loop, in order; else all at once',
+  async (t) => {
+    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+    const turns: (() => void)[] = [];
+    const turnOf = () => new Promise<void>((next) => turns.push(next));
+    const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+    const begun: string[] = [];
+    const start = (urgency: Urgency, name: string) => {
+      const pass = take('NL-CPO', urgency);
+      void pass.work(() => void begun.push(name));
+      pass.closed();
+    };
+    const pushes = (count: number, from = 0) => {
+      for (let i = from; i < from + count; i++) start('push', `push ${i}`);
+    };
+    /** Lets promises go on within the turn. */
+    const settle = async () => {
+      for (let i = 0; i < 20; i++) await Promise.resolve();
+    };
+    const turn = async () => {
+      for (const next of turns.splice(0)) next();
+      await settle();
+    };
+    const names = (count: number) => Array.from({ length: count }, (_, i) => `push ${i}`);
+
+    pushes(20);
+    await settle();
+    t.strictSame(begun.splice(0), names(20), 'nobody waits: nothing is held back');
+    t.equal(turns.length, 0);
+
+    let answer = () => {};
+    const driver = take('NL-CPO', 'driver');
+    void driver.work(
+      () =>
+        new Promise<void>((done) => {
+          answer = done;
+        }),
+    );
+    pushes(20);
+    start('driver', 'driver');
+    start('list', 'list');
+    await settle();
+    t.strictSame(begun.splice(0).sort(), ['driver', 'list', ...names(8)].sort(), 'eight, and what is no push at once');
+    await turn();
+    t.equal(begun.splice(0).join(), names(16).slice(8).join());
+    pushes(3, 20);
+    await settle();
+    t.strictSame(begun, [], 'those that arrive later wait behind those that wait');
+    answer();
+    driver.closed();
+    await settle();
+    pushes(1, 23);
+    await turn();
+    t.equal(
+      begun.splice(0).join(),
+      ['push 16', 'push 17', 'push 18', 'push 19', 'push 20', 'push 21', 'push 22', 'push 23'].join(),
+    );
+    await turn();
+    await turn();
+    t.equal(turns.length, 0, 'and then no turn is counted any more');
+    pushes(9);
+    await settle();
+    t.equal(begun.length, 9);
+  },
+);
+
 t.test('pages of a list that are being read count for their partner (A4)', async (t) => {
   const ends: (() => void)[] = [];
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
