@@ -198,7 +198,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     );
     const tokens = { adminToken, viewerToken: config.viewerToken, visitors, log };
     const { operations } = created.hub;
-    const exposition = () => metrics.exposition(operations, taken.shares());
+    const exposition = () => metrics.exposition(operations, taken.shares(), taken.partners());
     const nodes = around.cluster && { cluster: around.cluster };
     await app.register(async (scope) => {
       scope.addHook('onRequest', async ({ raw, url }) => {

@@ -31,6 +31,9 @@ export interface Exposition {
   readonly text: string;
 }
 
+/** By name of the room. */
+type Rooms = Readonly<Record<string, ReadonlyMap<string, number>>>;
+
 export interface Metrics {
   readonly meter: Meter;
   readonly inspectors: InspectorMeter;
@@ -41,9 +44,9 @@ export interface Metrics {
   shed(urgency: string, signal: string): void;
   /**
    * The text of a scrape. State is read from `operations`, which is not kept between scrapes; null while no hub runs.
-   * `load` is the share per load signal.
+   * `load` is the share per load signal; `rooms`, per room, what partners have of it as a share of what one may have.
    */
-  exposition(operations: Operations | null, load: Readonly<Record<string, number>>): Promise<Exposition>;
+  exposition(operations: Operations | null, load: Readonly<Record<string, number>>, rooms?: Rooms): Promise<Exposition>;
 }
 
 /** Seconds that a caller waits; a hub on an SSD and a nearby partner answer in the middle of the range. */
@@ -54,6 +57,9 @@ const deliveryBuckets = [
 ];
 const commitBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384];
+
+/** Partners that are shown of each room: those that have most of it, so that the number of series is bounded. */
+const shownOfRoom = 5;
 
 /** Why a session or CDR is not forwarded; an alert fires at the first one. [METRICS-3] */
 const ownershipReasons = [
@@ -91,15 +97,26 @@ export function createMetrics(version: string): Metrics {
   const full = gauge('load', 'How full the hub is, by figure; at 0.5 it begins to refuse, at 1 it refuses all', [
     'signal',
   ]);
+  const taken = gauge(
+    'partner_load',
+    'What a partner has of what one may have: requests in flight, bytes in memory, storage of the day; the five with most',
+    ['partner', 'room'],
+  );
   const read = standing(make);
   return {
     ...happening(make),
     inspectors: watched(make),
     cluster: clustered(make),
     clock: clockWatched(make),
-    async exposition(operations, load) {
+    async exposition(operations, load, rooms = {}) {
       read(operations);
       for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
+      taken.reset();
+      const day = new Map(Object.entries(operations?.vitals().quota ?? {}));
+      for (const [room, shares] of Object.entries({ ...rooms, day })) {
+        const most = [...shares].sort(([, a], [, b]) => b - a).slice(0, shownOfRoom);
+        for (const [partner, share] of most) taken.set({ partner, room }, share);
+      }
       const all = Registry.merge([registry, processRegistry()]);
       return { contentType: all.contentType, text: await all.metrics() };
     },

@@ -322,6 +322,12 @@ export const settings = {
     source: 'choice',
     consequence: 'beyond it the hub answers 429',
   }),
+  HUB_QUOTA_MB_PER_DAY: setting(whole('MB', 0, 1_000_000_000), '10000', {
+    meaning:
+      'what a party may have stored within a day (UTC): its pushes and the objects that they change; 0 = no limit',
+    source: 'choice',
+    consequence: 'beyond it the pushes of that party get 429 until the day ends; at 80 % the hub warns',
+  }),
   HUB_PAGE_DEFAULT: setting(whole('objects', 1, 100_000), '100', {
     meaning: 'page size of lists without limit; never above the maximum',
     source: 'choice',

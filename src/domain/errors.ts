@@ -38,6 +38,7 @@ export type ErrorCode =
   | 'callbackForwardFailed'
   | 'callbackForwardTimeout'
   | 'rateLimited'
+  | 'quotaExceeded'
   | 'partnerUnusable'
   | 'versionUnsupported'
   | 'endpointsMissing'

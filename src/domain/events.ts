@@ -213,6 +213,8 @@ export type HubEvent =
     }
   /** Digests only, see `ErasureView`. */
   | { type: 'person.erased'; data: { id: string; digests: readonly string[]; [field: string]: unknown } }
+  /** A party has used most of what it may have stored within a day. */
+  | { type: 'quota.warned'; data: { party: PartyId; mb: number; mb_per_day: number } }
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 

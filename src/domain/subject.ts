@@ -195,6 +195,7 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'backup.started': ofBackup('operator'),
   'backup.ended': ofBackup('hub'),
   'person.erased': ({ stream }) => ({ about: stream, by: 'operator' }),
+  'quota.warned': ({ stream, data: { party } }) => ({ about: stream, parties: [party], by: 'hub' }),
   'row.rebuilt': ofRow,
   'actor.quarantined': ofActor,
 };

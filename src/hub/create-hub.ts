@@ -15,6 +15,7 @@ import { clientInfo } from './exchange/client-info.ts';
 import { Commands } from './exchange/commands.ts';
 import { ingest } from './exchange/ingest.ts';
 import { OrphanCases } from './exchange/orphan-cases.ts';
+import { quota } from './exchange/quota.ts';
 import { readObjects } from './exchange/read-objects.ts';
 import { BreakerFeed } from './kernel/breaker-feed.ts';
 import { Circuits } from './kernel/circuits.ts';
@@ -100,7 +101,8 @@ export function createHub(
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
   const reports = new PartnerReports(context);
-  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports);
+  const daily = quota(context);
+  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily);
   const lists = new SenderLists(context, acceptPulled);
   const pulls = new Pulls(context, lists, acceptPulled);
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
@@ -132,7 +134,7 @@ export function createHub(
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {
-      ...operations({ context, ...running, version, ready: () => ready }),
+      ...operations({ context, ...running, quota: daily, version, ready: () => ready }),
       ...reading,
       ...overview(context, dispatcher, retention),
       ...actorFeed(context),

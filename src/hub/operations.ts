@@ -20,6 +20,7 @@ import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
+import type { Quota } from './exchange/quota.ts';
 import { courierActor, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { routePut } from './kernel/row-codecs.ts';
@@ -63,6 +64,7 @@ export interface OperationsParts {
   readonly orphans: OrphanCases;
   readonly resends: Pick<Resends, 'releasePair'>;
   readonly retention: Pick<Retention, 'held' | 'lagS'>;
+  readonly quota: Pick<Quota, 'shares'>;
   readonly version: string;
   readonly ready: () => boolean;
 }
@@ -233,6 +235,7 @@ export function operations(parts: OperationsParts): Verbs {
       actors: actorCounts(supervisor).counts,
       ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: context.timers.size },
       retention_lag_s: retention.lagS(),
+      quota: Object.fromEntries(parts.quota.shares()),
       log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - ports.clock.steady(Date.parse(since))) / 1000])),
     };
   }

@@ -60,6 +60,8 @@ export interface Admission {
   take(partner: PartyId, urgency: Urgency): Pass;
   /** Load per signal as a share of its scale, 1 = full. */
   shares(): Readonly<Record<Signal, number>>;
+  /** What partners hold at present, as shares of what one may hold. */
+  partners(): Readonly<Record<'requests' | 'bytes', ReadonlyMap<PartyId, number>>>;
 }
 
 /** Reads of lists and large objects at a time; one partner gets half of them. */
@@ -202,8 +204,16 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
     >;
   }
 
-  return { take, shares };
+  const partners = () => ({
+    requests: sharesOf(requests, scales.ofPartner.to),
+    bytes: sharesOf(bytesOf, bytesMax * partnerShare),
+  });
+
+  return { take, shares, partners };
 }
+
+const sharesOf = (counts: ReadonlyMap<PartyId, number>, most: number): ReadonlyMap<PartyId, number> =>
+  new Map([...counts].map(([partner, count]) => [partner, count / most]));
 
 /** Adds to a partner's count and drops the entry at 0, so the map stays small. */
 function add(counts: Map<PartyId, number>, partner: PartyId, more: number): void {

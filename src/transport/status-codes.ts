@@ -58,6 +58,7 @@ export const statusTable: Readonly<Record<ErrorCode, StatusRow>> = {
   callbackForwardTimeout: { http: 502, ocpi: 2000, message: 'Failed to forward command callback to eMSP: timed out' },
 
   rateLimited: { http: 429, ocpi: 2901, message: 'Rate limited' },
+  quotaExceeded: { http: 429, ocpi: 2901, message: 'Quota of the day is used up' },
 
   partnerUnusable: { http: 200, ocpi: 3001, message: "Unable to use the client's API" },
   versionUnsupported: { http: 200, ocpi: 3002, message: 'No mutual version' },

@@ -176,6 +176,15 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'person.erased': [
     [{ stream: 'erasure:e', data: { id: 'e', digests: ['erased-1'] } }, 'erasure:e', [], null, 'operator'],
   ],
+  'quota.warned': [
+    [
+      { stream: 'quota:NL-CPO', data: { party: 'NL-CPO', mb: 8, mb_per_day: 10 } },
+      'quota:NL-CPO',
+      ['NL-CPO'],
+      null,
+      'hub',
+    ],
+  ],
   'row.rebuilt': [
     [
       { data: { kind: 'tokens', owner: 'NL-EMS', id: 'card/RFID' } },

@@ -13,7 +13,7 @@
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { ObjectEventData, Owed } from '../../domain/events.ts';
+import { charactersOf, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import {
@@ -48,6 +48,7 @@ import type { Accepted, Caller, Reserve } from '../ports/hub.ts';
 import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
+import type { Quota } from './quota.ts';
 
 /** Origin of a change that the hub pulled from a list of its owner. */
 export interface Pulled {
@@ -88,6 +89,7 @@ export function ingest(
   context: Context,
   orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>,
   reports: Pick<PartnerReports, 'warned' | 'unsubscribed'>,
+  quota: Pick<Quota, 'check' | 'spend'>,
 ) {
   const { store, directory, recorder } = context;
   const { ports } = context;
@@ -95,6 +97,7 @@ export function ingest(
 
   async function accept(caller: Caller, change: ObjectChange, reserve: Reserve): Promise<Accepted> {
     refuseDotSegments(change);
+    quota.check(caller.id);
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurn(stream, async (seen) => {
@@ -160,6 +163,7 @@ export function ingest(
     refuseOvergrown(object);
     const fact = { stream, event: { type: eventTypes[change.method], data }, to };
     await record(caller, fact, change, before, after, seen);
+    quota.spend(caller.id, charactersOf({ body: change.body, data }) + (after?.body.length ?? 0));
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));
     reports.unsubscribed(data.unsubscribed ?? [], data.module, objectName(data));

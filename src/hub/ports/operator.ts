@@ -112,6 +112,8 @@ export interface Vitals {
   readonly lost_sends: number;
   /** Armed timers. */
   readonly deadlines: number;
+  /** What each party has had stored today, as a share of its quota. */
+  readonly quota: Readonly<Record<PartyId, number>>;
   /**
    * For each partner that keeps the log from being trimmed: age of the oldest event that had to stay, seconds. It is
    * the same for all of them.

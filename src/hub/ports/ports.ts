@@ -213,6 +213,8 @@ export interface HubSettings {
   readonly orphanCdrAfterS: number;
   /** How long an initial token can be used, days; 0 = for ever. [D88] */
   readonly initialTokenDays: number;
+  /** What a party may have stored within a day, MB; 0 = without limit. */
+  readonly quotaMbPerDay: number;
   /** Retention of events, days; 0 = for ever. */
   readonly eventsKeepDays: number;
   /** How long objects are kept after their last update, days; 0 = for ever. */

@@ -1,0 +1,62 @@
+/** One partner that would fill the disk: it alone is refused, once it has used up its quota of the day. */
+import { locationBody, sessionBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { itemsOf, statusOf } from '../support/observed.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+import { attackedHub, victimOf } from './victim.ts';
+
+const large = (id: string) => sessionBody(id, { party_id: 'BAD', padding: 'x'.repeat(1_000_000) });
+
+t.test('large sessions, one after the other (I7)', async (t) => {
+  const hub = await attackedHub(t, { HUB_QUOTA_MB_PER_DAY: '20' });
+  const victim = await victimOf(t, hub);
+  const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const statuses: string[] = [];
+  await victim.during(t, async () => {
+    for (let n = 0; n < 40; n++) {
+      statuses.push(statusOf(await attacker.call('PUT', `/2.2.1/sessions/NL/BAD/S${n}`, large(`S${n}`))));
+    }
+  });
+  const taken = statuses.filter((status) => status === '200/1000').length;
+  t.equal(taken, 10, 'each takes 2 MB: its event and its row');
+  t.same([...new Set(statuses.slice(taken))], ['429/2901']);
+  const read = await attacker.call('GET', '/2.2.1/sessions/NL/BAD/S0');
+  t.equal(read.status, 200, 'it still reads what it has stored');
+});
+
+t.test(
+  'the quota of a day is warned of, shown, counts what is changed, and begins anew the next day (I7)',
+  async (t) => {
+    const clock = new SimulatedClock('2026-03-01T22:00:00Z');
+    const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '10', HUB_PROBE_INTERVAL_S: '100000' }, { clock });
+    const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+    const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+    const warned = () => itemsOf(hub, '/events?type=quota.warned');
+    const share = async () => {
+      const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
+        authorization: `Bearer ${hub.adminToken}`,
+      });
+      return Number(/^ocpi_hub_partner_load\{partner="NL-BAD",room="day"\} (\S+)$/m.exec(text)?.[1]);
+    };
+    const path = '/2.2.1/locations/NL/BAD/L1';
+    const patch = async () => statusOf(await attacker.call('PATCH', path, { last_updated: '2026-01-02T03:05:00Z' }));
+    await attacker.push('PUT', path, locationBody('L1', { party_id: 'BAD', padding: 'x'.repeat(1_000_000) }));
+    for (let n = 0; n < 5; n++) t.equal(await patch(), '200/1000');
+    t.ok((await share()) > 0.7 && (await share()) < 0.8, 'a fragment counts the object that it changes');
+    t.same(await warned(), []);
+    t.equal(await patch(), '200/1000');
+    await hub.settled();
+    t.match((await warned())[0], { parties: ['NL-BAD'], by: 'hub', data: { party: 'NL-BAD', mb: 8, mb_per_day: 10 } });
+    for (let n = 0; n < 2; n++) t.equal(await patch(), '200/1000');
+    const refused = await attacker.call('PATCH', path, { last_updated: '2026-01-02T03:05:00Z' });
+    t.match([statusOf(refused), refused.json.status_message], ['429/2901', 'Quota of the day is used up']);
+    t.equal(refused.headers.get('retry-after'), '7200', 'until midnight');
+    t.equal((await warned()).length, 1, 'warned of once');
+    const body = locationBody('L1', { party_id: 'OTH' });
+    t.equal(statusOf(await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', body)), '200/1000', 'others are served');
+    clock.advance(2 * 3_600_000);
+    t.equal(await patch(), '200/1000', 'as it is the next day');
+  },
+);
