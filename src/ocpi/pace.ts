@@ -1,7 +1,7 @@
 /**
  * Cuts answers whose reader has stalled, because the memory that they hold is not available to other requests.
  *
- * PACE-1  While an answer is being sent, its reader must take bytes at least once within `looksMax` checks. The limit
+ * PACE-1  While an answer is being sent, its reader must take `leastBytes` within `looksMax` checks: 4 KiB/s. The limit
  *     counts checks, not time, so a pause of the hub's own process counts against no reader.
  * PACE-2  Requests in flight when their partner was suspended are cut at the second check; by then a partner that ended
  *     its own registration has its answer. Requests that a suspended partner begins later, to register again, go on.
@@ -12,19 +12,21 @@ import { type Clock, every } from '../kit/clock.ts';
 
 const lookEveryMs = 1000;
 /**
- * Checks without progress until an answer is cut: 60 s. The system takes the next piece only when about a third of its
+ * Checks in which a reader must take `leastBytes`, else its answer is cut: 60 s. The system takes the next piece only when about a third of its
  * send buffer is free, up to 1.3 MiB, so a reader of 22 KiB/s or more is never cut. Fewer checks would raise that rate.
  */
 const looksMax = 60;
+/** Without it, a reader could keep an answer, and the memory that it holds, for days by taking a few bytes a minute. */
+const leastBytes = looksMax * 4 * 1024;
 
 interface UnderWay {
   readonly response: ServerResponse;
   readonly partner: PartyId;
   /** When its partner had last been suspended at the begin of the request. */
   readonly suspendedAt: string | null;
-  /** Bytes written to the connection at the last check. */
-  written: number;
-  /** Checks since `written` last grew. */
+  /** Bytes written to the connection when `waited` began; null before the answer is being sent. */
+  from: number | null;
+  /** Checks since then. */
   waited: number;
   /** Checks since the partner was suspended during the request. */
   suspended: number;
@@ -50,14 +52,18 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clo
     if (one.suspended > 1) return true;
     // A pipelined answer that is queued behind another one has no socket yet.
     const written = one.response.headersSent ? one.response.socket?.bytesWritten : undefined;
-    one.waited = written === undefined || written !== one.written ? 0 : one.waited + 1;
-    one.written = written ?? 0;
+    if (written === undefined || one.from === null || written - one.from >= leastBytes) {
+      one.from = written ?? null;
+      one.waited = 0;
+      return false;
+    }
+    one.waited += 1;
     return one.waited >= looksMax;
   }
 
   return {
     watch(response, partner) {
-      const one = { response, partner, suspendedAt: suspendedAt(partner), written: 0, waited: 0, suspended: 0 };
+      const one = { response, partner, suspendedAt: suspendedAt(partner), from: null, waited: 0, suspended: 0 };
       underWay.add(one);
       response.once('close', () => underWay.delete(one));
     },

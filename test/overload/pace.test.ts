@@ -76,3 +76,34 @@ t.test('a reader that takes nothing is cut (P1)', async (t) => {
   }
   t.equal(looks, 61, 'the first look only sees how far it is');
 });
+
+t.test('a reader that takes a little again and again is cut, one of 4 KiB a second is not (P1)', async (t) => {
+  const looksUntilCut = async (bytesPerLook: number) => {
+    const pace = paceKeeper(() => null, new SimulatedClock());
+    const server = createServer((_request, response) => {
+      pace.watch(response, 'NL-EMS');
+      let looks = 0;
+      const more = () => {
+        response.write('x'.repeat(bytesPerLook), () => {
+          pace.look();
+          looks += 1;
+          if (response.destroyed || looks === 200) server.emit('looked', looks);
+          else more();
+        });
+      };
+      more();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' });
+    client.on('error', () => client.destroy()).resume();
+    client.write('GET / HTTP/1.1\r\nHost: hub\r\n\r\n');
+    const [looks] = await once(server, 'looked');
+    client.destroy();
+    server.close();
+    server.closeAllConnections();
+    return looks;
+  };
+  t.equal(await looksUntilCut(2 * 1024), 61);
+  t.equal(await looksUntilCut(4 * 1024), 200);
+});
