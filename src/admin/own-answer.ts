@@ -2,6 +2,7 @@
  * Answers to read-only admin requests that a node gives itself while no hub runs on it, with the same token check.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isAdmitted, markEnding } from '../transport/trusted.ts';
 import { Problem, problemOf } from './problem.ts';
 import { type AdminTokens, admitReader, gate } from './tokens.ts';
 
@@ -26,7 +27,10 @@ export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () 
         send(response, 200, body, { 'Content-Type': contentType });
       } catch (error) {
         const problem = problemOf(error) ?? new Problem(500, 'the hub met an error of its own');
-        const headers = { ...problem.headers, 'Content-Type': 'application/problem+json; charset=utf-8' };
+        // [UNADMITTED-2]
+        if (!isAdmitted(request)) markEnding(request.socket);
+        const ending = isAdmitted(request) ? {} : { Connection: 'close' };
+        const headers = { ...problem.headers, ...ending, 'Content-Type': 'application/problem+json; charset=utf-8' };
         send(response, problem.status, JSON.stringify(problem.toJson(path)), headers);
       }
     };

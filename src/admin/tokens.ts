@@ -16,7 +16,7 @@ export interface AdminTokens {
   /** Null: there is no read-only access. */
   readonly viewerToken: string | null;
   readonly visitors: Visitors;
-  readonly log?: { warn(fields: object, message: string): void };
+  readonly log?: Record<'info' | 'warn', (fields: object, message: string) => void>;
 }
 
 /**
@@ -49,13 +49,12 @@ export function gate({ adminToken, viewerToken, visitors, log }: AdminTokens): G
     return isViewer ? 'viewer' : null;
   };
 
-  const refusalOf = (isTokenGiven: boolean, address: string): Problem => {
-    if (isTokenGiven) {
-      const isTooMany = !visitors.failed(address);
-      const count = visitors.refused(address);
-      if (count > 0) log?.warn({ address, count }, "an operators' token was refused");
-      if (isTooMany) return tooMany();
-    }
+  const refusalOf = (isGuess: boolean, address: string): Problem => {
+    const isTooMany = isGuess && !visitors.failed(address);
+    const count = visitors.refused(address);
+    if (count > 0 && isGuess) log?.warn({ address, count }, "an operators' token was refused");
+    else if (count > 0) log?.info({ address, count }, "a request without an operators' token was refused");
+    if (isTooMany) return tooMany();
     return new Problem(401, 'expected Authorization: Bearer with the admin or viewer token', {
       headers: { 'www-authenticate': 'Bearer realm="ocpi-hub admin"' },
     });

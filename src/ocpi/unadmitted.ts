@@ -6,6 +6,7 @@
  * UNADMITTED-2  A refused token ends its connection, so that each further attempt costs its caller a new one, and
  *     requests pipelined behind it are dropped unread.
  */
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '../kit/clock.ts';
 import { isPassedOn } from '../transport/client-address.ts';
@@ -17,6 +18,11 @@ const refused: ReadonlySet<number> = new Set([401, 429]);
 const healthChecks: ReadonlySet<string | undefined> = new Set(['/healthz', '/readyz']);
 
 export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock: Clock): void {
+  const waiting = new Set<Socket>();
+  // A stop of the hub does not wait for them.
+  app.addHook('preClose', async () => {
+    for (const socket of waiting) socket.destroy();
+  });
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw } = request;
     if (isAdmitted(raw)) return done(null, payload);
@@ -32,9 +38,11 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     const send = () => {
       clock.clearTimeout(timer);
       reply.raw.off('close', send);
+      waiting.delete(raw.socket);
       done(null, payload);
     };
     reply.raw.once('close', send);
+    waiting.add(raw.socket);
     if (waitMs === null) raw.socket.destroy();
     else timer = clock.setTimeout(send, waitMs);
   });

@@ -76,6 +76,7 @@ t.test('the hub takes the settings, and needs those of the Secret', async (t) =>
   env.HUB_STORE = 'postgres://hub:password@10.0.0.11,10.0.0.12,10.0.0.13/hub';
   const config = loadConfig({ env, flags: {} });
   t.equal(config.nodeUrl, 'http://10.1.2.3:8080');
+  t.strictSame(config.operators, { host: '0.0.0.0', port: 8081 });
   t.strictSame(config.egressAllow, [], 'no private network is open to partners');
 });
 
@@ -84,16 +85,23 @@ t.test('probes, services and the image are those of the hub', async (t) => {
   t.equal(livenessProbe.httpGet.path, '/healthz');
   t.equal(startupProbe.httpGet.path, '/healthz');
   t.equal(readinessProbe.httpGet.path, '/readyz');
-  t.strictSame(ports, [{ name: 'http', containerPort: 8080 }]);
+  t.strictSame(ports, [
+    { name: 'http', containerPort: 8080 },
+    { name: 'operators', containerPort: 8081 },
+  ]);
   t.match(dockerfile, /EXPOSE 8080/);
   t.match(dockerfile, /^FROM node:.*\n(?:.*\n)*USER node$/m, 'whose number is 1000 in the images of Node');
   t.equal(pods.securityContext.runAsUser, 1000);
-  for (const name of ['ocpi-hub-partners', 'ocpi-hub-operators', 'ocpi-hub-nodes']) {
+  for (const [name, port] of [
+    ['ocpi-hub-partners', 'http'],
+    ['ocpi-hub-operators', 'operators'],
+    ['ocpi-hub-nodes', 'operators'],
+  ] as const) {
     const { spec } = found<{ spec: { selector: object; ports: readonly { targetPort: string }[] } }>('Service', name);
     t.strictSame(spec.selector, metadata.labels);
     t.strictSame(
       spec.ports.map(({ targetPort }) => targetPort),
-      ['http'],
+      [port],
     );
   }
 });

@@ -115,7 +115,7 @@ async function scene(t: Test, { perS = 3, proxies = [] as string[], connectionsM
     await eventually(what, () => one.statuses().length > 0);
     return one;
   };
-  return { open, answered, clock, handled: () => handled };
+  return { open, answered, clock, handled: () => handled, close: () => app.close() };
 }
 
 const get = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;
@@ -149,6 +149,18 @@ t.test('an answer that would wait for too long is not sent, and its connection e
   const beyond = await open(get('/page'));
   await eventually('it is closed', () => beyond.socket.destroyed);
   t.equal(beyond.came(), '');
+});
+
+t.test('a stop of the server waits for no such answer', async (t) => {
+  const { open, handled, close } = await scene(t, { perS: 1 });
+  const all = [await open(get('/page')), await open(get('/page'))];
+  await eventually('both were seen', () => handled() === 2);
+  await close();
+  await eventually('both connections ended', () => all.every(({ socket }) => socket.destroyed));
+  t.strictSame(
+    all.flatMap(({ statuses }) => statuses()),
+    [200],
+  );
 });
 
 t.test('a refused token ends the connection, and what is pipelined behind it is dropped', async (t) => {
