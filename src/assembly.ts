@@ -49,6 +49,7 @@ import {
 } from './process-load.ts';
 import { hubKeys } from './secrets.ts';
 import { isAtOperators } from './transport/entrance.ts';
+import { isWithin } from './transport/networks.ts';
 import type { Visitors } from './transport/visitors.ts';
 import { root, version } from './version.ts';
 
@@ -148,7 +149,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
       ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax, turn: turnOfLoop },
-      ...{ inFlightMax, windowMax },
+      ...{ inFlightMax, windowMax, isWithin },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
       // The doors' schemas, so that a pull accepts exactly what a push accepts. Injected, since neither hub nor

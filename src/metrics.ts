@@ -175,6 +175,11 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   const result = histogram('command_result_duration_seconds', 'Relay of an asynchronous result', answerBuckets, [
     'outcome',
   ]);
+  const hostChanges = counter(
+    'host_changes_total',
+    'Rotations that changed the host of a partner, or wait for an operator because they would',
+    ['end'],
+  );
   const restarts = counter('actor_restarts_total', 'Actors that threw and were brought back', ['kind']);
   const quarantines = counter('actor_quarantines_total', 'Actors that kept throwing and were given up', ['kind']);
   const unrecorded = counter('unrecorded_total', 'Facts that nobody waits for, and that could not be written', [
@@ -182,6 +187,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   ]);
   for (const module of ownedModules) for (const reason of ownershipReasons) notForwarded.inc({ module, reason }, 0);
   for (const kind of actorKinds) for (const one of [restarts, quarantines]) one.inc({ kind }, 0);
+  for (const end of ['made', 'waiting']) hostChanges.inc({ end }, 0);
   for (const urgency of urgencies) for (const signal of signals) shed.inc({ urgency, signal }, 0);
   unrecorded.inc({ type: 'token.authorized' }, 0);
   return {
@@ -213,6 +219,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
         else if (kind === 'command') command.observe({ command: name, outcome }, seconds);
         else result.observe({ outcome }, seconds);
       },
+      hostChanged: (end) => hostChanges.inc({ end }),
       unrecorded: (type) => unrecorded.inc({ type }),
       actorFailed: (kind, end) => (end === 'restarted' ? restarts : quarantines).inc({ kind }),
     },
@@ -308,7 +315,28 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     'retention_lag_seconds',
     'By how long the oldest event is older than events are kept, held by nobody',
   );
-  const all = [ready, store, events, actors, deadlines, lost, status, circuit, depth, oldest, overdue, dead, held, lag];
+  const foreign = gauge(
+    'foreign_requests_total',
+    'Requests with a token of the partner from outside its allow_from, which were refused',
+    ['partner'],
+  );
+  const all = [
+    foreign,
+    ready,
+    store,
+    events,
+    actors,
+    deadlines,
+    lost,
+    status,
+    circuit,
+    depth,
+    oldest,
+    overdue,
+    dead,
+    held,
+    lag,
+  ];
 
   return (operations) => {
     // Without the reset, partners and states that no longer exist would keep their last value.
@@ -325,7 +353,8 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     deadlines.set(vitals.deadlines);
     lost.inc(vitals.lost_sends);
     lag.set(vitals.retention_lag_s);
-    for (const { id: partner, status: connection, circuits, queue } of operations.parties()) {
+    for (const { id: partner, status: connection, circuits, queue, refused_from } of operations.parties()) {
+      foreign.set({ partner }, refused_from?.count ?? 0);
       for (const one of partnerStatuses) status.set({ partner, status: one }, one === connection ? 1 : 0);
       // `async` sums up the modules, which are shown one by one.
       for (const { circuit: name, state } of circuits.filter((one) => one.circuit !== 'async')) {

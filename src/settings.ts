@@ -338,6 +338,11 @@ export const settings = {
     source: 'choice',
     consequence: 'a page is held in memory as a whole',
   }),
+  HUB_CONFIRM_HOST_CHANGE: setting(flag, 'false', {
+    meaning: 'true = a PUT of credentials that changes the host of url waits for an operator',
+    source: 'requirement',
+    consequence: 'with false, a leaked hub token lets its holder take a partner over until an operator notices',
+  }),
   HUB_INITIAL_TOKEN_DAYS: setting(number('days', 0, 36_500), '14', {
     meaning: 'how long an initial token can be used to register; 0 = for ever',
     source: 'requirement',

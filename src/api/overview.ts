@@ -1,6 +1,7 @@
 /** Answer about all partners at once. */
 import { z } from 'zod';
 import { role, type View } from './common.ts';
+import { hostChange } from './parties.ts';
 
 const circuit = z.enum(['closed', 'open', 'halfOpen']);
 
@@ -11,6 +12,7 @@ const row = z.object({
   roles: z.array(role),
   status: z.enum(['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED']),
   paused: z.boolean(),
+  host_change: hostChange.nullable(),
   sync: circuit,
   async: circuit,
   depth: z.number().meta({ description: 'deliveries that wait in memory' }),

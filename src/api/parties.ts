@@ -18,6 +18,13 @@ export const partyRole = z.strictObject({
 /** `sync`, the deliveries of one module, or `async`: the deliveries of all modules. */
 export const circuitName = z.enum(['sync', 'async', ...moduleNames]);
 
+/** A change of the host of `url`; `from` and `to` are host and port. */
+export const hostChange = z
+  .object({ from: z.string(), to: z.string(), at: z.string(), state: z.enum(['waiting', 'confirmed', 'made']) })
+  .meta({
+    description: 'waiting = refused until confirm-host; confirmed = the next PUT may make it; made = it was made',
+  });
+
 /** A partner as operators see it; it contains no token. */
 export const party = z.object({
   id: z.string(),
@@ -38,6 +45,7 @@ export const party = z.object({
     compatibility_until: z.string().nullable(),
     paused: z.boolean(),
     empty_2xx_ok: z.boolean(),
+    allow_from: z.array(z.string()).meta({ description: 'networks from which its requests are taken; none = any' }),
   }),
   circuits: z.array(
     z.object({
@@ -50,6 +58,20 @@ export const party = z.object({
   ),
   queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
   last_contact: z.string().nullable(),
+  tokens: z
+    .array(
+      z.object({
+        kind: z.enum(['hub', 'former', 'initial']),
+        last_used: z.string().nullable().meta({ description: 'null = not since the hub started' }),
+        address: z.string().nullable().meta({ description: 'from where' }),
+      }),
+    )
+    .meta({ description: 'tokens in force; former = the hub token before the last rotation' }),
+  refused_from: z
+    .object({ count: z.number(), address: z.string(), at: z.string() })
+    .nullable()
+    .meta({ description: 'requests from outside allow_from since the hub started, and the last of them' }),
+  host_change: hostChange.nullable(),
   initial_token_expires_at: z
     .string()
     .nullable()

@@ -75,6 +75,21 @@ export function command(): Command {
         ]);
       },
     }),
+    verb<{ host?: string }>({
+      usage: 'confirm-host <id>',
+      summary: 'confirm that a partner moved to another host, or may do so with its next PUT of credentials',
+      options: [['--host <host:port>', 'the host that is meant; any other is refused']],
+      examples: ['parties confirm-host NL-CPO'],
+      run: async ({ hub, screen }, [given = ''], { host }) => {
+        const path = `${await partyPath(hub, given)}/confirm-host`;
+        const body = host === undefined ? {} : { host };
+        screen.answer(await hub.send<PartyView>('POST', path, body), ({ id, host_change }) => [
+          host_change
+            ? `the next PUT of ${id} may change its host to ${host_change.to}`
+            : `the host of ${id} is confirmed`,
+        ]);
+      },
+    }),
     verb({
       usage: 'probe <id>',
       summary: 'ask a partner for its versions now; exit 1 when it cannot be reached',
@@ -128,6 +143,18 @@ function troubles({ circuits, settings }: PartyView): string {
   return [...open, ...(settings.paused === true ? ['paused'] : [])].join(', ');
 }
 
+function tokenUse({ kind, last_used, address }: PartyView['tokens'][number], now: number): string {
+  return `${kind} ${last_used === null ? 'not used since the hub started' : `used ${age(last_used, now)} from ${address}`}`;
+}
+
+function refusedOf({ refused_from: refused }: PartyView): string | null {
+  return refused && `${refused.count} requests from outside allow_from, the last from ${refused.address}`;
+}
+
+function hostChangeOf({ host_change: change }: PartyView): string | null {
+  return change && `${change.state}: from ${change.from} to ${change.to}`;
+}
+
 function party(item: PartyView, page: Page): string[] {
   const { paint, now } = page;
   const { queue } = item;
@@ -146,6 +173,9 @@ function party(item: PartyView, page: Page): string[] {
       ['roles', rolesOf(item)],
       ['url', item.url],
       ['last contact', when(item.last_contact, now) ?? 'never'],
+      ['tokens', item.tokens.map((token) => tokenUse(token, now)).join('; ')],
+      ['refused', refusedOf(item)],
+      ['change of host', hostChangeOf(item)],
       ['deliveries', `${queue.depth} wait${oldest}; ${queue.dead} dead`],
       ['circuits', circuits.join('; ')],
       ['settings', settings.join(', ')],

@@ -40,6 +40,7 @@ export type ErrorCode =
   | 'rateLimited'
   | 'quotaExceeded'
   | 'partnerUnusable'
+  | 'hostChangeWaits'
   | 'versionUnsupported'
   | 'endpointsMissing'
   | 'internal'

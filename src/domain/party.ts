@@ -53,6 +53,20 @@ export interface PartnerSettings {
   readonly paused: boolean;
   /** An empty 2xx answer of the partner counts as success. */
   readonly empty_2xx_ok: boolean;
+  /** Networks from which its requests are taken, CIDR; none = from everywhere. Absent in rows of earlier versions. */
+  readonly allow_from?: readonly string[];
+}
+
+/**
+ * A change of the host of a partner's `url` by a rotation, which may be a takeover with a leaked token. `waiting`: it was
+ * refused until an operator confirms it; `confirmed`: the next rotation may make it; `made`: no operator has seen it yet.
+ * `from` and `to` are host and port. [D73, D87]
+ */
+export interface HostChange {
+  readonly from: string;
+  readonly to: string;
+  readonly at: string;
+  readonly state: 'waiting' | 'confirmed' | 'made';
 }
 
 /** The hub token before the last rotation: valid until the new one is used, at most until `until` (RFC 3339). [D73] */
@@ -79,6 +93,8 @@ export interface Partner {
   readonly initialTokenAt?: string;
   readonly hubTokenDigest: string | null;
   /** Absent in rows of earlier versions. */
+  readonly hostChange?: HostChange | null;
+  /** Absent in rows of earlier versions. */
   readonly formerToken?: FormerToken | null;
   /** Digests of tokens that are no longer valid: used initial tokens, and replaced or revoked hub tokens. [D10] */
   readonly spentDigests: readonly string[];
@@ -96,6 +112,7 @@ export const defaultSettings: PartnerSettings = {
   compatibility_until: null,
   paused: false,
   empty_2xx_ok: false,
+  allow_from: [],
 };
 
 export function partyKey(countryCode: string, partyId: string): PartyId {
@@ -134,6 +151,10 @@ export type PartnerEvent =
         formerUntil?: string;
       };
     }
+  /** A rotation asked for another host and waits for an operator; or it was made. [D73, D87] */
+  | { type: 'partner.hostChangeAsked' | 'partner.hostChanged'; data: { from: string; to: string } }
+  /** An operator confirmed a change of host: one that waits may be made, one that was made is settled. */
+  | { type: 'partner.hostConfirmed'; data: { from: string; to: string } }
   /** The partner used its new token, which ends the former one. [D73] */
   | { type: 'partner.tokenConfirmed'; data: Record<string, never> }
   /** The same token, sealed under another key. */
@@ -165,10 +186,27 @@ function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partn
   const earlier = [partner.formerToken?.digest, partner.hubTokenDigest, begins ? partner.initialTokenDigest : null];
   return {
     hubTokenDigest,
+    hostChange: begins ? null : (partner.hostChange ?? null),
     formerToken: formerDigest && until ? { digest: formerDigest, until } : null,
     initialTokenDigest: begins ? null : partner.initialTokenDigest,
     spentDigests: spend(partner, ...earlier.filter((digest) => digest !== formerDigest)),
   };
+}
+
+type HostEvent = Extract<PartnerEvent, { data: { from: string; to: string } }>;
+
+function hostChangeAfter({ hostChange }: Partner, { type, data }: HostEvent, at: string): HostChange | null {
+  if (type === 'partner.hostChangeAsked') return { ...data, at, state: 'waiting' };
+  const isSame = hostChange?.to === data.to;
+  if (type === 'partner.hostConfirmed')
+    return isSame && hostChange.state === 'made' ? null : { ...data, at, state: 'confirmed' };
+  return isSame && hostChange.state === 'confirmed' ? null : { ...data, at, state: 'made' };
+}
+
+/** Host and port of a URL: another port is another host. [D87] */
+export function hostOf(url: string): string {
+  const { protocol, hostname, port } = new URL(url);
+  return `${hostname.replace(/\.$/, '')}:${port || (protocol === 'https:' ? '443' : '80')}`;
 }
 
 /**
@@ -215,6 +253,10 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         status: 'CONNECTED',
         lastUpdated: at,
       };
+    case 'partner.hostChangeAsked':
+    case 'partner.hostChanged':
+    case 'partner.hostConfirmed':
+      return { ...partner, hostChange: hostChangeAfter(partner, event, at) };
     case 'partner.tokenConfirmed':
       return { ...partner, formerToken: null, spentDigests: spend(partner, partner.formerToken?.digest) };
     case 'partner.resealed':
@@ -225,6 +267,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
         status: 'SUSPENDED',
         hubTokenDigest: null,
         formerToken: null,
+        hostChange: null,
         initialTokenDigest: null,
         partnerToken: null,
         spentDigests: spend(partner, partner.formerToken?.digest, partner.hubTokenDigest, partner.initialTokenDigest),

@@ -120,7 +120,7 @@ export function createHub(
       return settings.publicUrl;
     },
     party: { country_code: settings.countryCode, party_id: settings.partyId },
-    authenticate: (token) => registration.authenticate(token),
+    authenticate: (token, address) => registration.authenticate(token, address),
     suspendedAt: (partner) => context.directory.partner(partner)?.suspendedAt ?? null,
     register: (...exchange) => registration.register(...exchange),
     rotate: (...exchange) => registration.rotate(...exchange),

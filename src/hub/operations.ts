@@ -119,7 +119,10 @@ export function operations(parts: OperationsParts): Verbs {
     const shown = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     return {
-      ...{ id, status, roles, url, endpoints, settings, last_updated },
+      ...{ id, status, roles, url, endpoints, last_updated },
+      settings: { ...defaultSettings, ...settings, allow_from: [...(settings.allow_from ?? [])] },
+      ...registration.tokensOf(partner),
+      host_change: partner.hostChange ?? null,
       circuits: context.circuits.view(id),
       queue: { depth, oldest_age_s, dead },
       last_contact: shown(contact),
@@ -151,6 +154,10 @@ export function operations(parts: OperationsParts): Verbs {
       await registration.recordPartner(partner, { type: 'partner.initialTokenIssued', data }, trace);
       return initialToken;
     });
+  }
+
+  function confirmHost(id: string, host: string | undefined, trace: Trace): Promise<PartyView> {
+    return inTurn(id, async (partner) => view(await registration.hosts.confirm(partner, host, trace)));
   }
 
   function setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView> {
@@ -254,7 +261,7 @@ export function operations(parts: OperationsParts): Verbs {
     startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
-    ...{ changeParty, issueInitialToken, setEndpoints, suspend },
+    ...{ changeParty, issueInitialToken, confirmHost, setEndpoints, suspend },
     ...{ routes: () => directory.routes(), setRoute, removeRoute, status, vitals },
   };
 }

@@ -25,10 +25,10 @@ export interface Asking {
 /** Selects the partner's party that makes the call; refuses when none may. */
 export type CallerRule = (asking: Asking) => PartyRole;
 
-/** The credential behind an Authorization header; refuses with `invalidToken`. [D8] */
-export function authenticate(hub: Hub, authorization: string | undefined): Credential {
+/** The credential behind an Authorization header of a request from this address; refuses with `invalidToken`. [D8] */
+export function authenticate(hub: Hub, authorization: string | undefined, address: string): Credential {
   for (const token of authorizationTokens(authorization ?? '')) {
-    const credential = hub.authenticate(token);
+    const credential = hub.authenticate(token, address);
     if (credential) return credential;
   }
   throw new HubError('invalidToken');

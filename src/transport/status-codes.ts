@@ -61,6 +61,7 @@ export const statusTable: Readonly<Record<ErrorCode, StatusRow>> = {
   quotaExceeded: { http: 429, ocpi: 2901, message: 'Quota of the day is used up' },
 
   partnerUnusable: { http: 200, ocpi: 3001, message: "Unable to use the client's API" },
+  hostChangeWaits: { http: 200, ocpi: 3001, message: 'change of host waits for the hub operator' },
   versionUnsupported: { http: 200, ocpi: 3002, message: 'No mutual version' },
   endpointsMissing: { http: 200, ocpi: 3003, message: 'Credentials module missing in the version details' },
   internal: { http: 500, ocpi: 3000, message: 'Internal error' },

@@ -23,7 +23,7 @@ async function doorOf(t: Test, { created: { context } }: TestHub): Promise<Creat
 }
 
 function callerAt(door: CreatedHub, { id, hubToken }: PlainPartner): Caller {
-  const credential = door.hub.authenticate(hubToken);
+  const credential = door.hub.authenticate(hubToken, '127.0.0.1');
   const party = credential?.partner.roles[0];
   if (!credential || !party) throw new Error('the door does not know it');
   return { partner: credential.partner, party, id, trace: { requestId: 'r', correlationId: 'c' } };
@@ -60,7 +60,7 @@ t.test('a first use at a door and a change at the owner, which was not told, und
   const { json } = await cpo.call('PUT', '/2.2.1/credentials', { token, url: `${url}/ocpi/versions`, roles });
   const door = await doorOf(t, hub);
   t.ok(directory.partner('NL-CPO')?.formerToken, 'the former token goes on');
-  t.ok(door.hub.authenticate((json.data as { token: string }).token));
+  t.ok(door.hub.authenticate((json.data as { token: string }).token, '127.0.0.1'));
   const row = async () => (await store.get({ kind: 'partners', owner: 'NL-CPO', id: 'NL-CPO' }))?.data as Partner;
   await eventually('the first use is recorded', async () => (await row()).formerToken === null);
   await admin(hub, 'PATCH', '/parties/NL-CPO', { empty_2xx_ok: true });

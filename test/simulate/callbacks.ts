@@ -45,7 +45,7 @@ function callBack(
       if (isWorthIt) callBack(world, partner, id, 3_000, result, which, tries + 1);
       if (code.startsWith('callbackForward')) world.hit('a callback could not be relayed');
     };
-    const credential = partner.hubToken ? world.hub?.authenticate(partner.hubToken) : null;
+    const credential = partner.hubToken ? world.hub?.authenticate(partner.hubToken, '127.0.0.1') : null;
     if (!world.hub) again('down');
     if (!world.hub || !credential) return;
     world.judge.commands.called(id, body);

@@ -70,7 +70,7 @@ async function trimmed(world: World): Promise<void> {
 /** A partner that missed its new token in a crash does not know it: its operator gives it a new start. */
 function refresh(world: World, host: string): void {
   const partner = world.partners.get(host);
-  if (!partner || (partner.hubToken && world.hub?.authenticate(partner.hubToken)?.kind === 'hub')) return;
+  if (!partner || (partner.hubToken && world.hub?.authenticate(partner.hubToken, '127.0.0.1')?.kind === 'hub')) return;
   const { company } = partner;
   world.ask('suspend', (hub, trace) => hub.operations.suspend(company.id, trace), {
     ok: () => register(world, company),

@@ -21,7 +21,7 @@ function credentialsOf(world: World, partner: SimulatedPartner): CredentialsBody
 /** An exchange with the token that the partner has. */
 function exchange(world: World, partner: SimulatedPartner, verb: 'register' | 'rotate'): void {
   const token = verb === 'register' ? partner.initialToken : partner.hubToken;
-  const credential = token && world.hub?.authenticate(token);
+  const credential = token && world.hub?.authenticate(token, '127.0.0.1');
   if (!credential) return;
   const body = credentialsOf(world, partner);
   world.ask(verb, (hub, trace) => hub[verb](credential, () => body, trace), {
@@ -53,7 +53,7 @@ export function rotate(world: World, random: Random): void {
 export function unregister(world: World, random: Random): void {
   const company = random.pick(world.cast.companies);
   const partner = partnerOf(world, company);
-  const credential = partner.hubToken ? world.hub?.authenticate(partner.hubToken) : null;
+  const credential = partner.hubToken ? world.hub?.authenticate(partner.hubToken, '127.0.0.1') : null;
   if (credential?.kind !== 'hub') return;
   world.ask('unregister', (hub, trace) => hub.unregister(credential, trace), {
     ok() {

@@ -47,6 +47,7 @@ export function settingsOf(random: Random): HubSettings {
     ...{ initialTokenDays: 14, sessionsKeepDays: 0, cdrsKeepDays: 0, tokensKeepDays: 0 },
     quotaMbPerDay: 0,
     // In some worlds events are kept for six minutes, and go at the next full hour.
+    confirmHostChange: false,
     eventsKeepDays: random.chance(0.2) ? 0.004 : 0,
   };
 }

@@ -258,7 +258,7 @@ export class World {
   /** The caller as a door would find it; null when its token is not good. */
   callerOf(hub: Hub, member: Member, trace: Trace): Caller | null {
     const partner = this.partners.get(member.host);
-    const credential = partner?.hubToken ? hub.authenticate(partner.hubToken) : null;
+    const credential = partner?.hubToken ? hub.authenticate(partner.hubToken, '127.0.0.1') : null;
     if (credential?.kind !== 'hub') return null;
     return { partner: credential.partner, party: roleOf(member), id: member.party, trace };
   }

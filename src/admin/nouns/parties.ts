@@ -18,6 +18,10 @@ const settings = {
   compatibility_until: instant.nullable().exactOptional(),
   paused: z.boolean().exactOptional(),
   empty_2xx_ok: z.boolean().exactOptional(),
+  allow_from: z
+    .array(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { error: 'expected a network such as 192.0.2.0/24' }))
+    .max(100)
+    .exactOptional(),
 };
 
 const newParty = z.strictObject({
@@ -107,6 +111,17 @@ export function parties(operations: Operations): AdminRoute[] {
       params,
       answer: z.object({ initial_token: initialToken }),
       run: async ({ params: { id }, trace }) => ({ initial_token: await operations.issueInitialToken(id, trace) }),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/confirm-host',
+      summary: 'Confirm a change of host: the next PUT of credentials may make it, or one that was made is settled',
+      params,
+      body: z.strictObject({
+        host: z.string().min(1).max(255).exactOptional().meta({ description: 'host and port, as in host_change.to' }),
+      }),
+      answer: party,
+      run: ({ params: { id }, body: { host }, trace }) => operations.confirmHost(id, host, trace),
     }),
     route({
       method: 'GET',

@@ -17,9 +17,10 @@
  *     use retries a failed write. A POST with an initial token ends all earlier tokens at once. [D73]
  * REGISTRATION-6  An initial token that was not used for a successful POST within `HUB_INITIAL_TOKEN_DAYS` is spent.
  *     [D74, D88]
+ * REGISTRATION-7  A request from outside the partner's `allow_from` changes nothing: its token does not count as used.
  */
 import type { Store } from '../../../storage/contract.ts';
-import type { HandshakeView } from '../../api/parties.ts';
+import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import { instantText } from '../../domain/instant.ts';
 import {
@@ -40,7 +41,9 @@ import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, CredentialsBody, IssuedCredentials } from '../ports/hub.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
+import { HostChanges } from './host-changes.ts';
 import { RegistrationLog } from './registration-log.ts';
+import { TokenUses } from './token-uses.ts';
 
 /** How long a token stays valid after the rotation that it requested, ms. [REGISTRATION-5] */
 const formerTokenMs = 24 * 3_600_000;
@@ -56,6 +59,8 @@ export class Registration {
   readonly #suspended: (partner: Partner) => void;
   readonly #resends: Pick<Resends, 'dueAfter' | 'registered'>;
   readonly #exchanges: ExchangeQueue;
+  readonly #uses: TokenUses;
+  readonly hosts: HostChanges;
   /** For each partner, the digest of the latest rotated token that it has used. */
   readonly #used = new Map<PartyId, string>();
   readonly #formerEnds = new WeakMap<FormerToken, number>();
@@ -71,17 +76,21 @@ export class Registration {
   ) {
     this.#context = context;
     this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
+    this.#uses = new TokenUses(context.ports);
+    this.hosts = new HostChanges(context, (...of) => this.recordPartner(...of));
     this.#handshakes = new RegistrationLog(context.ports.clock);
     this.#actors = actors;
     this.#suspended = suspended;
     this.#resends = resends;
   }
 
-  authenticate(token: string): Credential | null {
+  authenticate(token: string, address: string): Credential | null {
     const { directory, ports } = this.#context;
     const digest = ports.secrets.digest(token);
     const owner = this.#ownerOf(digest);
     if (!owner) return null;
+    if (!this.#uses.mayCall(owner.partner, address)) return null;
+    if (owner.kind !== 'spent') this.#uses.used(owner.partner, digest, address);
     if (owner.kind === 'hub') {
       directory.touched(owner.partner.id, ports.clock.now());
       this.#use(owner.partner, digest);
@@ -119,6 +128,12 @@ export class Registration {
     const { settings, ports } = this.#context;
     if (initialTokenDigest === null || initialTokenAt === undefined || settings.initialTokenDays === 0) return null;
     return ports.clock.steady(Date.parse(initialTokenAt)) + settings.initialTokenDays * 86_400_000;
+  }
+
+  /** The partner's tokens and requests that were refused, as operators see them. */
+  tokensOf(partner: Partner): Pick<PartyView, 'tokens' | 'refused_from'> {
+    const { initialTokenDigest: initial, hubTokenDigest: hub, formerToken } = partner;
+    return this.#uses.of(partner.id, { hub, former: formerToken?.digest ?? null, initial });
   }
 
   /** Steps of a partner's registration since the hub started. */
@@ -275,12 +290,17 @@ export class Registration {
     acceptedRoles(before, body);
     const { url, token } = body;
     const { correlationId } = trace;
+    if (type === 'partner.rotated')
+      await recorder.inTurn(partnerStream(before.id), () =>
+        this.hosts.mayMove(this.#inForce(credential, refuse), url, trace),
+      );
     const encoding = before.settings.token_encoding;
     const discovered = await ports.versions.discover({ url, token, encoding, correlationId });
     const hubToken = secrets.newToken();
     const issued = { url, discovered, hubTokenDigest: secrets.digest(hubToken), partnerToken: secrets.seal(token) };
     await recorder.inTurn(partnerStream(before.id), async () => {
-      const partner = this.#inForce(credential, refuse);
+      const known = this.#inForce(credential, refuse);
+      const partner = type === 'partner.rotated' ? await this.hosts.made(known, url, trace) : known;
       const former = type === 'partner.rotated' && this.#formerOf(partner, secrets.digest(credential.token));
       const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
       const due = this.#resends.dueAfter(partner);

@@ -156,7 +156,8 @@ export interface Hub {
   /** The hub's own party. */
   readonly party: HeaderParty;
 
-  authenticate(token: string): Credential | null;
+  /** `address`: where the request comes from. Null for no valid token, or when the partner may not call from there. */
+  authenticate(token: string, address: string): Credential | null;
   /** When the partner was last suspended, even if it has registered again since; null when never. */
   suspendedAt(partner: PartyId): string | null;
   /** `read` returns the validated body or throws a refusal. */

@@ -195,6 +195,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Pers
     trace: Trace,
   ): Promise<PartyView>;
   issueInitialToken(id: string, trace: Trace): Promise<string>;
+  /** Confirms a change of host, which `host` may name (`name:port`). Throws `conflict` when there is none. [D87] */
+  confirmHost(id: string, host: string | undefined, trace: Trace): Promise<PartyView>;
   setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView>;
   suspend(id: string, trace: Trace): Promise<PartyView>;
   /** Opens a circuit by hand, or closes it and forgets its failures. */

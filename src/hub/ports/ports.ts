@@ -166,6 +166,8 @@ export interface Meter {
   deliveryEnded(module: string, outcome: OutcomeClass, seconds: number): void;
   /** A synchronous forward ended; `outcome` is the answer, or the code of the refusal. */
   forwarded(kind: ForwardKind, name: string, outcome: string, seconds: number): void;
+  /** A rotation changed the host of a partner's `url`, or was refused because it would. [D73] */
+  hostChanged(end: 'made' | 'waiting'): void;
   actorFailed(kind: string, end: 'restarted' | 'quarantined'): void;
   /** A fact that no caller waits for could not be written. */
   unrecorded(type: string): void;
@@ -181,6 +183,7 @@ export const noMeter: Meter = {
   attempted: () => {},
   deliveryEnded: () => {},
   forwarded: () => {},
+  hostChanged: () => {},
   actorFailed: () => {},
   unrecorded: () => {},
 };
@@ -211,6 +214,8 @@ export interface HubSettings {
   readonly orphanSweepS: number;
   /** A session that is COMPLETED without a CDR for this long becomes an orphan case, seconds; 0 = never. [D36] */
   readonly orphanCdrAfterS: number;
+  /** A rotation that changes the host of `url` waits for an operator. [D73] */
+  readonly confirmHostChange: boolean;
   /** How long an initial token can be used, days; 0 = for ever. [D88] */
   readonly initialTokenDays: number;
   /** What a party may have stored within a day, MB; 0 = without limit. */
@@ -234,6 +239,8 @@ export interface HubPorts {
   readonly secrets: Secrets;
   readonly log: Log;
   readonly meter: Meter;
+  /** Whether an address lies within one of the networks, CIDR. */
+  readonly isWithin: (networks: readonly string[], address: string) => boolean;
   /**
    * Memory limit for bodies in flight to partners, in characters, and the same limit again for bodies of fresh
    * deliveries that wait. Beyond it the bodies are read again from the log.

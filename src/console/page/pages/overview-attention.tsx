@@ -121,6 +121,12 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       }),
     ),
     ...partners(
+      (found) => `${many(found.length, 'change')} of host`,
+      '/',
+      ({ host_change }) => host_change !== null && host_change.state !== 'confirmed',
+      ({ id, host_change }) => ({ href: `/partners/${id}`, note: `${host_change?.to} · ${host_change?.state}` }),
+    ),
+    ...partners(
       (found) => `${count(found.length)} offline`,
       '/?show=offline',
       ({ status }) => status === 'OFFLINE',

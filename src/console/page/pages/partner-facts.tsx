@@ -1,6 +1,7 @@
 /**
  * Facts of a partner: its queue, circuits, endpoints and routes.
  */
+import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
@@ -22,7 +23,9 @@ interface Facts {
 type Changing = Facts & { readonly reload: () => void };
 type Route = ReturnType<Operations['routes']>[number];
 
-export function Queue({ party: { id, queue, last_contact, last_updated } }: Facts) {
+const tokenNames = { hub: 'Hub token', former: 'Former hub token', initial: 'Initial token' } as const;
+
+export function Queue({ party: { id, queue, last_contact, last_updated, tokens, refused_from } }: Facts) {
   return (
     <section class="card" aria-label="Queue">
       <header>
@@ -45,6 +48,29 @@ export function Queue({ party: { id, queue, last_contact, last_updated } }: Fact
         <dd>
           {last_contact ? <Since instant={last_contact} /> : <span class="quiet">not since the hub started</span>}
         </dd>
+        {tokens.map(({ kind, last_used, address }) => (
+          <Fragment key={kind}>
+            <dt>{tokenNames[kind]}</dt>
+            <dd>
+              {last_used ? (
+                <>
+                  used <Since instant={last_used} /> from <span class="mono">{address}</span>
+                </>
+              ) : (
+                <span class="quiet">not used since the hub started</span>
+              )}
+            </dd>
+          </Fragment>
+        ))}
+        {refused_from && (
+          <>
+            <dt>Refused by address</dt>
+            <dd>
+              {count(refused_from.count)} · last from <span class="mono">{refused_from.address}</span>{' '}
+              <Since instant={refused_from.at} />
+            </dd>
+          </>
+        )}
         <dt>Last changed</dt>
         <dd>
           <Since instant={last_updated} />
