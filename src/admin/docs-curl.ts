@@ -39,6 +39,7 @@ function exampleOf(schema: JsonSchema): unknown {
   if (anyOf) return exampleOf(anyOf[0] ?? {});
   if (items) return [exampleOf(items)];
   if (format === 'date-time') return '2026-01-31T12:00:00Z';
+  if (format === 'cidrv4') return '192.0.2.0/24';
   if (format === 'uri') return 'https://example.com/ocpi/2.2.1/sessions';
   if (type === 'object') {
     const shown = Object.entries(properties).filter(([name]) => required.length === 0 || required.includes(name));

@@ -134,6 +134,10 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     body: () => ({ empty_2xx_ok: true, identity_mode: 'COMPATIBILITY', compatibility_until: '2030-01-01T00:00:00Z' }),
   },
   'POST /parties/{id}/initial-token': { as: 'admin', path: `${admin}/parties/NL-LVR/initial-token` },
+  'POST /parties/{id}/confirm-host': {
+    ...{ as: 'admin', path: `${admin}/parties/NL-LVR/confirm-host` },
+    body: () => ({ host: 'leaver.invalid:443' }),
+  },
   'PUT /parties/{id}/endpoints': {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR/endpoints` },
     body: () => ({ endpoints: [{ identifier: 'tariffs', role: 'SENDER', url: 'http://leaver.invalid/tariffs' }] }),

@@ -34,6 +34,8 @@ const rows: [code: ErrorCode, detail: HubErrorDetail, http: number, ocpi: number
     'date_from: expected RFC 3339 date-time',
   ],
   ['partnerUnusable', {}, 200, 3001, "Unable to use the client's API"],
+  ['hostChangeWaits', {}, 200, 3001, 'change of host waits for the hub operator'],
+  ['loop', {}, 508, 3000, 'The request comes from this hub'],
   ['versionUnsupported', {}, 200, 3002, 'No mutual version'],
   ['endpointsMissing', {}, 200, 3003, 'Credentials module missing in the version details'],
   ['notRegistered', {}, 405, 2000, 'Not registered'],
