@@ -177,7 +177,8 @@ export class Front {
 
   #answerPeer(what: string, response: ServerResponse): void {
     const { node, addresses, look } = this.#parts;
-    const [verb, of = ''] = what.split('/').map(decodeURIComponent);
+    const [verb, of = ''] = what.split('/').map(decodedOf);
+    if (verb === null || of === null) return say(response, 400, {});
     const told = () => say(response, 200, {});
     const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
@@ -278,4 +279,13 @@ function say(response: ServerResponse, status: number, body: unknown, headers: R
     ...headers,
   });
   response.end(text);
+}
+
+/** Null for a malformed escape: nothing that a peer sends may throw. */
+function decodedOf(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }

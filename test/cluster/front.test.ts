@@ -56,3 +56,39 @@ t.test('another node where the owner has answered before is that owner, started 
   t.equal(await ready('another'), 503);
   t.equal(await ready('another', 'second'), 503, 'an owner that never answered is not where its address leads');
 });
+
+t.test('nothing that a peer sends ends the process: 10,000 malformed messages are answered', async (t) => {
+  const node = {
+    role: 'owner',
+    serving: null,
+    onChanged() {},
+    follow() {},
+    directoryChanged: async () => {},
+    handsOver: async () => {},
+  };
+  const addresses = { isAskedFor: () => false, isThis: () => false };
+  const parts = { node, addresses, passing: null, isHop: () => true, own: {}, look: async () => {}, leaseMs };
+  const front = new Front(parts as unknown as FrontParts);
+  const server = createServer(front.handle).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    front.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const verbs = ['owns', 'is', 'self', 'ready', 'head', 'directory', 'leaving', '', '%', '%zz', '%ff'];
+  const ofs = ['', '%', '%E0%A4', '%ff', '-1', '1e99', 'x/y', '..', '%00', '9'.repeat(40), '%2F%2', '__proto__'];
+  const statuses = new Map<number, number>();
+  const send = async (n: number) => {
+    const path = `${verbs[n % verbs.length]}/${ofs[(n * 7) % ofs.length]}${n % 3 === 0 ? '%' : n}`;
+    const { status } = await fetch(`http://127.0.0.1:${port}/cluster/v1/${path}`);
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  };
+  for (let from = 0; from < 10_000; from += 50) await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
+  t.equal(
+    [...statuses.values()].reduce((sum, count) => sum + count, 0),
+    10_000,
+  );
+  t.ok((statuses.get(400) ?? 0) > 3_000, JSON.stringify([...statuses]));
+});
