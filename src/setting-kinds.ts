@@ -138,3 +138,25 @@ export const networks: Kind<string[]> = {
   unit: 'CIDR, comma-separated',
   expected: 'a comma-separated list of networks such as 10.0.0.0/8,fd00::/8, or the word none or loopback',
 };
+
+interface About {
+  readonly meaning: string;
+  /** Origin of the default. `requirement`: the interface specifies it. `choice`: the project chose it. */
+  readonly source: 'requirement' | 'choice';
+  readonly consequence: string;
+  /** The value must never be shown, not even in an error. */
+  readonly secret?: boolean;
+  /** The value that applies without a default, in words. */
+  readonly otherwise?: string;
+}
+
+export interface Setting<T> extends Kind<T>, About {
+  /** The default as text, as an operator would write it; null when there is none. */
+  readonly fallback: string | null;
+}
+
+export function setting<T>(kind: Kind<T>, fallback: string, about: About): Setting<T>;
+export function setting<T>(kind: Kind<T>, fallback: null, about: About): Setting<T | null>;
+export function setting<T>(kind: Kind<T>, fallback: string | null, about: About): Setting<T | null> {
+  return { ...kind, fallback, ...about };
+}

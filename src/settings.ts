@@ -12,7 +12,6 @@ import {
   file,
   flag,
   httpUrl,
-  type Kind,
   keys,
   milliseconds,
   nameServers,
@@ -20,7 +19,9 @@ import {
   number,
   oneOf,
   perMinute,
+  type Setting,
   schedule,
+  setting,
   span,
   store,
   text,
@@ -28,28 +29,6 @@ import {
   upperCase,
   whole,
 } from './setting-kinds.ts';
-
-interface About {
-  readonly meaning: string;
-  /** Origin of the default. `requirement`: the interface specifies it. `choice`: the project chose it. */
-  readonly source: 'requirement' | 'choice';
-  readonly consequence: string;
-  /** The value must never be shown, not even in an error. */
-  readonly secret?: boolean;
-  /** The value that applies without a default, in words. */
-  readonly otherwise?: string;
-}
-
-export interface Setting<T> extends Kind<T>, About {
-  /** The default as text, as an operator would write it; null when there is none. */
-  readonly fallback: string | null;
-}
-
-function setting<T>(kind: Kind<T>, fallback: string, about: About): Setting<T>;
-function setting<T>(kind: Kind<T>, fallback: null, about: About): Setting<T | null>;
-function setting<T>(kind: Kind<T>, fallback: string | null, about: About): Setting<T | null> {
-  return { ...kind, fallback, ...about };
-}
 
 export const settings = {
   HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {

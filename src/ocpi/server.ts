@@ -177,7 +177,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     const instance = request.headers[instanceHeader.toLowerCase()];
     if (instance !== undefined && instance === options.instance?.()) throw new HubError('loop');
     const route = request.routeOptions.config.ocpi;
-    const credential = authenticate(hub, request.headers.authorization, request.ip);
+    const credential = authenticate(hub, request.headers.authorization, options.visitors.exact(request.raw));
     passage.credential = credential;
     admit(credential, route?.onboarding);
     markAdmitted(request.raw);

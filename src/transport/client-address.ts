@@ -10,7 +10,10 @@ import { BlockList, isIP, isIPv6, type Socket } from 'node:net';
 import { memoized } from '../kit/memo.ts';
 
 export interface ClientAddresses {
+  /** By which callers are counted. [CLIENT-ADDRESS-2] */
   of(request: IncomingMessage): string;
+  /** The whole address; of a request that another node passed on, what that node counts by. */
+  exact(request: IncomingMessage): string;
   /** The address of a connection; null for that of a trusted proxy, which many callers share. */
   ofConnection(socket: Socket): string | null;
 }
@@ -41,13 +44,13 @@ export function clientAddresses(proxies: readonly string[]): ClientAddresses {
     }
     return peer;
   };
+  const exact = (request: IncomingMessage): string => {
+    const peer = plain(request.socket.remoteAddress ?? '');
+    return passedOn.get(request) ?? (proxies.length > 0 && isProxy(peer) ? forwarded(request, peer) : peer);
+  };
   return {
-    of(request) {
-      const known = passedOn.get(request);
-      if (known !== undefined) return known;
-      const peer = plain(request.socket.remoteAddress ?? '');
-      return counted(proxies.length > 0 && isProxy(peer) ? forwarded(request, peer) : peer);
-    },
+    of: (request) => passedOn.get(request) ?? counted(exact(request)),
+    exact,
     ofConnection({ remoteAddress = '' }) {
       const peer = plain(remoteAddress);
       return isProxy(peer) ? null : counted(peer);

@@ -43,6 +43,8 @@ const ofDelivery = { stream: 'delivery:7-NL-EMS', data: { ...dead, ...named } };
 const ofJob = { stream: 'job:j', data: job };
 const ofBackup = { stream: 'backup:b', data: { id: 'b', directory: '/b', state: 'DONE' } };
 
+const hosts = { from: 'old.example', to: 'new.example' };
+
 /** One of each type, or more where what it is about depends on more. */
 const told: { readonly [Each in Type]: readonly Told[] } = {
   'object.put': [
@@ -73,6 +75,9 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
       ...([session, [...pair, 'NL-OTH'], 'NL-CPO/S1', 'hub'] as const),
     ],
   ],
+  'partner.hostChangeAsked': [[{ ...ofPartner, data: hosts }, 'partner:NL-CPO', platform, null, 'partner']],
+  'partner.hostChanged': [[{ ...ofPartner, data: hosts }, 'partner:NL-CPO', platform, null, 'partner']],
+  'partner.hostConfirmed': [[{ ...ofPartner, data: hosts }, 'partner:NL-CPO', platform, null, 'operator']],
   'partner.added': [[ofPartner, 'partner:NL-CPO', platform, null, 'operator']],
   'partner.initialTokenIssued': [[ofPartner, 'partner:NL-CPO', platform, null, 'operator']],
   'partner.registered': [[ofPartner, 'partner:NL-CPO', platform, null, 'partner']],

@@ -73,7 +73,7 @@ function madeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> 
 }
 
 function callerAt(node: CreatedHub, { id, hubToken }: PlainPartner): Caller {
-  const credential = node.hub.authenticate(hubToken);
+  const credential = node.hub.authenticate(hubToken, '127.0.0.1');
   const party = credential?.partner.roles[0];
   if (!credential || !party) throw new Error('the door does not know it');
   return { partner: credential.partner, party, id, trace };
@@ -114,7 +114,7 @@ t.test(
     t.match(actorsOf(hub.created), [{ kind: 'command' }, { kind: 'orphan-stop' }]);
     const { id, state } = await commandOf(hub);
     t.equal(state, 'awaiting');
-    const credential = hub.created.hub.authenticate(cpo.hubToken);
+    const credential = hub.created.hub.authenticate(cpo.hubToken, '127.0.0.1');
     if (!credential) throw new Error('the owner does not know the CPO');
     await hub.created.hub.callback(credential, id, '{"result":"ACCEPTED"}', 'ACCEPTED', trace);
     t.match(emsp.received.at(-1), { path: '/ocpi/result', body: '{"result":"ACCEPTED"}' });
@@ -133,7 +133,7 @@ t.test('a result that comes to a door ends the wait of the owner', async (t) => 
     },
   );
   const { id } = await commandOf(hub);
-  const credential = door.hub.authenticate(cpo.hubToken);
+  const credential = door.hub.authenticate(cpo.hubToken, '127.0.0.1');
   if (!credential) throw new Error('the door does not know the CPO');
   await door.hub.callback(credential, id, '{"result":"TIMEOUT"}', 'TIMEOUT', trace);
   t.match(emsp.received.at(-1), { path: '/r', body: '{"result":"TIMEOUT"}' });

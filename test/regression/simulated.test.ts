@@ -119,7 +119,7 @@ t.test('a result of a command that was over leaves no actor behind when it canno
     const body = JSON.stringify({ result: 'ACCEPTED', n: world.newId('n') });
     world.judge.commands.called(id, body);
     return told(world, async (hub, trace) => {
-      const credential = hub.authenticate(partner?.hubToken ?? '');
+      const credential = hub.authenticate(partner?.hubToken ?? '', '127.0.0.1');
       if (!credential) throw new Error('no credential');
       await hub.callback(credential, id, body, 'ACCEPTED', trace);
       return 'relayed';

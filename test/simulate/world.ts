@@ -359,6 +359,7 @@ export class World {
       versions: this.network.versions(life),
       lists: this.network.lists(life),
       reader: objectReader,
+      isWithin: () => true,
       secrets: {
         newToken: () => this.newId('token'),
         digest: (token) => `digest of ${token}`,
