@@ -107,7 +107,7 @@ function formsOf(character: string): Set<string> {
   return new Set(
     [...cases].flatMap((form) => {
       const units = Array.from({ length: form.length }, (_, i) => form.charCodeAt(i).toString(16).padStart(4, '0'));
-      const bytes = [...Buffer.from(form)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`);
+      const bytes = [...new TextEncoder().encode(form)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`);
       return [literal(form), units.map((unit) => `\\\\u${unit}`).join(''), bytes.join('')];
     }),
   );
