@@ -1,7 +1,7 @@
 /**
  * What operators are shown of one delivery: the request without its token, and what it changes for its receiver.
  */
-import { sessionBody, tariffBody } from '../support/bodies.ts';
+import { cdrBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -89,13 +89,15 @@ t.test('a deleted object ends as nothing, and its request has no body', async (t
 t.test('a receiver without an endpoint for the module has no address to show', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
-  const modules = [['sessions', 'RECEIVER']] as const;
+  const modules = [['tariffs', 'RECEIVER']] as const;
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OLD', modules });
   await admin(hub, 'PUT', '/routes/NL-OLD/NL-CPO', { active: true });
-  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  const cdr = cdrBody('C1', { cdr_token: { country_code: 'NL', party_id: 'OLD', uid: 'CARD' } });
+  await cpo.call('POST', '/2.2.1/cdrs', cdr);
   await quiet(hub);
   const { items } = await admin(hub, 'GET', '/deliveries?receiver=NL-OLD');
   const [dead] = items as { id: string }[];
   const found = (await admin(hub, 'GET', `/deliveries/${dead?.id}`)) as unknown as Detail;
-  t.match(found, { state: 'DEAD', request: { method: 'PUT', url: null, body: JSON.stringify(tariffBody('T1')) } });
+  t.match(found, { state: 'DEAD', request: { method: 'POST', url: null, body: JSON.stringify(cdr) } });
+});
 });
