@@ -140,7 +140,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     metrics.cluster.role('owner');
     const reached = {
-      listeners: () => [early.server, ...(operators ? [operators.server] : [])].map(placeOf),
+      listeners: () => [early.server, ...(operators ? [operators.server] : [])].flatMap(placesOf),
       nodes: () => [],
     };
     const around = {
@@ -193,7 +193,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const view = () => viewOf(store, config, { node, addresses });
     let listener: Server | null = null;
     const reached = {
-      listeners: () => (listener?.listening ? [placeOf(listener)] : []),
+      listeners: () => (listener ? placesOf(listener) : []),
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
     const serve = async (tenure: Tenure) => {
@@ -346,7 +346,8 @@ function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['d
   return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }
 
-const placeOf = (server: Server): Place => server.address() as AddressInfo;
+/** Where the server listens, if it does. */
+const placesOf = (server: Server): Place[] => (server.listening ? [server.address() as AddressInfo] : []);
 
 /** The operators' listener, if they have one of their own. [ASSEMBLY-3] */
 async function listenForOperators(

@@ -252,10 +252,14 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   return request.ocpi;
 }
 
+const served = routes.flatMap(({ method, path }) =>
+  (method === 'GET' ? ['GET', 'HEAD'] : [method]).map((one) => ({ method: one, path })),
+);
+
 /** 405 with `Allow` for a path that has other methods, else 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
   const path = request.url.replace(/[?#].*$/, '').replace(/^\/ocpi/, '');
-  const allowed = otherMethods(routes, path, request.method);
+  const allowed = otherMethods(served, path, request.method);
   if (allowed.length === 0) return new HubError('pathNotFound');
   reply.header('Allow', allowed.join(', '));
   return new HubError('methodNotAllowed');

@@ -100,4 +100,3 @@ t.test('a receiver without an endpoint for the module has no address to show', a
   const found = (await admin(hub, 'GET', `/deliveries/${dead?.id}`)) as unknown as Detail;
   t.match(found, { state: 'DEAD', request: { method: 'POST', url: null, body: JSON.stringify(cdr) } });
 });
-});

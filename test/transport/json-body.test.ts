@@ -31,9 +31,14 @@ t.test('depth counts what is open at once, not brackets, and never those inside 
 t.test('bytes that are not UTF-8 and text that is not JSON are refused [D2, D49]', async (t) => {
   t.throws(() => readJson(Buffer.from([0x22, 0xff, 0x22])), { code: 'notJson', message: 'Body is not valid UTF-8' });
   t.throws(() => readJson(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])), { code: 'notJson' }, 'a surrogate by itself');
-  for (const text of ['', ' ', '{', '{"a":1,}', "{'a':1}", 'undefined', '"open', '{"a":1}x', '\ufeff{}']) {
+  for (const text of ['', ' ', '{', '{"a":1,}', "{'a':1}", 'undefined', '"open', '{"a":1}x', '\ufeff']) {
     t.throws(() => readJson(bytes(text)), { code: 'notJson' }, JSON.stringify(text));
   }
+});
+
+t.test('a byte order mark is dropped and told [D71]', async (t) => {
+  t.match(readJson(bytes('\ufeff{"a":1}')), { text: '{"a":1}', value: { a: 1 }, hasMark: true });
+  t.equal(readJson(bytes('{}')).hasMark, false);
 });
 
 t.test('the text is kept as it came, and names of prototypes are fields like any other [D17]', async (t) => {
