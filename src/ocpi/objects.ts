@@ -162,5 +162,7 @@ export function cdrTokenFact(value: unknown): CdrTokenFact | null {
   if (typeof value !== 'object' || value === null) return null;
   const { country_code: countryCode, party_id: partyId, uid } = value as Record<string, unknown>;
   const hasParty = typeof countryCode === 'string' && typeof partyId === 'string';
-  return { party: hasParty ? partyKey(countryCode, partyId) : null, uid: typeof uid === 'string' ? uid : '' };
+  return hasParty
+    ? { party: partyKey(countryCode, partyId), uid: typeof uid === 'string' ? uid : '' }
+    : { party: null, uid: '' };
 }

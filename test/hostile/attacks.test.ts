@@ -316,15 +316,10 @@ t.test('the hub does not call itself, whatever URL a partner gives', async (t) =
     t.match(json, { status_code: 3001, status_message: /got no answer/ }, own);
   }
   t.equal(await changesOf(hub), before, 'the partner is as it was');
-  await emsp.call(
-    'POST',
-    '/2.2.1/commands/START_SESSION',
-    command(emsp, { response_url: `${hub.url}/ocpi/2.2.1/commands/callback/x` }),
-  );
-  const [sent] = callsTo(cpo, 'commands');
-  const { response_url: callback } = JSON.parse(sent?.body ?? '{}') as { response_url: string };
-  const answer = await cpo.call('POST', new URL(callback).pathname.slice('/ocpi'.length), { result: 'ACCEPTED' });
-  t.equal(statusOf(answer), '502/2000', 'a response_url of the hub is a failed relay');
+  const response_url = `${hub.url}/ocpi/2.2.1/commands/callback/x`;
+  const { json } = await emsp.call('POST', '/2.2.1/commands/START_SESSION', command(emsp, { response_url }));
+  t.match(json, { status_code: 2001, status_message: /^response_url: the hub's own address/ });
+  t.same(callsTo(cpo, 'commands'), []);
 });
 
 t.test('no object grows without end [D38]', async (t) => {
@@ -336,7 +331,7 @@ t.test('no object grows without end [D38]', async (t) => {
     const evse = { uid, last_updated: at, connectors: [], part };
     outcomes.push(await whenTaken(() => cpo.call('PUT', `/2.2.1/locations/NL/CPO/LOC1/${uid}`, evse)));
   }
-  t.match(outcomes, [/^1000/, /^1000/, /^2001 locations: expected an object of at most/, /^2001/]);
+  t.match(outcomes, [/^1000/, /^2001 locations: expected an object of at most/, /^2001/, /^2001/]);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { charging_periods: [] }));
   const codes: string[] = [];
   for (let n = 0; n < 12; n++) {
@@ -347,7 +342,7 @@ t.test('no object grows without end [D38]', async (t) => {
   t.match(codes[0], /^1000/);
   t.match(codes.at(-1), /^2001/);
   const stored = await cpo.call('GET', '/2.2.1/sessions/NL/CPO/S1');
-  t.ok(stored.text.length < 8.5 * 1024 * 1024, `${stored.text.length} characters`);
+  t.ok(stored.text.length < 1.1 * 1024 * 1024, `${stored.text.length} characters`);
   await admin(hub, 'GET', '/status');
 });
 

@@ -96,7 +96,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
-  t.equal(decimals.length, 14);
+  t.equal(decimals.length, 17);
   t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;

