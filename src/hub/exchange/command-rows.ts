@@ -16,7 +16,9 @@ export function commandRow(record: CommandRecord) {
 /** Index rows of a command that was accepted, by the answer or by the result [D66]: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
 export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
   const { command, reservationId, emsp: owner, cpo } = record;
-  const isAnswer = event.type === 'command.answered' || event.type === 'command.resultReceived';
+  // A result renews no start that its answer began: only one whose forward had failed begins with it.
+  const isLate = event.type === 'command.resultReceived' && record.reason !== null;
+  const isAnswer = event.type === 'command.answered' || isLate;
   if (!isAnswer || event.data.result !== 'ACCEPTED') return [];
   if (command === 'RESERVE_NOW' && reservationId !== null) {
     const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
