@@ -229,7 +229,7 @@ t.test('DELETE of an unknown tariff is 404/2003 and told to nobody [D46]', async
 t.test('there is no PATCH for tariffs: 405 with Allow [interface, Tariffs; D2]', async (t) => {
   const answer = await cpo.call('PATCH', '/2.2.1/tariffs/NL/CPO/T1', { last_updated: instant(5) });
   t.equal(statusOf(answer), '405/2000');
-  t.same((answer.headers.get('allow') ?? '').split(', ').sort(), ['DELETE', 'GET', 'PUT']);
+  t.same((answer.headers.get('allow') ?? '').split(', ').sort(), ['DELETE', 'GET', 'HEAD', 'PUT']);
 });
 
 t.test(

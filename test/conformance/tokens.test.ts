@@ -130,7 +130,7 @@ t.test('a token is read by its owner and by routed CPOs, and pushed by its owner
   t.equal(statusOf(await cpo.call('PUT', `${base}/READ`, tokenBody('READ'))), '403/2000', 'PUT by a CPO');
   const answer = await emsp.call('DELETE', `${base}/READ`);
   t.equal(statusOf(answer), '405/2000', 'there is no DELETE');
-  t.same((answer.headers.get('allow') ?? '').split(', ').sort(), ['GET', 'PATCH', 'PUT']);
+  t.same((answer.headers.get('allow') ?? '').split(', ').sort(), ['GET', 'HEAD', 'PATCH', 'PUT']);
 });
 
 t.test('a CPO pulls the tokens of routed eMSPs alone [D24]', async (t) => {
