@@ -28,14 +28,19 @@ export interface CommandRecord {
 /** Reason of a command whose call was cut off by the end of the process: the CPO may have answered anything. */
 export const cutOff = 'the hub was restarted meanwhile';
 
-/**
- * Whether the CPO has accepted a command with this event, or may have: a cut-off call has no known answer, and a result
- * ACCEPTED may follow an answer that was lost. [D66]
- */
-export const mayBeAccepted = ({ type, data }: { readonly type: string; readonly data: unknown }): boolean =>
-  ((type === 'command.answered' || type === 'command.resultReceived') &&
-    (data as { result?: unknown }).result === 'ACCEPTED') ||
-  (type === 'command.failed' && (data as { reason?: unknown }).reason === cutOff);
+interface Recorded {
+  readonly type: string;
+  readonly data: unknown;
+}
+
+/** Whether the CPO has accepted a command with this event: by its answer, or by a result after a lost answer. [D66] */
+export const isAccepted = ({ type, data }: Recorded): boolean =>
+  (type === 'command.answered' && (data as { result?: unknown }).result === 'ACCEPTED') ||
+  (type === 'command.resultReceived' && (data as { accepts?: unknown }).accepts === true);
+
+/** Like `isAccepted`, or whether it may have: a cut-off call has no known answer. */
+export const mayBeAccepted = (event: Recorded): boolean =>
+  isAccepted(event) || (event.type === 'command.failed' && (event.data as { reason?: unknown }).reason === cutOff);
 
 export function applyToCommand(record: CommandRecord | null, event: CommandEvent, at: string): CommandRecord {
   if (event.type === 'command.requested') return { ...event.data, state: 'forwarding', result: null, reason: null, at };

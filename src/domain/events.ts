@@ -139,7 +139,8 @@ export type CommandEvent =
     }
   | { type: 'command.answered'; data: CommandNamed & { result: string; timeoutS: number } }
   | { type: 'command.failed'; data: CommandNamed & { reason: string } }
-  | { type: 'command.resultReceived'; data: CommandNamed & { result: string } }
+  /** `accepts`: the forward had failed, and this ACCEPTED is the first that tells otherwise. [D66] */
+  | { type: 'command.resultReceived'; data: CommandNamed & { result: string; accepts?: true } }
   | { type: 'command.relayed'; data: CommandNamed & { result: string } }
   | { type: 'command.relayFailed'; data: CommandNamed & { result: string; reason: string } }
   | { type: 'command.silent'; data: CommandNamed };

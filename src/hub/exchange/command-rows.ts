@@ -3,7 +3,7 @@
  * events.
  */
 import type { Put, RowKey } from '../../../storage/contract.ts';
-import type { CommandRecord } from '../../domain/command.ts';
+import { type CommandRecord, isAccepted } from '../../domain/command.ts';
 import type { CommandEvent } from '../../domain/events.ts';
 import { startRows } from './attribution.ts';
 
@@ -13,13 +13,10 @@ export function commandRow(record: CommandRecord) {
   return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
 }
 
-/** Index rows of a command that was accepted, by the answer or by the result [D66]: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
+/** Index rows of an accepted command: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
 export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
   const { command, reservationId, emsp: owner, cpo } = record;
-  // A result renews no start that its answer began: only one whose forward had failed begins with it.
-  const isLate = event.type === 'command.resultReceived' && record.reason !== null;
-  const isAnswer = event.type === 'command.answered' || isLate;
-  if (!isAnswer || event.data.result !== 'ACCEPTED') return [];
+  if (!isAccepted(event)) return [];
   if (command === 'RESERVE_NOW' && reservationId !== null) {
     const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
     return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];

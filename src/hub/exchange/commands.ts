@@ -129,7 +129,9 @@ export class Commands {
     const { directory, settings } = this.#context;
     const known = await this.#read(id);
     if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
-    const received = { type: 'command.resultReceived', data: { result } } as const;
+    const accepts = known.state === 'rejected' && known.reason !== null && result === 'ACCEPTED';
+    const data = { result, ...(accepts && { accepts }) };
+    const received = { type: 'command.resultReceived', data } as const;
     const record = await this.#record(id, received, { trace, party: known.cpo, body });
     const emsp = directory.partnerOf(record.emsp);
     if (!emsp) throw new HubError('callbackForwardFailed');
@@ -145,8 +147,7 @@ export class Commands {
       from: directory.party(record.cpo, 'CPO') ?? null,
       to: directory.party(record.emsp, 'EMSP') ?? null,
     };
-    // The forward failed for the hub, yet the CPO took the command. [D66]
-    if (known.state === 'rejected' && mayBeAccepted(received)) this.#orphans.cutOff(record.id);
+    if (accepts) this.#orphans.cutOff(record.id);
     const outcome = await callPartner(this.#context, emsp, call, trace);
     if (outcome.class === 'delivered') {
       await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, { trace });
