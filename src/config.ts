@@ -14,6 +14,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import type { HubSettings } from './hub/ports/ports.ts';
+import { bareHost } from './kit/url.ts';
 import { loopbackNetworks } from './setting-kinds.ts';
 import {
   flagOfSetting,
@@ -211,7 +212,7 @@ function refusal(name: SettingName, was: string, expected: string): ConfigError 
  * proxy on that machine may accept requests from elsewhere.
  */
 function isLoopback({ publicUrl, host }: Pick<Config, 'publicUrl' | 'host'>): boolean {
-  return isLoopbackHost(publicUrl === null ? host : new URL(publicUrl).hostname.replace(/^\[|\]$/g, ''));
+  return isLoopbackHost(publicUrl === null ? host : bareHost(new URL(publicUrl)));
 }
 
 function isLoopbackHost(reached: string): boolean {

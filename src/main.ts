@@ -196,47 +196,23 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       listeners: () => (listener ? placesOf(listener) : []),
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
+    const shared = { log, clock, random, metrics, visitors, publicUrl, reached, ...others };
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
         tenure.isHeld() || (unwritten && node?.mayCallUnwritten(tenure) === true);
-      const around = {
-        log,
-        clock,
-        random,
-        metrics,
-        visitors,
-        publicUrl,
-        reached,
-        cluster: view,
-        mayCall,
-        kind: 'owner',
-        ...others,
-      } as const;
-      return served(await assemble(tenure.store, config, around));
+      return served(await assemble(tenure.store, config, { ...shared, cluster: view, mayCall, kind: 'owner' }));
     };
     // Listeners of the door that was made last.
     let doorListeners: ((health: StoreHealth) => void)[] = [];
     const makeDoor = async () => {
       const mayCall = () => store.isFresh();
-      const around = {
-        log,
-        clock,
-        random,
-        metrics,
-        visitors,
-        publicUrl,
-        reached,
-        mayCall,
-        kind: 'door',
-        ...others,
-      } as const;
       doorListeners = [];
       const having: Having = {
         held: () => null,
         onHealth: (listener) => void doorListeners.push(listener),
         appended: (...of) => running.writtenAtDoor(...of),
       };
-      return served(await assemble(sharedBy(store, having), config, around));
+      return served(await assemble(sharedBy(store, having), config, { ...shared, mayCall, kind: 'door' }));
     };
     const idle = () => front.idle();
     const landed = () => front.landed();

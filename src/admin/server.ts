@@ -12,7 +12,7 @@ import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
-import { otherMethods } from '../transport/methods.ts';
+import { otherMethods, withHead } from '../transport/methods.ts';
 import { docs } from './docs.ts';
 import { backups } from './nouns/backups.ts';
 import { cluster } from './nouns/cluster.ts';
@@ -132,9 +132,7 @@ async function serve(
 /** Registers everything that needs a token, unknown paths included. */
 function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
   const besides = ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path }));
-  const served = [...table, ...besides].flatMap(({ method, path }) =>
-    (method === 'GET' ? ['GET', 'HEAD'] : [method]).map((one) => ({ method: one, path: fastifyPath(path) })),
-  );
+  const served = withHead([...table, ...besides].map(({ method, path }) => ({ method, path: fastifyPath(path) })));
   guarded.addHook('onRequest', async (request) => {
     admitReader(allow, request.raw);
     if (!request.is404) return;

@@ -16,6 +16,7 @@ import { pipeline } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { bareHost, portOf } from '../kit/url.ts';
 import { isAtOperators } from '../transport/entrance.ts';
 import { isTrusted, markEnding, trust } from '../transport/trusted.ts';
 import { clientHeader, entranceHeader, hopHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
@@ -272,10 +273,9 @@ interface Address {
   readonly address: { readonly host: string; readonly port: number };
 }
 
-function addressOf(url: string): Address {
-  const { hostname, port, protocol } = new URL(url);
-  const isTls = protocol === 'https:';
-  return { isTls, address: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (isTls ? 443 : 80)) } };
+function addressOf(text: string): Address {
+  const url = new URL(text);
+  return { isTls: url.protocol === 'https:', address: { host: bareHost(url), port: portOf(url) } };
 }
 
 /** Whether a request is a cluster message, which only nodes may send. */

@@ -11,3 +11,9 @@ export function parsedUrl(text: string, base?: string | URL): URL | null {
     return null;
   }
 }
+
+/** The host of a URL without the brackets of an IPv6 address. */
+export const bareHost = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
+
+/** The port of a URL, also where it is the default of the scheme. */
+export const portOf = ({ port, protocol }: URL): number => Number(port) || (protocol === 'https:' ? 443 : 80);

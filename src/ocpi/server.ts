@@ -23,7 +23,7 @@ import { processPauses } from '../kit/stale.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { answerRouting, correlationIdHeader, instanceHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
-import { otherMethods } from '../transport/methods.ts';
+import { otherMethods, withHead } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
 import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
@@ -177,7 +177,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     const instance = request.headers[instanceHeader.toLowerCase()];
     if (instance !== undefined && instance === options.instance?.()) throw new HubError('loop');
     const route = request.routeOptions.config.ocpi;
-    const credential = authenticate(hub, request.headers.authorization, options.visitors.exact(request.raw));
+    const credential = authenticate(hub, request.headers.authorization, visitors.exact(request.raw));
     passage.credential = credential;
     admit(credential, route?.onboarding);
     markAdmitted(request.raw);
@@ -252,9 +252,7 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   return request.ocpi;
 }
 
-const served = routes.flatMap(({ method, path }) =>
-  (method === 'GET' ? ['GET', 'HEAD'] : [method]).map((one) => ({ method: one, path })),
-);
+const served = withHead(routes);
 
 /** 405 with `Allow` for a path that has other methods, else 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {

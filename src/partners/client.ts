@@ -16,6 +16,7 @@ import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { bareHost } from '../kit/url.ts';
 import { instanceHeader, writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
 import { type Connector, Exchange, type Limits, Line, type Sent } from './exchange.ts';
@@ -238,8 +239,7 @@ function guardedConnector(settings: typeof defaults & PartnerClientOptions): Con
 function refusalOf(url: string, egress: Egress): string | null {
   const target = targetOf(url);
   if (target === null) return 'it is not a URL';
-  const { hostname } = target.url;
-  return egress.urlRefusal(target.url) ?? egress.literalRefusal(hostname.replace(/^\[|\]$/g, ''));
+  return egress.urlRefusal(target.url) ?? egress.literalRefusal(bareHost(target.url));
 }
 
 function requestOf(
@@ -258,6 +258,6 @@ function requestOf(
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const method: Dispatcher.HttpMethod = call.method;
-  const hostname = target.url.hostname.replace(/^\[|\]$/g, '');
+  const hostname = bareHost(target.url);
   return { origin: target.url.origin, hostname, path: target.path, method, headers, body: call.bytes ?? call.body };
 }

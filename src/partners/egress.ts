@@ -15,6 +15,7 @@
 import { isIP, type LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
+import { bareHost, portOf } from '../kit/url.ts';
 import { createNames, type Names } from './names.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -162,9 +163,8 @@ export function egressGuard(allowed: readonly string[], own = noPlaces, names: N
 
   /** The places of another node, as far as the addresses of its name are known; asks for them otherwise. */
   function placesOf(node: string): Place[] {
-    const { protocol, hostname, port: given } = new URL(node);
-    const host = hostname.replace(/^\[|\]$/g, '');
-    const port = Number(given) || (protocol === 'https:' ? 443 : 80);
+    const url = new URL(node);
+    const [host, port] = [bareHost(url), portOf(url)];
     if (isIP(host) !== 0) return [{ address: host, port }];
     const found = names.known(host);
     // A failure shows when the node itself is called.

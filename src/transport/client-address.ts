@@ -6,8 +6,9 @@
  * CLIENT-ADDRESS-2  IPv6 addresses count by their first 64 bits, which is what one subscriber has.
  */
 import type { IncomingMessage } from 'node:http';
-import { BlockList, isIP, isIPv6, type Socket } from 'node:net';
+import { isIP, isIPv6, type Socket } from 'node:net';
 import { memoized } from '../kit/memo.ts';
+import { isWithin } from './networks.ts';
 
 export interface ClientAddresses {
   /** By which callers are counted. [CLIENT-ADDRESS-2] */
@@ -28,12 +29,7 @@ export const isPassedOn = (request: IncomingMessage): boolean => passedOn.has(re
 
 /** `proxies`: networks in CIDR form. */
 export function clientAddresses(proxies: readonly string[]): ClientAddresses {
-  const trusted = new BlockList();
-  for (const network of proxies) {
-    const [address = '', bits] = network.split('/');
-    trusted.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
-  }
-  const isProxy = memoized((address) => isIP(address) !== 0 && trusted.check(address, family(address)));
+  const isProxy = memoized((address) => isWithin(proxies, address));
   const forwarded = (request: IncomingMessage, peer: string): string => {
     const entries = [request.headers['x-forwarded-for'] ?? ''].flat().join(',').split(',');
     for (const entry of entries.reverse()) {
@@ -57,8 +53,6 @@ export function clientAddresses(proxies: readonly string[]): ClientAddresses {
     },
   };
 }
-
-const family = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4');
 
 /** Without port, brackets, zone and the prefix by which IPv6 sockets show IPv4 addresses. */
 const plain = memoized((written) =>

@@ -6,6 +6,12 @@ interface Routed {
   readonly path: string;
 }
 
+/** Routes as they are served: HEAD wherever GET is. [D71] */
+export const withHead = (routes: readonly Routed[]): Routed[] =>
+  routes.flatMap(({ method, path }) =>
+    (method === 'GET' ? ['GET', 'HEAD'] : [method]).map((one) => ({ method: one, path })),
+  );
+
 /**
  * Distinct methods in table order. Empty when the path is unknown, or when it supports `method` (then it is no 405).
  */

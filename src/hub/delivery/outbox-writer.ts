@@ -6,9 +6,11 @@
  * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
-import type { PartyId } from '../../domain/party.ts';
+import { deliveryId } from '../../domain/events.ts';
+import { keyOf, type PartyId } from '../../domain/party.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
+import type { Context } from '../kernel/context.ts';
 import type { Log } from '../ports/ports.ts';
 import type { Progress } from './progress.ts';
 
@@ -54,6 +56,19 @@ export async function* openRows(store: Store, receivers: Iterable<PartyId>, toSe
       if (last && rows.length === rowsBatch) yield* rowsOf(store, { ...query, dest: last.dest, fromSeq: last.seq + 1 });
     }
   }
+}
+
+/** Dead letters of all receivers; a row that is not written yet supersedes the stored one. */
+export async function* deadRows(
+  { store, directory }: Pick<Context, 'store' | 'directory'>,
+  unwritten: readonly DeliveryRow[],
+): AsyncIterable<DeliveryRow> {
+  const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
+  const receivers = new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)));
+  for await (const row of openRows(store, receivers)) {
+    if (row.state === 'DEAD' && !superseded.has(deliveryId(row.dest, row))) yield row;
+  }
+  yield* unwritten.filter(({ state }) => state === 'DEAD');
 }
 
 export class OutboxWriter {

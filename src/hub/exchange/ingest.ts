@@ -15,6 +15,7 @@ import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { charactersOf, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
+import { instantText } from '../../domain/instant.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import {
   changedBody,
@@ -218,8 +219,7 @@ const warned = ({ to, data }: Decision, warning: string): Decision => ({
 
 /** A clock that is ahead makes every later change look old. [D75] */
 function isAhead({ lastUpdated }: ObjectChange, now: number): boolean {
-  const limit = sortableDate(new Date(now + dayMs).toISOString()) ?? '';
-  return lastUpdated !== null && (sortableDate(lastUpdated) ?? '') > limit;
+  return lastUpdated !== null && (sortableDate(lastUpdated) ?? '') > instantText(now + dayMs);
 }
 
 /** The hub acted, not the owner of the object: it pulled the object. */

@@ -23,7 +23,7 @@ export interface ObjectQuery {
 export function readObjects({ store, directory }: Context) {
   /**
    * Whether the caller may see the object: its own always, others' sessions and CDRs by `cdr_token`, catalogue objects
-   * by routing and `publish`. Tokens of an eMSP that left are absent: whoever would be charged with them is gone.
+   * by routing and `publish`. Tokens of an eMSP that left are absent: their eMSP can no longer be billed.
    */
   function maySee(caller: Caller, object: HubObject): boolean {
     if (object.owner === caller.id) return true;

@@ -56,7 +56,7 @@ export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<
 /** Whether the store accepts this name (no U+0000, no unpaired surrogate). A lookup of any other name finds nothing. */
 export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text);
 
-/** Characters that are kept of a text that a partner is told to mend, at most. [D69] */
+/** Characters kept of a refused text, at most. [D69] */
 const keptChars = 65_536;
 
 /** Cuts to `keptChars`, never inside a surrogate pair: the store accepts whole characters only. */

@@ -124,17 +124,14 @@ const pull: Keeper = async (past, { store }) => {
   return isRunning ? whole(past) : { keeps: [], rows: [key] };
 };
 
-const refusal: Keeper = async (past) => {
-  const last = lastOf(past);
-  const { party } = last.data as QuarantineRecord;
-  return { keeps: [], rows: [{ kind: 'quarantine', owner: party, id: idIn(last).slice(party.length + 1) }] };
-};
-
-const refusedPush: Keeper = async (past) => {
-  const last = lastOf(past);
-  const { partner: owner } = last.data as RefusedRecord;
-  return { keeps: [], rows: [{ kind: 'refused', owner, id: idIn(last).slice(owner.length + 1) }] };
-};
+/** Refused objects and pushes, whose streams name their owner and then themselves. */
+const refusal =
+  (kind: string, ownerOf: (data: unknown) => string): Keeper =>
+  async (past) => {
+    const last = lastOf(past);
+    const owner = ownerOf(last.data);
+    return { keeps: [], rows: [{ kind, owner, id: idIn(last).slice(owner.length + 1) }] };
+  };
 
 /** Each event has the whole report. */
 const report: Keeper = async (past) => {
@@ -184,9 +181,9 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['route.', route],
   ['command.', command],
   ['orphan.', orphan],
-  ['pull.objectRefused', refusal],
+  ['pull.objectRefused', refusal('quarantine', (data) => (data as QuarantineRecord).party)],
   ['pull.', pull],
-  ['push.refused', refusedPush],
+  ['push.refused', refusal('refused', (data) => (data as RefusedRecord).partner)],
   ['report.noted', report],
   ['job.', ended('jobs')],
   ['backup.', ended('backups')],

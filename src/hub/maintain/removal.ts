@@ -1,4 +1,4 @@
-/** Removal of a stored object by the hub, which no partner is told of: OCPI has no deletion of sessions, CDRs and tokens. */
+/** Removal of a stored object by the hub, of which partners are not notified: OCPI has no deletion of sessions, CDRs and tokens. */
 import type { Put, Row } from '../../../storage/contract.ts';
 import type { Actor, ObjectEventData } from '../../domain/events.ts';
 import { modules } from '../../domain/modules.ts';

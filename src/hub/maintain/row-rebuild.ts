@@ -88,6 +88,14 @@ function shownLast<View extends { started_at: string }>(
   return view?.started_at === undefined ? null : rowOf(view);
 }
 
+/** A row that the last event of its stream holds whole. */
+const fromLast =
+  (streamOf: (key: RowKey) => string, rowOf: (key: RowKey, last: StoredEvent) => Put): Rebuild =>
+  async (key, history) => {
+    const last = (await history(streamOf(key))).at(-1);
+    return last ? rowOf(key, last) : null;
+  };
+
 const isFoundById = (module: ObjectModule) => modules[module].isFoundById;
 
 const rebuilds: Record<string, Rebuild> = {
@@ -102,18 +110,18 @@ const rebuilds: Record<string, Rebuild> = {
   },
   // The next pull reads the whole list again, which loses nothing.
   'pulls:last': async ({ kind, owner, id }) => ({ kind, owner, id, gone: true }),
-  quarantine: async ({ owner, id }, history) => {
-    const last = (await history(quarantineStream(owner, id))).at(-1);
-    return last ? quarantineRow(id, last.data as QuarantineRecord, last.body ?? '', last.at) : null;
-  },
-  refused: async ({ owner, id }, history) => {
-    const last = (await history(refusedStream(owner, id))).at(-1);
-    return last ? refusedRow(id, last.data as RefusedRecord, last.body ?? '') : null;
-  },
-  reports: async ({ owner }, history) => {
-    const last = (await history(reportStream(owner))).at(-1);
-    return last ? reportRow(owner, last.data as Tallies) : null;
-  },
+  quarantine: fromLast(
+    ({ owner, id }) => quarantineStream(owner, id),
+    ({ id }, { data, body, at }) => quarantineRow(id, data as QuarantineRecord, body ?? '', at),
+  ),
+  refused: fromLast(
+    ({ owner, id }) => refusedStream(owner, id),
+    ({ id }, { data, body }) => refusedRow(id, data as RefusedRecord, body ?? ''),
+  ),
+  reports: fromLast(
+    ({ owner }) => reportStream(owner),
+    ({ owner }, { data }) => reportRow(owner, data as Tallies),
+  ),
   partners: async ({ id }, history) => {
     const found = fold<Partner>(await history(partnerStream(id)), 'partner.', (before, { type, data, at }) =>
       applyToPartner(before, { type, data } as PartnerEvent, at),

@@ -2,7 +2,7 @@
  * The report of a partner: what it pushed wrongly, what the hub makes up for, and which deliveries from it and to it
  * are dead. [D69, D70, D86]
  */
-import type { DeliveryRow, Seq, Store } from '../../../storage/contract.ts';
+import type { Seq, Store } from '../../../storage/contract.ts';
 import type { RefusedView, ReportView } from '../../api/report.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData } from '../../domain/events.ts';
@@ -11,7 +11,7 @@ import { keyOf, type PartyId } from '../../domain/party.ts';
 import { noTallies, type RefusedRecord, type Tallies, type Tally } from '../../domain/report.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
-import { openRows } from '../delivery/outbox-writer.ts';
+import { deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, reportKey } from '../partners/reports.ts';
@@ -58,19 +58,15 @@ function seen(tallies: Readonly<Record<string, Tally>>) {
 
 /** Dead letters that these parties sent or should have received, by receiver, sender, module and reason. */
 async function deadLetters(
-  { store, directory }: Context,
+  context: Context,
   outbound: Pick<Dispatcher, 'unwritten'>,
   own: ReadonlySet<PartyId>,
 ): Promise<DeadGroup[]> {
-  const unwritten = outbound.unwritten();
-  const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
-  const receivers = new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)));
   const groups = new Map<string, DeadGroup>();
-  const count = async (row: DeliveryRow) => {
-    if (row.state !== 'DEAD') return;
+  for await (const row of deadRows(context, outbound.unwritten())) {
     const { dest: receiver, data, seq } = row;
-    const { module, class: met, reason, sender = await senderOf(store, seq) } = data as DeliveryMemory;
-    if (!own.has(receiver) && !own.has(sender)) return;
+    const { module, class: met, reason, sender = await senderOf(context.store, seq) } = data as DeliveryMemory;
+    if (!own.has(receiver) && !own.has(sender)) continue;
     const key = JSON.stringify([receiver, sender, module, met, reason]);
     const before = groups.get(key);
     groups.set(key, {
@@ -78,11 +74,7 @@ async function deadLetters(
       count: (before?.count ?? 0) + 1,
       sample: before?.sample ?? deliveryId(receiver, row),
     });
-  };
-  for await (const row of openRows(store, receivers)) {
-    if (!superseded.has(deliveryId(row.dest, row))) await count(row);
   }
-  for (const row of unwritten) await count(row);
   return [...groups.values()].sort((a, b) => b.count - a.count);
 }
 

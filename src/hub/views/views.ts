@@ -19,7 +19,7 @@ import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import { presentRequest } from '../delivery/attempts.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
-import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
+import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
 import type { CommandFilter, DeliveryDetail, Operations, PageRequest, PullFilter } from '../ports/operator.ts';
@@ -102,14 +102,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
 
   async function deadGroups(): Promise<DeadGroup[]> {
     const groups = new Map<string, DeadGroup>();
-    // A row that is not written yet supersedes the stored one.
-    const unwritten = outbound.unwritten();
-    const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
-    const receivers = [...context.directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for await (const row of openRows(store, new Set(receivers))) {
-      if (!superseded.has(deliveryId(row.dest, row))) count(groups, row);
-    }
-    for (const row of unwritten) count(groups, row);
+    for await (const row of deadRows(context, outbound.unwritten())) count(groups, row);
     return [...groups.values()].sort((a, b) => b.count - a.count);
   }
 
@@ -230,8 +223,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
 
 /** Adds a dead letter to the group of its receiver, module and outcome class. */
 function count(groups: Map<string, DeadGroup>, row: DeliveryRow): void {
-  const { state, dest: receiver, data } = row;
-  if (state !== 'DEAD') return;
+  const { dest: receiver, data } = row;
   const { module, since, class: met } = data as DeliveryMemory;
   const key = `${receiver} ${module} ${met}`;
   const before = groups.get(key);
