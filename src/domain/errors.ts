@@ -3,6 +3,7 @@
  * with an `Outcome` value; any other thrown error is a bug. `transport/status-codes.ts` maps the codes to HTTP and
  * OCPI.
  */
+import type { Quirk } from './quirks.ts';
 
 export type ErrorCode =
   | 'invalidToken'
@@ -103,6 +104,8 @@ export interface Outcome {
   /** From `Retry-After`, clamped to 15 minutes. */
   readonly retryAfterMs?: number;
   readonly durationMs: number;
+  /** What the client made up for, each once; absent: nothing. [D70] */
+  readonly quirks?: readonly Quirk[];
 }
 
 /** What an outcome says about the partner's health. */

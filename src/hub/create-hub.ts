@@ -34,6 +34,7 @@ import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
 import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
+import { countedPorts } from './partners/counted-ports.ts';
 import { HealthProbes } from './partners/health-probes.ts';
 import { PartnerActors } from './partners/partner-actors.ts';
 import { PartnerReports } from './partners/reports.ts';
@@ -81,8 +82,10 @@ export function createHub(
   kind: HubKind = 'alone',
 ): CreatedHub {
   const isDoor = kind === 'door';
-  const context = coreOf(store, ports, settings, isDoor);
-  const dispatcher = new Dispatcher(context);
+  const counted = countedPorts(ports, (...use) => reports.used(...use));
+  const context = coreOf(store, counted, settings, isDoor);
+  const reports = new PartnerReports(context);
+  const dispatcher = new Dispatcher(context, reports);
   const probes = new HealthProbes(context);
   const actors = new PartnerActors(context, {
     pump: (partnerId) => dispatcher.pump(partnerId),
@@ -100,7 +103,6 @@ export function createHub(
   const resends = new Resends(context, jobs);
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
-  const reports = new PartnerReports(context);
   const daily = quota(context);
   const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily);
   const lists = new SenderLists(context, acceptPulled);
@@ -129,6 +131,7 @@ export function createHub(
     clientInfo: (request) => clientInfo(context.directory, request),
     accept,
     refused: (...push) => reports.refused(...push),
+    used: (...use) => reports.used(...use),
     ...readObjects(context),
     ...authorize(context, coalescer),
     command: (caller, request) => commands.command(caller, request),

@@ -12,6 +12,7 @@
  */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher, util } from 'undici';
+import type { Quirk } from '../domain/quirks.ts';
 import type { Clock } from '../kit/clock.ts';
 import { decoded } from './content.ts';
 import type { Answer, Met, NoAnswer, TooLarge } from './outcome.ts';
@@ -64,11 +65,8 @@ const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 
 const cut = new Error('cut by the hub');
 
-/** Decodes UTF-8 without the byte order mark that some servers send, which JSON.parse refuses. */
-function textOf(bytes: Buffer): string {
-  const text = bytes.toString('utf8');
-  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
-}
+/** The byte order mark that some servers send, which JSON.parse refuses. */
+const mark = 0xfeff;
 
 /** Value of a header by its lower-case name; null when absent. */
 function headerOf(rawHeaders: readonly Buffer[], wanted: string): string | null {
@@ -86,12 +84,15 @@ class Whole implements Answer {
   readonly kind = 'answer';
   readonly status: number;
   readonly text: string;
+  readonly quirks: Quirk[] = [];
   readonly #rawHeaders: readonly Buffer[];
 
   constructor(status: number, rawHeaders: readonly Buffer[], text: string) {
     this.status = status;
     this.#rawHeaders = rawHeaders;
-    this.text = text;
+    const isMarked = text.charCodeAt(0) === mark;
+    this.text = isMarked ? text.slice(1) : text;
+    if (isMarked) this.quirks.push('byte-order-mark');
   }
 
   get headers(): Answer['headers'] {
@@ -160,7 +161,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const encoding = headerOf(this.#rawHeaders, 'content-encoding');
     const bytes = encoding === null ? sent : decoded(sent, encoding, this.#limits.answerMax);
     if (bytes === null) return this.#end(this.#tooLarge);
-    this.#end(new Whole(this.#status ?? 0, this.#rawHeaders, textOf(bytes)));
+    const answer = new Whole(this.#status ?? 0, this.#rawHeaders, bytes.toString('utf8'));
+    if (bytes !== sent) answer.quirks.push('gzip');
+    this.#end(answer);
   }
 
   onError(error: NodeJS.ErrnoException): void {

@@ -3,9 +3,10 @@
  * class and one sentence for people out. Pure: no I/O.
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
+import type { Quirk } from '../domain/quirks.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import { memoized } from '../kit/memo.ts';
-import { readEnvelope, soleObject, soleObjectText } from '../transport/envelope.ts';
+import { type Envelope, readEnvelope, readRaw, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 
 /** A complete answer. */
@@ -15,6 +16,8 @@ export interface Answer {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
+  /** What was made up for so far, each once. */
+  readonly quirks: Quirk[];
 }
 
 /** An exchange that ended without a complete answer. */
@@ -37,7 +40,7 @@ export interface TooLarge {
 export type Met = Answer | NoAnswer | TooLarge;
 
 type Verdict = Pick<Outcome, 'class' | 'message'> &
-  Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'dataText' | 'retryAfterMs'>>;
+  Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'dataText' | 'retryAfterMs' | 'quirks'>>;
 
 const retryAfterMaxMs = 15 * 60_000;
 const excerptMax = 512;
@@ -107,7 +110,14 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
     ...verdict,
     excerpt: met.kind === 'answer' ? excerptOf(met.text, call) : '',
     durationMs,
+    ...(met.kind === 'answer' && withQuirks(met.quirks, verdict.quirks)),
   };
+}
+
+/** An outcome without quirks, which is nearly every one, has no such member. */
+function withQuirks(met: readonly Quirk[], read: readonly Quirk[] = []): Pick<Outcome, 'quirks'> {
+  const quirks = read.length === 0 ? met : [...met, ...read];
+  return quirks.length === 0 ? {} : { quirks };
 }
 
 /** Removes the token from a text: a partner's error page may quote the request, in any escaping. [PARTNERS-CLIENT-4] */
@@ -186,29 +196,45 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     const verdict = ofStatus(met.status, header(met.headers['retry-after']), now);
     if (!read.ok) return verdict;
     const { statusCode, data } = read.envelope;
-    return { ...verdict, ocpiStatus: statusCode, data, message: `${verdict.message}${saying(statusCode, told)}` };
+    const message = `${verdict.message}${saying(statusCode, told)}`;
+    return { ...verdict, ocpiStatus: statusCode, data, message, quirks: quirksOf(read.envelope) };
   }
   if (met.text.trim() === '') {
     return call.emptyOk
-      ? { class: 'delivered', message: `The partner answered HTTP ${met.status} without a body` }
+      ? { class: 'delivered', message: `The partner answered HTTP ${met.status} without a body`, quirks: ['empty-2xx'] }
       : { class: 'invalid_response', message: `The partner answered HTTP ${met.status} without an envelope` };
   }
   if (!read.ok) {
+    const raw = call.oneObject === undefined ? null : readRaw(met.text, call.oneObject);
+    if (raw !== null) return ofRaw(met, raw);
     const encoding = encodingNote(header(met.headers['content-encoding']));
     const message = `The partner answered HTTP ${met.status}, but its ${read.reason}${encoding}`;
     return { class: 'invalid_response', message };
   }
   const { statusCode, data } = read.envelope;
   const ocpiClass = ocpiClasses[Math.floor(statusCode / 1000)] ?? 'invalid_response';
+  const sole = call.oneObject && ocpiClass === 'delivered' ? soleObject(data) : data;
   return {
     class: ocpiClass,
     ocpiStatus: statusCode,
-    ...(call.oneObject && ocpiClass === 'delivered'
-      ? { data: soleObject(data), dataText: soleObjectText(met.text, data) }
-      : { data }),
+    data: sole,
+    ...(call.oneObject && ocpiClass === 'delivered' && { dataText: soleObjectText(met.text, data) }),
     message: `The partner answered HTTP ${met.status}${saying(statusCode, told)}`,
+    quirks: quirksOf(read.envelope, sole !== data),
   };
 }
+
+function ofRaw({ status, text }: Answer, data: unknown): Verdict {
+  const message = `The partner answered HTTP ${status} without an envelope around its data`;
+  return { class: 'delivered', message, data, dataText: text.trim(), quirks: ['raw-answer'] };
+}
+
+function quirksOf({ isTextCode }: Envelope, isArray = false): readonly Quirk[] {
+  if (!isTextCode && !isArray) return noQuirks;
+  return [...(isTextCode ? (['status-code-text'] as const) : []), ...(isArray ? (['array-of-one'] as const) : [])];
+}
+
+const noQuirks: readonly Quirk[] = [];
 
 /** Names an unrequested Content-Encoding, which may be why the answer cannot be parsed. */
 const encodingNote = (encoding: string | null) =>

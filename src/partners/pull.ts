@@ -42,7 +42,8 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
         return yield failed(`page ${seen.size}: ${outcome.class}: ${outcome.message}`);
       }
       if (!Array.isArray(outcome.data)) return yield failed(`page ${seen.size}: its data is not a list`);
-      yield { kind: 'page', texts: envelopeItems(text), total: totalOf(one(headers['x-total-count'])) };
+      const { quirks = [] } = outcome;
+      yield { kind: 'page', texts: envelopeItems(text), total: totalOf(one(headers['x-total-count'])), quirks };
       const link = nextLink(one(headers.link));
       const next: string | null = link === null ? null : resolved(link, url);
       if (link !== null && next === null) return yield failed(`the link of page ${seen.size} is not usable`);

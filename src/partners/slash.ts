@@ -43,6 +43,7 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
     const timeoutMs = call.timeoutMs - (clock.monotonic() - startedAt);
     if (timeoutMs <= 0) return { kind: 'timeout', status: null, error: null };
     const met = await meet({ ...call, url, timeoutMs });
+    if (url !== call.url) noted(met);
     const place = placeOf(call);
     if (isServed(met) && place !== null) {
       if (known.size >= knownMax) known.clear();
@@ -57,6 +58,7 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
     if (met.kind !== 'answer') return met;
     const other = otherForm(sent.url, met);
     if (other !== null) return again(call, other, startedAt);
+    if (sent !== call) noted(met);
     if (sent === call || met.status !== 404 || readEnvelope(met.text).ok) return met;
     if (!call.resend) {
       const place = placeOf(call);
@@ -73,7 +75,12 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
   };
 }
 
-const isServed = (met: Met): boolean => met.kind === 'answer' && met.status >= 200 && met.status < 300;
+/** Notes that a call was answered in another form than its own. */
+function noted(met: Met): void {
+  if (isServed(met)) met.quirks.push('slash-redirect');
+}
+
+const isServed = (met: Met): met is Answer => met.kind === 'answer' && met.status >= 200 && met.status < 300;
 
 /** The URL with its trailing slash toggled, if the redirect asks for nothing else; else null. */
 function otherForm(url: string, { status, headers }: Answer): string | null {

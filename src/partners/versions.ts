@@ -9,7 +9,8 @@
 import { randomUUID } from 'node:crypto';
 import { HubError } from '../domain/errors.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';
-import type { PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
+import type { Quirk } from '../domain/quirks.ts';
+import type { Discovered, Discovering, PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
@@ -22,7 +23,6 @@ export interface PartnerVersionsSettings {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-type Asked = Parameters<PartnerVersions['discover']>[0];
 
 const version = '2.2.1';
 const urlLengthMax = 2048;
@@ -30,7 +30,7 @@ const urlLengthMax = 2048;
 export function partnerVersions(client: PartnerClient, settings: PartnerVersionsSettings = {}): PartnerVersions {
   const { timeoutMs = 10_000, endpointsMax = 100 } = settings;
 
-  async function fetchData(partner: Asked, url: string, what: string): Promise<unknown> {
+  async function fetchData(partner: Discovering, url: string, what: string, quirks: Set<Quirk>): Promise<unknown> {
     const outcome = await client.call({
       method: 'GET',
       url,
@@ -46,6 +46,7 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
       emptyOk: false,
       resend: true,
     });
+    for (const quirk of outcome.quirks ?? []) quirks.add(quirk);
     if (outcome.class === 'delivered') return outcome.data;
     const failed = (why: string) => `Cannot fetch the ${what}: ${why}`;
     const inside = failed(outcome.message);
@@ -54,12 +55,15 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
     throw new HubError('partnerUnusable', { message, inside });
   }
 
-  async function discover(partner: Asked): Promise<Endpoint[]> {
-    const told = await fetchData(partner, partner.url, 'versions');
-    const sole = soleObject(told);
-    if (!Array.isArray(told) || (isFields(sole) && 'endpoints' in sole)) return readDetails(sole, endpointsMax);
-    const details = await fetchData(partner, detailsUrl(told), `version details of ${version}`);
-    return readDetails(soleObject(details), endpointsMax);
+  async function discover(partner: Discovering): Promise<Discovered> {
+    const quirks = new Set<Quirk>();
+    let told = await fetchData(partner, partner.url, 'versions', quirks);
+    if (Array.isArray(told) && !isDetails(soleObject(told)))
+      told = await fetchData(partner, detailsUrl(told), `version details of ${version}`, quirks);
+    const details = soleObject(told);
+    if (details !== told) quirks.add('array-of-one');
+    const endpoints = readDetails(details, endpointsMax);
+    return { endpoints, quirks: [...quirks] };
   }
 
   return { discover };
@@ -67,6 +71,8 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
 
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isDetails = (value: unknown): boolean => isFields(value) && 'endpoints' in value;
 
 function isWebUrl(value: unknown): value is string {
   const url = typeof value === 'string' && value.length <= urlLengthMax ? parsedUrl(value) : null;

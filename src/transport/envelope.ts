@@ -81,6 +81,8 @@ export interface Envelope {
   readonly statusMessage: string | null;
   /** Undefined when the envelope has no `data`. */
   readonly data: unknown;
+  /** `status_code` is a text of four digits, which counts as the number. */
+  readonly isTextCode?: true;
 }
 
 export type EnvelopeRead =
@@ -99,13 +101,27 @@ export function readEnvelope(text: string): EnvelopeRead {
     return failed(text.trim() === '' ? 'answer is empty' : 'answer is not JSON');
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return failed('answer is not an envelope');
-  const { status_code: statusCode, status_message: statusMessage, data } = value as Record<string, unknown>;
-  if (typeof statusCode !== 'number' || !Number.isInteger(statusCode)) return failed('answer has no status_code');
-  return {
-    ok: true,
-    envelope: { statusCode, statusMessage: typeof statusMessage === 'string' ? statusMessage : null, data },
-  };
+  const { status_code: code, status_message: message, data } = value as Record<string, unknown>;
+  const isTextCode = typeof code === 'string' && /^\d{4}$/.test(code.trim());
+  const statusCode = isTextCode ? Number(code) : code;
+  if (typeof statusCode !== 'number' || !Number.isInteger(statusCode)) return failed(noStatusCode);
+  const statusMessage = typeof message === 'string' ? message : null;
+  return { ok: true, envelope: { statusCode, statusMessage, data, ...(isTextCode && { isTextCode }) } };
 }
+
+/**
+ * An answer without an envelope: the object itself, told by the member that it must have, in capitals as enumerations
+ * are. Null when the text is anything else. Never throws.
+ */
+export function readRaw(text: string, member: string): Readonly<Record<string, unknown>> | null {
+  const read = readEnvelope(text);
+  if (read.ok || read.reason !== noStatusCode) return null;
+  const value = JSON.parse(text) as Readonly<Record<string, unknown>>;
+  const told = Object.hasOwn(value, 'status_code') ? null : value[member];
+  return typeof told === 'string' && /^[A-Z_]+$/.test(told) ? value : null;
+}
+
+const noStatusCode = 'answer has no status_code';
 
 /** `data` where one object is expected: an array of exactly one object counts as that object. [D56] */
 export function soleObject(data: unknown): unknown {

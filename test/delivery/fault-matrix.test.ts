@@ -141,7 +141,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   noStatusCode: { outcome: 'invalid_response', behaves: says(200, '{"data":[]}'), because: /no status_code/ },
   notEnvelope: { outcome: 'invalid_response', behaves: says(200, '[1000]'), because: /not an envelope/ },
-  textStatusCode: { outcome: 'invalid_response', behaves: says(200, '{"status_code":"1000"}'), because: /status_code/ },
+  textStatusCode: { outcome: 'invalid_response', behaves: says(200, '{"status_code":"done"}'), because: /status_code/ },
   deep: { outcome: 'invalid_response', behaves: says(200, '['.repeat(100_000)), because: /deep/ },
   large: { outcome: 'invalid_response', behaves: says(200, large), because: /larger than 1 MiB/ },
   largeInChunks: {

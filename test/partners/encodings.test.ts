@@ -6,67 +6,19 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
-import { cdrBody, locationBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { ended, quiet, statusOf } from '../support/observed.ts';
-import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
-import { type Test, t } from '../support/tap.ts';
+import { callsOfAllKinds } from '../support/all-calls.ts';
+import { t } from '../support/tap.ts';
 import { envelope, stranger } from './stranger.ts';
 
 const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
 
-/** Makes the hub call both in every way; each has to succeed. */
-async function callsOfAllKinds(
-  t: Test,
-  around: (usual: (received: Received) => Reply) => (received: Received) => Reply,
-) {
-  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '3600' });
-  const usual = ({ path, headers }: Received): Reply => {
-    const base = `http://${headers.host}/ocpi/2.2.1`;
-    if (path === '/ocpi/versions') return { body: [{ version: '2.2.1', url: base }] };
-    if (path === '/ocpi/2.2.1') {
-      const identifiers = ['credentials', 'tokens', 'commands', 'locations', 'cdrs'];
-      const endpoints = identifiers.flatMap((identifier) =>
-        ['SENDER', 'RECEIVER'].map((role) => ({ identifier, role, url: `${base}/${identifier}` })),
-      );
-      return { body: { version: '2.2.1', endpoints } };
-    }
-    if (path.includes('/authorize')) return { body: { allowed: 'ALLOWED' } };
-    if (path.includes('/commands/')) return { body: { result: 'ACCEPTED', timeout: 20 } };
-    return path.includes('?') ? { body: [locationBody('PULLED')] } : {};
-  };
-  const answer = around(usual);
-  const make = (role: 'CPO' | 'EMSP', partyId: string): Promise<PlainPartner> =>
-    partnerFor(t, hub, { role, countryCode: 'NL', partyId, answer, discovery: answer });
-  const [cpo, emsp] = [await make('CPO', 'CPO'), await make('EMSP', 'EMS')];
-  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  t.equal(statusOf(await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'))), '201/1000', 'a CDR');
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
-  await quiet(hub);
-  t.same((await admin(hub, 'GET', '/deliveries?state=DEAD')).items, [], 'deliveries');
-  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
-  const authorized = await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', {}, to);
-  t.match([statusOf(authorized), authorized.json.data], ['200/1000', { allowed: 'ALLOWED' }], 'authorize');
-  const start = { response_url: `${emsp.url}/results/1`, token: { uid: 'CARD1' }, location_id: 'LOC1' };
-  const commanded = await emsp.call('POST', '/2.2.1/commands/START_SESSION', start);
-  t.match([statusOf(commanded), commanded.json.data], ['200/1000', { result: 'ACCEPTED' }], 'a command');
-  const sent = cpo.received.find(({ path }) => path.includes('/commands/'))?.body ?? '{}';
-  const { response_url } = JSON.parse(sent) as { response_url: string };
-  const path = new URL(response_url).pathname.slice('/ocpi'.length);
-  t.equal(statusOf(await cpo.call('POST', path, { result: 'ACCEPTED' })), '200/1000', 'its result');
-  const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
-  const pull = await ended(hub, `/pulls/${String(id)}`);
-  t.equal(pull.state, 'DONE', `a pull ${String(pull.error)}`);
-  t.equal((await hub.created.hub.operations.probe('NL-CPO')).status, 'reachable', 'a probe');
-  return [...cpo.asked, ...emsp.asked, ...cpo.received, ...emsp.received];
-}
-
 t.test(
   'every request names the hub and its version and asks for no compression; a firewall lets it pass [D57]',
   async (t) => {
-    const all = await callsOfAllKinds(t, (usual) => (received) => {
+    const { cpo, emsp } = await callsOfAllKinds(t, (usual) => (received) => {
       return received.headers['user-agent'] === undefined ? { status: 403, text: 'Forbidden' } : usual(received);
     });
+    const all = [...cpo.asked, ...emsp.asked, ...cpo.received, ...emsp.received];
     t.ok(all.length >= 10, `${all.length} requests`);
     for (const { method, path, headers } of all) {
       t.equal(headers['user-agent'], `ocpi-hub/${version}`, `${method} ${path}`);

@@ -55,7 +55,7 @@ const expected: Endpoint[] = details.endpoints.map((endpoint) => ({
 
 t.test('A versions list leads to the details of 2.2.1 [D13]', async (t) => {
   const partner = await partnerOf(t, { '/ocpi/versions': list, '/ocpi/2.2.1': details });
-  t.same(await versionsOf(t).discover(ask(`${partner.url}/ocpi/versions`)), expected);
+  t.same((await versionsOf(t).discover(ask(`${partner.url}/ocpi/versions`))).endpoints, expected);
   t.equal(partner.requests.length, 2);
   for (const request of partner.requests) {
     t.match(request, /\r\nauthorization: Token cGFydG5lci10b2tlbg==\r\n/i, 'with its own token');
@@ -66,7 +66,7 @@ t.test('A versions list leads to the details of 2.2.1 [D13]', async (t) => {
 
 t.test('Version details are taken as they are, wherever they stand [D13]', async (t) => {
   const partner = await partnerOf(t, { '/ocpi/versions': details });
-  t.same(await versionsOf(t).discover(ask(`${partner.url}/ocpi/versions`)), expected);
+  t.same((await versionsOf(t).discover(ask(`${partner.url}/ocpi/versions`))).endpoints, expected);
   t.equal(partner.requests.length, 1);
 });
 
@@ -130,7 +130,7 @@ t.test('Unknown modules are kept, malformed entries skipped, of two of a kind th
     'locations',
   ];
   const partner = await partnerOf(t, { '/v': { version: '2.2.1', endpoints } });
-  t.same(await versionsOf(t).discover(ask(`${partner.url}/v`)), [
+  t.same((await versionsOf(t).discover(ask(`${partner.url}/v`))).endpoints, [
     { identifier: 'credentials', role: 'SENDER', url: credentials?.url, source: 'discovered' },
     { identifier: 'parking_data', role: 'SENDER', url: 'https://cpo.example/x', source: 'discovered' },
   ]);
@@ -143,6 +143,6 @@ t.test('The number of endpoints is bounded', async (t) => {
     url: 'https://cpo.example/x',
   }));
   const partner = await partnerOf(t, { '/v': { version: '2.2.1', endpoints: [...details.endpoints, ...many] } });
-  const found = await versionsOf(t, { endpointsMax: 10 }).discover(ask(`${partner.url}/v`));
+  const { endpoints: found } = await versionsOf(t, { endpointsMax: 10 }).discover(ask(`${partner.url}/v`));
   t.equal(found.length, 10);
 });

@@ -51,7 +51,7 @@ interface Reaction {
 const hostAndPath = /^http:\/\/([^/]+)([^?]*)/;
 const quick = [2, 120] as const;
 const answer = (status: number, body: unknown, headers: Record<string, string> = {}): Met => {
-  return { kind: 'answer', status, headers, text: typeof body === 'string' ? body : JSON.stringify(body) };
+  return { kind: 'answer', status, headers, text: typeof body === 'string' ? body : JSON.stringify(body), quirks: [] };
 };
 const envelope = (status_code: number, data: unknown) => ({ status_code, data, timestamp: '2026-01-01T00:00:00Z' });
 const timeout: Met = { kind: 'timeout', status: null, error: null };
@@ -131,7 +131,7 @@ export class Network {
         const partner = this.#at(url);
         const isGood = reactions[partner.fate()].met(null).kind === 'answer';
         await this.#pass(life, 20);
-        if (isGood) return partner.endpoints();
+        if (isGood) return { endpoints: partner.endpoints(), quirks: [] };
         this.#parts.hit('an exchange failed at the versions of the partner');
         throw new HubError('partnerUnusable');
       },
@@ -147,7 +147,7 @@ export class Network {
         const texts = [...(partner.own.get(module)?.values() ?? [])];
         const pages: PartnerPage[] = [];
         for (let from = 0; from < texts.length || from === 0; from += 3) {
-          pages.push({ kind: 'page', texts: texts.slice(from, from + 3), total: texts.length });
+          pages.push({ kind: 'page', texts: texts.slice(from, from + 3), total: texts.length, quirks: [] });
         }
         if (!isGood) pages.push({ kind: 'failed', reason: 'the list broke off' });
         return {

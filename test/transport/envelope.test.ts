@@ -5,6 +5,7 @@ import {
   envelopeItems,
   listText,
   readEnvelope,
+  readRaw,
   refusalText,
 } from '../../src/transport/envelope.ts';
 import { t } from '../support/tap.ts';
@@ -69,6 +70,10 @@ t.test("a partner's answer is read, or the reason why it cannot be", async (t) =
     ok: true,
     envelope: { statusCode: 2004, statusMessage: 'Unknown', data: undefined },
   });
+  t.same(readEnvelope('{"status_code":" 2001 "}'), {
+    ok: true,
+    envelope: { statusCode: 2001, statusMessage: null, data: undefined, isTextCode: true },
+  });
   const rows: [text: string, reason: string][] = [
     ['', 'answer is empty'],
     ['<html>', 'answer is not JSON'],
@@ -76,11 +81,21 @@ t.test("a partner's answer is read, or the reason why it cannot be", async (t) =
     ['null', 'answer is not an envelope'],
     ['"1000"', 'answer is not an envelope'],
     ['{}', 'answer has no status_code'],
-    ['{"status_code":"1000"}', 'answer has no status_code'],
+    ['{"status_code":"done"}', 'answer has no status_code'],
+    ['{"status_code":"01000"}', 'answer has no status_code'],
     ['{"status_code":1000.5}', 'answer has no status_code'],
     [`{"data":${'['.repeat(100)}${']'.repeat(100)}}`, 'answer is nested more than 64 levels deep'],
   ];
   for (const [text, reason] of rows) t.same(readEnvelope(text), { ok: false, reason }, text.slice(0, 30));
+});
+
+t.test('an answer without an envelope is told by the member that it must have', async (t) => {
+  t.same(readRaw('{"result":"ACCEPTED"}', 'result'), { result: 'ACCEPTED' });
+  const others = [
+    ...['', '<html>', '[{"result":"ACCEPTED"}]', '{"result":"no such path"}', '{"result":7}', '{"allowed":"ALLOWED"}'],
+    ...['{"status_code":"done","result":"ACCEPTED"}', '{"status_code":1000,"result":"ACCEPTED"}'],
+  ];
+  for (const text of others) t.equal(readRaw(text, 'result'), null, text);
 });
 
 t.test('items of a pulled list keep their own text [D17]', async (t) => {

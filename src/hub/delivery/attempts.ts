@@ -18,8 +18,9 @@ import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
 import type { Recorder } from '../kernel/recorder.ts';
+import type { PartnerReports } from '../partners/reports.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
-import type { OutboundCall } from '../ports/ports.ts';
+import type { CallSubject, OutboundCall } from '../ports/ports.ts';
 import type { FairScheduler, Flight } from './fair-scheduler.ts';
 import type { Item, Lane } from './lanes.ts';
 import type { Receiver } from './receiver.ts';
@@ -35,12 +36,19 @@ export class Attempts {
   readonly #scheduler: FairScheduler<Receiver>;
   readonly #wholes: Wholes;
   readonly #rules: RetryRules;
+  readonly #reports: Pick<PartnerReports, 'used'>;
 
-  constructor(context: Context, scheduler: FairScheduler<Receiver>, wholes: Wholes) {
+  constructor(
+    context: Context,
+    scheduler: FairScheduler<Receiver>,
+    wholes: Wholes,
+    reports: Pick<PartnerReports, 'used'>,
+  ) {
     const { settings } = context;
     this.#context = context;
     this.#scheduler = scheduler;
     this.#wholes = wholes;
+    this.#reports = reports;
     this.#rules = {
       scheduleS: settings.retryScheduleS,
       jitter: settings.retryJitter,
@@ -95,7 +103,7 @@ export class Attempts {
       receiver.replace(lane, head);
       this.#scheduler.resize(flight, head.size);
     }
-    const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item.receiver, event, owed));
+    const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
     this.#settle(receiver, lane, head, outcome);
@@ -112,7 +120,10 @@ export class Attempts {
     const mayRetry = !partner || !directory.isSuspendedSince(partner, item.owedAt);
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     // The receiver lacks the object of a part: the whole follows, once. [D59]
-    if (isToHeal(item, outcome) && partner && mayRetry) return receiver.retry(lane, { ...tried, asWhole: true }, at);
+    if (isToHeal(item, outcome) && partner && mayRetry) {
+      this.#reports.used(subjectOf(partner, item), ['patch-refused']);
+      return receiver.retry(lane, { ...tried, asWhole: true }, at);
+    }
     const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };
     const next = verdict(this.#rules, { ...met, random: ports.random() });
     if (next.kind === 'retry' && mayRetry) {
@@ -175,7 +186,7 @@ function callOf(
   { directory, ports: { secrets }, settings }: Context,
   partner: Partner,
   moduleUrl: string,
-  receiver: PartyId,
+  item: Item,
   event: StoredEvent,
   owed: Owed | null,
 ): OutboundCall {
@@ -189,15 +200,21 @@ function callOf(
     token: secrets.open(partner.partnerToken ?? ''),
     encoding: partner.settings.token_encoding,
     from: directory.party((event.data as ObjectEventData).owner) ?? null,
-    to: directory.party(receiver) ?? null,
+    to: directory.party(item.receiver) ?? null,
     requestId: secrets.newId(),
     correlationId: event.correlationId ?? secrets.newId(),
     timeoutMs: settings.deliveryTimeoutMs,
     emptyOk: partner.settings.empty_2xx_ok,
     resend: true,
     isDelivery: true,
+    about: subjectOf(partner, item),
   };
 }
+
+const subjectOf = (partner: Partner, { module, sender, id }: Item): CallSubject => ({
+  ...{ partner: partner.id, module },
+  object: objectName({ owner: sender, id }),
+});
 
 /** Fields of the log line of an attempt. */
 function attemptLine(item: Item, { correlationId }: StoredEvent, outcome: Outcome) {

@@ -14,6 +14,7 @@ import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
 import { lagOf } from './backpressure.ts';
 import type { Backlog, Desk } from './desk.ts';
@@ -44,13 +45,13 @@ export class Dispatcher {
   /** Starts no further attempt. */
   #calm = false;
 
-  constructor(context: Context) {
+  constructor(context: Context, reports: Pick<PartnerReports, 'used'>) {
     const { recorder, store, ports } = context;
     this.#context = context;
     this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.feed.upTo);
     this.#scheduler = new FairScheduler(ports);
     this.wholes = new Wholes(context, this);
-    this.#attempts = new Attempts(context, this.#scheduler, this.wholes);
+    this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports);
     const pump = (receiver: Receiver) => {
       this.#scheduler.giveTurn(receiver);
       this.#dispatch();

@@ -76,6 +76,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer) {
     const segments = direction === 'toCpo' ? [country_code, party_id, request.uid] : [request.uid];
     const call: SyncCall = {
       what: 'token authorize',
+      module: 'tokens',
       method,
       endpoint: endpoint.url,
       url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
@@ -85,7 +86,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer) {
       timeoutMs: settings.authorizeTimeoutMs,
       emptyOk: false,
       unwritten: true,
-      oneObject: true,
+      oneObject: 'allowed',
     };
     const outcome = await callPartner(context, partner, call, caller.trace);
     const failure = failureOf(outcome);

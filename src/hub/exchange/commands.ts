@@ -138,6 +138,7 @@ export class Commands {
     const call = {
       ...({
         what: `${record.command} result`,
+        module: 'commands',
         method: 'POST',
         url: record.responseUrl,
         body,
@@ -234,6 +235,7 @@ export class Commands {
       return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
     const call = {
       what: record.command,
+      module: 'commands',
       method: 'POST',
       endpoint: endpoint.url,
       url: below(endpoint.url, [record.command]),
@@ -242,7 +244,7 @@ export class Commands {
       body: request.bodyFor(`${settings.publicUrl}/ocpi/2.2.1/commands/callback/${record.id}`),
       timeoutMs: settings.commandTimeoutMs,
       emptyOk: false,
-      oneObject: true,
+      oneObject: 'result',
     } as const;
     const outcome = await callPartner(this.#context, cpo, call, caller.trace);
     const failure = failureOf(outcome);

@@ -14,6 +14,7 @@ export interface SyncCall
     OutboundCall,
     'method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten' | 'oneObject'
   > {
+  readonly module: 'tokens' | 'commands';
   /** Name of the call for log lines, which must not contain URLs: these hold card numbers and secrets of partners. */
   readonly what: string;
 }
@@ -39,7 +40,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   const token = ports.secrets.open(partner.partnerToken);
   const isTrial = typeof circuit === 'object';
   if (isTrial) circuits.tell(partner.id, 'sync', { type: 'call.began', at: ports.clock.now() });
-  const { what, ...request } = call;
+  const { what, module, ...request } = call;
   let outcome: Outcome;
   try {
     outcome = await ports.client.call({
@@ -49,6 +50,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
       requestId: ports.secrets.newId(),
       correlationId: trace.correlationId,
       resend: false,
+      about: { partner: partner.id, module, object: null },
     });
   } catch (error) {
     // The port must not throw; if it does, the half-open circuit must still get an outcome, or it waits for ever.

@@ -295,7 +295,8 @@ export class Registration {
         this.hosts.mayMove(this.#inForce(credential, refuse), url, trace),
       );
     const encoding = before.settings.token_encoding;
-    const discovered = await ports.versions.discover({ url, token, encoding, correlationId });
+    const about = { partner: before.id, module: 'versions', object: null };
+    const { endpoints: discovered } = await ports.versions.discover({ url, token, encoding, correlationId, about });
     const hubToken = secrets.newToken();
     const issued = { url, discovered, hubTokenDigest: secrets.digest(hubToken), partnerToken: secrets.seal(token) };
     await recorder.inTurn(partnerStream(before.id), async () => {

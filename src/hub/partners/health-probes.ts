@@ -60,6 +60,7 @@ export class HealthProbes {
       requestId: ports.secrets.newId(),
       correlationId: ports.secrets.newId(),
       ...{ timeoutMs: probeTimeoutMs, emptyOk: false, resend: true },
+      about: { partner: partner.id, module: 'versions', object: null },
     });
     const reached = outcome.class === 'delivered';
     const type = reached ? 'probe.succeeded' : 'probe.failed';

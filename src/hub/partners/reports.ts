@@ -10,6 +10,7 @@
  */
 import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { type Quirk, quirks } from '../../domain/quirks.ts';
 import {
   addTallies,
   fieldOf,
@@ -25,6 +26,7 @@ import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { cut, rowSeen } from '../kernel/row-codecs.ts';
+import type { CallSubject } from '../ports/ports.ts';
 
 const keptMax = 200;
 const pendingMax = 50;
@@ -97,8 +99,14 @@ export class PartnerReports {
   unsubscribed(parties: readonly PartyId[], module: string, object: string): void {
     for (const party of parties) {
       const partner = this.#context.directory.partnerOf(party);
-      const example = `no ${module} receiver: it reads the list`;
-      if (partner) this.#count(partner.id, 'quirks', `${module} not-subscribed`, { example, object });
+      if (partner) this.used({ partner: partner.id, module, object }, ['not-subscribed']);
+    }
+  }
+
+  /** Notes what the hub made up for in one exchange with a partner. */
+  used({ partner, module, object }: CallSubject, names: readonly Quirk[] = []): void {
+    for (const name of names) {
+      this.#count(partner, 'quirks', `${module} ${name}`, { example: quirks[name], object });
     }
   }
 
@@ -172,10 +180,9 @@ export class PartnerReports {
       facts.push({ stream, event: { type: 'push.refused', data }, party: partner, body, correlationId });
       puts.push(refusedRow(id, data, body));
     }
-    const { warnings, quirks } = notes;
-    if (Object.keys(warnings).length + Object.keys(quirks).length > 0) {
+    if (Object.keys(notes.warnings).length + Object.keys(notes.quirks).length > 0) {
       const before = (await rowSeen(store, reportKey(partner), seen))?.data as Tallies | undefined;
-      const data = addTallies(before ?? noTallies, { warnings, quirks });
+      const data = addTallies(before ?? noTallies, notes);
       const event = { type: 'report.noted' as const, data };
       facts.push({ stream: reportStream(partner), event, party: partner });
       puts.push(reportRow(partner, data));

@@ -6,10 +6,11 @@ import type { CommandName } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { HubObject, ObjectChange } from '../../domain/object.ts';
 import type { Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
+import type { Quirk } from '../../domain/quirks.ts';
 import type { RefusedPush } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Operations } from './operator.ts';
-import type { HeaderParty } from './ports.ts';
+import type { CallSubject, HeaderParty } from './ports.ts';
 
 /**
  * The partner that a token belongs to, and its kind. `spent`: the token was valid once; only the 405 rules of
@@ -173,6 +174,8 @@ export interface Hub {
   accept(caller: Caller, change: ObjectChange, reserve: Reserve): Promise<Accepted>;
   /** Notes that a push was refused; `body` is null when none was read. [D69] */
   refused(push: RefusedPush, body: string | null, trace: Pick<Trace, 'correlationId'>): void;
+  /** Notes what a door made up for in a request of a partner. [D70] */
+  used(about: CallSubject, quirks: readonly Quirk[]): void;
   /**
    * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it.
    * [D20, D47]

@@ -6,6 +6,7 @@ import type { ErrorCode, Outcome, OutcomeClass } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
 import type { Endpoint, PartyId, TokenEncoding } from '../../domain/party.ts';
+import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
 
 /**
@@ -57,10 +58,19 @@ export interface OutboundCall {
   /** The call depends on no write, so a node that is cut off from the database may still make it. */
   readonly unwritten?: boolean;
   /**
-   * `data` of a success is one object: an array with one item counts as that item, and the outcome keeps the text.
-   * [D56, D72]
+   * `data` of a success is one object, and this is the member by which it is known: an array with one item counts as
+   * that item, an object without an envelope as `data`, and the outcome keeps the text. [D56, D72]
    */
-  readonly oneObject?: boolean | undefined;
+  readonly oneObject?: 'allowed' | 'result' | undefined;
+  /** To whom the call goes, and for what: for the counts of what the partner makes the hub do. [D70] */
+  readonly about?: CallSubject | undefined;
+}
+
+export interface CallSubject {
+  readonly partner: PartyId;
+  readonly module: string;
+  /** `{cc}-{pid}/{id}`; null when the call is about no object. */
+  readonly object: string | null;
 }
 
 /** Sends OCPI requests. A call never throws: every result and every failure is an `Outcome`. */
@@ -72,16 +82,22 @@ export interface PartnerClient {
 
 /** Discovers a partner's endpoints. Throws `partnerUnusable`, `versionUnsupported` or `endpointsMissing`. */
 export interface PartnerVersions {
-  discover(partner: {
-    url: string;
-    token: string;
-    encoding: TokenEncoding;
-    correlationId: string;
-  }): Promise<Endpoint[]>;
+  discover(partner: Discovering): Promise<Discovered>;
+}
+
+export interface Discovering extends Pick<OutboundCall, 'url' | 'token' | 'encoding' | 'correlationId' | 'about'> {}
+
+export interface Discovered {
+  readonly endpoints: Endpoint[];
+  /** What was made up for, each once. [D70] */
+  readonly quirks: readonly Quirk[];
 }
 
 /** Request for the list of a partner that is the sender of a module; `url` is the first page. */
-export type ListCall = Pick<OutboundCall, 'url' | 'endpoint' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId'>;
+export type ListCall = Pick<
+  OutboundCall,
+  'url' | 'endpoint' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId' | 'about'
+>;
 
 export type PartnerPage =
   | {
@@ -90,6 +106,8 @@ export type PartnerPage =
       readonly texts: readonly string[];
       /** Value of `X-Total-Count`; null when the partner does not send it. */
       readonly total: number | null;
+      /** What was made up for to get it, each once. [D70] */
+      readonly quirks: readonly Quirk[];
     }
   /** Last page of a list that could not be read to its end; `reason` is one sentence for people. */
   | { readonly kind: 'failed'; readonly reason: string };

@@ -77,6 +77,7 @@ export class SenderLists {
       // Several CPOs of one partner share the list: the request names none of them.
       to: cpos.length === 1 && cpos[0] ? cpos[0] : null,
       correlationId: trace.correlationId,
+      about: { partner: partner.id, module, object: null },
     });
     return {
       next: async () => {

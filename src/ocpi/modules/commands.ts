@@ -119,6 +119,9 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   const { credential, caller, params } = exchange;
   const result = unwrapped(exchange);
   const { body } = check(commandResult, JSON.parse(result));
+  if (result !== bodyOf(exchange).text) {
+    hub.used({ partner: caller.partner.id, module: 'commands', object: null }, ['enveloped-callback']);
+  }
   await hub.callback(credential, params.command_id ?? '', result, body.result, caller.trace);
   return done();
 }

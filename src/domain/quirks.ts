@@ -1,0 +1,19 @@
+/**
+ * Habits of partners that OCPI does not foresee and that the hub makes up for. Each use is counted once per call, by
+ * partner and module, and the report of the partner shows it with the sentence. [D70]
+ */
+
+export const quirks = {
+  'not-subscribed': 'it has no receiver of this module: nothing is owed to it, and it reads the list',
+  gzip: 'it compresses its answers, although the hub asks for none',
+  'byte-order-mark': 'its answers begin with a byte order mark',
+  'status-code-text': 'its answers have the status_code as text',
+  'array-of-one': 'it answers an array of one object in place of the object',
+  'raw-answer': 'it answers without an envelope',
+  'empty-2xx': 'it answers a success without a body',
+  'slash-redirect': 'its server knows only the other form of the path, with or without a slash at the end',
+  'patch-refused': 'it refuses a PATCH; the whole object follows as a PUT',
+  'enveloped-callback': 'it puts the result of a command into an envelope',
+} as const satisfies Readonly<Record<string, string>>;
+
+export type Quirk = keyof typeof quirks;
