@@ -4,13 +4,18 @@
  * until a signal. Exit 0 stopped, 1 failed, 2 wrong usage.
  */
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { habits } from '../domain/habits.ts';
 import { keyOf } from '../domain/party.ts';
 import { parsedUrl } from '../kit/url.ts';
 import type { Location } from '../sandbox/bodies.ts';
+import { newSession } from '../sandbox/bodies.ts';
 import { type Cpo, startCpo } from '../sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../sandbox/emsp.ts';
+import { faults, namesOf } from '../sandbox/habits.ts';
 import type { PartyName } from '../sandbox/hub-line.ts';
 import { Narrator } from '../sandbox/narrate.ts';
+import { runSessions } from '../sandbox/traffic.ts';
+import { repeated } from './verb.ts';
 
 interface PartnerFlags {
   readonly role: 'CPO' | 'EMSP';
@@ -23,6 +28,10 @@ interface PartnerFlags {
   readonly publicUrl?: string;
   readonly plainToken?: boolean;
   readonly startSession?: PartyName;
+  readonly answer?: readonly string[];
+  readonly send?: readonly string[];
+  /** From one session to the next, milliseconds. */
+  readonly sessions?: number;
 }
 
 export function command(): Command {
@@ -42,8 +51,13 @@ export function command(): Command {
     .option('--public-url <url>', 'where the hub reaches it, when that is not where it listens', webAddress)
     .option('--plain-token', 'send tokens as they are instead of in base64')
     .option('--start-session <cpo>', 'eMSP: start a session at a location of this CPO, for example NL-CPO', party)
+    .option('--sessions <rate>', 'CPO: begin sessions of its own at this rate, for example 1/s, 30/m or 5/h', rate)
+    .option('--answer <habit>', 'how it answers, once registered: a fault or a habit; may be given again', repeated)
+    .option('--send <habit>', 'how it sends: a habit; may be given again', repeated)
+    .addHelpText('after', choices())
     .action(async (flags: PartnerFlags, command: Command) => {
-      if (flags.startSession && flags.role !== 'EMSP') command.error('error: only an EMSP takes --start-session');
+      const problem = problemOf(flags);
+      if (problem !== null) command.error(`error: ${problem}`, { exitCode: 2 });
       process.exit(await run(flags));
     });
 }
@@ -63,7 +77,16 @@ async function run(flags: PartnerFlags): Promise<number> {
     if (partner.role === 'CPO') {
       narrator.step('It pushes a tariff and a location');
       await partner.pushTariff();
-      await partner.pushLocation();
+      const location = await partner.pushLocation();
+      if (partner.has('early-cdr')) await postEarlyCdr(partner, location);
+    }
+    if (partner.role === 'EMSP') {
+      narrator.step("It pushes its driver's token");
+      await partner.pushToken(partner.driver);
+    }
+    if (partner.role === 'CPO' && flags.sessions) {
+      const onProblem = (problem: string) => narrator.line(problem);
+      runSessions(partner, { everyMs: flags.sessions, onProblem });
     }
     if (partner.role === 'EMSP' && flags.startSession) {
       const { id } = partner;
@@ -92,6 +115,7 @@ function start(flags: PartnerFlags): Promise<Cpo | Emsp> {
     host,
     port,
     tokenEncoding: flags.plainToken ? ('plain' as const) : ('base64' as const),
+    habits: [...(flags.answer ?? []), ...(flags.send ?? [])],
     ...(publicUrl === undefined ? {} : { publicUrl }),
   };
   return role === 'CPO' ? startCpo({ ...options, carriesOutCommands: 'itself' }) : startEmsp(options);
@@ -119,6 +143,49 @@ async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
     emsp.copies.of('sessions').find((copy) => copy.owner === owner && copy.state?.status === 'ACTIVE');
   const { id } = await emsp.until(`an active session of ${owner}`, active, arrivalMs);
   return `${owner}/${id}`;
+}
+
+/** A CDR of a session that was charged before the hub knew of it. */
+async function postEarlyCdr(cpo: Cpo, location: Location): Promise<void> {
+  const token = { country_code: 'NL', party_id: 'EMS', uid: 'EARLY', type: 'RFID', contract_id: 'NL-EMS-EARLY' };
+  const session = { ...newSession(cpo, cpo.stamp(), token, location), kwh: 4.5, status: 'COMPLETED' };
+  await cpo.bill(session);
+}
+
+/** What is wrong with the flags together; null when nothing is. */
+function problemOf({ role, startSession, sessions, answer = [], send = [] }: PartnerFlags): string | null {
+  if (startSession && role !== 'EMSP') return 'only an EMSP takes --start-session';
+  if (sessions && role !== 'CPO') return 'only a CPO takes --sessions';
+  const given = { answers: ['--answer', answer], sends: ['--send', send] } as const;
+  for (const kind of ['answers', 'sends'] as const) {
+    const [flag, names] = given[kind];
+    const known = namesOf(kind, role);
+    const unknown = names.find((name) => !known.includes(name));
+    if (unknown !== undefined)
+      return `${flag} ${unknown}: expected of ${role === 'CPO' ? 'a CPO' : 'an eMSP'} one of ${known.join(', ')}`;
+  }
+  return null;
+}
+
+/** The habits for the help, each with what it does. */
+function choices(): string {
+  const told = (kind: 'answers' | 'sends') => {
+    const own = new Set([...namesOf(kind, 'CPO'), ...namesOf(kind, 'EMSP')]);
+    const does = Object.entries(habits).filter(([name]) => own.has(name));
+    return does.map(([name, habit]) => `  ${name.padEnd(20)} ${habit.does}`);
+  };
+  return [
+    `\nFaults for --answer: ${Object.keys(faults).join(', ')}`,
+    ...['\nHabits for --answer:', ...told('answers')],
+    ...['\nHabits for --send:', ...told('sends')],
+  ].join('\n');
+}
+
+function rate(text: string): number {
+  const [, count, unit = ''] = /^(\d+(?:\.\d+)?)\/([smh])$/.exec(text) ?? [];
+  const unitMs = { s: 1_000, m: 60_000, h: 3_600_000 }[unit];
+  if (!unitMs || !(Number(count) > 0)) throw new InvalidArgumentError('expected a rate such as 1/s, 30/m or 5/h');
+  return unitMs / Number(count);
 }
 
 function party(text: string): PartyName {

@@ -212,12 +212,18 @@ export function newCdr(session: Session, location: Location, tariff: Tariff, at:
     },
     currency: session.currency,
     tariffs: [tariff],
-    charging_periods: session.charging_periods,
+    charging_periods: session.charging_periods.length > 0 ? session.charging_periods : [wholePeriod(session)],
     total_cost: { excl_vat: cost, incl_vat: rounded(cost * 1.21) },
     total_energy: session.kwh,
     total_time: rounded(hours),
     last_updated: at,
   };
 }
+
+/** OCPI wants at least one period of a CDR. [mod_cdrs, CDR] */
+const wholePeriod = ({ start_date_time, kwh }: Session) => ({
+  start_date_time,
+  dimensions: [{ type: 'ENERGY', volume: kwh }],
+});
 
 export type Cdr = ReturnType<typeof newCdr>;

@@ -20,7 +20,8 @@ import { type HubAnswer, type PartyName, Refused } from './hub-line.ts';
 import { page } from './lists.ts';
 import { Partner, type PartnerOptions } from './partner.ts';
 import { type ReceivedCommand, readCommand } from './received-command.ts';
-import { ok, type Reply, type Request, type Route, refuse } from './server.ts';
+import { ok, type Reply, refuse } from './reply.ts';
+import type { Request, Route } from './server.ts';
 
 export interface CpoOptions extends PartnerOptions {
   /**
@@ -73,8 +74,9 @@ export class Cpo extends Partner {
     body: PartyName & { id: string },
     text = JSON.stringify(body),
   ): Promise<HubAnswer> {
-    this.pushed.set(`${module}/${body.id}`, text);
-    return this.say({ method: 'PUT', module, role: 'RECEIVER', path: this.#path(body.id), body: text });
+    const written = this.written(text, module);
+    this.pushed.set(`${module}/${body.id}`, written);
+    return this.say({ method: 'PUT', module, role: 'RECEIVER', path: this.#path(body.id), body: written });
   }
 
   async pushTariff(tariff = newTariff(this, this.stamp())): Promise<Tariff> {
@@ -175,11 +177,15 @@ export class Cpo extends Partner {
     const tariff = [...this.tariffs.values()].at(-1) ?? newTariff(this, this.stamp());
     const cdr = newCdr(session, location, tariff, this.stamp());
     await this.pushCdr(cdr);
+    if (this.has('cdr-again')) {
+      const again = { ...cdr, last_updated: this.stamp() };
+      await this.say({ method: 'POST', module: 'cdrs', role: 'RECEIVER', body: again });
+    }
     return cdr;
   }
 
   async pushCdr(cdr: Cdr): Promise<HubAnswer> {
-    const text = JSON.stringify(cdr);
+    const text = this.written(JSON.stringify(cdr), 'cdrs');
     this.cdrs.set(cdr.id, cdr);
     this.pushed.set(`cdrs/${cdr.id}`, text);
     return this.say({ method: 'POST', module: 'cdrs', role: 'RECEIVER', body: text });
@@ -211,7 +217,8 @@ export class Cpo extends Partner {
     const list = (module: string, items: () => Iterable<{ last_updated: string }>): Route => ({
       method: 'GET',
       path: `/2.2.1/${module}`,
-      handle: (request) => page(request, `${this.url}/ocpi/2.2.1/${module}`, [...items()], module === 'sessions'),
+      handle: (request) =>
+        this.listed(module, page(request, `${this.url}/ocpi/2.2.1/${module}`, [...items()], module === 'sessions')),
     });
     return [
       list('locations', () => this.locations.values()),
@@ -229,6 +236,11 @@ export class Cpo extends Partner {
       { method: 'POST', path: '/2.2.1/tokens/:uid/authorize', handle: (request) => this.#authorizeLocally(request) },
       { method: 'POST', path: '/2.2.1/commands/:command', handle: (request) => this.#receiveCommand(request) },
     ];
+  }
+
+  /** Takes a token into its whitelist. */
+  keepToken(token: CdrToken): void {
+    this.tokens.set(token.uid, token as Token);
   }
 
   #keepToken({ method, params, body }: Request): Reply {

@@ -7,7 +7,8 @@ import { Copies, type Copy } from './copies.ts';
 import type { HubAnswer, PartyName } from './hub-line.ts';
 import { page } from './lists.ts';
 import { Partner, type PartnerOptions } from './partner.ts';
-import { ok, type Reply, type Request, type Route, refuse } from './server.ts';
+import { ok, type Reply, refuse } from './reply.ts';
+import type { Request, Route } from './server.ts';
 
 export interface SentCommand {
   /** Last segment of its `response_url`. */
@@ -153,7 +154,7 @@ export class Emsp extends Partner {
   }
 
   #listTokens(request: Request): Reply {
-    return page(request, `${this.url}/ocpi/2.2.1/tokens`, [...this.tokens.values()]);
+    return this.listed('tokens', page(request, `${this.url}/ocpi/2.2.1/tokens`, [...this.tokens.values()]));
   }
 
   #authorize({ params, body }: Request): Reply {

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { Agent, request } from 'undici';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { moduleOf } from './server.ts';
+import { moduleOf } from './reply.ts';
 import type { Transcript } from './transcript.ts';
 
 export interface PartyName {
@@ -50,6 +50,8 @@ export interface LineOptions {
   readonly party: PartyName;
   readonly transcript: Transcript;
   readonly tokenEncoding: 'base64' | 'plain';
+  /** The request as this partner makes it. */
+  readonly changed: (call: HubCall) => HubCall;
   readonly repeat: Repeat;
   /** How long it repeats a request, milliseconds. */
   readonly repeatForMs: number;
@@ -89,7 +91,8 @@ export class HubLine {
   }
 
   /** Resolves to the answer, whatever its status. Rejects when there is none, or none within `repeatForMs`. */
-  async call(call: HubCall): Promise<HubAnswer> {
+  async call(plain: HubCall): Promise<HubAnswer> {
+    const call = this.#options.changed(plain);
     const repeat = call.repeat ?? this.#options.repeat;
     const until = systemClock.monotonic() + this.#options.repeatForMs;
     for (;;) {

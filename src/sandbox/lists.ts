@@ -1,5 +1,6 @@
 /** Lists of a simulated sender: filtered by date and paginated, with the OCPI pagination headers. */
-import { ok, type Reply, type Request, refuse } from './server.ts';
+import { ok, type Reply, refuse } from './reply.ts';
+import type { Request } from './server.ts';
 
 interface Dated {
   readonly last_updated: string;

@@ -3,9 +3,11 @@
  * It implements OCPI without the hub's OCPI code, so that its reading can contradict the hub's.
  */
 import { randomBytes } from 'node:crypto';
+import { type Behaviour, behaviours, faults, type OfferedEndpoint } from './habits.ts';
 import { type HubAnswer, type HubCall, HubLine, type PartyName, type Repeat } from './hub-line.ts';
 import { type Knob, Knobs } from './knobs.ts';
-import { ok, PartnerServer, type Route } from './server.ts';
+import { ok, type Reply } from './reply.ts';
+import { PartnerServer, type Route } from './server.ts';
 import { Transcript } from './transcript.ts';
 
 export interface PartnerOptions extends PartyName {
@@ -23,18 +25,14 @@ export interface PartnerOptions extends PartyName {
   readonly tokenEncoding?: 'base64' | 'plain';
   /** What the `url` of its credentials points at: the versions list or the version details. */
   readonly credentialsUrl?: 'versions' | 'details';
+  /** Habits and faults by name, as in `habits.ts`. */
+  readonly habits?: readonly string[];
   /** Repeats a request while the hub is unreachable, does not answer, or answers 429 or 5xx. */
   readonly retryUntilAnswered?: boolean;
   /** How long it repeats a request, milliseconds. */
   readonly retryForMs?: number;
   /** Time-out of one request, milliseconds. */
   readonly callTimeoutMs?: number;
-}
-
-export interface OfferedEndpoint {
-  readonly identifier: string;
-  readonly role: 'SENDER' | 'RECEIVER';
-  readonly url: string;
 }
 
 /** A list as pulled: the items, and the text of each page. */
@@ -62,7 +60,11 @@ export abstract class Partner {
   readonly ownTokens: string[] = [newToken()];
   /** Modules that its version details leave out. */
   readonly hidden = new Set<string>();
+  /** The hub's own party, from its credentials. */
+  hub: PartyName = { country_code: 'XX', party_id: 'HUB' };
   protected readonly options: PartnerOptions;
+  readonly #behaviours: readonly Behaviour[];
+  readonly #knownModules = new Set('credentials locations tariffs sessions cdrs tokens commands'.split(' '));
   readonly #knobs = new Knobs();
   #server: PartnerServer | null = null;
   #port = 0;
@@ -72,10 +74,14 @@ export abstract class Partner {
     this.options = options;
     this.country_code = options.country_code;
     this.party_id = options.party_id;
+    this.#behaviours = Object.entries(behaviours)
+      .filter(([name]) => this.has(name))
+      .map(([, one]) => one);
     this.line = new HubLine({
       party: options,
+      changed: (call) => this.#behaviours.reduce((now, one) => one.call?.(now, this.hub) ?? now, call),
       transcript: this.transcript,
-      tokenEncoding: options.tokenEncoding ?? 'base64',
+      tokenEncoding: this.has('plain-token') ? 'plain' : (options.tokenEncoding ?? 'base64'),
       repeat: options.retryUntilAnswered ? 'untilAnswered' : 'no',
       repeatForMs: options.retryForMs ?? 60_000,
       timeoutMs: options.callTimeoutMs ?? 30_000,
@@ -85,6 +91,16 @@ export abstract class Partner {
   /** `NL-TNM`. */
   get id(): string {
     return `${this.country_code}-${this.party_id}`;
+  }
+
+  /** Whether it has a habit or a fault. */
+  has(habit: string): boolean {
+    return this.options.habits?.includes(habit) ?? false;
+  }
+
+  /** The text of an object as this partner writes it. */
+  written(text: string, module: string): string {
+    return this.#behaviours.reduce((now, { object }) => object?.(now, module) ?? now, text);
   }
 
   get url(): string {
@@ -97,7 +113,9 @@ export abstract class Partner {
     const { host = '127.0.0.1', port = 0 } = this.options;
     const knows = (token: string) => this.ownTokens.includes(token);
     const routes = [...this.#commonRoutes(), ...this.routes()];
-    const server = new PartnerServer({ routes, transcript: this.transcript, knobs: this.#knobs, knows });
+    const server = new PartnerServer({
+      ...{ routes, transcript: this.transcript, knobs: this.#knobs, knows, behaviours: this.#behaviours },
+    });
     this.#port = await server.listen(host, this.#port || port);
     this.#server = server;
   }
@@ -127,6 +145,8 @@ export abstract class Partner {
     await this.#discover(initialToken);
     const answer = await this.#credentials('POST', initialToken, this.ownTokens[0] ?? '');
     this.line.token = readToken(answer);
+    this.hub = (answer.data as { roles?: PartyName[] }).roles?.[0] ?? this.hub;
+    for (const name of this.options.habits ?? []) faults[name]?.(this.at(/./));
   }
 
   /** Exchanges the tokens of both sides for new ones. */
@@ -166,7 +186,7 @@ export abstract class Partner {
       items.push(...(answer.data as unknown[]));
       pages.push(answer.text);
       total ??= 'x-total-count' in answer.headers ? Number(answer.headers['x-total-count']) : null;
-      next = nextLink(answer.headers.link);
+      next = nextLink(answer.headers.link, this.has('first-link'));
     }
     return { items, pages, total };
   }
@@ -175,8 +195,9 @@ export abstract class Partner {
   say(
     call: Omit<HubCall, 'url'> & { module: string; role?: 'SENDER' | 'RECEIVER'; path?: string },
   ): Promise<HubAnswer> {
-    const { module, role, path = '', ...rest } = call;
-    return this.line.ask({ ...rest, url: this.hubUrl(module, role) + path });
+    const { module, role, path = '', body, ...rest } = call;
+    const told = body === undefined ? {} : { body: this.#told(body, module) };
+    return this.line.ask({ ...rest, ...told, url: this.hubUrl(module, role) + path });
   }
 
   /** The present instant, at least 1 ms after the one before, so that `last_updated` always grows. */
@@ -189,16 +210,33 @@ export abstract class Partner {
     return this.transcript.until(`${what} at ${this.id}`, look, limitMs);
   }
 
+  /** The answer to a request for a list, with its objects as this partner writes them. */
+  protected listed(module: string, reply: Reply): Reply {
+    const { data, ...envelope } = JSON.parse(reply.body) as { data?: unknown };
+    if (!Array.isArray(data)) return reply;
+    const items: unknown = JSON.parse(this.written(JSON.stringify(data), module));
+    return { ...reply, body: JSON.stringify({ ...envelope, data: items }) };
+  }
+
+  #told(body: unknown, module: string): unknown {
+    const isChanged = this.#behaviours.some(({ object }) => object);
+    return isChanged ? this.written(typeof body === 'string' ? body : JSON.stringify(body), module) : body;
+  }
+
   /** `repeat` for requests that must not take effect twice. */
   protected get once(): Repeat {
     return this.options.retryUntilAnswered ? 'refused' : 'no';
   }
 
-  #endpoints(): OfferedEndpoint[] {
+  #endpoints(): readonly Partial<OfferedEndpoint>[] {
     const offers = Object.entries({ credentials: 'SENDER' as const, ...this.offers });
-    return offers
+    const all = offers
       .filter(([identifier]) => !this.hidden.has(identifier))
       .map(([identifier, role]) => ({ identifier, role, url: `${this.url}/ocpi/2.2.1/${identifier}` }));
+    return this.#behaviours.reduce<readonly Partial<OfferedEndpoint>[]>(
+      (now, { endpoints }) => endpoints?.(now as OfferedEndpoint[]) ?? now,
+      all,
+    );
   }
 
   #commonRoutes(): Route[] {
@@ -214,7 +252,8 @@ export abstract class Partner {
   #ownCredentials(token: string) {
     const { country_code, party_id, role } = this;
     const business_details = { name: this.options.name ?? `${role} ${this.id}` };
-    const path = this.options.credentialsUrl === 'details' ? '/ocpi/2.2.1' : '/ocpi/versions';
+    const path =
+      this.options.credentialsUrl === 'details' || this.has('details-url') ? '/ocpi/2.2.1' : '/ocpi/versions';
     return { token, url: this.url + path, roles: [{ role, country_code, party_id, business_details }] };
   }
 
@@ -226,6 +265,8 @@ export abstract class Partner {
     if (typeof ours?.url !== 'string') throw new Error('the hub does not offer OCPI 2.2.1');
     const { data: details } = await ask(ours.url);
     const { endpoints } = details as { endpoints: OfferedEndpoint[] };
+    const unknown = endpoints.find(({ identifier }) => !this.#knownModules.has(identifier));
+    if (this.has('strict-modules') && unknown) throw new Error(`the module ${unknown.identifier} is unknown`);
     this.hubEndpoints.clear();
     for (const { identifier, role, url } of endpoints) this.hubEndpoints.set(`${identifier}/${role}`, url);
   }
@@ -244,7 +285,8 @@ function readToken(answer: HubAnswer): string {
   return token;
 }
 
-function nextLink(header: string | string[] | undefined): string | null {
+function nextLink(header: string | string[] | undefined, takesFirst: boolean): string | null {
   const text = Array.isArray(header) ? header.join(', ') : (header ?? '');
+  if (takesFirst) return /<([^>]+)>/.exec(text)?.[1] ?? null;
   return /<([^>]+)>\s*;[^,]*\brel="?next"?/.exec(text)?.[1] ?? null;
 }

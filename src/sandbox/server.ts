@@ -6,7 +6,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import type { Asked, Behaviour } from './habits.ts';
 import type { Fault, Knobs } from './knobs.ts';
+import { moduleOf, type Reply, refuse } from './reply.ts';
 import type { Entry, Transcript } from './transcript.ts';
 
 export interface Request {
@@ -18,12 +20,6 @@ export interface Request {
   readonly query: URLSearchParams;
   readonly headers: IncomingMessage['headers'];
   readonly body: string;
-}
-
-export interface Reply {
-  readonly status: number;
-  readonly body: string;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface Route {
@@ -39,32 +35,10 @@ export interface ServerParts {
   readonly knobs: Knobs;
   /** Whether the hub may use this token, decoded or as received. */
   readonly knows: (token: string) => boolean;
+  readonly behaviours: readonly Behaviour[];
 }
 
 const bodyMax = 8 * 1024 * 1024;
-
-function envelope(statusCode: number, data?: unknown, message?: string): string {
-  const timestamp = new Date().toISOString();
-  return JSON.stringify({ status_code: statusCode, status_message: message, timestamp, data });
-}
-
-export const ok = (data?: unknown, headers: Readonly<Record<string, string>> = {}): Reply => ({
-  status: 200,
-  body: envelope(1000, data, 'Success'),
-  headers,
-});
-
-export const refuse = (status: number, statusCode: number, message: string): Reply => ({
-  status,
-  body: envelope(statusCode, undefined, message),
-});
-
-/** `sessions` for `/ocpi/2.2.1/sessions/…`, `versions` for the versions list and the version details. */
-export function moduleOf(path: string): string {
-  const [, ocpi, version, module] = (path.split('?')[0] ?? '').split('/');
-  if (ocpi !== 'ocpi') return '';
-  return module ?? (version === undefined ? '' : 'versions');
-}
 
 export class PartnerServer {
   readonly #parts: ServerParts;
@@ -109,7 +83,7 @@ export class PartnerServer {
     const fault = knobs.meet(module, method, path);
     if (fault?.kind === 'delay') await sleep(systemClock, fault.ms);
     if (fault && this.#misbehave(fault, entry, response)) return;
-    const reply = await this.#reply(request, body);
+    const reply = this.#changed(await this.#reply(request, body), { method, path, headers });
     if (fault?.kind === 'drop') return this.#drop(entry, response);
     this.#send(entry, response, reply);
   }
@@ -130,6 +104,10 @@ export class PartnerServer {
     response.socket?.destroy();
   }
 
+  #changed(reply: Reply, asked: Asked): Reply {
+    return this.#parts.behaviours.reduce((changed, { answer }) => answer?.(changed, asked) ?? changed, reply);
+  }
+
   #send(entry: Entry, response: ServerResponse, reply: Reply): void {
     if (!entry.ended) this.#parts.transcript.end(entry, { answer: { status: reply.status, body: reply.body } });
     response.writeHead(reply.status, {
@@ -138,21 +116,28 @@ export class PartnerServer {
       ...('x-correlation-id' in entry.headers ? { 'x-correlation-id': entry.headers['x-correlation-id'] } : {}),
       ...reply.headers,
     });
-    response.end(reply.body);
+    response.end(reply.bytes ?? reply.body);
   }
 
   async #reply(request: IncomingMessage, body: string): Promise<Reply> {
     if (!this.#isAuthorized(request.headers.authorization)) return refuse(401, 2000, 'Invalid token');
     const url = new URL(request.url ?? '/', 'http://partner');
     const { method = 'GET', headers } = request;
+    const { behaviours } = this.#parts;
+    const asked = { method, path: request.url ?? '/', headers };
+    for (const { instead } of behaviours) {
+      const reply = instead?.(asked);
+      if (reply) return reply;
+    }
+    const pathname = behaviours.reduce((known, { path }) => path?.(known) ?? known, url.pathname);
     let pathKnown = false;
     for (const route of this.#parts.routes) {
-      const params = match(route.path, url.pathname);
+      const params = match(route.path, pathname);
       if (params === null) continue;
       pathKnown = true;
       if (route.method !== method) continue;
       try {
-        return await route.handle({ method, path: url.pathname, params, query: url.searchParams, headers, body });
+        return await route.handle({ method, path: pathname, params, query: url.searchParams, headers, body });
       } catch (error) {
         if (error instanceof SyntaxError) return refuse(400, 2001, 'The body is not JSON');
         return refuse(500, 3000, String(error));
@@ -164,7 +149,8 @@ export class PartnerServer {
   #isAuthorized(header: string | undefined): boolean {
     const token = /^Token (\S+)$/i.exec(header ?? '')?.[1];
     if (token === undefined) return false;
-    const { knows } = this.#parts;
+    const { knows, behaviours } = this.#parts;
+    if (behaviours.some(({ plainToken }) => plainToken)) return knows(token);
     return knows(token) || knows(Buffer.from(token, 'base64').toString('utf8').trim());
   }
 }

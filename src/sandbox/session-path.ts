@@ -89,6 +89,9 @@ const onboarding: readonly Step[] = [
   { name: 'The CPO registers', run: ({ cpo, made }) => cpo.register(made.initialTokens.get(cpo.id)) },
   { name: 'The eMSP registers', run: ({ emsp, made }) => emsp.register(made.initialTokens.get(emsp.id)) },
   { name: 'Each sees the other connected in hub client info', run: seeEachOther },
+];
+
+const catalogue: readonly Step[] = [
   { name: 'The CPO pushes a tariff and a location', run: pushCatalogue },
   { name: 'They arrive at the eMSP, byte for byte', run: awaitCatalogue },
   { name: 'The eMSP pulls them back, byte for byte', run: pullCatalogue },
@@ -107,8 +110,11 @@ export const charging: readonly Step[] = [
   { name: 'The eMSP pulls session and CDR back: nothing lost, nothing changed', run: pullBack },
 ];
 
+/** The path of partners that are registered and routed, in order. */
+const traffic: readonly Step[] = [...catalogue, ...charging];
+
 /** The full path, in order. */
-export const sessionPath: readonly Step[] = [...onboarding, ...charging];
+export const sessionPath: readonly Step[] = [...onboarding, ...traffic];
 
 async function addParties(context: PathContext): Promise<void> {
   const { cpo, emsp, made } = context;
@@ -150,6 +156,7 @@ function inItsOwnHand(location: Location): string {
 }
 
 async function awaitCatalogue({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+  if (emsp.has('not-subscribed')) return;
   for (const [module, object] of Object.entries({ tariffs: had(made.tariff), locations: had(made.location) })) {
     const sent = cpo.pushed.get(`${module}/${object.id}`);
     await emsp.until(
@@ -250,7 +257,7 @@ async function pullBack({ cpo, emsp, made }: PathContext): Promise<void> {
   const sessions = await emsp.pull('sessions', { date_from: session.start_date_time });
   const found = (sessions.items as Session[]).find((one) => one.id === session.id && sameParty(one, cpo));
   expect(
-    isDeepStrictEqual(found, asSent(session)),
+    isDeepStrictEqual(asKept(cpo, found), asSent(cpo, session)),
     `session ${session.id} was pulled back in another state than the CPO's`,
   );
   const cdrs = await emsp.pull('cdrs', { date_from: session.start_date_time });
@@ -280,9 +287,13 @@ async function relayResult(
 
 /** Waits until the eMSP's merged copy equals the CPO's state. */
 async function sameSession(cpo: Cpo, emsp: Emsp, session: Session, limitMs: number): Promise<void> {
-  const state = asSent(session);
+  const state = asSent(cpo, session);
   const what = `session ${session.id} with ${session.kwh} kWh, ${session.status}`;
-  await emsp.until(what, () => isDeepStrictEqual(emsp.copy('sessions', cpo, session.id)?.state, state), limitMs);
+  await emsp.until(
+    what,
+    () => isDeepStrictEqual(asKept(cpo, emsp.copy('sessions', cpo, session.id)?.state), state),
+    limitMs,
+  );
 }
 
 function newCommand(
@@ -295,7 +306,9 @@ function newCommand(
 }
 
 function statusesOf(copy: Copy | undefined): string[] {
-  return (copy?.arrivals ?? []).map(({ body }) => (JSON.parse(body || '{}') as { status?: string }).status ?? '');
+  return (copy?.arrivals ?? []).map(({ body }) =>
+    ((JSON.parse(body || '{}') as { status?: string }).status ?? '').toUpperCase(),
+  );
 }
 
 /** Sends a request of the operator and parses the answer; rejects unless it is a success. */
@@ -319,7 +332,14 @@ function expect(holds: boolean, otherwise: string): asserts holds {
   if (!holds) throw new Error(otherwise);
 }
 
-const asSent = (session: Session): unknown => JSON.parse(JSON.stringify(session));
+/** The session as its CPO writes it. */
+const asSent = (cpo: Cpo, session: Session): unknown =>
+  asKept(cpo, JSON.parse(cpo.written(JSON.stringify(session), 'sessions')));
+
+/** A session without the date that some CPOs leave out of a PATCH: then receivers keep an earlier one. */
+function asKept(cpo: Cpo, session: object | null | undefined): unknown {
+  return session && cpo.has('patch-without-date') ? { ...session, last_updated: undefined } : session;
+}
 
 const nonEmpty = <T>(list: readonly T[]) => (list.length > 0 ? list : null);
 

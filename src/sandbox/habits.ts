@@ -1,0 +1,218 @@
+/**
+ * Habits of partners in the field, as behaviour of a simulated partner: how it answers, and how it sends. Each is a
+ * change of one step of a well-behaved partner, so that several can be had together.
+ */
+import { gzipSync } from 'node:zlib';
+import type { HubCall, PartyName } from './hub-line.ts';
+import type { Knob } from './knobs.ts';
+import { withNulls } from './nulls.ts';
+import { type Reply, refuse } from './reply.ts';
+
+export interface OfferedEndpoint {
+  readonly identifier: string;
+  readonly role: 'SENDER' | 'RECEIVER';
+  readonly url: string;
+}
+
+export interface Asked {
+  readonly method: string;
+  /** As received, with its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+export interface Behaviour {
+  /** Whether it is how the partner answers or how it sends. */
+  readonly kind: 'answers' | 'sends';
+  /** Who can have it; absent: both. */
+  readonly only?: 'CPO' | 'EMSP';
+  /** Its token is sent, and taken, only as it is. */
+  readonly plainToken?: true;
+  /** An answer in place of the usual one; null: the usual one. */
+  readonly instead?: (asked: Asked) => Reply | null;
+  /** The path, without query, as the routes know it. */
+  readonly path?: (path: string) => string;
+  /** Changes the usual answer. */
+  readonly answer?: (reply: Reply, asked: Asked) => Reply;
+  /** Changes the endpoints of the version details. */
+  readonly endpoints?: (endpoints: readonly OfferedEndpoint[]) => readonly Partial<OfferedEndpoint>[];
+  /** Changes the text of an object that it pushes or lists; a second time it changes nothing. */
+  readonly object?: (text: string, module: string) => string;
+  /** Changes a request to the hub. */
+  readonly call?: (call: HubCall, hub: PartyName) => HubCall;
+}
+
+const fields = (body: unknown): Record<string, unknown> =>
+  (typeof body === 'string' ? JSON.parse(body) : (body ?? {})) as Record<string, unknown>;
+
+const pathOf = (path: string) => path.split('?', 1)[0] ?? '';
+const bare = (path: string) => path.replace(/\/+$/, '');
+const isModule = (path: string) => /^\/ocpi\/2\.2\.1\/\w+$/.test(path);
+const isAuthorize = (url: string) => /\/authorize(\?|$)/.test(url);
+const isAsked = (asked: Asked) =>
+  asked.method === 'GET' || /\/(commands\/[A-Z_]+|[^/]+\/authorize)$/.test(pathOf(asked.path));
+
+const withLink = (link: string | null) => (reply: Reply) => {
+  if (reply.headers?.link === undefined) return reply;
+  const { link: _, ...headers } = reply.headers;
+  return { ...reply, headers: link === null ? headers : { ...headers, link } };
+};
+
+const refusing =
+  (status: number) =>
+  ({ method }: Asked) =>
+    method === 'PATCH' ? refuse(status, 2000, 'No PATCH') : null;
+
+const enums = /"(status|auth_method|format|power_type|parking_type|whitelist)":"([A-Z_0-9]+)"/g;
+
+/** Behaviours in the order in which they apply. */
+export const behaviours: Readonly<Record<string, Behaviour>> = {
+  'trailing-slash': {
+    kind: 'answers',
+    endpoints: (all) => all.map((one) => ({ ...one, url: `${one.url}/` })),
+    path: bare,
+    instead: ({ path }) => (isModule(pathOf(path)) ? page(404) : null),
+  },
+  'redirect-slash': {
+    kind: 'answers',
+    path: bare,
+    instead({ path }) {
+      const [own = '', ...query] = path.split('?');
+      if (own.endsWith('/')) return null;
+      return { ...page(308), headers: { location: [`${own}/`, ...query].join('?') } };
+    },
+  },
+  'plain-token': { kind: 'answers', plainToken: true },
+  'needs-user-agent': {
+    kind: 'answers',
+    instead: ({ headers }) => (headers['user-agent'] === undefined ? page(403) : null),
+  },
+  'details-url': { kind: 'answers' },
+  'no-role': {
+    kind: 'answers',
+    endpoints: (all) => all.map(({ role: _, ...one }) => one),
+  },
+  'not-subscribed': {
+    kind: 'answers',
+    only: 'EMSP',
+    endpoints: (all) => all.filter(({ identifier }) => !/^(locations|tariffs)$/.test(identifier)),
+  },
+  'patch-404': { kind: 'answers', only: 'EMSP', instead: refusing(404) },
+  'patch-405': { kind: 'answers', only: 'EMSP', instead: refusing(405) },
+  'no-link': { kind: 'answers', answer: withLink(null) },
+  'bad-link': { kind: 'answers', answer: withLink('<http://[next]/page>; rel="next"') },
+  'foreign-link': { kind: 'answers', answer: withLink('<https://lists.example/ocpi/next?offset=1>; rel="next"') },
+  array: {
+    kind: 'answers',
+    answer(reply) {
+      const { data, ...envelope } = fields(reply.body);
+      const isObject = typeof data === 'object' && data !== null && !Array.isArray(data);
+      return isObject ? { ...reply, body: JSON.stringify({ ...envelope, data: [data] }) } : reply;
+    },
+  },
+  'bare-response': {
+    kind: 'answers',
+    only: 'CPO',
+    answer(reply, { path }) {
+      if (!/\/commands\/[A-Z_]+$/.test(pathOf(path)) || reply.status !== 200) return reply;
+      return { ...reply, body: JSON.stringify(fields(reply.body).data) };
+    },
+  },
+  'text-status': {
+    kind: 'answers',
+    answer: (reply) => ({ ...reply, body: reply.body.replace(/"status_code":(\d+)/, '"status_code":"$1"') }),
+  },
+  'empty-2xx': {
+    kind: 'answers',
+    answer: (reply, asked) => (reply.status < 300 && !isAsked(asked) ? { ...reply, body: '' } : reply),
+  },
+  'blank-date': {
+    kind: 'sends',
+    only: 'CPO',
+    object: (text) => text.replace(/"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d[^"]*)"/g, '"$1 $2"'),
+  },
+  'lower-case': {
+    kind: 'sends',
+    only: 'CPO',
+    object: (text) => text.replace(enums, (_, name: string, value: string) => `"${name}":"${value.toLowerCase()}"`),
+  },
+  nulls: { kind: 'sends', object: withNulls },
+  'byte-order-mark': {
+    kind: 'sends',
+    answer: (reply) => (reply.body === '' ? reply : { ...reply, body: `\uFEFF${reply.body}` }),
+    call: (call) =>
+      call.body === undefined
+        ? call
+        : { ...call, body: `\uFEFF${typeof call.body === 'string' ? call.body : JSON.stringify(call.body)}` },
+  },
+  'early-cdr': { kind: 'sends', only: 'CPO' },
+  'cdr-again': { kind: 'sends', only: 'CPO' },
+  'enveloped-result': {
+    kind: 'sends',
+    only: 'CPO',
+    call(call) {
+      if (call.method !== 'POST' || !Object.hasOwn(fields(call.body), 'result')) return call;
+      return { ...call, body: { data: call.body, status_code: 1000, timestamp: new Date().toISOString() } };
+    },
+  },
+  'patch-without-date': {
+    kind: 'sends',
+    only: 'CPO',
+    call(call) {
+      if (call.method !== 'PATCH') return call;
+      const { last_updated: _, ...body } = fields(call.body);
+      return { ...call, body };
+    },
+  },
+  'to-hub': {
+    kind: 'sends',
+    call: (call, hub) => (call.unrouted || isAuthorize(call.url) ? call : { ...call, to: hub }),
+  },
+  'authorize-to-hub': {
+    kind: 'sends',
+    only: 'CPO',
+    call: (call, hub) => (isAuthorize(call.url) ? { ...call, to: hub } : call),
+  },
+  'token-without-party': {
+    kind: 'sends',
+    only: 'EMSP',
+    call(call) {
+      const { token, ...body } = fields(call.body);
+      if (!/\/commands\//.test(call.url) || typeof token !== 'object') return call;
+      const { uid, type, contract_id } = token as Record<string, unknown>;
+      return { ...call, body: { ...body, token: { uid, type, contract_id } } };
+    },
+  },
+  'first-link': { kind: 'sends' },
+  'strict-modules': { kind: 'sends' },
+  gzip: {
+    kind: 'answers',
+    answer: (reply) => ({
+      ...reply,
+      bytes: gzipSync(reply.body),
+      headers: { ...reply.headers, 'content-encoding': 'gzip' },
+    }),
+  },
+};
+
+/** Faults: the partner registers first, and then has them in whatever it is asked. */
+export const faults: Readonly<Record<string, (knob: Knob) => void>> = {
+  '401': (knob) => knob.answer(401, { status_code: 2000, status_message: 'Invalid token', timestamp: 'now' }),
+  '404': (knob) => knob.answer(404, 'Not found'),
+  '429': (knob) => knob.answer(429, '', { headers: { 'retry-after': '5' } }),
+  '500': (knob) => knob.answer(500, 'out of order'),
+  '503': (knob) => knob.answer(503, ''),
+  drop: (knob) => knob.drop(),
+  garble: (knob) => knob.garble(),
+  hang: (knob) => knob.hang(),
+  slow: (knob) => knob.delay(5_000),
+};
+
+/** What a role can have of a kind, for messages: the names, in order. */
+export function namesOf(kind: Behaviour['kind'], role: 'CPO' | 'EMSP'): string[] {
+  const own = Object.entries(behaviours).filter(([, one]) => one.kind === kind && (one.only ?? role) === role);
+  return [...own.map(([name]) => name), ...(kind === 'answers' ? Object.keys(faults) : [])].sort();
+}
+
+/** A page of a web server that is no OCPI. */
+const page = (status: number): Reply => ({ status, body: '<html></html>', headers: { 'content-type': 'text/html' } });

@@ -1,0 +1,54 @@
+/**
+ * Traffic of a simulated CPO's own: sessions of drivers with a card, begun at a steady rate, each from PENDING to its
+ * CDR.
+ */
+import { every, sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
+import { type CdrToken, newSession } from './bodies.ts';
+import type { Cpo } from './cpo.ts';
+
+export interface TrafficOptions {
+  /** From the beginning of one session to that of the next, milliseconds. */
+  readonly everyMs: number;
+  /** Between two pushes of a session, milliseconds. */
+  readonly stepMs?: number;
+  /** Told when no session could begin, and when one ended early. */
+  readonly onProblem: (problem: string) => void;
+}
+
+/** Begins sessions until the returned function is called; those that run go on to their CDR. */
+export function runSessions(cpo: Cpo, { everyMs, stepMs = 1_000, onProblem }: TrafficOptions): () => void {
+  let begun = 0;
+  const begin = async () => {
+    const token = await tokenOf(cpo, begun++);
+    if (token === null) return onProblem('no eMSP that is routed here has a token: no session begins');
+    await charge(cpo, token, stepMs);
+  };
+  return every(systemClock, everyMs, () => void begin().catch((error: unknown) => onProblem(String(error))));
+}
+
+/** One session: PENDING, ACTIVE, three meter readings, COMPLETED, CDR. */
+async function charge(cpo: Cpo, token: CdrToken, stepMs: number): Promise<void> {
+  const location = [...cpo.locations.values()].at(-1) ?? (await cpo.pushLocation());
+  const session = { ...newSession(cpo, cpo.stamp(), token, location), auth_method: 'WHITELIST' };
+  const steps = [
+    () => cpo.pushSession(session),
+    () => cpo.startCharging(session),
+    ...[2.5, 6.25, 9.75].map((kwh) => () => cpo.meter(session, kwh)),
+    () => cpo.completeCharging(session),
+    async () => void (await cpo.bill(session)),
+  ];
+  for (const [index, step] of steps.entries()) {
+    if (index > 0) await sleep(systemClock, stepMs);
+    await step();
+  }
+}
+
+/** Tokens in turn: those that eMSPs pushed here, else those that the hub lists. */
+async function tokenOf(cpo: Cpo, index: number): Promise<CdrToken | null> {
+  if (cpo.tokens.size === 0) {
+    for (const token of (await cpo.pull('tokens')).items as CdrToken[]) cpo.keepToken(token);
+  }
+  const tokens = [...cpo.tokens.values()];
+  return tokens[index % tokens.length] ?? null;
+}
