@@ -40,13 +40,18 @@ export const party = z.object({
     }),
   ),
   settings: z.object({
-    token_encoding: z.string(),
+    token_encoding: z.enum(['auto', 'base64', 'plain']),
     identity_mode: z.string(),
     compatibility_until: z.string().nullable(),
     paused: z.boolean(),
     empty_2xx_ok: z.boolean(),
     allow_from: z.array(z.string()).meta({ description: 'networks from which its requests are taken; none = any' }),
   }),
+  token_sent_as: z
+    .enum(['base64', 'plain'])
+    .meta({
+      description: 'form in which the hub sends the token of the partner; with auto as the last exchange found it',
+    }),
   circuits: z.array(
     z.object({
       circuit: circuitName,

@@ -24,7 +24,7 @@ export function addVerb(): Command {
       ['--role <role>', 'CPO or EMSP; repeatable', repeated],
       ['--also <role:party>', 'another party of the same partner, for example EMSP:NL-XYZ; repeatable', repeated],
       ['--name <name>', 'of the business'],
-      ['--token-encoding <encoding>', 'base64 or plain', oneOf('base64', 'plain')],
+      ['--token-encoding <encoding>', 'auto, base64 or plain', oneOf('auto', 'base64', 'plain')],
       ['--identity-mode <mode>', 'COMPATIBILITY or COMPLIANT', oneOf('COMPATIBILITY', 'COMPLIANT')],
       ['--compatibility-until <instant>', 'end of the grace period of COMPATIBILITY, RFC 3339'],
     ],

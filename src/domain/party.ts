@@ -43,9 +43,15 @@ export interface Endpoint {
 export type TokenEncoding = 'base64' | 'plain';
 export type IdentityMode = 'COMPATIBILITY' | 'COMPLIANT';
 
-/** What the operator may set on a partner. */
+/** `auto`: each exchange finds out which form the partner takes. [D58] */
+export type TokenChoice = TokenEncoding | 'auto';
+
+/** What the operator may set on a partner, as it is stored. */
 export interface PartnerSettings {
+  /** The form in which the hub sends the partner's token. */
   readonly token_encoding: TokenEncoding;
+  /** The form was found out, and an exchange may change it. Absent in rows of earlier versions: the form is fixed. */
+  readonly token_encoding_auto?: boolean;
   readonly identity_mode: IdentityMode;
   /** RFC 3339 instant at which COMPATIBILITY ends; null = no end is set, and COMPATIBILITY is not active. [D37] */
   readonly compatibility_until: string | null;
@@ -55,6 +61,23 @@ export interface PartnerSettings {
   readonly empty_2xx_ok: boolean;
   /** Networks from which its requests are taken, CIDR; none = from everywhere. Absent in rows of earlier versions. */
   readonly allow_from?: readonly string[];
+}
+
+/** Settings as operators give and see them. */
+export interface PartnerChoices extends Omit<PartnerSettings, 'token_encoding' | 'token_encoding_auto'> {
+  readonly token_encoding: TokenChoice;
+}
+
+/** `auto` begins with the form in use. */
+export function storedSettings(choices: Partial<PartnerChoices>): Partial<PartnerSettings> {
+  const { token_encoding: choice, ...rest } = choices;
+  if (choice === undefined) return rest;
+  const form = choice === 'auto' ? {} : { token_encoding: choice };
+  return { ...rest, ...form, token_encoding_auto: choice === 'auto' };
+}
+
+export function tokenChoice({ token_encoding, token_encoding_auto }: PartnerSettings): TokenChoice {
+  return token_encoding_auto ? 'auto' : token_encoding;
 }
 
 /**
@@ -108,6 +131,7 @@ export interface Partner {
 
 export const defaultSettings: PartnerSettings = {
   token_encoding: 'base64',
+  token_encoding_auto: true,
   identity_mode: 'COMPLIANT',
   compatibility_until: null,
   paused: false,
@@ -143,6 +167,8 @@ export type PartnerEvent =
         discovered: readonly Endpoint[];
         hubTokenDigest: string;
         partnerToken: string;
+        /** The form of the token that the partner took. Absent in events of earlier versions. */
+        tokenEncoding?: TokenEncoding;
         /**
          * Of a rotation: the token that requested it, and how long it stays valid. Absent in events of earlier
          * versions.
@@ -182,9 +208,12 @@ const spend = (partner: Partner, ...digests: (string | null | undefined)[]): str
  */
 function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partner.registered' | 'partner.rotated' }>) {
   const { hubTokenDigest, formerDigest, formerUntil: until } = event.data;
+  const { settings } = partner;
+  const { tokenEncoding: token_encoding = settings.token_encoding } = event.data;
   const begins = event.type === 'partner.registered';
   const earlier = [partner.formerToken?.digest, partner.hubTokenDigest, begins ? partner.initialTokenDigest : null];
   return {
+    ...(settings.token_encoding_auto && { settings: { ...settings, token_encoding } }),
     hubTokenDigest,
     hostChange: begins ? null : (partner.hostChange ?? null),
     formerToken: formerDigest && until ? { digest: formerDigest, until } : null,

@@ -12,6 +12,7 @@ export const quirks = {
   'raw-answer': 'it answers without an envelope',
   'empty-2xx': 'it answers a success without a body',
   'slash-redirect': 'its server knows only the other form of the path, with or without a slash at the end',
+  'plain-token': 'it takes its token only as it is, not in base64',
   'patch-refused': 'it refuses a PATCH; the whole object follows as a PUT',
   'enveloped-callback': 'it puts the result of a command into an envelope',
 } as const satisfies Readonly<Record<string, string>>;

@@ -11,9 +11,11 @@ import {
   type Endpoint,
   keyOf,
   type Partner,
-  type PartnerSettings,
+  type PartnerChoices,
   type PartyId,
   type PartyRole,
+  storedSettings,
+  tokenChoice,
 } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
@@ -87,7 +89,7 @@ export function operations(parts: OperationsParts): Verbs {
     return recorder.inTurn(partnerStream(partner.id), () => work(known(partner.id)));
   }
 
-  async function addParty(roles: readonly PartyRole[], settings: Partial<PartnerSettings>, trace: Trace) {
+  async function addParty(roles: readonly PartyRole[], choices: Partial<PartnerChoices>, trace: Trace) {
     const [first] = roles;
     if (!first) throw new HubError('invalid', { message: 'roles: at least one is required' });
     return recorder.inTurn('partner.added', async () => {
@@ -97,7 +99,8 @@ export function operations(parts: OperationsParts): Verbs {
         throw new HubError('invalid', { message: 'roles: one of them stands twice' });
       const initialToken = ports.secrets.newToken();
       const initialTokenDigest = ports.secrets.digest(initialToken);
-      const data = { id: keyOf(first), roles, settings: { ...defaultSettings, ...settings }, initialTokenDigest };
+      const settings = { ...defaultSettings, ...storedSettings(choices) };
+      const data = { id: keyOf(first), roles, settings, initialTokenDigest };
       const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
       dispatcher.added(partner);
       probes.watch(partner.id);
@@ -116,32 +119,34 @@ export function operations(parts: OperationsParts): Verbs {
     const { id, status, roles, url, endpoints, settings, lastUpdated: last_updated } = partner;
     const { depth, oldestAt, dead } = dispatcher.backlog(id);
     const contact = directory.lastContact(id);
-    const shown = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
+    const instant = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
+    const { token_encoding_auto: _, ...shown } = { ...defaultSettings, ...settings };
     return {
       ...{ id, status, roles, url, endpoints, last_updated },
-      settings: { ...defaultSettings, ...settings, allow_from: [...(settings.allow_from ?? [])] },
+      settings: { ...shown, token_encoding: tokenChoice(settings), allow_from: [...(settings.allow_from ?? [])] },
+      token_sent_as: settings.token_encoding,
       ...registration.tokensOf(partner),
       host_change: partner.hostChange ?? null,
       circuits: context.circuits.view(id),
       queue: { depth, oldest_age_s, dead },
-      last_contact: shown(contact),
-      initial_token_expires_at: shown(registration.initialTokenEnd(partner)),
+      last_contact: instant(contact),
+      initial_token_expires_at: instant(registration.initialTokenEnd(partner)),
     };
   }
 
   function changeParty(
     id: string,
-    settings: Partial<PartnerSettings>,
+    choices: Partial<PartnerChoices>,
     businessDetails: { name: string } | undefined,
     trace: Trace,
   ) {
     return inTurn(id, async (partner) => {
       const roles = businessDetails && partner.roles.map((role) => ({ ...role, business_details: businessDetails }));
-      const data = { settings, ...(roles && { roles }) };
+      const data = { settings: storedSettings(choices), ...(roles && { roles }) };
       const changed = await registration.recordPartner(partner, { type: 'partner.changed', data }, trace);
-      if (settings.paused !== undefined) {
-        supervisor.send(courierActor(partner.id), { type: settings.paused ? 'pause' : 'resume' });
+      if (choices.paused !== undefined) {
+        supervisor.send(courierActor(partner.id), { type: choices.paused ? 'pause' : 'resume' });
       }
       return view(changed);
     });

@@ -1,14 +1,15 @@
 /**
  * Discovers a partner's endpoints from its versions list or, when its credentials point there directly, from its
  * version details; the shape of the answer tells which. [D13] Details in an array of one are read as the details. [D56]
+ * Where the form of the token is to be found out, a refusal (401, 403) is followed by the other form once. [D58]
  *
  * PARTNERS-VERSIONS-1  A partner gets one sentence for every call without an answer, whether the name did not resolve, the hub
  *     may not call the address, nobody listens there or TLS failed: a partner that could tell these apart could map the
  *     network of the hub. Operators get the reason.
  */
 import { randomUUID } from 'node:crypto';
-import { HubError } from '../domain/errors.ts';
-import type { Endpoint, InterfaceRole } from '../domain/party.ts';
+import { HubError, type Outcome } from '../domain/errors.ts';
+import type { Endpoint, InterfaceRole, TokenEncoding } from '../domain/party.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { Discovered, Discovering, PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
 import { parsedUrl } from '../kit/url.ts';
@@ -22,6 +23,15 @@ export interface PartnerVersionsSettings {
   readonly endpointsMax?: number;
 }
 
+/** One discovery. */
+interface State {
+  readonly partner: Discovering;
+  encoding: TokenEncoding;
+  /** The other form was not tried yet. */
+  mayTurn: boolean;
+  readonly quirks: Set<Quirk>;
+}
+
 type Fields = Readonly<Record<string, unknown>>;
 
 const version = '2.2.1';
@@ -30,23 +40,24 @@ const urlLengthMax = 2048;
 export function partnerVersions(client: PartnerClient, settings: PartnerVersionsSettings = {}): PartnerVersions {
   const { timeoutMs = 10_000, endpointsMax = 100 } = settings;
 
-  async function fetchData(partner: Discovering, url: string, what: string, quirks: Set<Quirk>): Promise<unknown> {
-    const outcome = await client.call({
-      method: 'GET',
-      url,
-      endpoint: url,
-      token: partner.token,
-      encoding: partner.encoding,
-      from: null,
-      to: null,
-      requestId: randomUUID(),
-      correlationId: partner.correlationId,
-      body: null,
-      timeoutMs,
-      emptyOk: false,
-      resend: true,
+  const ask = ({ token, correlationId }: Discovering, url: string, encoding: TokenEncoding): Promise<Outcome> =>
+    client.call({
+      ...{ method: 'GET', url, endpoint: url, token, encoding, correlationId },
+      ...{ from: null, to: null, requestId: randomUUID(), body: null, timeoutMs, emptyOk: false, resend: true },
     });
-    for (const quirk of outcome.quirks ?? []) quirks.add(quirk);
+
+  async function fetchData(state: State, url: string, what: string): Promise<unknown> {
+    let outcome = await ask(state.partner, url, state.encoding);
+    if (outcome.class === 'auth_error' && state.mayTurn) {
+      const encoding = state.encoding === 'base64' ? 'plain' : 'base64';
+      const again = await ask(state.partner, url, encoding);
+      state.mayTurn = false;
+      if (again.class !== 'auth_error') {
+        outcome = again;
+        state.encoding = encoding;
+      }
+    }
+    for (const quirk of outcome.quirks ?? []) state.quirks.add(quirk);
     if (outcome.class === 'delivered') return outcome.data;
     const failed = (why: string) => `Cannot fetch the ${what}: ${why}`;
     const inside = failed(outcome.message);
@@ -56,14 +67,16 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
   }
 
   async function discover(partner: Discovering): Promise<Discovered> {
-    const quirks = new Set<Quirk>();
-    let told = await fetchData(partner, partner.url, 'versions', quirks);
+    const { mayTurn, encoding: first } = partner;
+    const state: State = { partner, encoding: first, mayTurn, quirks: new Set() };
+    let told = await fetchData(state, partner.url, 'versions');
     if (Array.isArray(told) && !isDetails(soleObject(told)))
-      told = await fetchData(partner, detailsUrl(told), `version details of ${version}`, quirks);
+      told = await fetchData(state, detailsUrl(told), `version details of ${version}`);
     const details = soleObject(told);
+    const { encoding, quirks } = state;
     if (details !== told) quirks.add('array-of-one');
-    const endpoints = readDetails(details, endpointsMax);
-    return { endpoints, quirks: [...quirks] };
+    if (encoding === 'plain' && mayTurn) quirks.add('plain-token');
+    return { endpoints: readDetails(details, endpointsMax), encoding, quirks: [...quirks] };
   }
 
   return { discover };

@@ -229,7 +229,7 @@ t.test('settings of a partner change one by one', async (t) => {
   t.match(changed.json.settings, {
     identity_mode: 'COMPATIBILITY',
     compatibility_until: until,
-    token_encoding: 'base64',
+    token_encoding: 'auto',
   });
   t.match(changed.json.roles, [{ business_details: { name: 'New name' } }]);
   t.match((await admin('PATCH', '/parties/NL-DDD', { body: { paused: true } })).json.settings, {

@@ -189,7 +189,7 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await page.getByText('Another name').first().waitFor();
   const until = await page.evaluate('new Date("2031-05-06T07:08").toISOString()');
   t.match((await partyOf(hub, 'NL-EMS')).settings, {
-    ...{ identity_mode: 'COMPATIBILITY', empty_2xx_ok: true, token_encoding: 'base64' },
+    ...{ identity_mode: 'COMPATIBILITY', empty_2xx_ok: true, token_encoding: 'auto' },
     compatibility_until: until,
   });
 

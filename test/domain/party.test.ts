@@ -8,7 +8,10 @@ import {
   keyOf,
   type Partner,
   type PartnerEvent,
+  type PartnerSettings,
   partyKey,
+  storedSettings,
+  tokenChoice,
 } from '../../src/domain/party.ts';
 import { t } from '../support/tap.ts';
 
@@ -174,6 +177,25 @@ t.test('settings and business details change without touching the rest [D30]', a
   t.strictSame(renamed, { ...before, roles: named, lastUpdated: 't9' }, 'the roles move it');
   t.equal(folded(exchange('registered', 'h1'), exchange('rotated', 'h2')).url, 'https://p/h2', 'the url is the latest');
 });
+
+t.test(
+  'an exchange changes the form of the token unless the form is fixed, as in rows of earlier versions [D58]',
+  async (t) => {
+    const event = exchange('registered', 'h1');
+    if (event.type !== 'partner.registered') throw new Error(event.type);
+    const plain: PartnerEvent = { ...event, data: { ...event.data, tokenEncoding: 'plain' } };
+    const { token_encoding_auto: _, ...earlier } = defaultSettings;
+    const rows: [settings: PartnerSettings, form: string][] = [
+      [defaultSettings, 'plain'],
+      [{ ...defaultSettings, ...storedSettings({ token_encoding: 'base64' }) }, 'base64'],
+      [earlier, 'base64'],
+    ];
+    for (const [settings, form] of rows) {
+      const added = { ...folded(), settings };
+      t.equal(applyToPartner(added, plain, 't2').settings.token_encoding, form, tokenChoice(settings));
+    }
+  },
+);
 
 t.test('when it was last suspended is kept [D50]', async (t) => {
   const registered = exchange('registered', 'h1');

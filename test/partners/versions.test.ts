@@ -32,6 +32,7 @@ const ask = (url: string) => ({
   token: 'partner-token',
   encoding: 'base64' as const,
   correlationId: 'correlation-1',
+  mayTurn: false,
 });
 
 const list = (url: string) => [

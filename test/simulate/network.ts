@@ -127,11 +127,11 @@ export class Network {
 
   versions(life: Life): PartnerVersions {
     return {
-      discover: async ({ url }) => {
+      discover: async ({ url, encoding }) => {
         const partner = this.#at(url);
         const isGood = reactions[partner.fate()].met(null).kind === 'answer';
         await this.#pass(life, 20);
-        if (isGood) return { endpoints: partner.endpoints(), quirks: [] };
+        if (isGood) return { endpoints: partner.endpoints(), encoding, quirks: [] };
         this.#parts.hit('an exchange failed at the versions of the partner');
         throw new HubError('partnerUnusable');
       },

@@ -7,13 +7,13 @@ import { instant, interfaceRole, listOf } from '../../api/common.ts';
 import type { PartyView } from '../../api/parties.ts';
 import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
 import { report } from '../../api/report.ts';
-import { defaultSettings } from '../../domain/party.ts';
+import { defaultSettings, tokenChoice } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
 
 const settings = {
-  token_encoding: z.enum(['base64', 'plain']).exactOptional(),
+  token_encoding: z.enum(['auto', 'base64', 'plain']).exactOptional(),
   identity_mode: z.enum(['COMPATIBILITY', 'COMPLIANT']).exactOptional(),
   compatibility_until: instant.nullable().exactOptional(),
   paused: z.boolean().exactOptional(),
@@ -95,7 +95,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'PATCH',
       path: '/parties/{id}',
-      summary: `Change settings of a partner; token_encoding is ${defaultSettings.token_encoding} unless changed`,
+      summary: `Change settings of a partner; token_encoding is ${tokenChoice(defaultSettings)} unless changed`,
       params,
       body: changes,
       answer: party,

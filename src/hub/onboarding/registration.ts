@@ -294,11 +294,15 @@ export class Registration {
       await recorder.inTurn(partnerStream(before.id), () =>
         this.hosts.mayMove(this.#inForce(credential, refuse), url, trace),
       );
-    const encoding = before.settings.token_encoding;
-    const about = { partner: before.id, module: 'versions', object: null };
-    const { endpoints: discovered } = await ports.versions.discover({ url, token, encoding, correlationId, about });
+    const { endpoints: discovered, encoding: tokenEncoding } = await ports.versions.discover({
+      ...{ url, token, correlationId },
+      encoding: before.settings.token_encoding,
+      mayTurn: before.settings.token_encoding_auto === true,
+      about: { partner: before.id, module: 'versions', object: null },
+    });
     const hubToken = secrets.newToken();
-    const issued = { url, discovered, hubTokenDigest: secrets.digest(hubToken), partnerToken: secrets.seal(token) };
+    const hubTokenDigest = secrets.digest(hubToken);
+    const issued = { url, discovered, tokenEncoding, hubTokenDigest, partnerToken: secrets.seal(token) };
     await recorder.inTurn(partnerStream(before.id), async () => {
       const known = this.#inForce(credential, refuse);
       const partner = type === 'partner.rotated' ? await this.hosts.made(known, url, trace) : known;

@@ -18,7 +18,7 @@ import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceView } from '../../api/trace.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
-import type { Endpoint, PartnerSettings, PartyId, PartyRole } from '../../domain/party.ts';
+import type { Endpoint, PartnerChoices, PartyId, PartyRole } from '../../domain/party.ts';
 import type { Person } from '../../domain/person.ts';
 import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
@@ -182,7 +182,7 @@ export interface PersonVerbs {
 export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, PersonVerbs {
   addParty(
     roles: readonly PartyRole[],
-    settings: Partial<PartnerSettings>,
+    settings: Partial<PartnerChoices>,
     trace: Trace,
   ): Promise<{ party: PartyView; initialToken: string }>;
   parties(): PartyView[];
@@ -190,7 +190,7 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Pers
   party(id: string): PartyView;
   changeParty(
     id: string,
-    settings: Partial<PartnerSettings>,
+    settings: Partial<PartnerChoices>,
     businessDetails: { name: string } | undefined,
     trace: Trace,
   ): Promise<PartyView>;

@@ -85,10 +85,15 @@ export interface PartnerVersions {
   discover(partner: Discovering): Promise<Discovered>;
 }
 
-export interface Discovering extends Pick<OutboundCall, 'url' | 'token' | 'encoding' | 'correlationId' | 'about'> {}
+export interface Discovering extends Pick<OutboundCall, 'url' | 'token' | 'encoding' | 'correlationId' | 'about'> {
+  /** The other form of the token is tried once when the partner refuses the first. [D58] */
+  readonly mayTurn: boolean;
+}
 
 export interface Discovered {
   readonly endpoints: Endpoint[];
+  /** The form of the token that the partner took. */
+  readonly encoding: TokenEncoding;
   /** What was made up for, each once. [D70] */
   readonly quirks: readonly Quirk[];
 }

@@ -99,6 +99,7 @@ export function PartnerForm({ taken, onAdded }: FormProps) {
             <label>
               Token encoding
               <select name="encoding">
+                <option value="auto">auto: what the partner takes</option>
                 <option value="base64">base64, as OCPI 2.2.1 says</option>
                 <option value="plain">plain, for partners that do not encode</option>
               </select>

@@ -24,7 +24,7 @@ export function Handover({ party, token: told }: HandoverProps) {
   const token = issued ?? told;
   const isExpected = party.status === 'REGISTERED' || party.status === 'SUSPENDED';
   const header = token === null ? null : `Authorization: Token ${encoded(token, party)}`;
-  const isBase64 = party.settings.token_encoding === 'base64';
+  const isBase64 = party.token_sent_as === 'base64';
   return (
     <div class="inside stack">
       <p class="quiet">OCPI 2.2.1. It fetches the versions with this token, then sends its credentials with POST.</p>
@@ -77,6 +77,6 @@ function Issue({ party, isExpected, onIssued }: IssueProps) {
   );
 }
 
-function encoded(token: string, { settings }: PartyView): string {
-  return settings.token_encoding === 'base64' ? btoa(token) : token;
+function encoded(token: string, { token_sent_as }: PartyView): string {
+  return token_sent_as === 'base64' ? btoa(token) : token;
 }

@@ -29,7 +29,7 @@ export function Settings({ party, reload }: SettingsProps) {
       </header>
       <dl class="facts inside">
         <dt>Token encoding</dt>
-        <dd>{token_encoding}</dd>
+        <dd>{token_encoding === 'auto' ? `auto: ${party.token_sent_as}` : token_encoding}</dd>
         <dt>Identity mode</dt>
         <dd>
           {identity_mode}
@@ -85,6 +85,7 @@ function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () 
         <label>
           Token encoding
           <select name="encoding" defaultValue={settings.token_encoding}>
+            <option value="auto">auto: what the partner takes</option>
             <option value="base64">base64, as OCPI 2.2.1 says</option>
             <option value="plain">plain, for partners that do not encode</option>
           </select>
