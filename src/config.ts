@@ -9,6 +9,7 @@
  * CONFIG-4  A secret that is a placeholder of an example, or the same as another secret of the hub, stops the start.
  * CONFIG-5  Plain HTTP on an address that is not loopback stops the start, unless the public URL is https (a proxy
  *     speaks TLS) or `HUB_INSECURE_HTTP` is true. [D92]
+ * CONFIG-6  A plain `HUB_NODE_URL` beyond loopback stops the start, unless `HUB_NODE_INSECURE` is true.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -39,13 +40,19 @@ export interface Listener {
 /** Parsed settings, and values that are derived from several of them. */
 export interface Config
   extends Readonly<
-    Omit<SettingValues, 'tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault' | 'adminHost' | 'adminPort'>
+    Omit<
+      SettingValues,
+      | ('tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault' | 'adminHost' | 'adminPort')
+      | ('nodeHost' | 'nodePort')
+    >
   > {
   /** Absolute path. */
   readonly dataDir: string;
   readonly tls: Tls | null;
   /** The listener of the operators; null: they share that of the partners. */
   readonly operators: Listener | null;
+  /** The listener of other nodes; null: they come in where partners do. */
+  readonly nodes: Listener | null;
   /** Networks in CIDR form. */
   readonly egressAllow: readonly string[];
   /** Never above `pageMax`. */
@@ -62,8 +69,8 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-/** The usual port of a listener of the operators. */
-const operatorsPort = 8081;
+/** The usual ports of the listeners of operators and nodes. */
+const [operatorsPort, nodesPort] = [8081, 8082];
 
 /** Variables of the client commands, which may be set in the same environment. */
 const ofCommands = ['HUB_URL'];
@@ -74,24 +81,35 @@ export function loadConfig(source: ConfigSource): Config {
   const texts = new Map(settingNames.map((name) => [name, textOf(name, source)]));
   const parsed: Record<string, unknown> = {};
   for (const [name, text] of texts) parsed[keyOfSetting(name)] = parse(name, text);
-  const { tlsCert, tlsKey, egressAllow, pageDefault, adminHost, adminPort, ...values } = parsed as SettingValues;
+  const { tlsCert, tlsKey, egressAllow, pageDefault, ...others } = parsed as SettingValues;
+  const { adminHost, adminPort, nodeHost, nodePort, ...values } = others;
   const config = {
     ...values,
     dataDir: resolve(values.dataDir),
     tls: tlsOf(tlsCert, tlsKey),
-    operators: listenerOf(adminHost, adminPort),
+    operators: listenerOf(adminHost, adminPort, operatorsPort),
+    nodes: listenerOf(nodeHost, nodePort, nodesPort),
     egressAllow: egressAllow ?? (isLoopback(values) ? loopbackNetworks : []),
     pageDefault: Math.min(pageDefault, values.pageMax),
   };
   refuseWeak(texts);
   refusePlainHttp(config);
+  if (config.nodes !== null && config.nodeUrl === null) {
+    throw refusal('HUB_NODE_URL', 'not set', 'a value, because HUB_NODE_PORT or HUB_NODE_HOST is set');
+  }
   if (config.store !== 'level') mustFitDatabase(config);
   else if (config.nodeUrl !== null) throw refusal('HUB_NODE_URL', 'set', 'none, because HUB_STORE is level');
   return config;
 }
 
 /** Secrets of the hub, each of which must be its own; `HUB_STORE` contains a password of somebody else. */
-const ownSecrets = ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_CLUSTER_SECRET'] as const;
+const ownSecrets = [
+  'HUB_ADMIN_TOKEN',
+  'HUB_VIEWER_TOKEN',
+  'HUB_SECRET_KEY',
+  'HUB_CLUSTER_SECRET',
+  'HUB_CLUSTER_SECRET_PREVIOUS',
+] as const;
 /** What examples and templates have in the place of a secret. */
 const placeholder = /change.?(me|it|this)|replace.?(me|it|this|with)|placeholder|example|^your\W|^<.*>$/i;
 
@@ -110,9 +128,9 @@ function refuseWeak(texts: ReadonlyMap<SettingName, string | null>): void {
 
 const howToMake = 'for example from openssl rand -hex 32';
 
-function listenerOf(host: string | null, port: number | null): Listener | null {
+function listenerOf(host: string | null, port: number | null, usualPort: number): Listener | null {
   if (host === null && port === null) return null;
-  return { host: host ?? '127.0.0.1', port: port ?? operatorsPort };
+  return { host: host ?? '127.0.0.1', port: port ?? usualPort };
 }
 
 /** [CONFIG-5] */
@@ -143,6 +161,14 @@ function mustFitDatabase(config: Config): void {
   if (config.nodeUrl === null) return;
   needs('HUB_CLUSTER_SECRET', config.clusterSecret, 'HUB_NODE_URL is set');
   needs('HUB_PUBLIC_URL', config.publicUrl, 'HUB_NODE_URL is set');
+  // [CONFIG-6]
+  const { protocol, hostname } = new URL(config.nodeUrl);
+  if (protocol === 'https:' || config.nodeInsecure || isLoopbackHost(hostname.replace(/^\[|\]$/g, ''))) return;
+  throw refusal(
+    'HUB_NODE_INSECURE',
+    '"false"',
+    `true, or an https HUB_NODE_URL, because HUB_NODE_URL is ${config.nodeUrl}: plain HTTP beyond loopback`,
+  );
 }
 
 /** The settings of the hub itself. `port` is the actual port, since the configured one may be 0. */

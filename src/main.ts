@@ -18,6 +18,7 @@ import type { ClusterView } from './api/cluster.ts';
 import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings, serverOptions } from './assembly.ts';
 import { type Machine, noMachine, thisMachine, watchClock } from './clock-watch.ts';
 import { Addresses } from './cluster/addresses.ts';
+import { ChannelDoor } from './cluster/channel.ts';
 import { Front } from './cluster/front.ts';
 import { HubNode } from './cluster/node.ts';
 import { hopOf } from './cluster/node-auth.ts';
@@ -25,26 +26,20 @@ import type { Served, SharedStore } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
 import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
-import { type Config, ConfigError, type Listener, listenUrl, plainBeyondLoopback, type Tls } from './config.ts';
+import { type Config, ConfigError, listenUrl, plainBeyondLoopback, type Tls } from './config.ts';
 import { ownDirectory, refuseShared } from './data-directory.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
 import { directoryKey } from './hub/kernel/directory.ts';
-import { type Clock, sleep, withTimeout } from './kit/clock.ts';
+import type { Clock } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
+import { cut, ended, inFlightGraceMs, listen, listenForNodes, listenForOperators, placesOf } from './listeners.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
-import {
-  closed,
-  createEarlyServer,
-  createFrontServer,
-  logFailedAccepts,
-  renewCertificate,
-} from './ocpi/http-server.ts';
+import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
-import type { Place } from './partners/egress.ts';
 import { Starting } from './starting.ts';
-import { enterAsOperator, isAtOperators } from './transport/entrance.ts';
-import { createVisitors, type Visitors } from './transport/visitors.ts';
+import { isAtOperators } from './transport/entrance.ts';
+import { createVisitors } from './transport/visitors.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -75,9 +70,6 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
   readonly ballastBytes?: number;
 }
 
-const inFlightGraceMs = 10_000;
-/** Time for a load balancer to see that a leaving node is not ready; meanwhile each answer closes its connection. */
-const lastAnswersMs = 2000;
 /** Longest wait until a node can answer requests; then it reports that it listens all the same. */
 const settledMs = 10_000;
 
@@ -176,8 +168,9 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const metrics = createMetrics(version);
   const visitors = createVisitors(config, () => clock.monotonic());
   await refuseShared(config.dataDir);
-  const { nodeUrl, clusterSecret } = config;
-  const nodeSecret = nodeUrl === null ? null : clusterSecret;
+  const { nodeUrl } = config;
+  const secrets =
+    nodeUrl === null ? [] : [config.clusterSecret, config.clusterSecretPrevious].flatMap((one) => one ?? []);
   let node: HubNode | null = null;
   const addresses = new Addresses();
   const changed = () => void nextTurn().then(() => node?.look());
@@ -188,12 +181,11 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     let { port } = config;
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const { passed } = metrics.cluster;
-    const passing =
-      clusterSecret === null ? null : new Passing({ secret: clusterSecret, addressOf: visitors.of, passed, log });
+    const passing = secrets.length === 0 ? null : new Passing({ secrets, addressOf: visitors.of, passed, log });
     const view = () => viewOf(store, config, { node, addresses });
-    let listener: Server | null = null;
+    const listening: Server[] = [];
     const reached = {
-      listeners: () => (listener ? placesOf(listener) : []),
+      listeners: () => listening.flatMap(placesOf),
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
     const shared = { log, clock, random, metrics, visitors, publicUrl, reached, ...others };
@@ -237,22 +229,33 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
         text: JSON.stringify(view()),
       }),
     });
+    const inChannels = createFrontServer({ clock }, (request, response) => front.handle(request, response));
+    const channels = new ChannelDoor(secrets, inChannels, (request) => {
+      const address = visitors.of(request);
+      const count = visitors.refused(address);
+      if (count > 0) log.warn({ address, count }, 'refused a channel of nodes: secret, clock or nonce is wrong');
+    });
     const front: Front = new Front({
-      ...{ node: running, passing, isAtEveryNode, isHop: hopOf(nodeSecret) },
+      ...{ node: running, passing, isAtEveryNode, isHop: hopOf(channels.isNode) },
+      channels: config.nodes === null && secrets.length > 0 ? channels : null,
       isForOperators: (request) => config.operators === null || isAtOperators(request),
       ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
     });
     const server = createFrontServer(serverOptions(config, visitors, clock), front.handle);
     const operators = await listenForOperators(config, visitors, clock, front.handle);
-    const servers = operators ? [server, operators.server] : [server];
-    for (const one of servers) one.on('upgrade', front.upgrade);
+    const ofNodes = await listenForNodes(config, visitors, clock, channels);
+    for (const one of [inChannels, server, ...(operators ? [operators.server] : [])]) one.on('upgrade', front.upgrade);
     await listen(server, config);
     port = (server.address() as AddressInfo).port;
-    listener = server;
+    const servers = [server, operators?.server, ofNodes].flatMap((one) => one ?? []);
+    listening.push(...servers);
+    if (nodeUrl !== null && config.nodes === null) {
+      log.warn({ nodeUrl }, 'other nodes come in where partners do: HUB_NODE_PORT gives them a listener of their own');
+    }
     logFailedAccepts(server, log, clock);
     if (nodeUrl !== null && passing !== null) addresses.start(store, passing);
     closing.unshift(async () => addresses.close());
-    closing.unshift(() => ended(servers, front, clock));
+    closing.unshift(() => ended(servers, { front, channels }, clock));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
     return {
@@ -320,50 +323,4 @@ function viewOf(
 function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['database']> {
   const oldestTransaction = oldest && { since: oldest.since, who: oldest.who };
   return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
-}
-
-/** Where the server listens, if it does. */
-const placesOf = (server: Server): Place[] => (server.listening ? [server.address() as AddressInfo] : []);
-
-/** The operators' listener, if they have one of their own. [ASSEMBLY-3] */
-async function listenForOperators(
-  config: Config,
-  visitors: Visitors,
-  clock: Clock,
-  answer: RequestListener,
-): Promise<{ readonly server: Server; readonly url: string } | null> {
-  if (config.operators === null) return null;
-  const server = createFrontServer(serverOptions(config, visitors, clock), (request, response) => {
-    enterAsOperator(request);
-    answer(request, response);
-  });
-  server.on('upgrade', enterAsOperator);
-  await listen(server, config.operators);
-  const { port } = server.address() as AddressInfo;
-  return { server, url: listenUrl({ ...config, host: config.operators.host }, port) };
-}
-
-const listen = (server: Server, { host, port }: Listener) =>
-  new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-
-/** Ends a server whose hub, if there was one, has answered everything. */
-const cut = async (server: Server) => {
-  server.close();
-  server.closeAllConnections();
-};
-
-/** Answers open connections for `lastAnswersMs` more, then closes the servers; requests in flight get a grace. */
-async function ended(servers: readonly Server[], front: Front, clock: Clock): Promise<void> {
-  await sleep(clock, lastAnswersMs);
-  front.close();
-  const allClosed = Promise.all(servers.map(closed));
-  if (await withTimeout(clock, inFlightGraceMs, allClosed)) return;
-  for (const server of servers) server.closeAllConnections();
-  await allClosed;
 }

@@ -64,6 +64,10 @@ export const perMinute = whole('requests per minute', 1, 1_000_000_000);
 export const file = text('file', /\S/, 'a path');
 export const bearer = text('token', /^[\x21-\x7e]{24,256}$/, '24 to 256 printable ASCII characters without spaces');
 
+export const nodeSecret = text('text', /^[\x21-\x7e]{32,256}$/, '32 to 256 printable ASCII characters without spaces');
+
+export const secretKey = text('text', /^[\x21-\x7e]{16,1024}$/, '16 to 1024 printable ASCII characters without spaces');
+
 export const keys: Kind<string[]> = {
   schema: z
     .string()

@@ -66,11 +66,9 @@ export class Addresses {
 
   /** Asks a node whether it is at its address, and ready to answer requests that are passed on to it. */
   async isReady(target: Target, withinMs: number): Promise<{ readonly by: Reached; readonly isReady: boolean }> {
-    const asked = (path: string) => this.#passing?.ask(target, 'GET', path, withinMs) ?? Promise.resolve(null);
-    const answered = await asked(`${peersPath}ready/${encodeURIComponent(target.id)}`);
-    const by = byOf(answered);
-    // A node with another secret answers passed-on requests like those of any client, so ask it like a client.
-    return { by, isReady: by === 'stranger' ? (await asked('/readyz')) === 200 : answered === 200 };
+    const path = `${peersPath}ready/${encodeURIComponent(target.id)}`;
+    const answered = (await this.#passing?.ask(target, 'GET', path, withinMs)) ?? null;
+    return { by: byOf(answered), isReady: answered === 200 };
   }
 
   #ofAddress(): string | null {

@@ -5,8 +5,8 @@
  * FRONT-1  The front itself answers what concerns the node and not the hub: liveness, readiness, the node's metrics and
  *     cluster view while no hub runs here, and the messages of other nodes.
  * FRONT-2  A held request is unread; after `holdMs` it is refused.
- * FRONT-3  Messages between nodes are answered to nodes alone, and never passed on: a client's message would then carry
- *     this node's secret, and the next node would accept it.
+ * FRONT-3  Messages between nodes are answered to nodes alone, and never passed on: a client's message would then come
+ *     through this node's channel, and the next node would accept it.
  * FRONT-4  A door is ready, unless the owner is alive but has not answered this node for longer than a lease, or
  *     another process answers at the owner's address: registrations would fail here, while other nodes can take them.
  *     If the owner has answered there before, the other process is the killed owner started again, and another node
@@ -20,6 +20,7 @@ import { sleep } from '../kit/clock.ts';
 import { type IsStale, processPauses } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
+import { type ChannelDoor, channelPath } from './channel.ts';
 import type { HubNode } from './node.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
@@ -45,6 +46,8 @@ export interface FrontParts {
   readonly addresses: Addresses;
   /** Whether every node answers requests of this URL by itself. [NODE-6] */
   readonly isAtEveryNode: (url: string) => boolean;
+  /** Accepts channels of peers at the listener of the partners; null: there is another listener for them, or no peer. */
+  readonly channels: Pick<ChannelDoor, 'accept'> | null;
   /** Whether a peer sent the request: passed on from a client, or a message of its own. */
   readonly isHop: (request: IncomingMessage) => boolean;
   /** Handlers by path that answer for the node while no hub runs here; each checks the token itself. */
@@ -92,6 +95,8 @@ export class Front {
   readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     const isHop = this.#parts.isHop(request);
     const path = pathOf(request);
+    const { channels } = this.#parts;
+    if (path === channelPath && channels !== null) return channels.accept(request, socket, head);
     if (this.#isLast) return refuseUpgrade(request, socket);
     if (path.startsWith(peersPath)) return refuseUpgrade(request, socket);
     const place = this.#parts.node.place(isHop);
@@ -179,6 +184,7 @@ export class Front {
     const { node, addresses, look } = this.#parts;
     const [verb, of = ''] = what.split('/').map(decodedOf);
     if (verb === null || of === null) return say(response, 400, {});
+    if (!verbs.has(verb ?? '')) return say(response, 404, {});
     const told = () => say(response, 200, {});
     const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
@@ -204,8 +210,9 @@ export class Front {
     const { node, passing, addresses } = this.#parts;
     const place = node.place(isHop);
     const notReady = () => {
-      const { role } = node;
-      say(response, 503, { status: 'not ready', role, reason: notReadyReasons[role] }, { 'retry-after': '1' });
+      const { role, warning } = node;
+      const body = { status: 'not ready', role, reason: notReadyReasons[role], ...(warning !== null && { warning }) };
+      say(response, 503, body, { 'retry-after': '1' });
     };
     if (node.role === 'leaving') return notReady();
     const ready = () => {
@@ -237,6 +244,9 @@ export class Front {
     return node.door !== null && !isSilent;
   }
 }
+
+/** All that nodes ask of each other: no message names a URL to be called, or carries a token. [FRONT-3] */
+const verbs: ReadonlySet<string> = new Set(['owns', 'is', 'self', 'ready', 'head', 'directory', 'leaving', 'look']);
 
 /** Why a node of this role is not ready. */
 const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {

@@ -1,25 +1,23 @@
 /**
- * The hop header, by which a node authenticates to its peers, and the paths of cluster messages.
+ * How a node knows the requests of its peers, and what a node tells its peer about the caller of a request that it
+ * passes on.
  *
- * NODE-AUTH-1  The hop header is valid only with the shared secret. It is always removed from the request, so no door
- *     sees it.
- * NODE-AUTH-2  A request makes at most one hop: a node answers a request with a valid hop header itself.
+ * NODE-AUTH-1  A request is a peer's when it came through a channel (`channel.ts`). Fields by which nodes tell of a
+ *     caller are removed from every request, so no door sees them, and nobody but a peer is believed.
+ * NODE-AUTH-2  A request makes at most one hop: a node answers a request of a peer itself.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { setPassedOn } from '../transport/client-address.ts';
 import { enterAsOperator } from '../transport/entrance.ts';
 
-export const hopHeader = 'x-ocpi-hub-hop';
-
 /** Present when the request came in by the operators' listener of the node that passes it on. */
 export const entranceHeader = 'x-ocpi-hub-entrance';
 
-/** The address of the caller whose request a node passes on; believed only with a valid hop header. */
+/** The address of the caller whose request a node passes on. */
 export const clientHeader = 'x-ocpi-hub-client';
 
 /** Header fields that nodes add, and nobody else may send. */
-export const hopHeaders = [hopHeader, clientHeader, entranceHeader] as const;
+export const hopHeaders = [clientHeader, entranceHeader] as const;
 
 /** Path prefix of cluster messages. */
 export const peersPath = '/cluster/v1/';
@@ -30,15 +28,12 @@ export interface Target {
   readonly url: string;
 }
 
-const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-
-/** Makes the check whether a peer sent a request. `secret` null: the hub has no peers, so no hop is valid. */
-export function hopOf(secret: string | null): (request: IncomingMessage) => boolean {
-  const expected = secret === null ? null : digest(secret);
+/** Makes the check whether a peer sent a request. */
+export function hopOf(isNode: (request: IncomingMessage) => boolean): (request: IncomingMessage) => boolean {
   return (request) => {
-    const { [hopHeader]: given, [clientHeader]: client, [entranceHeader]: entrance } = request.headers;
+    const { [clientHeader]: client, [entranceHeader]: entrance } = request.headers;
     for (const name of hopHeaders) delete request.headers[name];
-    if (expected === null || typeof given !== 'string' || !timingSafeEqual(digest(given), expected)) return false;
+    if (!isNode(request)) return false;
     if (entrance !== undefined) enterAsOperator(request);
     setPassedOn(request, typeof client === 'string' ? client : 'a node');
     return true;

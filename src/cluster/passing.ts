@@ -1,6 +1,6 @@
 /**
  * A reverse proxy between nodes: passes requests and answers unchanged (method, path, header fields, bytes) to a peer
- * over keep-alive connections, and sends cluster messages.
+ * over keep-alive channels (`channel.ts`), and sends cluster messages.
  *
  * PASSING-1  A request is sent once, never retried. Without an answer the caller gets 503, and whether the peer
  *     executed the request is unknown.
@@ -9,17 +9,14 @@
  *     connection.
  */
 import * as http from 'node:http';
-import * as https from 'node:https';
-import { connect as connectPlain, isIP, type Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import { pipeline } from 'node:stream';
-import { connect as connectTls } from 'node:tls';
+import { type Duplex, pipeline } from 'node:stream';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { bareHost, portOf } from '../kit/url.ts';
+import { portOf } from '../kit/url.ts';
 import { isAtOperators } from '../transport/entrance.ts';
 import { isTrusted, markEnding, trust } from '../transport/trusted.ts';
-import { clientHeader, entranceHeader, hopHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
+import { ChannelClient, ChannelRefused } from './channel.ts';
+import { clientHeader, entranceHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 
 /** Sockets per peer; requests beyond that queue for a free one. */
@@ -63,7 +60,8 @@ function heardFrom(request: http.IncomingMessage, status: number): void {
 type End = (how: 'answered' | 'failed', error?: Error) => void;
 
 export interface PassingOptions {
-  readonly secret: string;
+  /** The present secret, then the former one while it is changed. */
+  readonly secrets: readonly string[];
   /** The network address of a request's caller. */
   readonly addressOf: (request: http.IncomingMessage) => string;
   readonly passed: (end: 'answered' | 'failed') => void;
@@ -72,21 +70,20 @@ export interface PassingOptions {
 
 export class Passing {
   readonly #options: PassingOptions;
-  readonly #agents = {
-    http: new http.Agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs }),
-    https: new https.Agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs }),
-  };
+  readonly #channels: ChannelClient;
+  readonly #agent: http.Agent;
   /** Requests in flight by node, oldest first. */
   readonly #underWay = new Map<string, Set<Passed>>();
   /** Nodes whose health check is in flight. */
   readonly #doubted = new Set<string>();
   readonly #stopWatch = every(systemClock, doubtMs / 3, () => this.#doubt());
-  /** Sockets of passed WebSockets, with the node that each leads to. */
-  readonly #upgraded = new Map<Socket, string>();
-  readonly #addresses = new Map<string, Address>();
+  /** Functions that end passed WebSockets, with the node that each leads to. */
+  readonly #upgraded = new Map<() => void, string>();
 
   constructor(options: PassingOptions) {
     this.#options = options;
+    this.#channels = new ChannelClient(options.secrets);
+    this.#agent = this.#channels.agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs });
   }
 
   pass(request: http.IncomingMessage, response: http.ServerResponse, target: Target): void {
@@ -155,50 +152,49 @@ export class Passing {
   /** Tunnels a WebSocket: copies bytes in both directions without reading them. */
   upgrade(request: http.IncomingMessage, socket: Duplex, head: Buffer, target: Target): void {
     if (isAmongNodes(request)) return refuseUpgrade(request, socket);
-    const { isTls, address } = this.#addressOf(target);
-    const other = isTls
-      ? connectTls({ ...address, ...(isIP(address.host) === 0 && { servername: address.host }) })
-      : connectPlain(address);
-    let isOpen = false;
-    this.#upgraded.set(other, target.id);
+    let other: Duplex | null = null;
     const end = () => {
-      if (!this.#upgraded.delete(other)) return;
-      other.destroy();
-      if (isOpen) socket.destroy();
-      else refuseUpgrade(request, socket);
+      if (!this.#upgraded.delete(end)) return;
+      giveUp();
+      other?.destroy();
+      if (other === null) refuseUpgrade(request, socket);
+      else socket.destroy();
     };
-    other.once(isTls ? 'secureConnect' : 'connect', () => {
-      isOpen = true;
+    this.#upgraded.set(end, target.id);
+    socket.on('error', end);
+    const giveUp = this.#channels.open(target.url, (error, channel) => {
+      if (error || channel === undefined) return end();
+      other = channel;
+      channel.on('error', end);
+      channel.on('close', end);
       const fields = [...fieldsOf(request.rawHeaders, upgradeFields), ...this.#hopOf(request)];
       const lines = [`${request.method} ${request.url} HTTP/1.1`];
       for (let i = 0; i < fields.length; i += 2) lines.push(`${fields[i]}: ${fields[i + 1]}`);
-      other.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
-      other.write(head);
-      pipeline(socket, other, socket, end);
+      channel.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+      channel.write(head);
+      pipeline(socket, channel, socket, end);
     });
-    other.on('error', end);
-    // A socket that is destroyed before it has connected emits `close` without `error`.
-    other.on('close', end);
-    socket.on('error', end);
   }
 
-  /** Sends a cluster message and returns the status of the answer; null when none arrives in time. */
+  /**
+   * Sends a cluster message and returns the status of the answer, also of one that refuses the channel; null when none
+   * arrives in time.
+   */
   async ask(
     target: Target,
     method: 'GET' | 'POST',
     path: string,
     timeoutMs: number,
-    connection: http.RequestOptions = {},
+    agent = this.#agent,
   ): Promise<number | null> {
     return new Promise((resolve) => {
-      const headers = [hopHeader, this.#options.secret, 'Host', 'node'];
-      const sent = this.#start(target, { method, path, headers, ...connection });
+      const sent = this.#start(target, { method, path, headers: ['Host', 'node'], agent });
       const timer = systemClock.setTimeout(() => sent.destroy(new Error('no answer in time')), timeoutMs);
       sent.on('response', (answer) => {
         answer.resume();
         resolve(answer.statusCode ?? null);
       });
-      sent.on('error', () => resolve(null));
+      sent.on('error', (error) => resolve(error instanceof ChannelRefused ? error.status : null));
       sent.on('close', () => systemClock.clearTimeout(timer));
       sent.end();
     });
@@ -207,39 +203,30 @@ export class Passing {
   /** Aborts the requests in flight to every other node; their callers get 503 and retry. */
   keepOnly(nodeId: string | null): void {
     for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'the peer is no longer the owner');
-    for (const [socket, id] of this.#upgraded) if (id !== nodeId) socket.destroy();
+    for (const [end, id] of this.#upgraded) if (id !== nodeId) end();
   }
 
   endUpgrades(): void {
-    for (const socket of this.#upgraded.keys()) socket.destroy();
+    for (const end of this.#upgraded.keys()) end();
   }
 
   close(): void {
     this.#stopWatch();
     this.keepOnly(null);
-    this.#agents.http.destroy();
-    this.#agents.https.destroy();
+    this.#agent.destroy();
   }
 
   /** Header fields by which the peer knows that a node passes this request on, and for whom. */
   #hopOf(request: http.IncomingMessage): string[] {
-    const { secret, addressOf } = this.#options;
     const entrance = isAtOperators(request) ? [entranceHeader, 'operators'] : [];
-    return [hopHeader, secret, clientHeader, addressOf(request), ...entrance];
+    return [clientHeader, this.#options.addressOf(request), ...entrance];
   }
 
-  #start(target: Target, options: http.RequestOptions): http.ClientRequest {
-    const { isTls, address } = this.#addressOf(target);
-    return isTls
-      ? https.request({ ...address, agent: this.#agents.https, ...options })
-      : http.request({ ...address, agent: this.#agents.http, ...options });
-  }
-
-  /** Cached, because every request needs it. */
-  #addressOf({ url }: Target): Address {
-    const found = this.#addresses.get(url) ?? addressOf(url);
-    this.#addresses.set(url, found);
-    return found;
+  #start({ url }: Target, options: http.RequestOptions): http.ClientRequest {
+    const channel = { agent: this.#agent, ...options, channelTo: url };
+    // The agent keeps connections apart by host and port: those of the peer, not of the request inside the channel.
+    const peer = new URL(url);
+    return http.request({ host: peer.hostname, port: portOf(peer), ...channel });
   }
 
   /** Checks the health of peers with overdue requests. [PASSING-2] */
@@ -249,7 +236,9 @@ export class Passing {
       const [oldest] = underWay;
       if (oldest === undefined || now < oldest.begun + doubtMs || this.#doubted.has(id)) continue;
       this.#doubted.add(id);
-      void this.ask(oldest.target, 'GET', '/healthz', doubtMs, { agent: false }).then((status) => {
+      const fresh = this.#channels.agent();
+      void this.ask(oldest.target, 'GET', '/healthz', doubtMs, fresh).then((status) => {
+        fresh.destroy();
         this.#doubted.delete(id);
         if (status === null) this.#cut(id, 'the peer cannot be reached');
       });
@@ -266,16 +255,6 @@ export class Passing {
     underWay?.delete(entry);
     if (underWay?.size === 0) this.#underWay.delete(id);
   }
-}
-
-interface Address {
-  readonly isTls: boolean;
-  readonly address: { readonly host: string; readonly port: number };
-}
-
-function addressOf(text: string): Address {
-  const url = new URL(text);
-  return { isTls: url.protocol === 'https:', address: { host: bareHost(url), port: portOf(url) } };
 }
 
 /** Whether a request is a cluster message, which only nodes may send. */

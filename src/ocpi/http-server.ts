@@ -4,7 +4,8 @@
  * HTTP-SERVER-1  A request that has not arrived completely within the request timeout is answered 408, and its
  *     connection is closed.
  * HTTP-SERVER-2  Refusals by Node or the router are OCPI envelopes, too. [D2]
- * HTTP-SERVER-3  A request that offers a protocol upgrade is answered over HTTP; only a WebSocket leaves HTTP.
+ * HTTP-SERVER-3  A request that offers a protocol upgrade is answered over HTTP; only a WebSocket and the channel of
+ *     another node leave HTTP.
  * HTTP-SERVER-4  A path that the router cannot parse is rewritten to an unknown path below its door, so that the door
  *     refuses it in its own format. [D2]
  * HTTP-SERVER-5  The first two segments of a path lead to a door only unencoded, never percent-encoded, so that
@@ -272,8 +273,11 @@ export function createHttpServer(options: HttpServerOptions = {}, early: EarlySe
 /** Resolves when the server has closed; a server that does not listen is closed. */
 export const closed = (server: Server) => new Promise<void>((resolve) => void server.close(() => resolve()));
 
+/** Protocols that leave HTTP; the second is that of `src/cluster/channel.ts`. */
+const upgrades: ReadonlySet<string> = new Set(['websocket', 'ocpi-hub-node']);
+
 /**
- * A request whose `upgrade` is true only for WebSockets and CONNECT. Once a server listens for upgrades, Node takes
+ * A request whose `upgrade` is true only for `upgrades` and CONNECT. Once a server listens for upgrades, Node takes
  * every request that offers one out of HTTP, including the `Upgrade: h2c` that some clients send with their first
  * request. A server may ignore such an offer (RFC 9110, 7.8). [HTTP-SERVER-3]
  */
@@ -291,7 +295,9 @@ class Incoming extends IncomingMessage {
     if (!this.offersUpgrade) return false;
     if (this.method === 'CONNECT') return true;
     // OCPI has no WebSockets, and every answer below `/ocpi` is an envelope. [D2]
-    return this.headers.upgrade?.toLowerCase() === 'websocket' && !/^\/ocpi(?:[/?#]|$)/.test(pathFrom(this.url ?? ''));
+    return (
+      upgrades.has(this.headers.upgrade?.toLowerCase() ?? '') && !/^\/ocpi(?:[/?#]|$)/.test(pathFrom(this.url ?? ''))
+    );
   }
 }
 

@@ -2,6 +2,9 @@
  * Hub nodes as their users have them: the built command, several processes on one PostgreSQL, and a load balancer in front that gives
  * each request to another node than the one before.
  */
+import { once } from 'node:events';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import { ChannelClient } from '../../src/cluster/channel.ts';
 import { loadConfig } from '../../src/config.ts';
 import { startServing } from '../../src/main.ts';
 import { type Balancer, startBalancer } from '../../src/sandbox/balancer.ts';
@@ -27,6 +30,8 @@ export const clusterSecret = 'a secret of the nodes alone, 123456'.replaceAll(' 
 export interface Node {
   readonly port: number;
   readonly url: string;
+  /** Where other nodes reach it. */
+  readonly nodeUrl: string;
   /** The process that runs there now, or the last one. */
   hub: ChildHub;
   start(): Promise<void>;
@@ -124,8 +129,11 @@ async function startHere(t: Test, port: number, env: Record<string, string>): Pr
     throw new Error('it runs in the process of the test');
   };
   const hub = { url, adminToken, pid: process.pid, log: () => '', kill: never, stop: never };
-  return { port, url, hub, start: never };
+  return { port, url, nodeUrl: nodeUrlOf(port, env), hub, start: never };
 }
+
+const nodeUrlOf = (port: number, { HUB_NODE_PORT }: Record<string, string>) =>
+  `http://127.0.0.1:${HUB_NODE_PORT ?? port}`;
 
 async function spawnNode(t: Test, port: number, env: Record<string, string>): Promise<Node> {
   const start = async () => {
@@ -134,7 +142,7 @@ async function spawnNode(t: Test, port: number, env: Record<string, string>): Pr
     return starting.listening;
   };
   const node: Node = {
-    ...{ port, url: `http://127.0.0.1:${port}`, hub: await start() },
+    ...{ port, url: `http://127.0.0.1:${port}`, nodeUrl: nodeUrlOf(port, env), hub: await start() },
     async start() {
       node.hub = await start();
     },
@@ -142,15 +150,41 @@ async function spawnNode(t: Test, port: number, env: Record<string, string>): Pr
   return node;
 }
 
+/** Asks a node as another node does, through a channel of its own. */
+export async function askAsNode(
+  url: string,
+  path: string,
+  { method = 'GET', headers = {}, secret = clusterSecret }: AskedAsNode = {},
+): Promise<{ readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string }> {
+  const agent = new ChannelClient([secret]).agent();
+  try {
+    const options = { method, path, headers: { host: 'node', ...headers }, agent, channelTo: url };
+    const [answer] = (await once(request(options).end(), 'response')) as [IncomingMessage];
+    const chunks: Buffer[] = [];
+    for await (const chunk of answer) chunks.push(chunk as Buffer);
+    return { status: answer.statusCode ?? 0, headers: answer.headers, text: Buffer.concat(chunks).toString() };
+  } finally {
+    agent.destroy();
+  }
+}
+
+interface AskedAsNode {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly secret?: string;
+}
+
+/** Where a node is reached: by everybody, and by other nodes, when that is another listener. */
+type Reached = Pick<Node, 'url'> & Partial<Pick<Node, 'nodeUrl'>>;
+
 /** Has nodes look at the database, and renew their leases: as a peer does that has handed over. */
-async function nudge(nodes: readonly { readonly url: string }[]): Promise<void> {
-  const headers = { 'x-ocpi-hub-hop': clusterSecret };
-  const tell = ({ url }: { readonly url: string }) => fetch(`${url}/cluster/v1/look`, { method: 'POST', headers });
+async function nudge(nodes: readonly Reached[]): Promise<void> {
+  const tell = ({ url, nodeUrl = url }: Reached) => askAsNode(nodeUrl, '/cluster/v1/look', { method: 'POST' });
   await Promise.allSettled(nodes.map(tell));
 }
 
 /** Resolves when each of these nodes knows all of them, one is the owner, and the others stand by and are ready. */
-export async function untilJoined(nodes: readonly { readonly url: string }[]): Promise<void> {
+export async function untilJoined(nodes: readonly Reached[]): Promise<void> {
   await eventually('the nodes know each other, and all are ready', async () => {
     await nudge(nodes);
     const views = await Promise.all(nodes.map(({ url }) => viewOf(url)));

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
-import { hopHeader } from '../../src/cluster/node-auth.ts';
+import { ChannelDoor } from '../../src/cluster/channel.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -25,6 +25,15 @@ async function listening(t: Test, answer: RequestListener): Promise<Server> {
   return server;
 }
 
+/** A node that its peers reach by channels. */
+async function listeningToNodes(t: Test, answer: RequestListener): Promise<Server> {
+  const channels = new ChannelDoor([secret], createFrontServer({}, answer), () => {});
+  const server = await listening(t, (_, response) => void response.writeHead(404).end());
+  server.on('upgrade', (request, socket, head) => channels.accept(request, socket, head));
+  t.teardown(() => channels.destroy());
+  return server;
+}
+
 interface Seen extends Pick<IncomingMessage, 'method' | 'url' | 'headers'> {
   readonly body: string;
 }
@@ -34,7 +43,7 @@ async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => 
   const seen: Seen[] = [];
   /** Bodies of requests that ended there without an answer. */
   const dropped: string[] = [];
-  const second = await listening(t, (request, response) => {
+  const second = await listeningToNodes(t, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
@@ -47,7 +56,7 @@ async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => 
   });
   const ended: string[] = [];
   const passing = new Passing({
-    secret,
+    secrets: [secret],
     addressOf: welcome.of,
     passed: (how) => void ended.push(how),
     log: { warn() {} },
@@ -88,7 +97,7 @@ t.test('a request arrives as it was sent, of any size, and so does its answer', 
     authorization: 'Token abc',
     'x-request-id': 'r1',
     constructor: 'one',
-    [hopHeader]: secret,
+    'x-ocpi-hub-client': '127.0.0.1',
   });
   const large = 'x'.repeat(1_000_000);
   t.ok((await said(first, large)).body === large);
@@ -164,8 +173,11 @@ t.test('an upgrade that is cut before the peer has taken it is refused', async (
 });
 
 t.test('a peer answers before all has come: the next request on that connection is answered, too', async (t) => {
-  const second = await listening(t, (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'));
-  const passing = new Passing({ secret, addressOf: welcome.of, passed: () => {}, log: { warn() {} } });
+  const second = await listeningToNodes(
+    t,
+    (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'),
+  );
+  const passing = new Passing({ secrets: [secret], addressOf: welcome.of, passed: () => {}, log: { warn() {} } });
   t.teardown(() => passing.close());
   const target = { id: 'second', url: urlOf(second) };
   const first = await listening(t, (request, response) => passing.pass(request, response, target));

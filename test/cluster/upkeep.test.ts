@@ -9,7 +9,7 @@ import { newSchema, sharedPostgres, startPostgres } from '../support/postgres.ts
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, mustNotFail, restartInTurn, startLoad } from './load.ts';
-import { adminToken, clusterSecret, type Node, roleOf, shortLease, skip, startNodes, untilJoined } from './nodes.ts';
+import { adminToken, askAsNode, type Node, roleOf, shortLease, skip, startNodes, untilJoined } from './nodes.ts';
 
 const env = { HUB_RATE_OTHER_PER_MIN: '1000000' };
 
@@ -133,7 +133,7 @@ t.test('upkeep', { skip }, async (t) => {
       200,
       'but says who is there',
     );
-    t.equal((await ask('/ocpi/versions', { 'x-ocpi-hub-hop': clusterSecret })).status, 503);
+    t.equal((await askAsNode(standby.url, '/ocpi/versions')).status, 503);
     await server.query(`update ${schema}.nodes set expires = clock_timestamp() where url = $1`, [owner.url]);
     await eventually('it becomes the owner', async () => (await ask('/readyz')).status === 200);
   });

@@ -25,7 +25,11 @@ const promised: Record<SettingName, unknown> = {
   HUB_DATA_DIR: resolve('./data'),
   HUB_STORE: 'level',
   HUB_NODE_URL: null,
+  HUB_NODE_HOST: undefined,
+  HUB_NODE_PORT: undefined,
+  HUB_NODE_INSECURE: false,
   HUB_CLUSTER_SECRET: null,
+  HUB_CLUSTER_SECRET_PREVIOUS: null,
   HUB_LEASE_S: 3,
   HUB_COUNTRY_CODE: 'XX',
   HUB_PARTY_ID: 'HUB',
@@ -152,7 +156,7 @@ t.test('a value that does not fit names the setting, what it was and what is exp
 t.test('a bad secret is named and never shown (C4)', async (t) => {
   for (const name of [
     ...(['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_SECRET_KEY_PREVIOUS'] as const),
-    ...(['HUB_STORE', 'HUB_CLUSTER_SECRET'] as const),
+    ...(['HUB_STORE', 'HUB_CLUSTER_SECRET', 'HUB_CLUSTER_SECRET_PREVIOUS'] as const),
   ]) {
     const { message } = refused(t, { [name]: 'my secret' });
     t.match(message, `${name} (--${flagOfSetting(name)}) is not usable: expected `);
@@ -283,11 +287,21 @@ t.test('a hub on a database is given what all its nodes must have in common', as
   };
   const cluster = {
     ...database,
-    ...{ HUB_NODE_URL: 'http://node-1:8080', HUB_PUBLIC_URL: 'https://hub.example' },
+    ...{ HUB_NODE_URL: 'https://node-1:8080', HUB_PUBLIC_URL: 'https://hub.example' },
     HUB_CLUSTER_SECRET: 'x'.repeat(32),
   };
   t.equal(fromEnv(database).store, database.HUB_STORE);
-  t.equal(fromEnv(cluster).nodeUrl, 'http://node-1:8080');
+  t.equal(fromEnv(cluster).nodeUrl, 'https://node-1:8080');
+  t.equal(fromEnv(cluster).nodes, null);
+  t.strictSame(fromEnv({ ...cluster, HUB_NODE_PORT: '9' }).nodes, { host: '127.0.0.1', port: 9 });
+  t.strictSame(fromEnv({ ...cluster, HUB_NODE_HOST: '::' }).nodes, { host: '::', port: 8082 });
+  const plain = { ...cluster, HUB_NODE_URL: 'http://node-1:8080' };
+  t.match(refused(t, plain).message, 'HUB_NODE_INSECURE (--node-insecure) is "false": expected true, or an https');
+  t.equal(fromEnv({ ...plain, HUB_NODE_INSECURE: 'true' }).nodeInsecure, true);
+  for (const at of ['127.0.0.2', '[::1]', 'localhost']) {
+    t.equal(fromEnv({ ...cluster, HUB_NODE_URL: `http://${at}:8080` }).nodeInsecure, false, at);
+  }
+  t.match(refused(t, { ...database, HUB_NODE_PORT: '9' }).message, 'HUB_NODE_URL (--node-url) is not set');
   for (const name of ['HUB_ADMIN_TOKEN', 'HUB_SECRET_KEY', 'HUB_CLUSTER_SECRET', 'HUB_PUBLIC_URL'] as const) {
     const { message } = refused(t, { ...cluster, [name]: '' });
     t.match(message, `${name} (--${flagOfSetting(name)}) is not set: expected a value, the same on all nodes`);

@@ -75,8 +75,9 @@ t.test('the hub takes the settings, and needs those of the Secret', async (t) =>
   for (const name of Object.keys(stringData)) env[name] = `${name}-of-32-characters-at-least`;
   env.HUB_STORE = 'postgres://hub:password@10.0.0.11,10.0.0.12,10.0.0.13/hub';
   const config = loadConfig({ env, flags: {} });
-  t.equal(config.nodeUrl, 'http://10.1.2.3:8080');
+  t.equal(config.nodeUrl, 'http://10.1.2.3:8082');
   t.strictSame(config.operators, { host: '0.0.0.0', port: 8081 });
+  t.strictSame(config.nodes, { host: '0.0.0.0', port: 8082 });
   t.strictSame(config.egressAllow, [], 'no private network is open to partners');
 });
 
@@ -88,6 +89,7 @@ t.test('probes, services and the image are those of the hub', async (t) => {
   t.strictSame(ports, [
     { name: 'http', containerPort: 8080 },
     { name: 'operators', containerPort: 8081 },
+    { name: 'nodes', containerPort: 8082 },
   ]);
   t.match(dockerfile, /EXPOSE 8080/);
   t.match(dockerfile, /^FROM node:.*\n(?:.*\n)*USER node$/m, 'whose number is 1000 in the images of Node');

@@ -1,0 +1,112 @@
+/**
+ * Two nodes on PostgreSQL with a listener of their own for each other: a tap between them sees no secret and no token, what it recorded opens
+ * nothing, and what strangers send there ends no node. (I13)
+ */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+import { freePort } from '../../src/sandbox/free-port.ts';
+import { adminToken, clusterSecret, skip, startNodes } from '../cluster/nodes.ts';
+import { callOnce } from '../support/caller.ts';
+import { partnerFor } from '../support/hub-in-process.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { type Test, t } from '../support/tap.ts';
+import { sentTo, tapOn, type WireTap } from '../support/tap-on.ts';
+
+async function tappedNodes(t: Test, env: Record<string, string> = {}) {
+  const taps: WireTap[] = [];
+  const ports: number[] = [];
+  const nodes = await startNodes(t, await sharedPostgres(), newSchema('tapped'), {
+    env: { ...env, HUB_RATE_UNAUTHENTICATED_PER_S: '1000000' },
+    async of(_port, i) {
+      ports[i] = await freePort();
+      const tap = await tapOn(t, ports[i]);
+      taps[i] = tap;
+      return { HUB_NODE_PORT: `${ports[i]}`, HUB_NODE_URL: tap.url };
+    },
+  });
+  const owner = await nodes.owner();
+  const [standby] = await nodes.standbys();
+  if (standby === undefined) throw new Error('no standby');
+  const at = nodes.all.indexOf(owner);
+  const isReady = async () => (await fetch(`${standby.url}/readyz`)).status === 200;
+  await eventually('the standby is ready', isReady);
+  return { nodes, owner, standby, tap: taps[at] as WireTap, port: ports[at] ?? 0 };
+}
+
+t.test('a tap between two nodes sees no token, and opens nothing with what it saw (I13)', { skip }, async (t) => {
+  const { standby, owner, tap, port } = await tappedNodes(t);
+  const through = { url: standby.url, adminToken };
+  // Registration and rotation by the standby: initial token, both partners' tokens, both hub tokens.
+  const cpo = await partnerFor(t, through, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const own = { token: cpo.token, url: `${cpo.url}/ocpi/versions` };
+  const tokens = [cpo.initialToken, cpo.hubToken, cpo.token];
+  const { json } = await cpo.push('PUT', '/2.2.1/credentials', {
+    ...own,
+    roles: [{ role: 'CPO', country_code: 'NL', party_id: 'CPO', business_details: { name: 'NL-CPO' } }],
+  });
+  tokens.push(String((json.data as { token: string }).token));
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS' }];
+  tokens.push(String((await admin(through, 'POST', '/parties', { roles })).initial_token));
+  const watching = new WebSocket(`${standby.url.replace('http', 'ws')}/admin/v1/inspector`, [
+    'ocpi-hub.inspector',
+    `bearer.${adminToken}`,
+  ]);
+  t.teardown(() => watching.terminate());
+  await once(watching, 'message');
+  const figures = await callOnce('GET', `${standby.url}/metrics`, undefined, { authorization: `Bearer ${adminToken}` });
+  t.match(figures.text, /^ocpi_hub_passed_on_total\{end="answered"\} [1-9]/m, 'the owner answered all of it');
+
+  const seen = tap.seen();
+  t.match(seen, '/cluster/v1/channel', 'the tap saw the nodes');
+  const forms = (text: string) => [text, ...['base64', 'hex'].map((form) => Buffer.from(text).toString(form as 'hex'))];
+  for (const token of [clusterSecret, adminToken, ...tokens]) {
+    for (const form of forms(token)) t.notOk(seen.includes(form.replace(/=+$/, '')), 'no token and no secret');
+  }
+  for (const word of ['Authorization', 'parties', 'credentials', 'roles', 'NL-CPO', '@xstate']) {
+    t.notOk(seen.toLowerCase().includes(word.toLowerCase()), `nor ${word}`);
+  }
+
+  for (const recorded of tap.toServer()) {
+    if (recorded.length === 0) continue;
+    const opening = recorded.subarray(0, recorded.indexOf('\r\n\r\n') + 4);
+    for (const again of [recorded, opening]) t.match(await sentTo(port, again), /^HTTP\/1\.1 401 /, 'a replay');
+  }
+  for (const path of ['/cluster/v1/leaving/x', '/cluster/v1/owns', '/ocpi/versions', '/admin/v1/status', '/healthz']) {
+    const headers = { authorization: `Bearer ${adminToken}`, 'x-ocpi-hub-client': '127.0.0.1' };
+    const { status } = await callOnce('POST', `http://127.0.0.1:${port}${path}`, '{}', headers);
+    t.equal(status, 401, `${path} at the listener of nodes`);
+  }
+  const channel = '/cluster/v1/channel';
+  const upgrade = { host: 'x', connection: 'Upgrade', upgrade: 'ocpi-hub-node' };
+  const fields = Object.entries(upgrade).map(([name, value]) => `${name}: ${value}\r\n`);
+  const asked = await sentTo(owner.port, `GET ${channel} HTTP/1.1\r\n${fields.join('')}\r\n`);
+  t.match(asked, /^HTTP\/1\.1 (503|404) /, 'nor is there a channel where partners are');
+});
+
+t.test('10,000 malformed requests at the listeners of a node end no node (I13)', { skip }, async (t) => {
+  const { standby, owner, port } = await tappedNodes(t);
+  const text = () =>
+    randomBytes(12)
+      .toString('latin1')
+      .replaceAll(/[\r\n\0]/g, '%');
+  const upgrade = 'Connection: Upgrade\r\nUpgrade: ocpi-hub-node\r\n';
+  const forms = [
+    () => `GET /cluster/v1/${text()} HTTP/1.1\r\nHost: x\r\n\r\n`,
+    () => `GET /cluster/v1/channel HTTP/1.1\r\nHost: x\r\n${upgrade}x-ocpi-hub-node: ${text()}\r\n\r\n`,
+    () => `GET /cluster/v1/channel?%zz HTTP/1.1\r\nHost: x\r\n${upgrade}x-ocpi-hub-node: a 1 b c\r\n\r\nmore`,
+    () => `POST /cluster/v1/leaving/%E0%A4 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n${text()}`,
+    () => `${text()} ${text()} HTTP/1.1\r\n\r\n`,
+    () => randomBytes(100),
+  ];
+  const send = (n: number) => sentTo(n % 2 === 0 ? port : owner.port, forms[n % forms.length]?.() ?? '');
+  for (let from = 0; from < 10_000; from += 50) {
+    await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
+  }
+  for (const { url } of [owner, standby]) {
+    const at = { url, adminToken };
+    await eventually('the node answers', async () => (await fetch(`${url}/readyz`)).status === 200);
+    t.equal((await admin(at, 'GET', '/status')).ready, true, 'and the owner is the same hub');
+  }
+});
