@@ -162,8 +162,8 @@ function mustFitDatabase(config: Config): void {
   needs('HUB_CLUSTER_SECRET', config.clusterSecret, 'HUB_NODE_URL is set');
   needs('HUB_PUBLIC_URL', config.publicUrl, 'HUB_NODE_URL is set');
   // [CONFIG-6]
-  const { protocol, hostname } = new URL(config.nodeUrl);
-  if (protocol === 'https:' || config.nodeInsecure || isLoopbackHost(hostname.replace(/^\[|\]$/g, ''))) return;
+  const url = new URL(config.nodeUrl);
+  if (url.protocol === 'https:' || config.nodeInsecure || isLoopbackHost(bareHost(url))) return;
   throw refusal(
     'HUB_NODE_INSECURE',
     '"false"',

@@ -8,7 +8,7 @@ import { WebSocket } from 'ws';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, clusterSecret, skip, startNodes } from '../cluster/nodes.ts';
 import { callOnce } from '../support/caller.ts';
-import { partnerFor } from '../support/hub-in-process.ts';
+import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -109,4 +109,52 @@ t.test('10,000 malformed requests at the listeners of a node end no node (I13)',
     await eventually('the node answers', async () => (await fetch(`${url}/readyz`)).status === 200);
     t.equal((await admin(at, 'GET', '/status')).ready, true, 'and the owner is the same hub');
   }
+});
+
+t.test('a node asks the database nothing for a request without a valid token (I14)', { skip }, async (t) => {
+  const server = await sharedPostgres();
+  const schema = newSchema('unasked');
+  const link = await tapOn(t, server.port);
+  const store = server.url(schema).replace(`:${server.port}`, `:${link.port}`);
+  const nodes = await startNodes(t, server, schema, {
+    env: { HUB_RATE_UNAUTHENTICATED_PER_S: '1000000', HUB_RATE_FAILED_TOKENS_PER_S: '1000000', HUB_STORE: store },
+  });
+  await nodes.owner();
+  const { cpo } = await routedPair(t, nodes);
+  const paths = [
+    ...['/sessions', '/locations', '/tariffs', '/cdrs', '/tokens', '/hubclientinfo', '/credentials'],
+    ...['/sessions/NL/CPO/S1', '/locations/NL/CPO/L1', '/tokens/NL/EMS/CARD1', '/commands/START_SESSION'],
+  ];
+  const asks = [
+    ...['GET', 'PUT', 'POST'].flatMap((method) => paths.map((path) => ({ method, path: `/ocpi/2.2.1${path}` }))),
+    ...['/admin/v1/events', '/admin/v1/parties', '/admin/v1/trace/S1', '/metrics', '/readyz'].map((path) => ({
+      ...{ method: 'GET', path },
+    })),
+  ];
+  /** Statements that the nodes sent to the database meanwhile, those of their leases included. */
+  const statements = () => link.seen().split('SELECT').length + link.seen().split('select').length;
+  const during = async (count: number, authorization: string) => {
+    const before = statements();
+    const answers = Array.from({ length: count }, async (_, n) => {
+      const { method, path } = asks[n % asks.length] as { method: string; path: string };
+      const { url } = nodes.all[n % nodes.all.length] as { url: string };
+      const body = method === 'GET' ? undefined : '{}';
+      return (await callOnce(method, url + path, body, { authorization })).status;
+    });
+    const statuses = await Promise.all(answers);
+    return { statuses: [...new Set(statuses)], statements: statements() - before };
+  };
+  const unasked = { statuses: new Set<number>(), statements: 0 };
+  for (let round = 0; round < 20; round += 1) {
+    const { statuses, statements } = await during(114, round % 2 === 0 ? 'Token unknown' : '');
+    for (const status of statuses) unasked.statuses.add(status);
+    unasked.statements += statements;
+  }
+  t.notOk(unasked.statuses.has(500));
+  t.ok(unasked.statuses.has(401), [...unasked.statuses].join());
+  const token = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+  const asked = await during(114, token);
+  t.comment(`2,280 requests without a token: ${unasked.statements} statements; 114 with one: ${asked.statements}`);
+  t.ok(asked.statements > 20, 'requests with a token ask it');
+  t.ok(unasked.statements < asked.statements * 4, 'twenty times as many without one do not, leases apart');
 });
