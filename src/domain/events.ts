@@ -80,6 +80,8 @@ export interface ObjectEventData {
   readonly warnings: readonly string[];
   /** Routed eMSPs that have no receiver for the module, so that nothing is owed to them. [D60] */
   readonly unsubscribed?: readonly PartyId[];
+  /** `OCPI-to-*` named this party, and nobody else is owed the change. [D68] */
+  readonly addressed?: PartyId;
   /** Of `object.base`: a delivery of the object was owed to some receiver before. */
   readonly forwarded?: true;
   /**

@@ -54,6 +54,8 @@ export interface ObjectChange {
   readonly body: string;
   /** Deviations that the door noted for the trace but did not refuse. [D17] */
   readonly warnings?: readonly string[];
+  /** The party that `OCPI-to-*` names; absent for none, the hub or the caller. [D68] */
+  readonly to?: PartyId;
 }
 
 /** The fields of a change that determine the new body. */

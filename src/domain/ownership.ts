@@ -23,6 +23,12 @@ export function owningEmsp(
   return mayInherit ? { viewer: initiator } : named;
 }
 
+/** The warning about an `OCPI-to-*` that names another party than the `cdr_token`, which decides. [D68] */
+export function toWarnings(named: PartyId | undefined, { viewer }: Ownership): string[] {
+  if (named === undefined || named === viewer) return [];
+  return [`OCPI-to-party-id: ${named} is not the eMSP of the cdr_token`];
+}
+
 function namedEmsp(directory: Directory, owner: PartyId, facts: ObjectFacts): Ownership {
   const named = facts.cdrToken;
   if (!named) return { viewer: null, reason: 'cdr_token missing' };

@@ -54,25 +54,31 @@ function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver
 }
 
 /**
- * Audience of a location, tariff or token: every routed counterpart, but nobody for an unpublished location. A DELETE
- * also goes to all receivers that the object was sent to. [D62, D82]
+ * Audience of a location, tariff or token: every routed counterpart, or the one that `named` says, but nobody for an
+ * unpublished location. A DELETE also goes to all receivers that the object was sent to. [D62, D68, D82]
+ *
+ * What ends an object, or makes a location private, goes to all who have it: the hub keeps one copy for all of them.
  */
 export function catalogueAudience(
   directory: Directory,
   before: Pick<HubObject, 'facts' | 'sent' | 'forwarded'> | null,
   after: Pick<HubObject, 'module' | 'owner' | 'facts'>,
   change: 'whole' | 'part' | 'end',
+  named?: PartyId,
 ): Audience {
   const wasPublic = before !== null && before.facts.publish !== false;
   const isPublic = after.facts.publish !== false;
   // The change that makes a location private goes only to receivers that have the public copy; later changes go to
   // nobody. [D21]
   if (!isPublic && !wasPublic) return nobody('unpublished');
-  const counterparts =
+  const everyone =
     modules[after.module].owner === 'CPO' ? directory.emspsOf(after.owner) : directory.cposOf(after.owner);
+  const isNarrowed = named !== undefined && isPublic && change !== 'end';
+  const counterparts = isNarrowed ? everyone.filter((id) => id === named) : everyone;
   const routed = isPublic ? counterparts : counterparts.filter(sentTo(before));
   const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isRegistered(id)) : [];
   const all = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
+  if (isNarrowed && all.length === 0) return nobody('OCPI-to not routed');
   if (all.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
   const { to, ...rest } = subscribers(directory, after.module, all);
   if (to.length === 0) return { ...nobody('not subscribed'), ...rest };

@@ -9,6 +9,7 @@
  */
 import { Supervisor } from '../../machines/supervisor.ts';
 import type { Seq, Store } from '../../storage/contract.ts';
+import { keyOf } from '../domain/party.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
 import { authorize } from './exchange/authorize.ts';
 import { clientInfo } from './exchange/client-info.ts';
@@ -122,6 +123,10 @@ export function createHub(
       return settings.publicUrl;
     },
     party: { country_code: settings.countryCode, party_id: settings.partyId },
+    known(named) {
+      const id = keyOf(named);
+      return id === context.directory.hub ? hub.party : (context.directory.party(id) ?? null);
+    },
     authenticate: (token, address) => registration.authenticate(token, address),
     suspendedAt: (partner) => context.directory.partner(partner)?.suspendedAt ?? null,
     register: (...exchange) => registration.register(...exchange),

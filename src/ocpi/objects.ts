@@ -5,12 +5,12 @@ import { HubError } from '../domain/errors.ts';
 import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/json-text.ts';
 import type { ObjectModule } from '../domain/modules.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
-import { partyKey } from '../domain/party.ts';
+import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
 import type { Accepted, Hub } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
-import { type Answer, addressOf, type Exchange, listed, type WholeObject } from './route.ts';
+import { type Answer, addressOf, type Exchange, listed, stored, type WholeObject } from './route.ts';
 
 /** A body that has passed its module's schema. */
 export interface CheckedBody<T> {
@@ -108,6 +108,20 @@ export interface Push {
   readonly facts: ObjectFacts;
 }
 
+/**
+ * The counterpart that `OCPI-to-*` names. Half of a party names none; `notes` says so, which nobody reads of a GET.
+ * [D68]
+ */
+function addressed(exchange: Pick<Exchange, 'to'>): { to?: PartyId; notes: readonly string[] } {
+  try {
+    const named = exchange.to();
+    return named ? { to: keyOf(named), notes: [] } : { notes: [] };
+  } catch (error) {
+    if (error instanceof HubError) return { notes: [String(error.detail.message)] };
+    throw error;
+  }
+}
+
 /** Passes a checked push to the hub; the caller owns the object. */
 export function accept(
   hub: Hub,
@@ -115,6 +129,7 @@ export function accept(
   push: Push,
   { body, text, notes }: CheckedBody<{ last_updated: string }>,
 ): Promise<Accepted> {
+  const { to, notes: half } = addressed(exchange);
   const change: ObjectChange = {
     module: push.module,
     method: push.method,
@@ -124,7 +139,8 @@ export function accept(
     lastUpdated: body.last_updated,
     facts: push.facts,
     body: text,
-    warnings: notes,
+    warnings: [...notes, ...half],
+    ...(to !== undefined && { to }),
   };
   return hub.accept(exchange.caller, change, exchange.reserve);
 }
@@ -150,8 +166,14 @@ export async function answerList(
   demands: { dateFrom?: boolean } = {},
 ): Promise<Answer> {
   const page = readPage(exchange.query, exchange.pages, demands);
-  const found = await hub.list(exchange.caller, module, page.request);
+  const found = await hub.list(exchange.caller, module, page.request, addressed(exchange).to);
   return listed(addressOf(hub, `/${module}`), page, found);
+}
+
+/** Answers a stored object, or a part of a location. */
+export async function answerObject(hub: Hub, exchange: Exchange, query: Parameters<Hub['read']>[1]): Promise<Answer> {
+  const { to } = addressed(exchange);
+  return stored(await hub.read(exchange.caller, { ...query, ...(to !== undefined && { to }) }, exchange.reserve));
 }
 
 /**

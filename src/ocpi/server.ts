@@ -186,7 +186,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     const isStale = pauses.arrived(request.raw.socket);
     const { headers } = request;
     passage.caller = callerOf(credential, route.by, { headers, params, trace: passage.trace, isStale });
-    if (routed.has(route)) reply.headers(answerRouting(request.headers, hub.party, passage.caller.party));
+    if (routed.has(route)) reply.headers(answerRouting(request.headers, hub, passage.caller.party));
     const pass = admission.take(credential.partner.id, urgencyOf(route));
     passage.pass = pass;
     reply.raw.on('close', pass.closed);

@@ -70,17 +70,15 @@ function writeRouting(from: RoutingParty | null, to: RoutingParty | null): Recor
 }
 
 /**
- * Routing headers of an answer: from the party that the request was addressed to, else from the hub; to the caller. An
- * `OCPI-to-*` that is not a well-formed party is not echoed.
+ * Routing headers of an answer: from the party that the request was addressed to, else from the hub; to the caller. A
+ * party that the hub does not know never sends an answer. [D68]
  */
 export function answerRouting(
   request: IncomingHeaders,
-  hub: RoutingParty,
+  hub: { readonly party: RoutingParty; known(named: RoutingParty): RoutingParty | null },
   caller: RoutingParty,
 ): Record<string, string> {
-  const named = routingIn(request, 'to');
-  const isParty = /^[a-z]{2}$/i.test(named.country_code) && /^[a-z0-9]{1,3}$/i.test(named.party_id);
-  return writeRouting(isParty ? named : hub, caller);
+  return writeRouting(hub.known(routingIn(request, 'to')) ?? hub.party, caller);
 }
 
 /** The id of the hub that makes a call. A hub refuses a request that bears its own. */

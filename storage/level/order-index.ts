@@ -13,7 +13,7 @@
  * ORDER-INDEX-6  The index knows the size of large rows, listed or not.
  */
 import TinyQueue from 'tinyqueue';
-import { type ListQuery, type RowKey, smallBody } from '../contract.ts';
+import { type ListQuery, type Position, type RowKey, smallBody } from '../contract.ts';
 import { SortedList } from './sorted-list.ts';
 
 const NUL = '\0';
@@ -130,12 +130,12 @@ export class OrderIndex {
       const high = query.to === undefined ? list.size : list.rank(sortable(query.to));
       if (low < high) windows.push({ list, low, high });
     }
+    if (query.owner !== undefined) return pageOfOwner(windows, sortable(query.owner), query);
     const total = remaining(windows);
     let offset = query.offset;
     if (query.after === undefined) skip(windows, Math.min(offset, total));
     else {
-      const { upd, owner, id } = query.after;
-      const behind = [upd, owner, id].map(sortable).join(NUL) + BEHIND;
+      const behind = behindOf(query.after);
       for (const window of windows) window.low = Math.min(window.high, Math.max(window.low, window.list.rank(behind)));
       offset = total - remaining(windows);
     }
@@ -168,6 +168,19 @@ const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
 export function placeOf(kind: string, entry: string): Place {
   const [upd = '', owner = '', id = ''] = restored(entry).split(NUL);
   return { kind, owner, id, upd };
+}
+
+/** Sorts after the entry at this position and before every later one. */
+const behindOf = ({ upd, owner, id }: Position): string => [upd, owner, id].map(sortable).join(NUL) + BEHIND;
+
+/** A page of the entries of one owner. It walks the whole range, because no list is sorted by owner. */
+function pageOfOwner(windows: readonly Window[], owner: string, { offset, limit, after }: ListQuery): Page {
+  const isOfOwner = (entry: string) => entry.startsWith(owner + NUL, entry.indexOf(NUL) + 1);
+  const entries = windows.flatMap(({ list, low, high }) => list.slice(low, high).filter(isOfOwner)).sort();
+  const behind = after && behindOf(after);
+  const next = behind === undefined ? offset : entries.findIndex((entry) => entry > behind);
+  const start = next < 0 ? entries.length : next;
+  return { entries: entries.slice(start, start + limit), total: entries.length, offset: start };
 }
 
 const remaining = (windows: readonly Window[]): number => windows.reduce((sum, { low, high }) => sum + high - low, 0);

@@ -132,6 +132,25 @@ select greatest(0, k.high - k.low)::int8 as total, least(greatest(0, k.rank - k.
     on $10::int8 is null or c.before < $10
   order by r.upd, r.owner, r.id`;
 
+/** The same parameters, and $11 the owner; it reads every row within the bounds. */
+const LIST_OF_OWNER = `
+with matching as materialized (
+  select r.upd, r.owner, r.id, r.chars from rows r
+    where r.kind = $1 and r.shelf = any ($2::text[]) and r.owner = $11
+      and ($3::text is null or r.upd >= $3) and ($4::text is null or r.upd < $4)),
+counts as (
+  select count(*)::int8 as total,
+    count(*) filter (where (m.upd, m.owner, m.id) <= ($5::text, $6::text, $7::text))::int8 as rank from matching m),
+page as (
+  select * from matching m where $5::text is null or (m.upd, m.owner, m.id) > ($5, $6, $7)
+    order by m.upd, m.owner, m.id offset $8 limit $9),
+cut as (
+  select p.*, sum(p.chars) over (order by p.upd, p.owner, p.id) - p.chars as before from page p)
+select k.total, k.rank, ${ROW}
+  from counts k left join (cut c join rows r on r.kind = $1 and r.owner = c.owner and r.id = c.id)
+    on $10::int8 is null or c.before < $10
+  order by r.upd, r.owner, r.id`;
+
 const DUE = 'select key, at from timers order by at, key';
 const FLOORS = 'select dest, seq from floors order by dest';
 const DELIVERY = 'select dest, seq, state, data from deliveries where dest = $1 and seq = $2';
@@ -219,12 +238,14 @@ export class PostgresReads {
     return found?.size ?? 0;
   }
 
-  async list({ kind, shelves, from, to, offset, limit, size, after }: ListQuery): Promise<ListPage> {
+  async list({ kind, shelves, owner, from, to, offset, limit, size, after }: ListQuery): Promise<ListPage> {
     const names = [...new Set(shelves)];
     const position = after === undefined ? [null, null, null] : [after.upd, after.owner, after.id];
     const page = [after === undefined ? whole(offset) : 0, whole(limit), sizeOf(size)];
     const values = [kind, names, from ?? null, to ?? null, ...position, ...page];
-    const found = await this.#ask<RowColumns & { total: number; rank: number }>('list', LIST, values);
+    const [name, text, more] =
+      owner === undefined ? (['list', LIST, []] as const) : (['list-of-owner', LIST_OF_OWNER, [owner]] as const);
+    const found = await this.#ask<RowColumns & { total: number; rank: number }>(name, text, [...values, ...more]);
     const { total = 0, rank = 0 } = found[0] ?? {};
     const rows = found.filter(({ id }) => id !== null).map(toRow);
     return { rows, total, offset: after === undefined ? offset : rank };

@@ -277,8 +277,9 @@ export class MemoryStore implements Store {
 
   async list(query: ListQuery): Promise<ListPage> {
     await this.#read();
-    const { kind, shelves, from, to, limit, after } = query;
+    const { kind, shelves, owner, from, to, limit, after } = query;
     const matching = [...(this.#disk.rows.get(kind)?.values() ?? [])]
+      .filter((row) => owner === undefined || row.owner === owner)
       .filter(({ shelf, upd }) => shelf !== null && shelves.includes(shelf) && inside(upd, from, to))
       .sort(byPlace);
     const offset = after ? matching.filter((row) => byPlace(row, after) <= 0).length : query.offset;

@@ -515,6 +515,13 @@ export function storeSuite(t: Test, open: Opener): void {
         t.strictSame([ids(beyond), beyond.total, beyond.offset], [[], 5, 9]);
         t.strictSame(ids(await list({ shelves: [] })), []);
         t.strictSame([ids(await list({ limit: 0 })), (await list({ limit: 0 })).total], [[], 5]);
+        const owned = (more: Partial<ListQuery> = {}) => list({ owner: 'NL-TNM', ...more });
+        const [whole, within] = [await owned(), await owned({ from: minute(1), to: minute(3), offset: 1, limit: 1 })];
+        t.strictSame([ids(whole), whole.total], [['c', 'a', 'b', 'd'], 4]);
+        t.strictSame([ids(within), within.total, within.offset], [['b'], 2, 1]);
+        const behind = await owned({ after: { upd: minute(1), owner: 'AA', id: 'a' }, limit: 2, offset: 77 });
+        t.strictSame([ids(behind), behind.total, behind.offset], [['a', 'b'], 4, 1]);
+        t.strictSame([ids(await owned({ owner: 'NL-TN' })), (await owned({ offset: 4 })).total], [[], 4]);
         // A position whose row is gone is still a place.
         t.strictSame(ids(await list({ after: { upd: minute(2), owner: 'ZZ', id: '' } })), ['d']);
       }

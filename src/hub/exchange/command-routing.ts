@@ -3,7 +3,7 @@
  * [interface, Commands 1; D5, D26, D27, D45]
  */
 import { HubError } from '../../domain/errors.ts';
-import type { HubObject } from '../../domain/object.ts';
+import { type HubObject, readWithin } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
@@ -24,9 +24,31 @@ export async function findCpo(
   if (request.sessionId !== null) return ownSession(context, caller, request.sessionId, named);
   if (request.locationId !== null) {
     const owners = await ownersOf(context.store, 'locations', request.locationId);
-    return { cpo: choose(context, caller, owners, named), session: null };
+    const narrowed = named === null ? await withEvse(context, caller, request, owners) : owners;
+    return { cpo: choose(context, caller, narrowed, named), session: null };
   }
   return { cpo: await reservationCpo(context, caller, request, named), session: null };
+}
+
+/**
+ * The owners whose location has the EVSE and connector of the command, when several routed CPOs use its location id and
+ * one of them alone has it; otherwise all of them. [D68]
+ */
+async function withEvse(
+  { store, directory }: Context,
+  caller: Caller,
+  { locationId, within = [] }: CommandRequest,
+  owners: readonly PartyId[],
+): Promise<readonly PartyId[]> {
+  const routed = owners.filter((owner) => directory.isRouted(caller.id, owner));
+  if (routed.length < 2 || within.length === 0) return owners;
+  const having: PartyId[] = [];
+  // One at a time: each of them may be large.
+  for (const owner of routed) {
+    const location = await readObject(store, 'locations', owner, (locationId ?? '').toLowerCase());
+    if (location && readWithin(location.body, within) !== null) having.push(owner);
+  }
+  return having.length === 1 ? having : owners;
 }
 
 /** Treats a session of another eMSP as unknown. [D45] */

@@ -29,7 +29,7 @@ import {
   streamOf,
   typeOf,
 } from '../../domain/object.ts';
-import { ownedAudience, owningEmsp } from '../../domain/ownership.ts';
+import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import type { Context } from '../kernel/context.ts';
@@ -263,7 +263,7 @@ function decide(
   const ownership = isOwned(change.module) ? owningEmsp(directory, change.owner, facts, initiator) : null;
   const audience = ownership
     ? ownedAudience(directory, before, ownership, isFragment)
-    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, kind);
+    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, kind, change.to);
   const data: ObjectEventData = {
     module,
     method,
@@ -276,7 +276,12 @@ function decide(
     ...owedRequests(owner, change, before, audience),
     reason: audience.reason,
     ...(audience.unsubscribed && { unsubscribed: audience.unsubscribed }),
-    warnings: [...(change.warnings ?? []), ...warningsOf(before, change.lastUpdated)],
+    ...(change.to === audience.to[0] && audience.to.length === 1 && { addressed: change.to }),
+    warnings: [
+      ...(change.warnings ?? []),
+      ...(ownership ? toWarnings(change.to, ownership) : []),
+      ...warningsOf(before, change.lastUpdated),
+    ],
   };
   return { data, to: audience.to };
 }

@@ -18,6 +18,8 @@ export interface ObjectQuery {
   readonly id: string;
   readonly within: readonly string[];
   readonly tokenType?: string;
+  /** The counterpart that `OCPI-to-*` names: no other object is found. [D68] */
+  readonly to?: PartyId;
 }
 
 export function readObjects({ store, directory }: Context) {
@@ -31,6 +33,19 @@ export function readObjects({ store, directory }: Context) {
     const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, object.owner] : [object.owner, caller.id];
     const isThere = modules[object.module].owner === 'CPO' || directory.isRegistered(object.owner);
     return isThere && object.facts.publish !== false && directory.isRouted(emsp, cpo);
+  }
+
+  /** Whether a rule routes the caller to this party, in the roles that the module gives them. */
+  function isCounterpart(caller: Caller, named: PartyId): boolean {
+    const [emsp, cpo] = caller.party.role === 'EMSP' ? [caller.id, named] : [named, caller.id];
+    return directory.isRouted(emsp, cpo);
+  }
+
+  /** Whether the object is between the caller and the counterpart that it names, if it names one. [D68] */
+  function isBetween(caller: Caller, object: HubObject, named: PartyId | undefined): boolean {
+    if (named === undefined) return true;
+    const other = object.owner === caller.id ? object.viewer : object.owner;
+    return isCounterpart(caller, named) && (other === named || other === null);
   }
 
   /** Owners to search when the query does not name one. */
@@ -51,7 +66,8 @@ export function readObjects({ store, directory }: Context) {
     let count = 0;
     for (const owner of owners) {
       const object = await readObject(store, query.module, owner, key);
-      const text = object && maySee(caller, object) ? readWithin(object.body, query.within) : null;
+      const isFound = object && maySee(caller, object) && isBetween(caller, object, query.to);
+      const text = isFound ? readWithin(object.body, query.within) : null;
       if (text === null) continue;
       first ??= text;
       count += 1;
@@ -61,13 +77,21 @@ export function readObjects({ store, directory }: Context) {
     return first;
   }
 
-  async function list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>> {
+  async function list(
+    caller: Caller,
+    module: ObjectModule,
+    request: ListRequest,
+    named?: PartyId,
+  ): Promise<Listed<string>> {
     const counterparts = (): readonly PartyId[] =>
       modules[module].owner === 'CPO'
         ? directory.counterparts(caller.id, caller.party.role)
         : directory.emspsOf(caller.id);
-    const shelves = isOwned(module) ? [caller.id] : counterparts();
-    const page = await store.list({ kind: module, shelves, ...request, bodiesOnly: true });
+    const all = isOwned(module) ? [caller.id] : counterparts();
+    const isNamed = named !== undefined && isCounterpart(caller, named);
+    const shelves = named === undefined || (isOwned(module) && isNamed) ? all : all.filter((id) => id === named);
+    const owner = isOwned(module) && isNamed ? { owner: named } : {};
+    const page = await store.list({ kind: module, shelves, ...owner, ...request, bodiesOnly: true });
     return listed(page, (row) => row.body ?? '');
   }
 

@@ -118,6 +118,8 @@ export interface CommandRequest {
   readonly to: HeaderParty | null;
   readonly responseUrl: string;
   readonly locationId: string | null;
+  /** EVSE, and connector, within the location; absent or empty when the command names none. */
+  readonly within?: readonly string[];
   readonly sessionId: string | null;
   readonly reservationId: string | null;
   readonly tokenUid: string | null;
@@ -156,6 +158,8 @@ export interface Hub {
   readonly publicUrl: string;
   /** The hub's own party. */
   readonly party: HeaderParty;
+  /** A party that the hub knows, itself included, in the case in which it was assigned; null for any other. */
+  known(named: HeaderParty): HeaderParty | null;
 
   /** `address`: where the request comes from. Null for no valid token, or when the partner may not call from there. */
   authenticate(token: string, address: string): Credential | null;
@@ -182,10 +186,19 @@ export interface Hub {
    */
   read(
     caller: Caller,
-    query: { module: ObjectModule; owner: PartyId | null; id: string; within: readonly string[]; tokenType?: string },
+    query: {
+      module: ObjectModule;
+      owner: PartyId | null;
+      id: string;
+      within: readonly string[];
+      tokenType?: string;
+      /** The counterpart that `OCPI-to-*` names. [D68] */
+      to?: PartyId;
+    },
     reserve: Reserve,
   ): Promise<string>;
-  list(caller: Caller, module: ObjectModule, request: ListRequest): Promise<Listed<string>>;
+  /** `to`: only objects between the caller and this counterpart. [D68] */
+  list(caller: Caller, module: ObjectModule, request: ListRequest, to?: PartyId): Promise<Listed<string>>;
 
   /** For a CPO with a driver at the charger: queries the eMSP that `to` names. */
   authorizeAtEmsp(caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer>;

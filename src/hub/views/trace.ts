@@ -24,6 +24,7 @@ const eventsMax = 10_000;
 const reasons: Readonly<Record<string, string>> = {
   'no routing rule': 'no active routing rule lets it through to anybody',
   'not subscribed': 'no routed eMSP has a receiver for the module: they read the list of the hub',
+  'OCPI-to not routed': 'its OCPI-to names a party that no active routing rule lets it through to',
   unpublished: 'the location has publish: false, so only its owner may see it',
   'cdr_token missing': 'it has no usable cdr_token, so nobody is known to own it',
   'cdr_token names no party': 'its cdr_token has no country_code and party_id, so nobody is known to own it',

@@ -25,8 +25,8 @@ import {
   text,
 } from '../../transport/types.ts';
 import { anyParty, cpo, emsp } from '../caller.ts';
-import { accept, answerList, cdrTokenFact, checkedBody, wholeObject } from '../objects.ts';
-import { type Answer, addressOf, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+import { accept, answerList, answerObject, cdrTokenFact, checkedBody, wholeObject } from '../objects.ts';
+import { type Answer, addressOf, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
 const cdrLocation = object({
   id: should(ciString(36)),
@@ -131,7 +131,8 @@ function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'part
   return { ...caller, party, id: keyOf(party) };
 }
 
-async function readCdr(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+async function readCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const { caller, params } = exchange;
   const owner = caller.party.role === 'CPO' ? caller.id : null;
-  return stored(await hub.read(caller, { module: 'cdrs', owner, id: params.id ?? '', within: [] }, reserve));
+  return answerObject(hub, exchange, { module: 'cdrs', owner, id: params.id ?? '', within: [] });
 }

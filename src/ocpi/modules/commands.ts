@@ -54,6 +54,8 @@ interface CommandBody {
   readonly response_url: string;
   readonly token?: TokenParty & { readonly uid: string };
   readonly location_id?: string;
+  readonly evse_uid?: string | null | undefined;
+  readonly connector_id?: string | null | undefined;
   readonly session_id?: string;
   readonly reservation_id?: string;
   readonly authorization_reference?: string | null | undefined;
@@ -101,6 +103,7 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
     to: exchange.to(),
     responseUrl: body.response_url,
     locationId: body.location_id ?? null,
+    within: body.evse_uid ? [body.evse_uid, ...(body.connector_id ? [body.connector_id] : [])] : [],
     sessionId: body.session_id ?? null,
     reservationId: body.reservation_id ?? null,
     tokenUid: body.token?.uid ?? null,

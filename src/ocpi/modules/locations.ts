@@ -28,8 +28,8 @@ import {
   text,
 } from '../../transport/types.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
-import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
-import { type Answer, done, type Exchange, type OcpiModule, type OcpiRoute, stored, version } from '../route.ts';
+import { accept, answerList, answerObject, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import { type Answer, done, type Exchange, type OcpiModule, type OcpiRoute, version } from '../route.ts';
 
 const connectorFields = {
   standard: should(text(64)),
@@ -243,10 +243,10 @@ async function readByRole(hub: Hub, exchange: Exchange): Promise<Answer> {
 
 async function read(
   hub: Hub,
-  { caller, reserve }: Exchange,
+  exchange: Exchange,
   owner: PartyId | null,
   segments: readonly (string | undefined)[],
 ): Promise<Answer> {
   const [id = '', ...within] = segments.filter((segment) => segment !== undefined);
-  return stored(await hub.read(caller, { module: 'locations', owner, id, within }, reserve));
+  return answerObject(hub, exchange, { module: 'locations', owner, id, within });
 }

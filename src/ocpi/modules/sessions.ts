@@ -23,6 +23,7 @@ import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
 import {
   accept,
   answerList,
+  answerObject,
   type CheckedBody,
   cdrTokenFact,
   checkedBody,
@@ -30,7 +31,7 @@ import {
   sameIds,
   wholeObject,
 } from '../objects.ts';
-import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+import { type Answer, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
 const session = object({
   ...chargeFields,
@@ -110,7 +111,8 @@ function changedFacts(session: AnySession): ObjectFacts {
   };
 }
 
-async function readSession(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+async function readSession(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const { params } = exchange;
   const owner = keyOf(pathParty(params));
-  return stored(await hub.read(caller, { module: 'sessions', owner, id: params.id ?? '', within: [] }, reserve));
+  return answerObject(hub, exchange, { module: 'sessions', owner, id: params.id ?? '', within: [] });
 }

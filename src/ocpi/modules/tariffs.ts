@@ -5,8 +5,8 @@ import { keyOf } from '../../domain/party.ts';
 import type { Hub } from '../../hub/ports/hub.ts';
 import { tariff } from '../../transport/shapes.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
-import { accept, answerList, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
-import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+import { accept, answerList, answerObject, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import { type Answer, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
 const list = `/${version}/tariffs`;
 const one = `${list}/:country_code/:party_id/:id`;
@@ -44,7 +44,8 @@ async function deleteTariff(hub: Hub, { caller, params, reserve }: Exchange): Pr
   return done();
 }
 
-async function readTariff(hub: Hub, { caller, params, reserve }: Exchange): Promise<Answer> {
+async function readTariff(hub: Hub, exchange: Exchange): Promise<Answer> {
+  const { params } = exchange;
   const owner = keyOf(pathParty(params));
-  return stored(await hub.read(caller, { module: 'tariffs', owner, id: params.id ?? '', within: [] }, reserve));
+  return answerObject(hub, exchange, { module: 'tariffs', owner, id: params.id ?? '', within: [] });
 }

@@ -8,7 +8,7 @@ import type { AuthorizeRequest, Hub } from '../../hub/ports/hub.ts';
 import { token } from '../../transport/shapes.ts';
 import { type Checked, check, ciString, fragment, list, may, object, should } from '../../transport/types.ts';
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from '../caller.ts';
-import { accept, answerList, checkedBody, pathId, sameIds } from '../objects.ts';
+import { accept, answerList, answerObject, checkedBody, pathId, sameIds } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 const tokenFragment = fragment(token);
@@ -73,10 +73,10 @@ function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
 }
 
 async function readToken(hub: Hub, exchange: Exchange): Promise<Answer> {
-  const { caller, params } = exchange;
+  const { params } = exchange;
   const owner = keyOf(pathParty(params));
   const query = { module: 'tokens', owner, id: params.uid ?? '', within: [], tokenType: typeOf(exchange) } as const;
-  return stored(await hub.read(caller, query, exchange.reserve));
+  return answerObject(hub, exchange, query);
 }
 
 async function authorizeAtEmsp(hub: Hub, exchange: Exchange): Promise<Answer> {
