@@ -3,6 +3,7 @@
  */
 import { z } from 'zod';
 import { instant } from '../api/common.ts';
+import { moduleNames } from '../domain/modules.ts';
 
 /** A party id such as `NL-TNM`, in upper or lower case. */
 export const partyId = z
@@ -33,6 +34,19 @@ export const pageQuery = {
 
 /** A filter by exact value. */
 export const filter = text.exactOptional();
+
+/** Filters by time; the list says of which instant. */
+export const boundsQuery = {
+  from: bound.exactOptional().meta({ description: 'RFC 3339, inclusive' }),
+  to: bound.exactOptional().meta({ description: 'RFC 3339, exclusive' }),
+};
+
+export const moduleFilter = z.enum(moduleNames).exactOptional();
+
+export const orderQuery = z.enum(['oldest', 'newest']).meta({ description: 'which come first' });
+
+/** Filters by one party in its role. */
+export const pairQuery = { emsp: partyId.exactOptional(), cpo: partyId.exactOptional() };
 
 /** A filter of things between an eMSP and a CPO. */
 export const pairFilter = text

@@ -5,9 +5,11 @@ import type { View } from './common.ts';
 
 export const commandState = z.enum(['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent']);
 
+export const commandName = z.enum(commandNames);
+
 export const command = z.object({
   id: z.string(),
-  command: z.enum(commandNames),
+  command: commandName,
   emsp: z.string(),
   cpo: z.string(),
   /** State of the command's machine. */

@@ -2,10 +2,22 @@
  * `ocpi-hub commands`: prints the commands of eMSPs and the state of each.
  */
 import type { Command } from 'commander';
-import type { CommandView } from '../api/commands.ts';
+import { type CommandView, commandName, commandState } from '../api/commands.ts';
 import { complete, kinds } from './complete.ts';
 import { type Column, fields, when } from './table.ts';
-import { count, noun, verb } from './verb.ts';
+import { count, eitherOf, noun, oneOf, pairOptions, partyOption, timeOptions, verb } from './verb.ts';
+
+interface ListFlags {
+  readonly party?: string;
+  readonly emsp?: string;
+  readonly cpo?: string;
+  readonly state?: string;
+  readonly command?: string;
+  readonly session?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: number;
+}
 
 const columns: readonly Column<CommandView>[] = [
   { title: 'id', of: ({ id }) => id },
@@ -19,14 +31,23 @@ const columns: readonly Column<CommandView>[] = [
 
 export function command(): Command {
   return noun('commands', 'commands of eMSPs and how far each has come', [
-    verb<{ limit?: number }>({
+    verb<ListFlags>({
       usage: 'list',
       summary: 'list commands, newest first',
-      options: [['--limit <count>', 'how many (default: 50)', count]],
-      examples: ['commands', 'commands list --limit 10 --json'],
-      run: async ({ hub, screen }, _args, { limit = 50 }) => {
-        const none = 'No command yet. ocpi-hub routes list shows which eMSPs may send some.';
-        screen.list(await hub.list<CommandView>('/commands', {}, limit), columns, none);
+      options: [
+        ...pairOptions,
+        partyOption,
+        ['--state <state>', eitherOf.format(commandState.options), oneOf(...commandState.options)],
+        ['--command <command>', 'for example STOP_SESSION', oneOf(...commandName.options)],
+        ['--session <session>', 'that it stops: {cc}-{pid}/{id}, or the id alone'],
+        ...timeOptions,
+        ['--limit <count>', 'how many (default: 50)', count],
+      ],
+      examples: ['commands', 'commands list --emsp NL-EMS --state silent --from 2h', 'commands list --limit 10 --json'],
+      run: async ({ hub, screen }, _args, { party, emsp, cpo, state, command, session, from, to, limit = 50 }) => {
+        const none = 'No command matches. ocpi-hub routes list shows which eMSPs may send some.';
+        const filter = { party, emsp, cpo, state, command, session, from, to };
+        screen.list(await hub.list<CommandView>('/commands', filter, limit), columns, none);
       },
     }),
     verb({

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
 import { complete, kinds } from './complete.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
-import { count, instant, moduleOption, noun, oneOf, verb } from './verb.ts';
+import { count, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
 
 interface ListFlags {
   readonly state?: string;
@@ -14,6 +14,7 @@ interface ListFlags {
   readonly object?: string;
   readonly from?: string;
   readonly to?: string;
+  readonly order?: string;
   readonly limit?: number;
 }
 
@@ -58,18 +59,14 @@ export function command(): Command {
   return noun('deliveries', 'what is and was owed to receivers, and every attempt', [
     verb<ListFlags>({
       usage: 'list',
-      summary: 'list deliveries, newest first',
+      summary: 'list deliveries by when they were accepted, newest first',
       options: [
         ['--state <state>', 'PENDING, DELIVERED or DEAD', oneOf('PENDING', 'DELIVERED', 'DEAD')],
         ['--receiver <party>', 'owed to this party, for example NL-EMS'],
         moduleOption,
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
-        [
-          '--from <instant>',
-          'accepted from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago',
-          instant,
-        ],
-        ['--to <instant>', 'accepted before then', instant],
+        ...timeOptions,
+        ['--order <order>', 'which come first: oldest or newest (default: newest)', oneOf('oldest', 'newest')],
         ['--limit <count>', 'how many (default: 50)', count],
       ],
       examples: [
@@ -77,8 +74,9 @@ export function command(): Command {
         'deliveries list --state DEAD --receiver NL-EMS --from 2h',
         'deliveries --json --limit 500',
       ],
-      run: async ({ hub, screen }, _args, { state, receiver, module, object, from, to, limit = 50 }) => {
-        const found = await hub.list<DeliveryView>('/deliveries', { state, receiver, module, object, from, to }, limit);
+      run: async ({ hub, screen }, _args, { state, receiver, module, object, from, to, order, limit = 50 }) => {
+        const filter = { state, receiver, module, object, from, to, order };
+        const found = await hub.list<DeliveryView>('/deliveries', filter, limit);
         screen.list(found, columns, noneOf(state));
       },
     }),
@@ -142,5 +140,5 @@ function nextOf({ due_at }: DeliveryView, now: number): string {
 
 function noneOf(state: string | undefined): string {
   const what = state === undefined ? 'delivery' : `${state} delivery`;
-  return `No ${what} fits. ocpi-hub trace {object} says why one was not made, ocpi-hub routes list who is joined.`;
+  return `No ${what} matches. ocpi-hub trace {object} says why nothing was forwarded, ocpi-hub routes list who is routed.`;
 }

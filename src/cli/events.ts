@@ -7,7 +7,7 @@ import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import type { Query } from './client.ts';
 import { type Column, plain, table, when } from './table.ts';
-import { type Context, count, noun, position, verb } from './verb.ts';
+import { type Context, count, noun, position, timeOptions, verb } from './verb.ts';
 
 interface ListFlags {
   readonly follow?: boolean;
@@ -16,6 +16,8 @@ interface ListFlags {
   readonly about?: string;
   readonly object?: string;
   readonly correlationId?: string;
+  readonly from?: string;
+  readonly to?: string;
   readonly after?: number;
   readonly limit?: number;
 }
@@ -45,6 +47,7 @@ export function command(): Command {
         ['--about <subject>', 'about exactly this, for example partner:NL-CPO'],
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         ['--correlation-id <id>', 'of this request and all that came of it'],
+        ...timeOptions,
         ['--after <sequence>', 'the first ones behind this event or last_seq, instead of the newest', position],
         ['--limit <count>', 'how many (default: 50; with --follow: 10 to begin with)', count],
       ],
@@ -52,6 +55,7 @@ export function command(): Command {
         'events',
         'events list --type delivery.dead --limit 100',
         'events list --follow --party NL-CPO',
+        'events list --from 2h --to 1h --type partner',
         'events list --after 1200 --json',
       ],
       run: (context, _args, flags) => (flags.follow ? follow(context, flags) : list(context, flags)),
@@ -59,8 +63,8 @@ export function command(): Command {
   ]);
 }
 
-function filterOf({ type, party, about, object, correlationId: correlation_id }: ListFlags): Query {
-  return { type, party: party?.toUpperCase(), about, object, correlation_id };
+function filterOf({ type, party, about, object, correlationId: correlation_id, from, to }: ListFlags): Query {
+  return { type, party: party?.toUpperCase(), about, object, correlation_id, from, to };
 }
 
 async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
@@ -72,7 +76,7 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
   screen.list(
     { items, next_cursor },
     columns,
-    'No event fits. Without filters, ocpi-hub events list shows the newest.',
+    'No event matches. Without filters, ocpi-hub events list shows the newest.',
   );
 }
 

@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';
 import type { Column, Page } from './table.ts';
-import { count, noun, verb } from './verb.ts';
+import { count, noun, pairOptions, partyOption, verb } from './verb.ts';
 
 const columns: readonly Column<RoutingRule>[] = [
   { title: 'eMSP', of: ({ emsp }) => emsp },
@@ -20,14 +20,14 @@ const pathOf = (emsp: string, cpo: string) => `/routes/${encodeURIComponent(emsp
 
 export function command(): Command {
   return noun('routes', 'which eMSP and CPO may exchange traffic', [
-    verb<{ limit?: number }>({
+    verb<{ party?: string; emsp?: string; cpo?: string; limit?: number }>({
       usage: 'list',
       summary: 'list routing rules',
-      options: [['--limit <count>', 'how many (default: 200)', count]],
-      examples: ['routes', 'routes list --json'],
-      run: async ({ hub, screen }, _args, { limit = 200 }) => {
-        const none = 'No routing rule, so nothing is forwarded. ocpi-hub routes set {emsp} {cpo} joins two parties.';
-        screen.list(await hub.list<RoutingRule>('/routes', {}, limit), columns, none);
+      options: [...pairOptions, partyOption, ['--limit <count>', 'how many (default: 200)', count]],
+      examples: ['routes', 'routes list --cpo NL-CPO', 'routes list --json'],
+      run: async ({ hub, screen }, _args, { party, emsp, cpo, limit = 200 }) => {
+        const none = 'No routing rule. ocpi-hub routes set {emsp} {cpo} lets two parties exchange traffic.';
+        screen.list(await hub.list<RoutingRule>('/routes', { party, emsp, cpo }, limit), columns, none);
       },
     }),
     verb<{ inactive?: boolean }>({

@@ -4,8 +4,9 @@
 import type { Command } from 'commander';
 import type { Unforwarded } from '../api/deliveries.ts';
 import type { HubStatus } from '../api/hub.ts';
+import { unownedReasons } from '../domain/ownership.ts';
 import { type Column, fields, type Page, span, when } from './table.ts';
-import { count, noun, verb } from './verb.ts';
+import { count, eitherOf, noun, oneOf, verb } from './verb.ts';
 
 const columns: readonly Column<Unforwarded>[] = [
   { title: 'object', of: ({ module, object }) => `${module} ${object}`, shrinksTo: 20 },
@@ -22,14 +23,18 @@ export function command(): Command {
       examples: ['status', 'status --json'],
       run: async ({ hub, screen }) => screen.answer(await hub.get<HubStatus>('/status'), status),
     }),
-    verb<{ limit?: number }>({
+    verb<{ cpo?: string; reason?: string; limit?: number }>({
       usage: 'not-forwarded',
-      summary: 'list sessions and CDRs that reached nobody, with the reason',
-      options: [['--limit <count>', 'how many (default: 50)', count]],
-      examples: ['status not-forwarded'],
-      run: async ({ hub, screen }, _args, { limit = 50 }) => {
-        const none = 'Every stored session and CDR has an eMSP that it belongs to.';
-        screen.list(await hub.list<Unforwarded>('/stored-not-forwarded', {}, limit), columns, none);
+      summary: 'list sessions and CDRs that were not forwarded, with the reason',
+      options: [
+        ['--cpo <party>', 'of this CPO, for example NL-CPO'],
+        ['--reason <reason>', eitherOf.format(unownedReasons), oneOf(...unownedReasons)],
+        ['--limit <count>', 'how many (default: 50)', count],
+      ],
+      examples: ['status not-forwarded', 'status not-forwarded --cpo NL-CPO --reason "not routed"'],
+      run: async ({ hub, screen }, _args, { cpo, reason, limit = 50 }) => {
+        const none = 'No such session or CDR: all that are stored belong to an eMSP.';
+        screen.list(await hub.list<Unforwarded>('/stored-not-forwarded', { cpo, reason }, limit), columns, none);
       },
     }),
   ]);

@@ -92,10 +92,24 @@ function examplesOf(examples: readonly string[]): string {
   return ['', 'Examples:', ...examples.map((example) => `  $ ocpi-hub ${example}`)].join('\n');
 }
 
-const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
+export const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
 
 /** The filter by module of every verb that finds deliveries. */
 export const moduleOption = ['--module <module>', eitherOf.format(moduleNames)] as const;
+
+/** The filters by time of every list that has them. */
+export const timeOptions: readonly Option[] = [
+  ['--from <instant>', 'from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago', instant],
+  ['--to <instant>', 'before then', instant],
+];
+
+/** The filters by one party in its role. */
+export const pairOptions: readonly Option[] = [
+  ['--emsp <party>', 'of this eMSP, for example NL-EMS'],
+  ['--cpo <party>', 'of this CPO, for example NL-CPO'],
+];
+
+export const partyOption: Option = ['--party <party>', 'whose eMSP or CPO is this, or has this in its id'];
 
 /** Parses a count of at least 1. */
 export function count(text: string): number {

@@ -6,7 +6,18 @@ import type { HubObject, ObjectFacts } from './object.ts';
 import type { PartyId } from './party.ts';
 import { type Audience, type Directory, nobody } from './routing.ts';
 
-export type Ownership = { readonly viewer: PartyId } | { readonly viewer: null; readonly reason: string };
+/** Why a session or CDR belongs to no eMSP. */
+export const unownedReasons = [
+  'cdr_token missing',
+  'cdr_token names no party',
+  'names the hub',
+  'unknown eMSP',
+  'not routed',
+] as const;
+
+export type Ownership =
+  | { readonly viewer: PartyId }
+  | { readonly viewer: null; readonly reason: (typeof unownedReasons)[number] };
 
 /**
  * The owning eMSP. `initiator` is the eMSP whose accepted START_SESSION matches, if the CPO's COMPATIBILITY period is

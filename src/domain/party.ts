@@ -152,6 +152,14 @@ export function namesEither({ emsp, cpo }: { emsp: PartyId; cpo: PartyId }, part
   return part === undefined || emsp.includes(part) || cpo.includes(part);
 }
 
+/** Whether the eMSP and the CPO are the given ones; an absent one matches any. */
+export function isOfPair(
+  { emsp, cpo }: { emsp: PartyId; cpo: PartyId },
+  wanted: { emsp?: PartyId | undefined; cpo?: PartyId | undefined },
+): boolean {
+  return (wanted.emsp ?? emsp) === emsp && (wanted.cpo ?? cpo) === cpo;
+}
+
 /** The events of a partner in the log; `applyToPartner` folds them. */
 export type PartnerEvent =
   | {

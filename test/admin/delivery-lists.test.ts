@@ -29,6 +29,16 @@ t.test('each state is listed whole, newest first, in pages of any size', async (
   }
   const ask = async (query: string) =>
     (await admin(hub, 'GET', `/deliveries?${query}`)) as unknown as Page<DeliveryView>;
+  const pages = async (query: string, limit: number) => {
+    const found: string[] = [];
+    for (let cursor = ''; ; ) {
+      const page = await ask(`${query}&limit=${limit}${cursor}`);
+      t.ok(page.items.length <= limit);
+      found.push(...page.items.map(({ id }) => id));
+      if (page.next_cursor === null) return found;
+      cursor = `&cursor=${page.next_cursor}`;
+    }
+  };
   const whole = async () => (await ask('limit=1000')).items;
   const sizeOf = (state: string, items: readonly DeliveryView[]) => items.filter((one) => one.state === state).length;
   // 9 tariffs to 4 receivers and 9 sessions to one: 9 + 4 are refused, 9 are held back and one waits for its next attempt.
@@ -46,15 +56,10 @@ t.test('each state is listed whole, newest first, in pages of any size', async (
     for (const [query, fits] of conditions) {
       const wanted = all.filter((one) => one.state === state && fits(one)).map(({ id }) => id);
       for (const limit of [1, 2, 7]) {
-        const found: string[] = [];
-        for (let cursor = ''; ; ) {
-          const page = await ask(`state=${state}${query}&limit=${limit}${cursor}`);
-          t.ok(page.items.length <= limit);
-          found.push(...page.items.map(({ id }) => id));
-          if (page.next_cursor === null) break;
-          cursor = `&cursor=${page.next_cursor}`;
-        }
+        const found = await pages(`state=${state}${query}`, limit);
         t.strictSame(found, wanted, `${state}${query}, ${limit} a page`);
+        const oldest = await pages(`state=${state}${query}&order=oldest`, limit);
+        t.strictSame(oldest, oldestFirst(wanted), `${state}${query}, oldest first, ${limit} a page`);
       }
     }
   }
@@ -96,6 +101,12 @@ t.test('a dead letter that is written while its list is read is in the list', as
   const { items } = await admin(hub, 'GET', '/deliveries?state=DEAD');
   t.match(items, [{ state: 'DEAD', object: 'NL-CPO/S1' }]);
 });
+
+/** The deliveries of an event stay in the order of its receivers. */
+function oldestFirst(ids: readonly string[]): string[] {
+  const sequenceOf = (id: string) => Number(id.split('-', 1)[0]);
+  return [...ids].sort((a, b) => sequenceOf(a) - sequenceOf(b));
+}
 
 function gate(): [opened: Promise<void>, open: () => void] {
   let open = () => {};

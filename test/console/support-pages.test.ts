@@ -37,16 +37,20 @@ browserTest('a command is shown while its result is awaited, and its end when it
 });
 
 browserTest(
-  'a command is found by its party behind hundreds of newer ones, and a list that is cut off says so',
+  'a command is found by its party behind hundreds of newer ones, and a list goes on page by page',
   async (t, browser) => {
     const hub = await hubFor(t);
     const rows = Array.from({ length: 5_300 }, (_, nth) => commandRow(nth, nth === 400 ? { emsp: 'DE-FAH' } : {}));
     await written(hub, rows);
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands?party=de-fah' });
     await page.getByRole('link', { name: 'c400', exact: true }).waitFor();
-    await page.getByText('Shown: the newest 1; older ones were not searched.').waitFor();
+    await page.getByText('1 shown', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.getByText('1 shown, all of them').waitFor();
     await page.getByLabel('Party').fill('');
-    await page.getByText('Shown: the newest 200; older ones were not searched.').waitFor();
+    await page.getByText('50 shown', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.getByText('100 shown', { exact: true }).waitFor();
   },
 );
 

@@ -219,7 +219,7 @@ export function look(world: World, random: Random): void {
   world.ask('look', async ({ operations, ...hub }) => {
     operations.status();
     operations.vitals();
-    await operations.deliveries({}, page);
+    await operations.deliveries({}, { ...page, order: random.pick(['oldest', 'newest']) });
     await operations.commands({}, page);
     await operations.deadGroups();
     await operations.planRedrive({}, { routing: random.pick(['then', 'now']) });

@@ -2,10 +2,10 @@
  * Routes `/commands`: commands of eMSPs and their progress.
  */
 import { z } from 'zod';
-import { command, commandState } from '../../api/commands.ts';
+import { command, commandName, commandState } from '../../api/commands.ts';
 import { listOf } from '../../api/common.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, pageQuery, pairFilter } from '../fields.ts';
+import { anyId, boundsQuery, filter, pageQuery, pairFilter, pairQuery } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 export function commands(operations: Operations): AdminRoute[] {
@@ -13,8 +13,16 @@ export function commands(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/commands',
-      summary: 'List commands, newest first',
-      query: z.strictObject({ party: pairFilter, state: commandState.exactOptional(), ...pageQuery }),
+      summary: 'List commands, newest first; from and to bound `at`',
+      query: z.strictObject({
+        ...pairQuery,
+        party: pairFilter,
+        state: commandState.exactOptional(),
+        command: commandName.exactOptional(),
+        session: filter.meta({ description: 'that it stops: {cc}-{pid}/{id}, or the id alone' }),
+        ...boundsQuery,
+        ...pageQuery,
+      }),
       answer: listOf(command),
       run: ({ query: { limit, cursor, ...filter } }) => operations.commands(filter, { limit, cursor }),
     }),

@@ -7,16 +7,16 @@ import { listOf } from '../../api/common.ts';
 import { deadGroup, delivery, deliveryState } from '../../api/deliveries.ts';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
 import { readId, writeHeaders } from '../../transport/headers.ts';
-import { anyId, bound, filter, pageQuery, partyId } from '../fields.ts';
+import { anyId, boundsQuery, filter, moduleFilter, orderQuery, pageQuery, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const query = z.strictObject({
   state: deliveryState.exactOptional(),
   receiver: partyId.exactOptional(),
-  module: filter,
+  module: moduleFilter,
   object: filter,
-  from: bound.exactOptional(),
-  to: bound.exactOptional(),
+  ...boundsQuery,
+  order: orderQuery.default('newest'),
   ...pageQuery,
 });
 
@@ -57,10 +57,10 @@ export function deliveries(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/deliveries',
-      summary: 'List deliveries, newest first; from and to bound accepted_at',
+      summary: 'List deliveries, newest first unless asked; from and to bound accepted_at',
       query,
       answer: listOf(delivery),
-      run: ({ query: { limit, cursor, ...wanted } }) => operations.deliveries(wanted, { limit, cursor }),
+      run: ({ query: { limit, cursor, order, ...wanted } }) => operations.deliveries(wanted, { limit, cursor, order }),
     }),
     route({
       method: 'GET',

@@ -4,9 +4,9 @@
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { routingRule, ruleSet } from '../../api/routes.ts';
-import { keyOf, namesEither } from '../../domain/party.ts';
+import { isOfPair, keyOf, namesEither } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery, pairFilter, partnerId, partyId } from '../fields.ts';
+import { pageQuery, pairFilter, pairQuery, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 
 const params = z.strictObject({ emsp: partyId, cpo: partyId });
@@ -18,16 +18,18 @@ export function routes(operations: Operations): AdminRoute[] {
       path: '/routes',
       summary: 'List routing rules',
       query: z.strictObject({
+        ...pairQuery,
         party: pairFilter,
         partner: partnerId.exactOptional().meta({ description: 'a partner, by the rules of any of its parties' }),
         ...pageQuery,
       }),
       answer: listOf(routingRule),
-      run: ({ query: { party, partner, ...page } }) => {
+      run: ({ query: { emsp, cpo, party, partner, ...page } }) => {
         const own = partner === undefined ? null : new Set(operations.party(partner).roles.map(keyOf));
         const found = operations
           .routes()
-          .filter((rule) => namesEither(rule, party) && (own === null || own.has(rule.emsp) || own.has(rule.cpo)));
+          .filter((rule) => isOfPair(rule, { emsp, cpo }) && namesEither(rule, party))
+          .filter((rule) => own === null || own.has(rule.emsp) || own.has(rule.cpo));
         return pageOf(found, ({ emsp, cpo }) => `${emsp} ${cpo}`, page);
       },
     }),

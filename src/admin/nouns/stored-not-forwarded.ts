@@ -4,8 +4,9 @@
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { unforwarded } from '../../api/deliveries.ts';
+import { unownedReasons } from '../../domain/ownership.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery } from '../fields.ts';
+import { pageQuery, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 export function storedNotForwarded(operations: Operations): AdminRoute[] {
@@ -14,9 +15,13 @@ export function storedNotForwarded(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/stored-not-forwarded',
       summary: 'List sessions and CDRs without a usable cdr_token',
-      query: z.strictObject(pageQuery),
+      query: z.strictObject({
+        cpo: partyId.exactOptional(),
+        reason: z.enum(unownedReasons).exactOptional(),
+        ...pageQuery,
+      }),
       answer: listOf(unforwarded),
-      run: ({ query }) => operations.storedNotForwarded(query),
+      run: ({ query: { limit, cursor, ...filter } }) => operations.storedNotForwarded(filter, { limit, cursor }),
     }),
   ];
 }

@@ -5,7 +5,7 @@
 
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeadGroup, DeliveryView } from '../../api/deliveries.ts';
+import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
 import type { EventPage } from '../../api/events.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
 import type { JobView, RedrivePlan } from '../../api/jobs.ts';
@@ -63,6 +63,8 @@ export interface DeliveryFilter {
   readonly to?: string;
 }
 
+export type Order = 'oldest' | 'newest';
+
 export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
   /** State of the deliveries to send again; `DEAD` when absent. `ANY` = dead and delivered, which is a replay. [D53] */
   readonly state?: 'DEAD' | 'DELIVERED' | 'ANY';
@@ -87,11 +89,25 @@ export interface RedriveOptions {
 export interface CommandFilter {
   /** Part of the id of its eMSP or its CPO, in upper case. */
   readonly party?: string;
+  readonly emsp?: PartyId;
+  readonly cpo?: PartyId;
   readonly state?: CommandView['state'];
+  readonly command?: CommandView['command'];
+  /** The session that the command stops: `{cc}-{pid}/{id}`, or the id alone. [D93] */
+  readonly session?: string;
+  /** RFC 3339 bounds on `at`, inclusive and exclusive. */
+  readonly from?: string;
+  readonly to?: string;
 }
 
 export interface PullFilter {
-  readonly partner?: PartyId;
+  /** Any party of the CPO's partner. */
+  readonly party?: PartyId;
+}
+
+export interface UnforwardedFilter {
+  readonly cpo?: PartyId;
+  readonly reason?: string;
 }
 
 export interface PageRequest {
@@ -131,10 +147,13 @@ export interface EventFilter {
   readonly party?: string;
   readonly object?: string;
   readonly correlation_id?: string;
+  /** RFC 3339 bounds on `at`, inclusive and exclusive. */
+  readonly from?: string;
+  readonly to?: string;
 }
 
 export interface EventRange {
-  readonly order: 'oldest' | 'newest';
+  readonly order: Order;
   /** The range begins after this sequence. */
   readonly after: number;
   /**
@@ -209,8 +228,7 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Pers
   /** Idempotent: resolves even when the rule does not exist. [D77] */
   removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void>;
 
-  /** Newest first. */
-  deliveries(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>>;
+  deliveries(filter: DeliveryFilter, page: PageRequest & { readonly order: Order }): Promise<Page<DeliveryView>>;
   delivery(id: string): Promise<DeliveryDetail>;
   /** Dead letters by receiver, module and class, most first. */
   deadGroups(): Promise<DeadGroup[]>;
@@ -256,9 +274,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Pers
   pull(id: string): Promise<PullView>;
   /** Newest first: the last refusal of each object, until a pull finds the object valid. */
   quarantine(page: PageRequest): Promise<Page<QuarantineView>>;
-  storedNotForwarded(
-    page: PageRequest,
-  ): Promise<Page<{ module: string; object: string; cpo: PartyId; reason: string; at: string }>>;
+  /** Sessions, then CDRs, each newest first; filtered like `commands`. */
+  storedNotForwarded(filter: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>>;
   status(): HubStatus;
   vitals(): Vitals;
 

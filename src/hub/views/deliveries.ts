@@ -1,5 +1,5 @@
 /**
- * Lists deliveries from the log, newest first. Rows, which are few, say which deliveries are dead or wait for another
+ * Lists deliveries from the log. Rows, which are few, say which deliveries are dead or wait for another
  * attempt, so a list of dead deliveries skips the events of all others.
  */
 import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -11,8 +11,9 @@ import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import type { DeliveryFilter, PageRequest } from '../ports/operator.ts';
+import type { DeliveryFilter, Order, PageRequest } from '../ports/operator.ts';
 import { readCursor } from './cursor.ts';
+import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
 /** For each sequence the receivers that have a row of the wanted state. */
@@ -23,19 +24,24 @@ type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryV
 export function deliveryLists(context: Context, outbound: Dispatcher, view: ViewDelivery) {
   const { store, directory } = context;
 
-  return async function list(filter: DeliveryFilter, page: PageRequest): Promise<Page<DeliveryView>> {
+  return async function list(
+    filter: DeliveryFilter,
+    page: PageRequest & { readonly order: Order },
+  ): Promise<Page<DeliveryView>> {
+    const isNewestFirst = page.order === 'newest';
+
     // A page starts at an event, of which some deliveries may have been listed.
-    const [upTo = store.head(), shown = 0] = readCursor(page.cursor);
-    const range = { after: store.horizon(), upTo: Math.min(store.head(), upTo) };
+    const [start, shown = 0] = readCursor(page.cursor);
+    const range = rest(await logSpan(store, filter), start, isNewestFirst);
     const places = filter.state === 'DEAD' || filter.state === 'PENDING' ? await rowsIn(range, filter) : null;
-    const looked = places && filter.state === 'DEAD' ? at(places) : [range];
-    const walk = new LogWalk(store, looked, 'newest', (event) => fits(event, filter));
+    const looked = places && filter.state === 'DEAD' ? at(places, isNewestFirst) : [range];
+    const walk = new LogWalk(store, looked, page.order, (event) => fits(event, filter));
     const items: DeliveryView[] = [];
     while (items.length < page.limit) {
       const room = page.limit - items.length;
       const event = await walk.next();
       if (!event) break;
-      const skipped = event.seq === upTo ? shown : 0;
+      const skipped = event.seq === start ? shown : 0;
       const found = (await deliveriesOf(event, filter, places)).slice(skipped);
       items.push(...found.slice(0, room));
       if (found.length > room) return { items, next_cursor: `${event.seq}.${skipped + room}` };
@@ -44,13 +50,13 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
   };
 
   /** Rows of the wanted state, including those not written yet. */
-  async function rowsIn({ upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
+  async function rowsIn({ after, upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
     const places = new Map<Seq, Set<PartyId>>();
     const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
     const receivers = new Set(receiver ? [receiver] : known);
     const add = (row: DeliveryRow) => {
       const { seq, dest } = row;
-      if (row.state !== wanted || seq > upTo || !receivers.has(dest)) return;
+      if (row.state !== wanted || seq <= after || seq > upTo || !receivers.has(dest)) return;
       if (module && (row.data as { module: string }).module !== module) return;
       places.set(seq, (places.get(seq) ?? new Set()).add(dest));
     };
@@ -78,15 +84,22 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
   }
 }
 
-/** One range for each sequence, newest first. */
-function at(places: Places): Range[] {
-  return [...places.keys()].sort((a, b) => b - a).map((seq) => ({ after: seq - 1, upTo: seq }));
+/** The part of a range that begins with the event at which a page starts. */
+function rest({ after, upTo }: Range, start: Seq | undefined, isNewestFirst: boolean): Range {
+  if (start === undefined) return { after, upTo };
+  return isNewestFirst ? { after, upTo: Math.min(upTo, start) } : { after: Math.max(after, start - 1), upTo };
+}
+
+/** One range for each sequence, in the order of the list. */
+function at(places: Places, isNewestFirst: boolean): Range[] {
+  const sequences = [...places.keys()].sort((a, b) => (isNewestFirst ? b - a : a - b));
+  return sequences.map((seq) => ({ after: seq - 1, upTo: seq }));
 }
 
 function fits({ at: accepted, to: receivers, data }: StoredEvent, filter: DeliveryFilter): boolean {
-  const { module, object, from, to, receiver } = filter;
+  const { module, object, receiver } = filter;
   if (receivers.length === 0 || (receiver && !receivers.includes(receiver))) return false;
-  if ((from && accepted < from) || (to && accepted >= to)) return false;
+  if (!isWithin(accepted, filter)) return false;
   const change = data as ObjectEventData;
   if (module && change.module !== module) return false;
   return !object || objectName(change).toLowerCase() === object.toLowerCase();

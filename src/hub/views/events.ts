@@ -7,6 +7,7 @@ import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
 import type { EventFilter, EventVerbs } from '../ports/operator.ts';
+import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
 export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events'] {
@@ -15,8 +16,9 @@ export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events']
     const head = store.head();
     if (Math.max(after, cursor ?? 0) > head) throw new HubError('invalid', { message: `the log ends at ${head}` });
     const isForwards = order === 'oldest';
-    const from = isForwards ? (cursor ?? after) : after;
-    const upTo = isForwards ? head : Math.min(head, cursor ?? head);
+    const span = await logSpan(store, filter);
+    const from = Math.max(isForwards ? (cursor ?? after) : after, span.after);
+    const upTo = Math.min(isForwards ? head : (cursor ?? head), span.upTo);
     const walk = new LogWalk(store, [{ after: from, upTo }], order, fits);
     const items: EventView[] = [];
     while (items.length < limit) {
@@ -69,5 +71,6 @@ function fitsOf(filter: EventFilter, rolesOf: RolesOf): (event: StoredEvent) => 
   return (event) =>
     (!type || event.type === type || event.type.startsWith(`${type}.`)) &&
     (!correlation_id || event.correlationId === correlation_id) &&
+    isWithin(event.at, filter) &&
     concerns(event, wanted, rolesOf);
 }

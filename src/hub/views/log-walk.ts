@@ -4,6 +4,7 @@
  * LOG-WALK-1  One request reads at most `step` × `stepsMax` (20,000) events; the next one continues at `rest`.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
+import type { Order } from '../ports/operator.ts';
 
 /** Events of one step, and steps of one request at most: more would delay other requests. [LOG-WALK-1] */
 const step = 500;
@@ -19,12 +20,7 @@ export class LogWalk {
   #steps = 0;
 
   /** `ranges`: in the order of reading; their trimmed parts are skipped. */
-  constructor(
-    store: Store,
-    ranges: readonly Range[],
-    order: 'oldest' | 'newest',
-    fits: (event: StoredEvent) => boolean,
-  ) {
+  constructor(store: Store, ranges: readonly Range[], order: Order, fits: (event: StoredEvent) => boolean) {
     const horizon = store.horizon();
     const kept = ranges.map(({ after, upTo }) => ({ after: Math.max(after, horizon), upTo }));
     this.#store = store;

@@ -4,7 +4,7 @@
 import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeadGroup, DeliveryView } from '../../api/deliveries.ts';
+import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
 import type { EventView } from '../../api/events.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
@@ -14,7 +14,7 @@ import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../
 import { ownedModules } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
-import { keyOf, namesEither, type PartyId } from '../../domain/party.ts';
+import { isOfPair, keyOf, namesEither, type PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import { presentRequest } from '../delivery/attempts.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
@@ -22,11 +22,19 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
-import type { CommandFilter, DeliveryDetail, Operations, PageRequest, PullFilter } from '../ports/operator.ts';
+import type {
+  CommandFilter,
+  DeliveryDetail,
+  Operations,
+  PageRequest,
+  PullFilter,
+  UnforwardedFilter,
+} from '../ports/operator.ts';
 import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
 import { eventView, eventViews } from './events.ts';
+import type { TimeBounds } from './log-span.ts';
 
 /** Read verbs of operators that this file implements. */
 export type ViewVerb =
@@ -106,18 +114,11 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return [...groups.values()].sort((a, b) => b.count - a.count);
   }
 
-  async function commands({ party, state }: CommandFilter, page: PageRequest): Promise<Page<CommandView>> {
-    const fits = (record: CommandRecord) =>
-      namesEither(record, party) && (state === undefined || record.state === state);
+  async function commands({ from, to, ...filter }: CommandFilter, page: PageRequest): Promise<Page<CommandView>> {
+    const fits = ({ data }: Row) => isWanted(data as CommandRecord, filter);
+    const list = { kind: 'commands', shelf: 'commands', ...(from && { from }), ...(to && { to }) };
     const view = (row: Row) => commandView(row.data as CommandRecord);
-    const isFiltered = party !== undefined || state !== undefined;
-    return newestFirst(
-      'commands',
-      'commands',
-      page,
-      view,
-      isFiltered ? ({ data }) => fits(data as CommandRecord) : null,
-    );
+    return newestFirst(list, page, view, Object.keys(filter).length > 0 ? fits : null);
   }
 
   async function command(id: string): Promise<CommandView> {
@@ -135,10 +136,11 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return found;
   }
 
-  async function pulls({ partner }: PullFilter, page: PageRequest): Promise<Page<PullView>> {
+  async function pulls({ party }: PullFilter, page: PageRequest): Promise<Page<PullView>> {
+    const partner = party && (context.directory.partnerOf(party)?.id ?? party);
     const fits = ({ data }: Row) => (data as PullRecord).party === partner;
     const view = (row: Row) => pullView(row.data as PullRecord);
-    return newestFirst('pulls', 'pulls', page, view, partner === undefined ? null : fits);
+    return newestFirst({ kind: 'pulls', shelf: 'pulls' }, page, view, partner === undefined ? null : fits);
   }
 
   async function pull(id: string): Promise<PullView> {
@@ -148,13 +150,16 @@ export function views(context: Context, outbound: Dispatcher): Views {
   }
 
   async function quarantine(page: PageRequest): Promise<Page<QuarantineView>> {
-    return newestFirst('quarantine', 'quarantine', page, ({ data, upd: at, body }) => {
+    return newestFirst({ kind: 'quarantine', shelf: 'quarantine' }, page, ({ data, upd: at, body }) => {
       return { ...(data as QuarantineRecord), at, text: body ?? '' };
     });
   }
 
   /** Sessions first, then CDRs, each newest first. */
-  async function storedNotForwarded(page: PageRequest) {
+  async function storedNotForwarded({ cpo, reason }: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>> {
+    const fits = (row: Row) =>
+      (cpo === undefined || row.owner === cpo) && (reason === undefined || objectFromRow(row).reason === reason);
+    const isFiltered = cpo !== undefined || reason !== undefined;
     const view = async (row: Row) => {
       const object = objectFromRow(row);
       const event = await store.event(row.seq);
@@ -169,7 +174,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
     const [place = 0, left = null] = readCursor(page.cursor);
     const kind = ownedModules[place];
     if (kind === undefined) throw notOurs();
-    const found = await newestFirst(kind, unownedShelf, { ...page, cursor: left === null ? null : String(left) }, view);
+    const found = await newestFirst(
+      { kind, shelf: unownedShelf },
+      { ...page, cursor: left === null ? null : String(left) },
+      view,
+      isFiltered ? fits : null,
+    );
     if (found.next_cursor !== null) return { ...found, next_cursor: `${place}.${found.next_cursor}` };
     return { ...found, next_cursor: place + 1 < ownedModules.length ? String(place + 1) : null };
   }
@@ -179,13 +189,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
    * filter a page examines at most `examinedMax` rows.
    */
   async function newestFirst<T>(
-    kind: string,
-    shelf: string,
+    { shelf, ...list }: { kind: string; shelf: string } & TimeBounds,
     page: PageRequest,
     view: (row: Row) => T | Promise<T>,
     fits: ((row: Row) => boolean) | null = null,
   ): Promise<Page<T>> {
-    const query = { kind, shelves: [shelf] };
+    const query = { ...list, shelves: [shelf] };
     let [left = (await store.list({ ...query, offset: 0, limit: 1 })).total] = readCursor(page.cursor);
     const step = fits === null ? page.limit : examinedStep;
     const end = Math.max(0, left - (fits === null ? page.limit : examinedMax));
@@ -241,6 +250,19 @@ function ages(instants: readonly string[]): Pick<DeadGroup, 'oldest_at' | 'newes
 
 function commandView({ id, command, emsp, cpo, state, result, reason, sessionId, at }: CommandRecord): CommandView {
   return { id, command, emsp, cpo, state, result, reason, session: sessionId, at };
+}
+
+function isWanted(record: CommandRecord, filter: CommandFilter): boolean {
+  const { party, state, command } = filter;
+  if (!isOfPair(record, filter) || !namesEither(record, party)) return false;
+  if ((state ?? record.state) !== record.state || (command ?? record.command) !== record.command) return false;
+  const session = filter.session?.toLowerCase();
+  if (session === undefined) return true;
+  const { cpo, sessionId } = record;
+  return (
+    sessionId !== null &&
+    [sessionId, objectName({ owner: cpo, id: sessionId })].some((name) => name.toLowerCase() === session)
+  );
 }
 
 function pullView(record: PullRecord): PullView {

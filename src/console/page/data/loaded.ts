@@ -1,35 +1,44 @@
 /**
- * The loaded part of the list of deliveries, and how the next answer changes it.
+ * The loaded part of a list, and how the next answer changes it.
  */
 import type { Page } from '../../../api/common.ts';
-import type { DeliveryView } from '../../../api/deliveries.ts';
-export interface Loaded {
-  readonly items: readonly DeliveryView[];
+
+/** How the items of a list are told apart, and in which order the hub lists them. */
+export interface ListOrder<T> {
+  readonly idOf: (item: T) => string;
+  /** Items are listed in order of this place; items of one answer may share it. */
+  readonly placeOf: (item: T) => string;
+  readonly isDescending: boolean;
+}
+
+export interface Loaded<T> {
+  readonly items: readonly T[];
+  /** Null when the whole list is loaded. */
   readonly cursor: string | null;
   /** Whether more than the first page was loaded. */
   readonly isDeep: boolean;
 }
 
-export const ofPage = ({ items, next_cursor: cursor }: Page<DeliveryView>): Loaded => ({
-  items,
-  cursor,
-  isDeep: false,
-});
+export function ofPage<T>({ items, next_cursor: cursor }: Page<T>): Loaded<T> {
+  return { items, cursor, isDeep: false };
+}
 
-/** Merges a fresh first page: it replaces the range that it covers, and the deliveries loaded below stay. */
-export function refreshed(before: Loaded, page: Page<DeliveryView>): Loaded {
+/** Merges a fresh first page: it replaces the range that it covers, and the items loaded below stay. */
+export function refreshed<T>(before: Loaded<T>, page: Page<T>, order: ListOrder<T>): Loaded<T> {
   if (!before.isDeep || page.next_cursor === null) return ofPage(page);
-  const known = new Set(page.items.map(({ id }) => id));
+  const known = new Set(page.items.map(order.idOf));
   const last = page.items.at(-1);
-  const below = before.items.filter((item) => !(last && isNewer(item, last)) && !known.has(item.id));
+  const isCovered = (item: T) => last !== undefined && comesBefore(item, last, order);
+  const below = before.items.filter((item) => !isCovered(item) && !known.has(order.idOf(item)));
   return { ...before, items: [...page.items, ...below] };
 }
 
-const isNewer = (a: DeliveryView, b: DeliveryView): boolean =>
-  a.accepted_at === b.accepted_at ? a.seq > b.seq : a.accepted_at > b.accepted_at;
+function comesBefore<T>(a: T, b: T, { placeOf, isDescending }: ListOrder<T>): boolean {
+  return isDescending ? placeOf(a) > placeOf(b) : placeOf(a) < placeOf(b);
+}
 
-export function grown(before: Loaded | undefined, page: Page<DeliveryView>): Loaded {
-  const known = new Set(before?.items.map(({ id }) => id));
-  const items = [...(before?.items ?? []), ...page.items.filter(({ id }) => !known.has(id))];
+export function grown<T>(before: Loaded<T> | undefined, page: Page<T>, { idOf }: ListOrder<T>): Loaded<T> {
+  const known = new Set(before?.items.map(idOf));
+  const items = [...(before?.items ?? []), ...page.items.filter((item) => !known.has(idOf(item)))];
   return { items, cursor: page.next_cursor, isDeep: true };
 }

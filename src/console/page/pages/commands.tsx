@@ -4,23 +4,32 @@
 import { Link } from 'wouter-preact';
 import type { CommandView } from '../../../api/commands.ts';
 import type { Watch } from '../data/actors.ts';
-import { type Page, pathWith } from '../data/api.ts';
-import { useQuery } from '../data/query.ts';
+import { pathWith } from '../data/api.ts';
+import type { ListOrder } from '../data/loaded.ts';
+import { usePagedList } from '../data/paged-list.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
-import { SettledField } from '../parts/settled.tsx';
-import { Asked, Empty, Rest } from '../parts/states.tsx';
+import { More } from '../parts/more.tsx';
+import { InstantField, SettledField } from '../parts/settled.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 
-const shownMax = 200;
 const states: readonly CommandView['state'][] = ['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent'];
+const names: readonly CommandView['command'][] = [
+  ...(['START_SESSION', 'STOP_SESSION', 'RESERVE_NOW', 'CANCEL_RESERVATION', 'UNLOCK_CONNECTOR'] as const),
+];
+const order: ListOrder<CommandView> = {
+  idOf: ({ id }) => id,
+  placeOf: ({ at, id }) => `${at} ${id}`,
+  isDescending: true,
+};
 const running: ReadonlySet<string> = new Set(['forwarding', 'awaiting', 'relaying']);
 
 export function Commands() {
   const watch = useWatch({ kinds: ['command'] });
-  const [filters, change] = useFilters(['party', 'state']);
-  const query = useQuery<Page<CommandView>>(pathWith('/commands', { ...filters, limit: shownMax }), 5_000);
+  const [filters, change] = useFilters(['party', 'state', 'command', 'session', 'from', 'to']);
+  const query = usePagedList<CommandView>(pathWith('/commands', filters), order);
   useReload(watch, query.reload);
 
   return (
@@ -44,13 +53,31 @@ export function Commands() {
             options={[['', 'all'], ...states.map((state) => [state, state] as const)]}
             onChange={(state) => change({ state })}
           />
+          <Choice
+            label="Command"
+            value={filters.command}
+            options={[['', 'all'], ...names.map((name) => [name, name] as const)]}
+            onChange={(command) => change({ command })}
+          />
+          <SettledField
+            label="Session"
+            placeholder="NL-CPO/101"
+            value={filters.session}
+            onSettled={(session) => change({ session })}
+          />
+          <InstantField label="Arrived from" value={filters.from} onSettled={(from) => change({ from })} />
+          <InstantField label="Arrived before" value={filters.to} onSettled={(to) => change({ to })} />
         </div>
       </div>
       <Asked query={query} what="the commands">
         {(page) => (
           <>
-            <CommandList items={page.items} watch={watch} />
-            <Rest page={page} which="newest" hint="older ones were not searched" />
+            <CommandList
+              items={page.items}
+              watch={watch}
+              isFiltered={Object.values(filters).some((value) => value !== '')}
+            />
+            <More list={query} />
           </>
         )}
       </Asked>
@@ -58,9 +85,19 @@ export function Commands() {
   );
 }
 
-function CommandList({ items, watch }: { items: readonly CommandView[]; watch: Watch | null }) {
+interface CommandListProps {
+  readonly items: readonly CommandView[];
+  readonly watch: Watch | null;
+  readonly isFiltered: boolean;
+}
+
+function CommandList({ items, watch, isFiltered }: CommandListProps) {
   if (items.length === 0) {
-    return <Empty title="No command" hint="Commands that eMSPs send are shown here from the moment they arrive." />;
+    return isFiltered ? (
+      <Empty title="No commands match" hint="Remove a filter, or search further." />
+    ) : (
+      <Empty title="No commands yet" hint="Commands that eMSPs send are shown here from the moment they arrive." />
+    );
   }
   const columns = ['State', 'Command', 'eMSP', 'CPO', 'Result', 'Waits', 'Session', 'Arrived', 'Id'];
   return (

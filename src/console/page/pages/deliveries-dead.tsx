@@ -4,10 +4,10 @@
 import { Link } from 'wouter-preact';
 import type { DeadGroup } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
-import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { count } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Since } from '../parts/time.tsx';
+import type { DeliveryFilterValues } from './deliveries-filter.tsx';
 import { meaningOf } from './deliveries-words.ts';
 
 const shownMax = 12;

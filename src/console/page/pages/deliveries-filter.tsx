@@ -2,15 +2,26 @@
  * Filters of the list of deliveries; every criterion is part of the address.
  */
 import { moduleNames } from '../../../domain/modules.ts';
-import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { Choice } from '../parts/fields.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
+
+/** Filters of deliveries, and their order, as in the address; '' for none. */
+export type DeliveryFilterValues = Readonly<
+  Record<'state' | 'receiver' | 'module' | 'object' | 'from' | 'to' | 'order', string>
+>;
+
+export const isFilteredBy = ({ order: _order, ...filters }: DeliveryFilterValues): boolean =>
+  Object.values(filters).some((value) => value !== '');
 
 const states = [
   ['', 'all states'],
   ['PENDING', 'pending'],
   ['DELIVERED', 'delivered'],
   ['DEAD', 'dead'],
+] as const;
+const orders = [
+  ['', 'newest first'],
+  ['oldest', 'oldest first'],
 ] as const;
 const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Country and party, for example NL-EMS' };
 
@@ -21,7 +32,6 @@ interface DeliveryFiltersProps {
 }
 
 export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersProps) {
-  const isFiltered = Object.values(values).some((value) => value !== '');
   return (
     <search class="filters" aria-label="Filter of deliveries">
       <Choice label="State" value={values.state} options={states} onChange={(state) => change({ state })} />
@@ -53,7 +63,8 @@ export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersPr
           {label}
         </button>
       ))}
-      {isFiltered && (
+      <Choice label="Order" value={values.order} options={orders} onChange={(order) => change({ order })} />
+      {isFilteredBy(values) && (
         <button type="button" class="plain" onClick={() => change(nothing)}>
           Clear
         </button>

@@ -1,5 +1,5 @@
 /**
- * A table of deliveries, newest first.
+ * A table of deliveries.
  */
 import { Link } from 'wouter-preact';
 import type { DeliveryView } from '../../../api/deliveries.ts';
@@ -9,9 +9,14 @@ import { Instant, Until } from '../parts/time.tsx';
 
 const columns = ['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'];
 
-export function DeliveryTable({ items }: { items: readonly DeliveryView[] }) {
+interface DeliveryTableProps {
+  readonly items: readonly DeliveryView[];
+  readonly isOldestFirst: boolean;
+}
+
+export function DeliveryTable({ items, isOldestFirst }: DeliveryTableProps) {
   return (
-    <Table caption="Deliveries, newest first" columns={columns}>
+    <Table caption={`Deliveries, ${isOldestFirst ? 'oldest' : 'newest'} first`} columns={columns}>
       {items.map((delivery) => (
         <DeliveryRow key={delivery.id} delivery={delivery} />
       ))}

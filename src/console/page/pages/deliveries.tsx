@@ -4,25 +4,39 @@
  */
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
-import type { DeadGroup } from '../../../api/deliveries.ts';
-import { type DeliveryList, freshMax, useDeliveryList } from '../data/delivery-list.ts';
-import { count } from '../data/format.ts';
+import type { DeadGroup, DeliveryView } from '../../../api/deliveries.ts';
+import { pathWith } from '../data/api.ts';
+import type { ListOrder } from '../data/loaded.ts';
+import { type PagedList, usePagedList } from '../data/paged-list.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { useFilters } from '../parts/fields.tsx';
+import { More } from '../parts/more.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { DeadGroups } from './deliveries-dead.tsx';
-import { DeliveryFilters } from './deliveries-filter.tsx';
+import { DeliveryFilters, isFilteredBy } from './deliveries-filter.tsx';
 import { DeliveryTable } from './deliveries-table.tsx';
 import { RedriveDialog } from './redrive.tsx';
 import { RedriveProgress } from './redrive-progress.tsx';
 import '../style/deliveries.css';
 
-const names = ['state', 'receiver', 'module', 'object', 'from', 'to', 'job', 'of'] as const;
+const names = ['state', 'receiver', 'module', 'object', 'from', 'to', 'order', 'job', 'of'] as const;
+
+const placed = {
+  idOf: ({ id }: DeliveryView) => id,
+  placeOf: ({ seq }: DeliveryView) => String(seq).padStart(16, '0'),
+};
+const orders: Readonly<Record<string, ListOrder<DeliveryView>>> = {
+  '': { ...placed, isDescending: true },
+  oldest: { ...placed, isDescending: false },
+};
 
 export function Deliveries() {
   const [{ job, of, ...filters }, change] = useFilters(names);
-  const list = useDeliveryList(filters);
+  const list = usePagedList(
+    pathWith('/deliveries', filters),
+    orders[filters.order] ?? { ...placed, isDescending: true },
+  );
   const dead = useQuery<{ items: readonly DeadGroup[] }>('/dead-letters', 10_000);
   const [isRedriving, setRedriving] = useState(false);
   const isReplay = filters.state === 'DELIVERED';
@@ -51,10 +65,10 @@ export function Deliveries() {
       <Asked query={list} what="the deliveries">
         {(loaded) =>
           loaded.items.length === 0 && loaded.cursor === null ? (
-            <NothingFound isFiltered={Object.values(filters).some((value) => value !== '')} />
+            <NothingFound isFiltered={isFilteredBy(filters)} />
           ) : (
             <section class="card" aria-label="Deliveries found" aria-busy={list.isLoading}>
-              <DeliveryTable items={loaded.items} />
+              <DeliveryTable items={loaded.items} isOldestFirst={filters.order === 'oldest'} />
               <More list={list} />
             </section>
           )
@@ -74,7 +88,7 @@ export function Deliveries() {
   );
 }
 
-function receiversOf({ data }: DeliveryList, groups: readonly DeadGroup[] = []): string[] {
+function receiversOf({ data }: PagedList<DeliveryView>, groups: readonly DeadGroup[] = []): string[] {
   const found = [...groups, ...(data?.items ?? [])].map(({ receiver }) => receiver);
   return [...new Set(found)].sort();
 }
@@ -91,36 +105,15 @@ function NothingFound({ isFiltered }: { isFiltered: boolean }) {
   }
   return (
     <Empty
-      title="No delivery fits this filter"
-      hint="Take a condition away, or look under Trace: it tells also why something was forwarded to nobody."
+      title="No deliveries match"
+      hint="Remove a filter, or look under Trace, which also says why something was not forwarded."
     >
       <p class="row">
         <button type="button" onClick={() => navigate('/deliveries')}>
-          Clear the filter
+          Clear filters
         </button>
         <Link href="/trace">Trace</Link>
       </p>
     </Empty>
-  );
-}
-
-/**
- * Button to load more. One request scans a limited range of the log; where few events match the filter, the search goes
- * on range by range.
- */
-function More({ list: { data, more, isGrowing, isLoading } }: { list: DeliveryList }) {
-  if (!data) return null;
-  return (
-    <footer class="more">
-      <span class="quiet" role="status">
-        {count(data.items.length)} shown{data.cursor === null ? ', all of them' : ''}
-        {data.items.length >= freshMax && '; a list this long is not refreshed by itself'}
-      </span>
-      {data.cursor !== null && (
-        <button type="button" onClick={more} disabled={isGrowing || isLoading}>
-          {data.items.length === 0 ? 'Nothing in the newest part of the log: search further back' : 'Load more'}
-        </button>
-      )}
-    </footer>
   );
 }

@@ -7,12 +7,12 @@ import { count } from '../data/format.ts';
 import { keptMax } from '../data/tail.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Choice, useFilters } from '../parts/fields.tsx';
-import { SettledField } from '../parts/settled.tsx';
+import { InstantField, SettledField } from '../parts/settled.tsx';
 import { Empty } from '../parts/states.tsx';
 import { EventTable } from './events-table.tsx';
 import '../style/events.css';
 
-const names = ['type', 'party', 'object', 'correlation_id', 'first'] as const;
+const names = ['type', 'party', 'object', 'correlation_id', 'from', 'to', 'first'] as const;
 type Values = Readonly<Record<(typeof names)[number], string>>;
 
 const types = [
@@ -128,12 +128,14 @@ function EventFilters({ values, change }: { values: Values; change: (changes: Pa
         value={values.correlation_id}
         onSettled={(id) => change({ correlation_id: id })}
       />
+      <InstantField label="From" value={values.from} onSettled={(from) => change({ from })} />
+      <InstantField label="Before" value={values.to} onSettled={(to) => change({ to })} />
       <Choice label="Order" value={values.first} options={orders} onChange={(first) => change({ first })} />
       {isFiltered && (
         <button
           type="button"
           class="plain"
-          onClick={() => change({ type: '', party: '', object: '', correlation_id: '' })}
+          onClick={() => change({ type: '', party: '', object: '', correlation_id: '', from: '', to: '' })}
         >
           Clear
         </button>
@@ -161,7 +163,7 @@ function Found({ tail, isOldestFirst, isFiltered }: FoundProps) {
       )}
       {events.length === 0 && older === null && error === null && (
         <Empty
-          title={isFiltered ? 'No event fits this filter' : 'Nothing has happened yet'}
+          title={isFiltered ? 'No events match' : 'Nothing has happened yet'}
           hint={
             isFiltered
               ? 'Events that fit are shown here as they happen.'

@@ -7,17 +7,26 @@ import type { OrphanView } from '../../../api/orphans.ts';
 import { useAction } from '../data/action.ts';
 import type { Watch } from '../data/actors.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
-import { type Queried, useQuery } from '../data/query.ts';
+import type { ListOrder, Loaded } from '../data/loaded.ts';
+import { type PagedList, usePagedList } from '../data/paged-list.ts';
+import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
-import { Asked, Empty, Rest } from '../parts/states.tsx';
+import { More } from '../parts/more.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
 import { Instant, Since, Until } from '../parts/time.tsx';
 
-const shownMax = 200;
+/** Sessions in their grace period that are shown after all cases. */
+const graceMax = 1000;
 const everyMs = 5_000;
+const order: ListOrder<OrphanView> = {
+  idOf: ({ id }) => id,
+  placeOf: ({ opened_at, id }) => `${opened_at ?? '~'} ${id}`,
+  isDescending: false,
+};
 const kinds: Readonly<Record<string, string>> = {
   stop_without_complete: 'stopped, never COMPLETED',
   complete_without_cdr: 'COMPLETED, no CDR',
@@ -60,7 +69,7 @@ export function Orphans() {
         {(page) => (
           <>
             <CaseList items={page.items} watch={watch} state={state} onDone={query.reload} />
-            <Rest page={page} which="first" hint="choose a state to see fewer" />
+            <More list={query} />
           </>
         )}
       </Asked>
@@ -69,22 +78,18 @@ export function Orphans() {
 }
 
 /** Without a state filter, all cases, and after them the watches in grace, which are no cases yet. */
-function useCases(state: string): Queried<Page<OrphanView>> {
-  const cases = useQuery<Page<OrphanView>>(pathWith('/orphans', { state, limit: shownMax }), everyMs);
-  const path = state === '' ? pathWith('/orphans', { state: 'GRACE', limit: shownMax }) : null;
+function useCases(state: string): PagedList<OrphanView> {
+  const cases = usePagedList<OrphanView>(pathWith('/orphans', { state }), order);
+  const path = state === '' ? pathWith('/orphans', { state: 'GRACE', limit: graceMax }) : null;
   const watches = useQuery<Page<OrphanView>>(path, everyMs);
   const [reloadCases, reloadWatches] = [cases.reload, watches.reload];
   const reload = useCallback(() => {
     reloadCases();
     reloadWatches();
   }, [reloadCases, reloadWatches]);
-  if (path === null || !cases.data) return cases;
-  const { items, next_cursor } = cases.data;
-  const data = {
-    items: [...items, ...(watches.data?.items ?? [])],
-    next_cursor: next_cursor ?? watches.data?.next_cursor ?? null,
-  };
-  return { data, error: cases.error ?? watches.error, isLoading: cases.isLoading, reload };
+  if (path === null || !cases.data || cases.data.cursor !== null) return cases;
+  const data: Loaded<OrphanView> = { ...cases.data, items: [...cases.data.items, ...(watches.data?.items ?? [])] };
+  return { ...cases, data, error: cases.error ?? watches.error, reload };
 }
 
 interface CaseListProps {

@@ -176,7 +176,7 @@ export function Routes({ party: { id, roles } }: Facts) {
     <section class="card" aria-label="Routes">
       <header>
         <h2>Routes</h2>
-        <Link href="/routing">Routing</Link>
+        <Link href={`/routing?partner=${id}`}>Routing</Link>
       </header>
       <Asked query={query} what="routes">
         {({ items, next_cursor }) => {
@@ -191,7 +191,7 @@ export function Routes({ party: { id, roles } }: Facts) {
               ))}
               {next_cursor !== null && (
                 <li>
-                  <Link href="/routing">all of them</Link>
+                  <Link href={`/routing?partner=${id}`}>all of them</Link>
                 </li>
               )}
             </ul>

@@ -20,6 +20,8 @@ const pulled = ['locations', 'tariffs'] as const;
 const progressMs = 500;
 const idleMs = 5_000;
 const pullsShown = 6;
+/** The largest page that the hub serves. */
+const pullsMax = 1000;
 
 export function Resync({ id }: { id: string }) {
   const [job, setJob] = useState<string | null>(null);
@@ -91,10 +93,8 @@ function Job({ id }: { id: string }) {
 export function Pulls({ party: { id, roles } }: { party: PartyView }) {
   const [everyMs, setEvery] = useState(idleMs);
   const isCpo = roles.some(({ role }) => role === 'CPO');
-  const query = useQuery<Page<PullView>>(
-    isCpo ? pathWith('/pulls', { partner: id, limit: pullsShown }) : null,
-    everyMs,
-  );
+  const [shown, setShown] = useState(pullsShown);
+  const query = useQuery<Page<PullView>>(isCpo ? pathWith('/pulls', { party: id, limit: shown }) : null, everyMs);
   const start = useAction(async (module: string, form: FormData) => {
     const asked = { full: form.get('full') === 'on', forward: form.get('forward') === 'on' };
     await call('POST', `/parties/${id}/pull/${module}`, asked);
@@ -125,6 +125,15 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
               {items.map((pull) => (
                 <PullRow key={pull.id} pull={pull} />
               ))}
+              {next_cursor !== null && shown < pullsMax && (
+                <tr>
+                  <td colSpan={4}>
+                    <button type="button" onClick={() => setShown(Math.min(pullsMax, shown * 5))}>
+                      Load more
+                    </button>
+                  </td>
+                </tr>
+              )}
             </Table>
           )
         }

@@ -6,11 +6,11 @@ import { Link } from 'wouter-preact';
 import type { JobView, RedrivePlan } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
-import type { DeliveryFilterValues } from '../data/delivery-list.ts';
 import { count, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Instant } from '../parts/time.tsx';
+import type { DeliveryFilterValues } from './deliveries-filter.tsx';
 
 interface RedriveDialogProps {
   readonly filters: DeliveryFilterValues;
@@ -22,7 +22,7 @@ const rateDefault = 50;
 const sampleShown = 5;
 
 /** The page's filter, restricted to ended deliveries. */
-function wantedBy({ state, ...rest }: DeliveryFilterValues): Record<string, string> {
+function wantedBy({ state, order: _order, ...rest }: DeliveryFilterValues): Record<string, string> {
   const given = Object.entries(rest).filter(([, value]) => value !== '');
   return { ...Object.fromEntries(given), state: state === 'DELIVERED' ? 'DELIVERED' : 'DEAD' };
 }

@@ -7,13 +7,16 @@ import type { RouteExplanation } from '../../../api/routes.ts';
 import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
+import type { ListOrder } from '../data/loaded.ts';
+import { usePagedList } from '../data/paged-list.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
-import { Asked, Empty, Rest } from '../parts/states.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
 import '../style/routing.css';
 
 interface Released {
@@ -26,12 +29,20 @@ interface Rule {
   readonly active: boolean;
 }
 
-const shownMax = 1000;
+/** Parties offered while typing. */
+const offeredMax = 1000;
+
+const order: ListOrder<Rule> = {
+  idOf: ({ emsp, cpo }) => `${emsp} ${cpo}`,
+  placeOf: ({ emsp, cpo }) => `${emsp} ${cpo}`,
+  isDescending: false,
+};
 
 export function Routing() {
-  const [filters, change] = useFilters(['party', 'from', 'to', 'module']);
-  const rules = useQuery<Page<Rule>>(pathWith('/routes', { party: filters.party, limit: shownMax }), 10_000);
-  const parties = useQuery<Page<PartyView>>(pathWith('/parties', { limit: shownMax }), 30_000);
+  const [filters, change] = useFilters(['party', 'partner', 'from', 'to', 'module']);
+  const { party, partner } = filters;
+  const rules = usePagedList<Rule>(pathWith('/routes', { party, partner }), order);
+  const parties = useQuery<Page<PartyView>>(pathWith('/parties', { limit: offeredMax }), 30_000);
   const named = partiesByRole(parties.data?.items ?? []);
   return (
     <>
@@ -45,6 +56,11 @@ export function Routing() {
             onSettled={(party) => change({ party })}
             isFirst
           />
+          {partner !== '' && (
+            <button type="button" class="plain" onClick={() => change({ partner: '' })}>
+              Only of partner {partner} ✕
+            </button>
+          )}
         </div>
       </div>
       <div class="routing">
@@ -58,7 +74,7 @@ export function Routing() {
                   onDone={rules.reload}
                   onExplain={({ emsp, cpo }) => change({ from: cpo, to: emsp, module: filters.module || 'locations' })}
                 />
-                <Rest page={page} which="first" hint="name a party to see its rules" />
+                <More list={rules} />
               </>
             )}
           </Asked>

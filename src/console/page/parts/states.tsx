@@ -2,8 +2,6 @@
  * What a page shows without data: loading, empty, or an error; each says what to do next.
  */
 import type { ComponentChildren } from 'preact';
-import type { Page } from '../data/api.ts';
-import { count } from '../data/format.ts';
 import type { Queried } from '../data/query.ts';
 
 export function Empty({ title, hint, children }: { title: string; hint: string; children?: ComponentChildren }) {
@@ -13,24 +11,6 @@ export function Empty({ title, hint, children }: { title: string; hint: string; 
       <p class="quiet">{hint}</p>
       {children}
     </div>
-  );
-}
-
-interface RestProps {
-  readonly page: Page<unknown>;
-  /** The items shown: `newest`, `first`. */
-  readonly which: string;
-  /** What holds of the others, and how to see them. */
-  readonly hint: string;
-}
-
-/** Says that a list goes on beyond the page that is shown; nothing when it does not. */
-export function Rest({ page: { items, next_cursor }, which, hint }: RestProps) {
-  if (next_cursor === null) return null;
-  return (
-    <p class="quiet" role="status">
-      Shown: the {which} {count(items.length)}; {hint}.
-    </p>
   );
 }
 

@@ -1,26 +1,22 @@
 /**
- * A hook for a list of deliveries that loads pages on demand and refreshes meanwhile.
+ * A hook for a list that the hub filters: it loads pages on demand and refreshes meanwhile.
  *
- * DELIVERY-LIST-1  Loaded deliveries keep their place: a refresh changes rows in place and puts new ones in front.
- * DELIVERY-LIST-2  The slower the hub answers a search, the less often the search is refreshed.
+ * PAGED-LIST-1  Loaded items keep their place: a refresh changes rows in place and puts new ones where they belong.
+ * PAGED-LIST-2  The slower the hub answers a search, the less often the search is refreshed.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { DeliveryView } from '../../../api/deliveries.ts';
 import { ApiError, call, type Page, pathWith, type Query } from './api.ts';
-import { grown, type Loaded, ofPage, refreshed } from './loaded.ts';
+import { grown, type ListOrder, type Loaded, ofPage, refreshed } from './loaded.ts';
 import type { Queried } from './query.ts';
 
-/** Filters of deliveries as in the address; '' for none. */
-export type DeliveryFilterValues = Readonly<Record<'state' | 'receiver' | 'module' | 'object' | 'from' | 'to', string>>;
-
-export interface DeliveryList extends Queried<Loaded> {
+export interface PagedList<T> extends Queried<Loaded<T>> {
   readonly isGrowing: boolean;
   readonly more: () => void;
 }
 
 const pageSize = 50;
 const refreshedMax = 200;
-/** A list of this many deliveries or more is not refreshed any more. */
+/** A list of this many items or more is not refreshed any more. */
 export const freshMax = 2_000;
 const refreshMs = 4_000;
 /**
@@ -29,17 +25,20 @@ const refreshMs = 4_000;
  */
 const pauseFactor = 20;
 
-interface State {
+interface State<T> {
   readonly key: string;
-  readonly loaded: Loaded | undefined;
+  readonly loaded: Loaded<T> | undefined;
   readonly error: ApiError | null;
   readonly isLoading: boolean;
   readonly isGrowing: boolean;
 }
 
-export function useDeliveryList(filters: DeliveryFilterValues): DeliveryList {
-  const key = pathWith('/deliveries', filters);
-  const [state, setState] = useState<State>({ ...nothingYet, key });
+/** `path`: with the filters. `order`: a constant for each path. */
+export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T> {
+  const key = path;
+  const [state, setState] = useState<State<T>>({ ...nothingYet, key });
+  const listed = useRef(order);
+  listed.current = order;
   const length = useRef(0);
   const askNow = useRef<() => void>(() => {});
   length.current = state.key === key ? (state.loaded?.items.length ?? 0) : 0;
@@ -56,16 +55,16 @@ export function useDeliveryList(filters: DeliveryFilterValues): DeliveryList {
       const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
       const hadOwn = isOwn;
       try {
-        const page = await call<Page<DeliveryView>>('GET', withMore(key, { limit }), undefined, abort.signal);
+        const page = await call<Page<T>>('GET', withMore(key, { limit }), undefined, abort.signal);
         isOwn = true;
         setState(({ loaded, isGrowing }) => ({
           ...{ key, isGrowing, error: null, isLoading: false },
-          loaded: hadOwn && loaded ? refreshed(loaded, page) : ofPage(page),
+          loaded: hadOwn && loaded ? refreshed(loaded, page, listed.current) : ofPage(page),
         }));
       } catch (error) {
         if (abort.signal.aborted) return;
         if (!(error instanceof ApiError)) throw error;
-        // Deliveries of another filter are not shown as results of this one.
+        // Items of another filter are not shown as results of this one.
         setState(({ loaded, isGrowing }) => ({
           ...{ key, isGrowing, error, isLoading: false },
           loaded: hadOwn ? loaded : undefined,
@@ -91,12 +90,12 @@ export function useDeliveryList(filters: DeliveryFilterValues): DeliveryList {
   const more = useCallback(() => {
     if (cursor === null) return;
     setState((now) => ({ ...now, isGrowing: true }));
-    call<Page<DeliveryView>>('GET', withMore(key, { limit: pageSize, cursor })).then(
+    call<Page<T>>('GET', withMore(key, { limit: pageSize, cursor })).then(
       (page) =>
         setState((now) => ({
           ...now,
           isGrowing: false,
-          loaded: now.key === key ? grown(now.loaded, page) : now.loaded,
+          loaded: now.key === key ? grown(now.loaded, page, listed.current) : now.loaded,
         })),
       (error: unknown) => {
         if (!(error instanceof ApiError)) throw error;
