@@ -22,6 +22,7 @@ import type { ClusterView } from './api/cluster.ts';
 import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
+import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import { sealedTokens } from './hub/onboarding/registration.ts';
 import type { HubKind } from './hub/ports/ports.ts';
@@ -214,6 +215,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const allow = gate(tokens);
     const inspector = createInspector(operations, {
       allow: (request, authorizations) => allow(request, 'viewer', authorizations),
+      masked,
       isHere: isForOperators,
       refusal: (...parts) => new Problem(...parts),
       isReady: () => ready,

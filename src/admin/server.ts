@@ -4,10 +4,12 @@
  * ADMIN-SERVER-1  The token is checked before anything else, so that without one not even the existence of a path
  *     shows.
  * ADMIN-SERVER-2  Until recovery is complete everything below `/admin/v1` is answered 503.
+ * ADMIN-SERVER-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { ClusterView } from '../api/cluster.ts';
+import { masked } from '../domain/mask.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
@@ -166,15 +168,17 @@ async function answer(
 ): Promise<unknown> {
   const { params, query, body } = request;
   const raw = { params, query, body, trace: traceOf(request), caller };
+  // [ADMIN-SERVER-3]
+  const shown = caller === 'viewer' ? masked : (value: unknown) => value;
   if (route.lines && request.headers.accept?.includes(ndjson)) {
-    return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw))));
+    return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw), shown)));
   }
   const result = await route.run(raw);
-  return reply.code(route.statusOf?.(result) ?? route.status).send(result);
+  return reply.code(route.statusOf?.(result) ?? route.status).send(shown(result));
 }
 
-async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
-  for await (const item of items) yield `${JSON.stringify(item)}\n`;
+async function* asLines(items: AsyncIterable<unknown>, shown: (item: unknown) => unknown): AsyncGenerator<string> {
+  for await (const item of items) yield `${JSON.stringify(shown(item))}\n`;
 }
 
 /** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */

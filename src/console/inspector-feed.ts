@@ -1,5 +1,5 @@
 /**
- * State shared by all readers of the inspector: the changes since the last tick, and the messages made of them.
+ * State shared by all readers of the inspector who may see the same: the changes since the last tick, and the messages made of them.
  *
  * INSPECTOR-FEED-1  A message about a change is serialized once for all readers, when the first of them can take it.
  *     [delivery, Actors 5]
@@ -49,10 +49,14 @@ export class Feed {
   readonly #frames = new Map<string, Frames>();
   #stop: (() => void) | null = null;
 
-  constructor(operations: Pick<Operations, 'actors' | 'actor' | 'watch'>, clock: Clock) {
+  constructor(
+    operations: Pick<Operations, 'actors' | 'actor' | 'watch'>,
+    clock: Clock,
+    shown: (message: object) => unknown,
+  ) {
     this.#operations = operations;
     this.#clock = clock;
-    this.messages = messages(() => clock.wall());
+    this.messages = messages(() => clock.wall(), shown);
   }
 
   add(reader: FeedReader): void {

@@ -17,8 +17,10 @@ export interface Messages {
   readonly snapshot: (actor: WatchedActor, event?: WatchedEvent) => Buffer;
 }
 
-export function messages(now: () => number): Messages {
+/** `shown`: what readers may see of a message. */
+export function messages(now: () => number, shown: (message: object) => unknown): Messages {
   let count = 0;
+  const framed = (message: object) => bytesOf(shown(message));
   // A hub's actors have neither parents nor children: each is its own root.
   const head = (type: string, sessionId: string, at: number) => ({
     ...{ type, sessionId, rootId: sessionId, id: String(++count), createdAt: String(at), _version: protocolVersion },
@@ -43,15 +45,15 @@ export function messages(now: () => number): Messages {
 }
 
 /** Says that all matching actors have been sent. */
-export const complete = (actors: number): Buffer => framed({ type: 'ocpi-hub.complete', actors });
+export const complete = (actors: number): Buffer => bytesOf({ type: 'ocpi-hub.complete', actors });
 
 /** Reports skipped events: since the last report, and in all. */
-export const missed = (count: number, total: number): Buffer => framed({ type: 'ocpi-hub.missed', count, total });
+export const missed = (count: number, total: number): Buffer => bytesOf({ type: 'ocpi-hub.missed', count, total });
 
 function supervision({ state, restarts, error }: WatchedActor) {
   return { supervision: { state, restarts, error } };
 }
 
-function framed(message: object): Buffer {
+function bytesOf(message: unknown): Buffer {
   return Buffer.from(JSON.stringify(message));
 }

@@ -6,6 +6,7 @@
  * INSPECTOR-2  No reader slows the hub or fills its memory, whatever the reader does; a reader without a sign of life
  *     is disconnected.
  * INSPECTOR-3  A page of another origin cannot open the WebSocket, even with a token.
+ * INSPECTOR-4  A viewer gets messages with the names of persons hidden.
  */
 import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
@@ -25,6 +26,8 @@ export interface Refusal {
   toJson(instance: string): object;
 }
 
+type Role = 'admin' | 'viewer';
+
 export interface InspectorMeter {
   /** Sets the number of connected readers. */
   readers(count: number): void;
@@ -34,8 +37,10 @@ export interface InspectorMeter {
 }
 
 export interface InspectorDoor {
-  /** Throws a `Refusal` unless the bearer token of the request, or of one of these forms of its header, may read. */
-  readonly allow: (request: IncomingMessage, authorizations?: readonly string[]) => unknown;
+  /** The role of the bearer token of the request, or of one of these forms of its header; throws a `Refusal`. */
+  readonly allow: (request: IncomingMessage, authorizations?: readonly string[]) => Role;
+  /** Hides the names of persons from viewers. [INSPECTOR-4] */
+  readonly masked: (message: object) => unknown;
   /** Whether the request came in where operators are served. */
   readonly isHere: (request: IncomingMessage) => boolean;
   readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
@@ -69,21 +74,24 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
     ...{ noServer: true, clientTracking: false, maxPayload: messageBytesMax, perMessageDeflate: false },
     handleProtocols: (offered) => offered.has(protocol) && protocol,
   });
-  const feed = new Feed(operations, clock);
+  const feeds: Readonly<Record<Role, Feed>> = {
+    admin: new Feed(operations, clock, (message) => message),
+    viewer: new Feed(operations, clock, door.masked),
+  };
   const readers = new Map<WebSocket, Reader>();
   let stopBeats: (() => void) | null = null;
   let isClosed = false;
 
-  function admitted(request: IncomingMessage): Subscription {
+  function admitted(request: IncomingMessage): { subscription: Subscription; role: Role } {
     const [at, query] = (request.url ?? '').split('?', 2);
     if (at !== path || !door.isHere(request)) throw door.refusal(404, `there is no WebSocket at ${at}`);
     if (isClosed || !door.isReady()) throw busy('the hub is starting or stopping');
-    authorize(request, door.allow);
+    const role = authorize(request, door.allow);
     if (request.method !== 'GET') throw door.refusal(405, 'a WebSocket begins with GET', { headers: { allow: 'GET' } });
     if (!isOwnOrigin(request, door.publicUrl())) throw door.refusal(403, 'a page of another origin may not watch');
     if (readers.size >= readersMax) throw busy(`${readersMax} readers are connected, which is the most`);
     try {
-      return subscriptionIn(new URLSearchParams(query));
+      return { subscription: subscriptionIn(new URLSearchParams(query)), role };
     } catch (error) {
       throw error instanceof BadSubscription ? door.refusal(422, `query: ${error.message}`) : error;
     }
@@ -91,7 +99,8 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
 
   const busy = (detail: string) => door.refusal(503, detail, { headers: { 'retry-after': '1' } });
 
-  function attach(ws: WebSocket, socket: Duplex, subscription: Subscription): void {
+  function attach(ws: WebSocket, socket: Duplex, subscription: Subscription, role: Role): void {
+    const feed = feeds[role];
     const failed = (error: unknown) => log.error({ err: error }, 'inspector: internal error while serving a reader');
     const parts = { ws, socket, clock, feed, subscription, sent: meter.sent, missed: meter.missed, failed };
     const reader = new Reader(parts);
@@ -101,11 +110,11 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
     meter.readers(readers.size);
     // An error of the connection also emits `close`, which cleans up.
     ws.on('error', (error) => log.info({ err: error }, 'inspector: connection of a reader failed'));
-    ws.once('close', () => detach(ws, reader));
+    ws.once('close', () => detach(ws, reader, feed));
     log.info({ readers: readers.size }, 'inspector: reader connected');
   }
 
-  function detach(ws: WebSocket, reader: Reader): void {
+  function detach(ws: WebSocket, reader: Reader, feed: Feed): void {
     readers.delete(ws);
     feed.remove(reader);
     meter.readers(readers.size);
@@ -122,8 +131,8 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
   return {
     upgrade(request, socket, head) {
       try {
-        const subscription = admitted(request);
-        server.handleUpgrade(request, socket, head, (ws) => attach(ws, socket, subscription));
+        const { subscription, role } = admitted(request);
+        server.handleUpgrade(request, socket, head, (ws) => attach(ws, socket, subscription, role));
       } catch (error) {
         refuse(socket, request.url ?? '', refusalOf(error, door));
       }
@@ -142,12 +151,12 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
 }
 
 /** Takes the token from the header, or from where a browser can put it: a sub-protocol, plain or percent-encoded. */
-function authorize(request: IncomingMessage, allow: InspectorDoor['allow']): void {
+function authorize(request: IncomingMessage, allow: InspectorDoor['allow']): Role {
   const { headers } = request;
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((one) => one.trim());
   const token = offered.find((one) => one.startsWith(bearer))?.slice(bearer.length);
-  if (headers.authorization !== undefined || token === undefined) allow(request);
-  else allow(request, [`Bearer ${token}`, `Bearer ${decodedOf(token)}`]);
+  if (headers.authorization !== undefined || token === undefined) return allow(request);
+  return allow(request, [`Bearer ${token}`, `Bearer ${decodedOf(token)}`]);
 }
 
 function decodedOf(token: string): string {
