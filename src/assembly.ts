@@ -19,6 +19,7 @@ import { Problem } from './admin/problem.ts';
 import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
 import { gate } from './admin/tokens.ts';
 import type { ClusterView } from './api/cluster.ts';
+import type { Operator } from './api/operators.ts';
 import { type Config, hubSettings } from './config.ts';
 import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
@@ -99,6 +100,8 @@ export interface Surroundings extends Replaceable {
   readonly kind?: HubKind;
   /** The server that already listens for the app. */
   readonly early?: EarlyServer;
+  /** The operators with names of their own. */
+  readonly named?: () => readonly Operator[];
   /** The server of the operators' listener, which closes with the app. */
   readonly operators?: Server;
 }
@@ -198,7 +201,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
       }),
     );
-    const tokens = { adminToken, viewerToken: config.viewerToken, visitors, log };
+    const tokens = { adminToken, viewerToken: config.viewerToken, visitors, now: () => clock.wall(), log };
+    const named = around.named && { operators: around.named };
     const { operations } = created.hub;
     const exposition = () => metrics.exposition(operations, taken.shares(), taken.partners());
     const nodes = around.cluster && { cluster: around.cluster };
@@ -207,14 +211,22 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         if (!isForOperators(raw)) throw new Problem(404, `there is no ${url.split('?', 1)[0]}`);
       });
       await scope.register(
-        adminServer(created.hub, { ...tokens, metrics: exposition, isReady: () => ready, ...nodes }),
+        adminServer(created.hub, {
+          ...tokens,
+          ...named,
+          isReasonRequired: config.requireReason,
+          metrics: exposition,
+          isReady: () => ready,
+          ...nodes,
+        }),
       );
       await scope.register(consolePage(join(root, 'dist', 'page')), { prefix: '/console' });
       scope.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
     });
-    const allow = gate(tokens);
+    const allow = gate({ ...tokens, ...named });
     const inspector = createInspector(operations, {
-      allow: (request, authorizations) => allow(request, 'viewer', authorizations),
+      allow: (request, authorizations) =>
+        allow(request, 'viewer', authorizations).role === 'viewer' ? 'viewer' : 'admin',
       masked,
       isHere: isForOperators,
       refusal: (...parts) => new Problem(...parts),

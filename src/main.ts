@@ -37,6 +37,7 @@ import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
+import { operatorsIn } from './operators.ts';
 import { Starting } from './starting.ts';
 import { isAtOperators } from './transport/entrance.ts';
 import { createVisitors } from './transport/visitors.ts';
@@ -49,6 +50,8 @@ export interface ServingHub {
   readonly adminUrl: string;
   /** Switches to a renewed certificate; only a hub that was started with TLS has one. */
   renewCertificate(tls: Tls): void;
+  /** Reads HUB_OPERATORS_FILE again; returns how many operators there are. Throws with the reason, then nothing changes. */
+  reloadOperators(): number;
   close(): Promise<void>;
 }
 
@@ -104,6 +107,7 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, machine: _, ...others } = replaced;
   const log = logFor(config, logTo);
+  const named = operatorsIn(config.operatorsFile);
   const metrics = createMetrics(version);
   const visitors = createVisitors(config, () => clock.monotonic());
   await ownDirectory(config.dataDir);
@@ -136,7 +140,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
       nodes: () => [],
     };
     const around = {
-      ...{ log, clock, random, metrics, visitors, publicUrl, reached, early, ...others },
+      ...{ log, clock, random, metrics, visitors, publicUrl, reached, early, named: named.now, ...others },
       ...(operators && { operators: operators.server }),
     };
     const hub = await assemble(store, config, around);
@@ -151,6 +155,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     return {
       ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
       ...{ adminToken, created, close: () => closeAll(closing) },
+      reloadOperators: named.reload,
       renewCertificate(tls) {
         for (const server of servers) renewCertificate(server, tls);
       },
@@ -165,6 +170,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
 async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
   const log = logFor(config, logTo);
+  const named = operatorsIn(config.operatorsFile);
   const metrics = createMetrics(version);
   const visitors = createVisitors(config, () => clock.monotonic());
   await refuseShared(config.dataDir);
@@ -188,7 +194,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       listeners: () => listening.flatMap(placesOf),
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
-    const shared = { log, clock, random, metrics, visitors, publicUrl, reached, ...others };
+    const shared = { log, clock, random, metrics, visitors, publicUrl, reached, named: named.now, ...others };
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
         tenure.isHeld() || (unwritten && node?.mayCallUnwritten(tenure) === true);
@@ -221,7 +227,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       running.healthChanged(health);
       for (const listener of doorListeners) listener(health);
     });
-    const tokens = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken, visitors, log };
+    const ofSettings = { adminToken: config.adminToken ?? '', viewerToken: config.viewerToken };
+    const tokens = { ...ofSettings, operators: named.now, visitors, now: () => clock.wall(), log };
     const own = answerOf(tokens, {
       '/metrics': () => metrics.exposition(null, {}),
       '/admin/v1/cluster': async () => ({
@@ -261,6 +268,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     return {
       ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
       close: () => closeAll(closing),
+      reloadOperators: named.reload,
       renewCertificate(tls) {
         for (const one of servers) renewCertificate(one, tls);
       },

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
+import { reasonMax } from './audit-trail.ts';
 import { type AnswerSchemas, answerSchemas, asked, type JsonSchema } from './openapi-schemas.ts';
 import type { AdminRoute } from './route.ts';
 
@@ -29,6 +30,7 @@ const nouns: Readonly<Record<string, string>> = {
   backups: 'Backups under way',
   erase: 'Erasing the data of a person',
   subject: 'Exporting the data of a person',
+  audit: 'Who acted on the hub',
   cluster: 'The nodes that share a store',
 };
 
@@ -45,7 +47,7 @@ const changes = ({ method }: AdminRoute) => method !== 'GET';
 const refusals: Readonly<Record<number, Refusal>> = {
   400: { name: 'Unreadable', description: 'The body is not JSON', when: changes },
   401: { name: 'TokenRequired', description: 'No valid token', header: 'WWW-Authenticate', when: () => true },
-  403: { name: 'NotPermitted', description: 'The viewer token only reads', when: ({ role }) => role === 'admin' },
+  403: { name: 'NotPermitted', description: 'The role of the token is too low', when: ({ role }) => role !== 'viewer' },
   404: { name: 'NotFound', description: 'No such thing under this id', when: ({ path }) => path.includes('{') },
   409: { name: 'Conflict', description: 'Not in its present state', when: changes },
   413: { name: 'TooLarge', description: 'The body is too large', when: changes },
@@ -101,7 +103,7 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string) {
     paths,
     components: {
       securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', description: 'The admin token, or to read alone the viewer token' },
+        bearer: { type: 'http', scheme: 'bearer', description: 'The token of an operator' },
       },
       schemas: schemas.components,
       responses: {
@@ -115,6 +117,10 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string) {
       parameters: {
         RequestId: traceParameter(requestIdHeader, 'names this request'),
         CorrelationId: traceParameter(correlationIdHeader, 'joins all that follows from one thing'),
+        Reason: {
+          ...{ name: 'reason', in: 'query', required: false, schema: { type: 'string', maxLength: reasonMax } },
+          description: 'Why, for the audit log; also taken as a field of the body',
+        },
       },
     },
   };
@@ -142,6 +148,7 @@ function operation(route: AdminRoute, schemas: AnswerSchemas) {
   const parameters: (Parameter | Reference)[] = [
     ...parametersIn('path', route),
     ...parametersIn('query', route),
+    ...(changes(route) ? [{ $ref: '#/components/parameters/Reason' }] : []),
     { $ref: '#/components/parameters/RequestId' },
     { $ref: '#/components/parameters/CorrelationId' },
   ];
@@ -149,7 +156,7 @@ function operation(route: AdminRoute, schemas: AnswerSchemas) {
     tags: [tagOf(route)],
     summary: route.summary,
     operationId: operationId(route),
-    description: route.role === 'admin' ? 'Needs the admin token.' : 'The viewer token suffices.',
+    description: `Needs the role ${route.role} or a higher one.`,
     security: [{ bearer: [route.role] }],
     parameters,
     ...requestBody(route),

@@ -4,32 +4,43 @@
  *
  * ROUTE-1  Fields that are not in the schema are refused, so that an operator's typo does not act as "no filter" or "no
  *     change".
- * ROUTE-2  A viewer only reads: its token suffices for GET, and for nothing else.
+ * ROUTE-2  A viewer only reads: its role suffices for GET, and for nothing else. Unless a route says otherwise, a change
+ *     needs the role operator.
+ * ROUTE-3  Any change takes `reason`, in the query or the body, for the audit log.
  */
 import { z } from 'zod';
+import type { OperatorRole } from '../api/audit.ts';
 import type { Frozen, Page } from '../api/common.ts';
 import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
 
-export type AdminRole = 'admin' | 'viewer';
+/** Each role may do what those before it may. */
+export const roleRank: Readonly<Record<OperatorRole, number>> = { viewer: 0, support: 1, operator: 2, admin: 3 };
+
+/** Whose token a request has. */
+export interface Caller {
+  readonly name: string;
+  readonly role: OperatorRole;
+}
 
 export interface RawRequest {
   readonly params: unknown;
   readonly query: unknown;
   readonly body: unknown;
   readonly trace: Trace;
-  /** Role of the caller's token. */
-  readonly caller: AdminRole;
+  readonly caller: Caller;
 }
 
 export interface AdminRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path below `/admin/v1`, parameters in braces. */
   readonly path: string;
-  /** The lowest role that may call it; an admin may do everything that a viewer may. */
-  readonly role: AdminRole;
+  /** The lowest role that may call it. */
+  readonly role: OperatorRole;
+  /** The answer holds bodies of partners, so that its reading is an entry of the audit log. */
+  readonly showsBodies: boolean;
   readonly summary: string;
   readonly status: number;
   /** Chooses the status for a route with several kinds of answer. */
@@ -52,11 +63,13 @@ interface Input<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
   readonly query: z.output<Q>;
   readonly body: z.output<B>;
   readonly trace: Trace;
-  readonly caller: AdminRole;
+  readonly caller: Caller;
 }
 
 interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>
   extends Pick<AdminRoute, 'method' | 'path' | 'summary'> {
+  readonly role?: OperatorRole;
+  readonly showsBodies?: true;
   readonly status?: number;
   readonly statusOf?: (answer: unknown) => number;
   readonly params?: P;
@@ -78,7 +91,7 @@ export function route<
   B extends z.ZodType = typeof noBody,
 >(definition: Definition<P, Q, B, A>): AdminRoute {
   const { method, path, summary, status = 200, statusOf, answer, lines } = definition;
-  const role = method === 'GET' ? 'viewer' : 'admin';
+  const { role = method === 'GET' ? 'viewer' : 'operator', showsBodies = false } = definition;
   const schemas = {
     params: definition.params ?? nothing,
     query: definition.query ?? nothing,
@@ -93,7 +106,7 @@ export function route<
       caller: raw.caller,
     }) as Input<P, Q, B>;
   return {
-    ...{ method, path, role, summary, status, answer },
+    ...{ method, path, role, showsBodies, summary, status, answer },
     ...schemas,
     run: async (raw) => definition.run(inputOf(raw)),
     ...(statusOf ? { statusOf } : {}),

@@ -15,7 +15,9 @@ import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { otherMethods, withHead } from '../transport/methods.ts';
+import { AuditTrail } from './audit-trail.ts';
 import { docs } from './docs.ts';
+import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
 import { cluster } from './nouns/cluster.ts';
 import { commands } from './nouns/commands.ts';
@@ -33,12 +35,12 @@ import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
 import type { ApiDocument } from './openapi.ts';
 import { Problem, problemOf } from './problem.ts';
-import type { AdminRole, AdminRoute } from './route.ts';
-import { type AdminTokens, admitReader, type Gate, gate } from './tokens.ts';
+import type { AdminRoute, Caller } from './route.ts';
+import { type AdminTokens, admitReader, type Gate, gate, requireRole } from './tokens.ts';
 
 const nouns = [
   ...[parties, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, status, overview, backups, persons],
+  ...[pulls, orphans, storedNotForwarded, status, overview, backups, persons, audit],
 ];
 const bodyBytesMax = 262_144;
 const recoveringRetryS = 1;
@@ -63,6 +65,8 @@ interface AdminLog {
 
 export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
+  /** Every change needs a reason (HUB_REQUIRE_REASON). */
+  readonly isReasonRequired?: boolean;
   /** The answer of `/metrics`. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** False while the hub recovers. */
@@ -76,6 +80,7 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
   return async (app) => {
     answerProblems(app, options.log);
     const table = adminRoutes(hub.operations, options.cluster);
+    const trail = new AuditTrail(hub.operations, options);
     // Generated once, since it is served without a token; and on first request, since the public URL is not known
     // before, and a start need not load what most hubs are never asked for.
     let known: Promise<ApiDocument> | undefined;
@@ -85,7 +90,7 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     };
     await app.register(docs(describe));
     await app.register(async (scope) => measures(scope, options));
-    await app.register(async (admin) => serve(admin, table, describe, options), { prefix: '/admin/v1' });
+    await app.register(async (admin) => serve(admin, table, describe, trail, options), { prefix: '/admin/v1' });
   };
 }
 
@@ -107,6 +112,7 @@ async function serve(
   admin: FastifyInstance,
   table: readonly AdminRoute[],
   describe: () => Promise<object>,
+  trail: AuditTrail,
   options: AdminOptions,
 ): Promise<void> {
   acceptJsonAlone(admin);
@@ -128,15 +134,16 @@ async function serve(
     options.log?.info({ ...line, ...traceOf(request) }, 'admin request');
   });
   admin.get('/openapi.json', { exposeHeadRoute: true }, async () => describe());
-  await admin.register(async (guarded) => guard(guarded, table, gate(options)));
+  await admin.register(async (guarded) => guard(guarded, table, gate(options), trail));
 }
 
 /** Registers everything that needs a token, unknown paths included. */
-function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate): void {
+function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate, trail: AuditTrail): void {
   const besides = ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path }));
   const served = withHead([...table, ...besides].map(({ method, path }) => ({ method, path: fastifyPath(path) })));
   guarded.addHook('onRequest', async (request) => {
-    admitReader(allow, request.raw);
+    const caller = admitReader(allow, request.raw);
+    callers.set(request, caller);
     if (!request.is404) return;
     // Checked before the body is read: a refused method needs no valid body.
     const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
@@ -148,8 +155,13 @@ function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Ga
       url: fastifyPath(route.path),
       exposeHeadRoute: route.method === 'GET',
       bodyLimit: bodyBytesMax,
-      onRequest: async ({ raw }) => void allow(raw, route.role),
-      handler: (request, reply) => answer(route, request, reply, allow(request.raw, route.role)),
+      onRequest: async (request) => requireRole(callerOf(request), route.role),
+      preValidation: async (request) => trail.takeReason(route, request),
+      onSend: async (request, reply) => {
+        const caller = callers.get(request);
+        if (caller) await trail.note(route, request, reply, caller, traceOf(request));
+      },
+      handler: (request, reply) => answer(route, request, reply, callerOf(request)),
     });
   }
   guarded.get('/inspector', { exposeHeadRoute: true }, async () => {
@@ -164,12 +176,12 @@ async function answer(
   route: AdminRoute,
   request: FastifyRequest,
   reply: FastifyReply,
-  caller: AdminRole,
+  caller: Caller,
 ): Promise<unknown> {
   const { params, query, body } = request;
-  const raw = { params, query, body, trace: traceOf(request), caller };
+  const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };
   // [ADMIN-SERVER-3]
-  const shown = caller === 'viewer' ? masked : (value: unknown) => value;
+  const shown = caller.role === 'viewer' ? masked : (value: unknown) => value;
   if (route.lines && request.headers.accept?.includes(ndjson)) {
     return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw), shown)));
   }
@@ -222,6 +234,11 @@ function methodRefused(request: FastifyRequest, allowed: readonly string[]): Pro
     headers: { allow: allowed.join(', ') },
   });
 }
+
+const callers = new WeakMap<FastifyRequest, Caller>();
+
+/** Set by the first hook of the guarded scope. */
+const callerOf = (request: FastifyRequest): Caller => callers.get(request) as Caller;
 
 const traces = new WeakMap<FastifyRequest, Trace>();
 

@@ -1,52 +1,76 @@
 /**
- * Authorization of the admin API: the admin token grants everything, the viewer token only reading.
+ * Authorization of the admin API: a token gives its operator a role. The tokens of the settings are those of the
+ * operators `admin` and `viewer`; those of the operators file have names of their own.
  *
  * TOKENS-1  Wrong tokens are limited by address; beyond the limit the answer is 429, also to a right token that was not
  *     accepted from that address before. [VISITORS-2]
+ * TOKENS-2  A token that has ended, or that comes from another network than it may, is refused like a wrong one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { OperatorRole } from '../api/audit.ts';
+import type { Operator } from '../api/operators.ts';
+import { isWithin } from '../transport/networks.ts';
 import { markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { Problem } from './problem.ts';
-import type { AdminRole } from './route.ts';
+import { type Caller, roleRank } from './route.ts';
 
 export interface AdminTokens {
   readonly adminToken: string;
   /** Null: there is no read-only access. */
   readonly viewerToken: string | null;
+  /** The operators with names of their own, as of now. */
+  readonly operators?: () => readonly Operator[];
   readonly visitors: Visitors;
+  /** Wall clock, ms; ends tokens. */
+  readonly now: () => number;
   readonly log?: Record<'info' | 'warn', (fields: object, message: string) => void>;
 }
 
 /**
- * Returns the role that a request's Authorization header gives it; throws when it is below `least`. `authorizations`:
+ * Returns whose token a request's Authorization header has; throws when its role is below `least`. `authorizations`:
  * the forms of the header, for a request that cannot send one.
  */
 export type Gate = (
   request: IncomingMessage,
-  least: AdminRole,
+  least: OperatorRole,
   authorizations?: readonly (string | undefined)[],
-) => AdminRole;
+) => Caller;
 
 /** Requires read access and marks the request as admitted; throws like the gate. */
-export function admitReader(allow: Gate, request: IncomingMessage): void {
-  allow(request, 'viewer');
+export function admitReader(allow: Gate, request: IncomingMessage): Caller {
+  const caller = allow(request, 'viewer');
   markAdmitted(request);
+  return caller;
+}
+
+/** Throws a 403 `Problem`. */
+export function requireRole({ name, role }: Caller, least: OperatorRole): void {
+  if (roleRank[role] < roleRank[least]) {
+    throw new Problem(403, `this needs the role ${least}, and the token of ${name} has the role ${role}`);
+  }
 }
 
 /** The gate throws a 401, 403 or 429 `Problem` unless the token has at least the role. */
-export function gate({ adminToken, viewerToken, visitors, log }: AdminTokens): Gate {
+export function gate({ adminToken, viewerToken, operators = () => [], visitors, now, log }: AdminTokens): Gate {
   const admin = digest(adminToken);
   const viewer = viewerToken === null ? null : digest(viewerToken);
 
-  const roleOf = (token: string): AdminRole | null => {
+  const callerOf = (token: string, address: () => string): Caller | null => {
     const given = digest(token);
     // Digests have equal length, and both are always compared, so the time taken reveals neither content nor length.
     const isAdmin = timingSafeEqual(given, admin);
     const isViewer = viewer !== null && timingSafeEqual(given, viewer);
-    if (isAdmin) return 'admin';
-    return isViewer ? 'viewer' : null;
+    if (isAdmin) return { name: 'admin', role: 'admin' };
+    if (isViewer) return { name: 'viewer', role: 'viewer' };
+    // A search by digest reveals nothing of a token.
+    const found = operators().find((one) => one.token_digest === given.toString('base64url'));
+    if (!found) return null;
+    const { name, role, expires_at, networks } = found;
+    const hasEnded = expires_at !== null && Date.parse(expires_at) <= now();
+    const isElsewhere = networks.length > 0 && !isWithin(networks, address());
+    return hasEnded || isElsewhere ? null : { name, role };
   };
 
   const refusalOf = (isGuess: boolean, address: string): Problem => {
@@ -55,23 +79,24 @@ export function gate({ adminToken, viewerToken, visitors, log }: AdminTokens): G
     if (count > 0 && isGuess) log?.warn({ address, count }, "an operators' token was refused");
     else if (count > 0) log?.info({ address, count }, "a request without an operators' token was refused");
     if (isTooMany) return tooMany();
-    return new Problem(401, 'expected Authorization: Bearer with the admin or viewer token', {
+    return new Problem(401, 'expected Authorization: Bearer with the token of an operator', {
       headers: { 'www-authenticate': 'Bearer realm="ocpi-hub admin"' },
     });
   };
 
   return (request, least, authorizations = [request.headers.authorization]) => {
     const tokens = authorizations.map(tokenIn);
-    const role = tokens.map(roleOf).find((one) => one !== null) ?? null;
+    const exact = () => visitors.exact(request);
+    const caller = tokens.map((token) => callerOf(token, exact)).find((one) => one !== null) ?? null;
     const address = visitors.of(request);
-    if (role === null)
+    if (caller === null)
       throw refusalOf(
         tokens.some((token) => token !== ''),
         address,
       );
-    if (!visitors.mayEnter(address, role)) throw tooMany();
-    if (role === 'viewer' && least === 'admin') throw new Problem(403, 'the viewer token may only read');
-    return role;
+    if (!visitors.mayEnter(address, caller.name)) throw tooMany();
+    requireRole(caller, least);
+    return caller;
   };
 }
 

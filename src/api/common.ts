@@ -6,6 +6,11 @@ import { z } from 'zod';
 
 export const instant = z.iso.datetime({ offset: true, error: 'expected an RFC 3339 date-time with Z or an offset' });
 
+/** A network in CIDR form, or a single address. */
+export const network = z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], {
+  error: 'expected a network such as 192.0.2.0/24',
+});
+
 export const role = z.enum(['CPO', 'EMSP']);
 
 export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);

@@ -14,6 +14,7 @@ export const event = z.object({
   object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
   correlation_id: z.string().nullable(),
   by: z.enum(['operator', 'partner', 'hub']).meta({ description: 'who acted' }),
+  who: z.string().nullable().meta({ description: 'name of the operator who caused it' }),
   data: z.unknown(),
 });
 

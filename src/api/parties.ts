@@ -47,11 +47,9 @@ export const party = z.object({
     empty_2xx_ok: z.boolean(),
     allow_from: z.array(z.string()).meta({ description: 'networks from which its requests are taken; none = any' }),
   }),
-  token_sent_as: z
-    .enum(['base64', 'plain'])
-    .meta({
-      description: 'form in which the hub sends the token of the partner; with auto as the last exchange found it',
-    }),
+  token_sent_as: z.enum(['base64', 'plain']).meta({
+    description: 'form in which the hub sends the token of the partner; with auto as the last exchange found it',
+  }),
   circuits: z.array(
     z.object({
       circuit: circuitName,

@@ -26,6 +26,8 @@ export interface Connection {
   readonly url?: string;
   readonly token?: string;
   readonly dataDir?: string;
+  /** Why, for the audit log. */
+  readonly reason?: string;
 }
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
@@ -39,9 +41,11 @@ const pageMax = 1000;
 export class HubClient {
   readonly url: string;
   readonly #token: string | null;
+  readonly #reason: string | undefined;
 
   constructor(flags: Connection, env: Readonly<Record<string, string | undefined>>) {
     this.url = baseOf(flags.url ?? (env.HUB_URL || defaultUrl));
+    this.#reason = flags.reason;
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
   }
 
@@ -51,7 +55,12 @@ export class HubClient {
   }
 
   async send<T>(method: Method, path: string, body?: object, signal?: AbortSignal): Promise<T> {
-    const response = await this.#fetch(method, path, { accept: 'application/json', body, ...(signal && { signal }) });
+    const reasoned = method === 'GET' ? path : withQuery(path, { reason: this.#reason });
+    const response = await this.#fetch(method, reasoned, {
+      accept: 'application/json',
+      body,
+      ...(signal && { signal }),
+    });
     const text = await response.text().catch((error: unknown) => {
       if (signal?.aborted) throw error;
       throw this.#unreachable(error);
@@ -127,9 +136,7 @@ export class HubClient {
     const detail = detailOf(text);
     if (detail === null)
       return new Failure(`${this.url} answers HTTP ${status} and is not the admin API of a hub`, { status });
-    const own = this.#token === null ? withoutToken : refusals[status];
-    if (status === 401) return new Failure(own ?? detail, { status });
-    if (status === 403) return new Failure(refusals[403] ?? detail, { status });
+    if (status === 401) return new Failure(this.#token === null ? withoutToken : wrongToken, { status });
     return new Failure(`the hub refuses: ${detail}`, { status, exitCode: status === 422 ? 2 : 1 });
   }
 }
@@ -137,10 +144,8 @@ export class HubClient {
 const withoutToken =
   'the hub wants a token: give --token or HUB_ADMIN_TOKEN, or --data-dir with the data directory that holds admin-token';
 
-const refusals: Readonly<Record<number, string>> = {
-  401: 'the hub does not know this token: --token or HUB_ADMIN_TOKEN must be what its data directory has in admin-token',
-  403: 'this request changes something and needs the admin token: a viewer token can only read',
-};
+const wrongToken =
+  'the hub does not know this token: --token or HUB_ADMIN_TOKEN must be what its data directory has in admin-token, or the token of an operator';
 
 function baseOf(url: string): string {
   if (parsedUrl(url) === null || !/^https?:/.test(url)) {

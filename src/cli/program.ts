@@ -24,6 +24,8 @@ const verbs: Readonly<Record<string, readonly [summary: string, load: () => Prom
   orphans: ['sessions that did not end as they should', () => import('./orphans.ts')],
   subject: ['everything that is stored of a person', () => import('./subject.ts')],
   erase: ['replace what names a person with digests', () => import('./erase.ts')],
+  audit: ['who acted on the hub, why, and from where', () => import('./audit.ts')],
+  operators: ['the operators with names of their own', () => import('./operators.ts')],
   store: ['the data directory: verify, back up, restore, copy', () => import('./store.ts')],
 };
 
@@ -66,5 +68,5 @@ function inherit(command: Command, parent: Command): Command {
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   process.stderr.write(`ocpi-hub: ${error instanceof Error ? error.message : String(error)}\n`);
-  return 1;
+  return (error as { readonly exitCode?: number }).exitCode ?? 1;
 }

@@ -5,7 +5,8 @@
  *     token's place; everything else goes to stderr.
  * SERVE-2  SIGTERM or SIGINT stops the hub gracefully, also while it starts; a second one, more than 2 s later, ends
  *     the process at once (`stop-signal.ts`).
- * SERVE-3  SIGHUP reloads the certificate and its key when the hub terminates TLS itself.
+ * SERVE-3  SIGHUP reloads the operators file, and the certificate and its key when the hub terminates TLS itself. What
+ *     cannot be used is reported, and what was in use stays.
  */
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
@@ -44,6 +45,7 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     const { startServing } = await import('../main.ts');
     const hub = await startServing(config);
     if (config.tls) process.on('SIGHUP', () => renew(hub, flags));
+    if (config.operatorsFile !== null) process.on('SIGHUP', () => reloadOperators(hub));
     console.log(`ocpi-hub listening on ${hub.url}`);
     if (process.stdout.isTTY) console.log(whereNext(hub.adminUrl, config));
     await stop.promise;
@@ -65,6 +67,15 @@ function whereNext(url: string, { publicUrl, operators, adminToken, dataDir }: C
 /** Replaces an address that means "all interfaces" by loopback, which browsers can open. */
 function browsable(url: string): string {
   return url.replace('://0.0.0.0:', '://127.0.0.1:').replace('://[::]:', '://[::1]:');
+}
+
+/** [SERVE-3] */
+function reloadOperators(hub: ServingHub): void {
+  try {
+    process.stderr.write(`ocpi-hub: the operators were read anew: ${hub.reloadOperators()}\n`);
+  } catch (error) {
+    process.stderr.write(`ocpi-hub: ${(error as Error).message}; the operators in use stay\n`);
+  }
 }
 
 /** Reloads the certificate. With an invalid one the hub keeps the certificate in use. [SERVE-3] */

@@ -30,8 +30,9 @@ interface CommonFlags extends Connection {
 
 const common: readonly Option[] = [
   ['--url <url>', 'address of the hub [HUB_URL, default: http://127.0.0.1:8080]'],
-  ['--token <token>', 'admin or viewer token [HUB_ADMIN_TOKEN]'],
+  ['--token <token>', 'token of an operator [HUB_ADMIN_TOKEN]'],
   ['--data-dir <directory>', 'where admin-token is when no token is given [HUB_DATA_DIR, default: ./data]'],
+  ['--reason <text>', 'why, for the audit log'],
   ['--json', "the hub's answer as it is"],
 ];
 
@@ -43,7 +44,9 @@ export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Comm
   const command = new Command(name).description(spec.summary).addHelpText('after', examplesOf(spec.examples));
   examplesByVerb.set(command, spec.examples);
   for (const arg of args) command.argument(arg);
-  addOptions(command, [...(spec.options ?? []), ...common]);
+  const own = spec.options ?? [];
+  // The filter of a list may be a reason, too.
+  addOptions(command, [...own, ...common.filter((option) => !own.some(([flags]) => isSame(flags, option[0])))]);
   return command.action(async () => {
     // The noun accepts the common options too, so that they may precede the verb.
     const flags = command.optsWithGlobals<CommonFlags & Flags>();
@@ -61,6 +64,12 @@ export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Comm
       throw error;
     }
   });
+}
+
+/** Whether two options have the same long flag. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((flags) => /--[\w-]+/.exec(flags)?.[0]);
+  return a === b;
 }
 
 /** Groups verbs under a noun; the noun alone runs the first one. */

@@ -26,6 +26,7 @@ export interface Refusal {
   toJson(instance: string): object;
 }
 
+/** Whether a reader sees names of cards as they are (`admin`) or masked. */
 type Role = 'admin' | 'viewer';
 
 export interface InspectorMeter {

@@ -170,6 +170,11 @@ export type OrphanEvent =
   | { type: 'orphan.pulled'; data: OrphanNamed & { note: string } }
   | { type: 'orphan.resolved'; data: OrphanNamed & { note: string } };
 
+/** `audit.noted` has the entry as the admin API shows it. */
+export type AuditEvent =
+  | { type: 'audit.noted'; data: { readonly n: number; readonly operator: string; readonly [field: string]: unknown } }
+  | { type: 'audit.removed'; data: Record<string, never> };
+
 export type HubEvent =
   | {
       type: 'object.put' | 'object.patched' | 'object.deleted' | 'object.resent' | 'object.missed' | 'object.base';
@@ -218,6 +223,7 @@ export type HubEvent =
   | { type: 'person.erased'; data: { id: string; digests: readonly string[]; [field: string]: unknown } }
   /** A party has used most of what it may have stored within a day. */
   | { type: 'quota.warned'; data: { party: PartyId; mb: number; mb_per_day: number } }
+  | AuditEvent
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 

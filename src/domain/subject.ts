@@ -199,6 +199,8 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'backup.ended': ofBackup('hub'),
   'person.erased': ({ stream }) => ({ about: stream, by: 'operator' }),
   'quota.warned': ({ stream, data: { party } }) => ({ about: stream, parties: [party], by: 'hub' }),
+  'audit.noted': ({ stream, data: { operator } }) => ({ about: stream, by: operator === 'hub' ? 'hub' : 'operator' }),
+  'audit.removed': ({ stream }) => ({ about: stream, by: 'hub' }),
   'row.rebuilt': ofRow,
   'actor.quarantined': ofActor,
 };

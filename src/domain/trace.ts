@@ -2,4 +2,6 @@
 export interface Trace {
   readonly requestId: string;
   readonly correlationId: string;
+  /** Name of the operator whose request it is; events that it causes are recorded with the name. [D80] */
+  readonly operator?: string;
 }

@@ -26,6 +26,7 @@ import { Recorder } from './kernel/recorder.ts';
 import { withStoreErrors } from './kernel/store-errors.ts';
 import { Timers } from './kernel/timers.ts';
 import { WriteCoalescer } from './kernel/write-coalescer.ts';
+import { Audit } from './maintain/audit.ts';
 import { Backups } from './maintain/backups.ts';
 import { Expiry } from './maintain/expiry.ts';
 import { Jobs } from './maintain/jobs.ts';
@@ -111,12 +112,25 @@ export function createHub(
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
   const retention = new Retention(context, dispatcher);
   const expiry = new Expiry(context, dispatcher);
+  const audit = new Audit(context);
   const backups = new Backups(context);
   const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher);
   const persons = new Persons(context, dispatcher, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
-  const running = { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry };
+  const running = {
+    dispatcher,
+    actors,
+    registration,
+    commands,
+    pulls,
+    orphans,
+    resends,
+    probes,
+    retention,
+    expiry,
+    audit,
+  };
   let ready = false;
   const hub: Hub = {
     get publicUrl() {
@@ -148,6 +162,8 @@ export function createHub(
       ...actorFeed(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
+      noteAct: (act) => audit.noteAct(act),
+      checkAudit: () => audit.checkAudit(),
       subject: (person) => persons.subject(person),
       erase: (person, options, trace) => persons.erase(person, options, trace),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
@@ -183,6 +199,7 @@ export function createHub(
       await resends.close();
       await retention.close();
       await expiry.close();
+      await audit.close();
       await backups.close();
       await reports.flushAll();
       await persons.close();

@@ -15,6 +15,7 @@ import type { OrphanCases } from './exchange/orphan-cases.ts';
 import { partnerOf, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
+import type { Audit } from './maintain/audit.ts';
 import type { Expiry } from './maintain/expiry.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
@@ -39,6 +40,7 @@ export interface Recovered {
   readonly probes: HealthProbes;
   readonly retention: Retention;
   readonly expiry: Expiry;
+  readonly audit: Pick<Audit, 'schedule'>;
 }
 
 /**
@@ -81,7 +83,8 @@ export async function openDoor(context: Context): Promise<void> {
 /** Restores a hub that is no door; resolves when verbs may be called. */
 export async function recover(context: Context, parts: Recovered): Promise<void> {
   const { store, directory, recorder, ports } = context;
-  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry } = parts;
+  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry, audit } =
+    parts;
   const isWhole = store.health().state !== 'quarantined';
   recorder.feed.startAt(store.head());
   if (isWhole) {
@@ -129,6 +132,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   for (const { id } of partners) probes.watch(id);
   retention.schedule();
   expiry.schedule();
+  audit.schedule();
   if (isWhole) {
     resends.recover(releases);
     dispatcher.keepIdleFloors();

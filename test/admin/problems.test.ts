@@ -26,6 +26,7 @@ async function refusing(
       adminToken: 'admin',
       viewerToken: null,
       visitors: welcome,
+      now: () => 0,
       log: { info: keep, warn: keep, error: keep },
     }),
   );

@@ -258,7 +258,12 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
     ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],
     ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: directoryFor(t) }, 1, /wants a token/],
-    ['parties suspend NL-EMS --yes', { HUB_ADMIN_TOKEN: viewerToken }, 1, /needs the admin token: a viewer/],
+    [
+      'parties suspend NL-EMS --yes',
+      { HUB_ADMIN_TOKEN: viewerToken },
+      1,
+      /needs the role operator, and the token of viewer/,
+    ],
     ['routes set NL-XXX NL-CPO', {}, 1, /no EMSP party NL-XXX/],
     ['redrive', {}, 2, /expected a delivery id or a filter/],
     ['replay --yes', {}, 2, /say which stretch/],

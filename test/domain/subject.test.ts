@@ -181,6 +181,11 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'person.erased': [
     [{ stream: 'erasure:e', data: { id: 'e', digests: ['erased-1'] } }, 'erasure:e', [], null, 'operator'],
   ],
+  'audit.noted': [
+    [{ stream: 'audit:1', data: { n: 1, operator: 'anna' } }, 'audit:1', [], null, 'operator'],
+    [{ stream: 'audit:2', data: { n: 2, operator: 'hub' } }, 'audit:2', [], null, 'hub'],
+  ],
+  'audit.removed': [[{ stream: 'audit:1', data: {} }, 'audit:1', [], null, 'hub']],
   'quota.warned': [
     [
       { stream: 'quota:NL-CPO', data: { party: 'NL-CPO', mb: 8, mb_per_day: 10 } },

@@ -3,13 +3,16 @@
  * and not among the samples fails.
  */
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { Operations } from '../../src/hub/ports/operator.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { routes } from '../../src/ocpi/server.ts';
+import { directoryFor } from '../support/directory.ts';
 import { figures } from '../support/figures.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { changesOf } from '../support/ocpi-call.ts';
+import { operatorsFile, tokenOf } from '../support/operators.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -248,13 +251,21 @@ function adminCallers(hub: RunningHub, hubToken: string): Caller<AdminCaller>[] 
       kind: 'viewer',
       headers: { Authorization: [`Bearer ${viewerToken}`, `Bearer ${adminToken}`] },
     },
+    ...(['support', 'operator'] as const).map((kind) => ({ name: kind, kind, headers: bearer(tokenOf(kind)) })),
+    { name: 'an admin with a name', kind: 'admin', headers: bearer(tokenOf('boss')) },
     { name: 'the admin token', kind: 'admin', headers: bearer(adminToken) },
     { name: 'the admin token in lower case', kind: 'admin', headers: { Authorization: `bearer ${adminToken}` } },
   ];
 }
 
 t.test("every operators' door meets every caller as its role may", async (t) => {
-  const hub = await hubFor(t, env);
+  const staff = [
+    { name: 'support', role: 'support' },
+    { name: 'operator', role: 'operator' },
+    { name: 'boss', role: 'admin' },
+  ];
+  const file = operatorsFile(join(directoryFor(t), 'operators.json'), staff);
+  const hub = await hubFor(t, { ...env, HUB_OPERATORS_FILE: file });
   const partner = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'LVR' });
   const callers = adminCallers(hub, partner.hubToken);
   const inTable = adminRoutes({} as Operations).map(({ method, path }) => `${method} ${path}`);

@@ -113,7 +113,7 @@ function foreign(door: Door): Verdict {
   return isOne && door.path !== '/2.2.1/tokens/:uid/authorize' ? notYours : entered(door);
 }
 
-export type AdminCaller = 'stranger' | 'viewer' | 'admin';
+export type AdminCaller = 'stranger' | 'viewer' | 'support' | 'operator' | 'admin';
 
 /** Served without a token: what machines and people need before they have one, and holds nothing of the hub's. */
 const openDoors: ReadonlySet<string> = new Set([
@@ -121,15 +121,23 @@ const openDoors: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What a caller of an operators' door must meet who sends text where an object is due: a viewer reads, an admin does everything.
+ * What a caller of an operators' door must meet who sends text where an object is due: a viewer reads, support repairs,
+ * an operator changes partners and routes, an admin does everything.
  * The statuses that will do.
  */
 export function adminVerdictOf(route: string, caller: AdminCaller): readonly number[] {
   if (openDoors.has(route)) return [200];
   if (caller === 'stranger') return [401];
-  if (route.startsWith('GET ')) return [200, 404];
-  return caller === 'viewer' ? [403] : [422];
+  const least = adminsAlone.test(route) ? 'admin' : ofSupport.test(route) ? 'support' : 'operator';
+  const needed = route.startsWith('GET ') && !adminsAlone.test(route) ? 'viewer' : least;
+  if (ranks.indexOf(caller) < ranks.indexOf(needed)) return [403];
+  return route.startsWith('GET ') ? [200, 404] : [422];
 }
+
+const ranks: readonly AdminCaller[] = ['stranger', 'viewer', 'support', 'operator', 'admin'];
+const adminsAlone =
+  /^POST \/(parties|parties\/\{id\}\/(initial-token|confirm-host)|backup|erase|subject)$|^GET \/audit/;
+const ofSupport = /\/(redrive|probe|resolve)$|^POST \/orphans|^DELETE \/redrives/;
 
 export type InspectorCaller = 'stranger' | 'foreignPage' | 'viewer' | 'admin';
 

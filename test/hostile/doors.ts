@@ -120,6 +120,8 @@ const admin = '/admin/v1';
 
 /** By `METHOD path`, as the route tables of the admin API have them. */
 export const adminSamples: Readonly<Record<string, Sample>> = {
+  'GET /audit': { as: 'admin', path: `${admin}/audit?operator=admin&limit=5` },
+  'GET /audit/check': { as: 'admin', path: `${admin}/audit/check` },
   'POST /parties': {
     ...{ as: 'admin', path: `${admin}/parties` },
     body: (n) => {

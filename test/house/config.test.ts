@@ -36,6 +36,8 @@ const promised: Record<SettingName, unknown> = {
   HUB_NAME: 'OCPI hub',
   HUB_ADMIN_TOKEN: null,
   HUB_VIEWER_TOKEN: null,
+  HUB_OPERATORS_FILE: null,
+  HUB_REQUIRE_REASON: false,
   HUB_SECRET_KEY: null,
   HUB_SECRET_KEY_PREVIOUS: null,
   HUB_TLS_CERT: undefined,
@@ -74,6 +76,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_CONFIRM_HOST_CHANGE: false,
   HUB_INITIAL_TOKEN_DAYS: 14,
   HUB_EVENTS_KEEP_DAYS: 90,
+  HUB_AUDIT_KEEP_DAYS: 365,
   HUB_SESSIONS_KEEP_DAYS: 0,
   HUB_CDRS_KEEP_DAYS: 0,
   HUB_TOKENS_KEEP_DAYS: 0,
@@ -100,7 +103,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
-  t.equal(decimals.length, 17);
+  t.equal(decimals.length, 18);
   t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;

@@ -44,7 +44,7 @@ export function settingsOf(random: Random): HubSettings {
     circuitOpenMs: 5_000,
     compatibilityWindowH: random.pick([0.01, 0.1]),
     ...{ probeIntervalS: 60, offlineAfterS: 60, orphanGraceS: 120, orphanSweepS: 300, orphanCdrAfterS: 0 },
-    ...{ initialTokenDays: 14, sessionsKeepDays: 0, cdrsKeepDays: 0, tokensKeepDays: 0 },
+    ...{ initialTokenDays: 14, auditKeepDays: 0, sessionsKeepDays: 0, cdrsKeepDays: 0, tokensKeepDays: 0 },
     quotaMbPerDay: 0,
     // In some worlds events are kept for six minutes, and go at the next full hour.
     confirmHostChange: false,

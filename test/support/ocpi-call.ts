@@ -73,11 +73,14 @@ export async function sequenceOf(hub: HubAddress): Promise<number> {
   return Number((await admin(hub, 'GET', '/status')).sequence);
 }
 
-/** How many facts the hub has recorded, apart from reports of partners: a refused push is noted, and changes nothing. */
+/**
+ * How many facts the hub has recorded, apart from reports of partners and the audit log: a refused push and a refused
+ * act are noted, and change nothing.
+ */
 export async function changesOf(hub: HubAddress): Promise<number> {
   const noted = async () => {
     const found = await Promise.all(
-      ['push.refused', 'report.noted'].map((type) => itemsOf(hub, `/events?type=${type}`)),
+      ['push.refused', 'report.noted', 'audit.noted'].map((type) => itemsOf(hub, `/events?type=${type}`)),
     );
     return found.flat().length;
   };

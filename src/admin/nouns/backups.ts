@@ -17,6 +17,7 @@ export function backups(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/backup',
+      role: 'admin',
       summary: 'Back the store up into a directory while the hub runs; progress at /backups/{id}',
       status: 202,
       body: z.strictObject({ directory: target }),

@@ -72,6 +72,7 @@ export function deliveries(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/deliveries/{id}',
+      showsBodies: true,
       summary: 'Show a delivery, the request that carries it, its token hidden, and what it changes for its receiver',
       params: z.strictObject({ id: anyId }),
       answer: detail,

@@ -33,6 +33,7 @@ export function orphans(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/orphans/{id}/pull',
+      role: 'support',
       summary: 'Ask the CPO of an open case for the true state again; its note then says what came of it',
       status: 202,
       params,
@@ -42,6 +43,7 @@ export function orphans(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/orphans/{id}/resolve',
+      role: 'support',
       summary: 'Close an open case by hand',
       params,
       body: z.strictObject({ note }).default({ note: null }),

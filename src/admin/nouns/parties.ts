@@ -3,7 +3,7 @@
  * probes, circuit breakers, suspension.
  */
 import { z } from 'zod';
-import { instant, interfaceRole, listOf } from '../../api/common.ts';
+import { instant, interfaceRole, listOf, network } from '../../api/common.ts';
 import type { PartyView } from '../../api/parties.ts';
 import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
 import { report } from '../../api/report.ts';
@@ -18,10 +18,7 @@ const settings = {
   compatibility_until: instant.nullable().exactOptional(),
   paused: z.boolean().exactOptional(),
   empty_2xx_ok: z.boolean().exactOptional(),
-  allow_from: z
-    .array(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { error: 'expected a network such as 192.0.2.0/24' }))
-    .max(100)
-    .exactOptional(),
+  allow_from: z.array(network).max(100).exactOptional(),
 };
 
 const newParty = z.strictObject({
@@ -67,6 +64,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties',
+      role: 'admin',
       summary: 'Add a partner with its parties; answers its initial token',
       status: 201,
       body: newParty,
@@ -105,6 +103,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/initial-token',
+      role: 'admin',
       summary:
         'Issue a new initial token, to register again; a registered partner goes on as it is until its POST with it succeeds',
       status: 201,
@@ -115,6 +114,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/confirm-host',
+      role: 'admin',
       summary: 'Confirm a change of host: the next PUT of credentials may make it, or one that was made is settled',
       params,
       body: z.strictObject({
@@ -134,6 +134,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/parties/{id}/report',
+      showsBodies: true,
       summary: 'Show what a partner does wrong, and what the hub makes up for',
       params,
       answer: report,
@@ -151,6 +152,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/probe',
+      role: 'support',
       summary: 'Ask a partner for its versions now, to know whether it can be reached',
       params,
       answer: z.object({

@@ -26,6 +26,7 @@ export function persons(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/subject',
+      role: 'admin',
       summary: 'Export everything that is stored of a person',
       body: z.strictObject(given).refine(isSome, some),
       answer: subject,
@@ -34,6 +35,7 @@ export function persons(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/erase',
+      role: 'admin',
       summary: "Remove a person's tokens, and replace the person's names with digests in rows, log and deliveries",
       body: z
         .strictObject({

@@ -50,6 +50,7 @@ export function pulls(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/quarantine',
+      showsBodies: true,
       summary: 'List objects that pulls refused, newest first',
       query: z.strictObject(pageQuery),
       answer: listOf(refusedObject),

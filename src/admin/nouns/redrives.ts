@@ -44,6 +44,7 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/deliveries/{id}/redrive',
+      role: 'support',
       summary: 'Put one delivery back into its lane',
       status: 202,
       params,
@@ -54,6 +55,7 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/redrive',
+      role: 'support',
       summary: 'Put back all deliveries that a filter finds; with dry_run only count them',
       status: 202,
       statusOf: (answer) => ('matched' in (answer as object) && 'sample' in (answer as object) ? 200 : 202),
@@ -75,6 +77,7 @@ export function redrives(operations: Operations): AdminRoute[] {
     route({
       method: 'DELETE',
       path: '/redrives/{id}',
+      role: 'support',
       summary: 'Cancel a re-drive or resync; what was put back stays put back',
       params,
       answer: job,

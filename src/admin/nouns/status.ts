@@ -4,6 +4,7 @@
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
+import { operatorRole } from '../../api/audit.ts';
 import { type HubStatus, hubStatus } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
@@ -24,9 +25,9 @@ export function status(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/caller',
-      summary: 'Show what the token that was sent may do',
-      answer: z.object({ role: z.enum(['admin', 'viewer']) }),
-      run: ({ caller }) => ({ role: caller }),
+      summary: 'Show whose token was sent, and what it may do',
+      answer: z.object({ name: z.string(), role: operatorRole }),
+      run: ({ caller }) => caller,
     }),
   ];
 }

@@ -46,10 +46,13 @@ export interface Recording {
   readonly seen?: readonly Seen[];
   /** A door may record this: the store checks `seen` alone and needs no fence (CONTRACT-4). */
   readonly unfenced?: true;
-  readonly trace: Pick<Trace, 'correlationId'> | null;
+  readonly trace: Pick<Trace, 'correlationId' | 'operator'> | null;
   /** Time of the facts, RFC 3339, from `instant()`. */
   readonly at: string;
 }
+
+/** The name of the operator who caused an event, in its data. [D80] */
+export const whoField = 'who';
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 /** Back-off between retries of a commit of unknown outcome, ms; a store that opens again ends it early. */
@@ -97,6 +100,7 @@ export class Recorder {
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
     if ((!fence && !recording.unfenced) || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
+    const operator = recording.trace?.operator;
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,
@@ -104,7 +108,7 @@ export class Recorder {
       party: fact.party,
       correlationId: fact.correlationId ?? recording.trace?.correlationId ?? null,
       to: fact.to ?? [],
-      data: fact.event.data,
+      data: operator === undefined ? fact.event.data : { ...fact.event.data, [whoField]: operator },
       body: fact.body ?? null,
     }));
     const commit = { fence, idem: this.#newId(), events, ...rest(recording) };

@@ -139,6 +139,12 @@ const report: Keeper = async (past) => {
   return { keeps: [asIs(last, [reportKey(idIn(last))])], rows: [] };
 };
 
+/** [AUDIT-3] */
+const auditEntry: Keeper = async (past) =>
+  lastOf(past).type === 'audit.noted'
+    ? { keeps: past.map((event) => asIs(event, [{ kind: 'audit', owner: '', id: idIn(event) }])), rows: [] }
+    : nothing;
+
 const ended =
   (kind: string): Keeper =>
   async (past) => ({ keeps: [], rows: [{ kind, owner: '', id: idIn(lastOf(past)) }] });
@@ -185,6 +191,7 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['pull.', pull],
   ['push.refused', refusal('refused', (data) => (data as RefusedRecord).partner)],
   ['report.noted', report],
+  ['audit.', auditEntry],
   ['job.', ended('jobs')],
   ['backup.', ended('backups')],
   ['row.rebuilt', rebuilt],

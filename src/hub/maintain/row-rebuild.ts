@@ -3,6 +3,7 @@
  * unreadable and is logged: the hub guesses nothing.
  */
 import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { AuditEntry } from '../../api/audit.ts';
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
 import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
@@ -18,10 +19,12 @@ import { orphanRow } from '../exchange/orphan-cases.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
+import { whoField } from '../kernel/recorder.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { refusedRow, refusedStream, reportRow, reportStream } from '../partners/reports.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
+import { auditRow } from './audit.ts';
 import { backupRow } from './backups.ts';
 import { jobRow } from './jobs.ts';
 
@@ -90,7 +93,7 @@ function shownLast<View extends { started_at: string }>(
 
 /** A row that the last event of its stream holds whole. */
 const fromLast =
-  (streamOf: (key: RowKey) => string, rowOf: (key: RowKey, last: StoredEvent) => Put): Rebuild =>
+  (streamOf: (key: RowKey) => string, rowOf: (key: RowKey, last: StoredEvent) => Put | null): Rebuild =>
   async (key, history) => {
     const last = (await history(streamOf(key))).at(-1);
     return last ? rowOf(key, last) : null;
@@ -121,6 +124,10 @@ const rebuilds: Record<string, Rebuild> = {
   reports: fromLast(
     ({ owner }) => reportStream(owner),
     ({ owner }, { data }) => reportRow(owner, data as Tallies),
+  ),
+  audit: fromLast(
+    ({ id }) => `audit:${id}`,
+    (_key, { type, data, at }) => (type === 'audit.noted' ? auditRow(data as AuditEntry, at) : null),
   ),
   partners: async ({ id }, history) => {
     const found = fold<Partner>(await history(partnerStream(id)), 'partner.', (before, { type, data, at }) =>
@@ -155,13 +162,19 @@ const endWithEvents: Readonly<Record<string, string>> = {
   ...{ commands: 'command:', jobs: 'job:', backups: 'backup:', pulls: 'pull:', orphans: 'orphan:' },
 };
 
+/** No row has the name of the operator who caused the event. */
+function withoutWho(event: StoredEvent): StoredEvent {
+  const { [whoField]: who, ...data } = event.data as Record<string, unknown>;
+  return who === undefined ? event : { ...event, data };
+}
+
 /**
  * The row that the log gives for a key; null when it cannot tell. A trim spares a row that was rebuilt since its events:
  * without them it is gone.
  */
 export async function rebuiltRow(key: RowKey, context: Context): Promise<Put | null> {
   const { store } = context;
-  const history = (stream: string) => store.history(stream);
+  const history = async (stream: string) => (await store.history(stream)).map(withoutWho);
   const prefix = endWithEvents[key.kind];
   const isTrimmed = prefix !== undefined && store.horizon() > 0 && (await history(`${prefix}${key.id}`)).length === 0;
   return isTrimmed ? { ...key, gone: true } : ((await rebuilds[key.kind]?.(key, history, context)) ?? null);

@@ -3,6 +3,7 @@
  * doors may import nothing else of the hub.
  */
 
+import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
 import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
@@ -197,8 +198,26 @@ export interface PersonVerbs {
   erase(person: Person, options: { force: boolean; dryRun: boolean }, trace: Trace): Promise<ErasureView>;
 }
 
+/** An act of an operator, or a reading of bodies, with its outcome. */
+export type NotedAct = Omit<AuditEntry, 'n' | 'at' | 'previous' | 'digest'>;
+
+export interface AuditFilter {
+  readonly operator?: string | undefined;
+  readonly verb?: string | undefined;
+  readonly about?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+}
+
+export interface AuditVerbs {
+  /** Resolves when the entry is durable; throws `unavailable` when the store cannot write. */
+  noteAct(act: NotedAct): Promise<AuditEntry>;
+  /** Reads the whole chain. */
+  checkAudit(): Promise<AuditCheck>;
+}
+
 /** The verbs of operators. An `id` of a party is the id of its partner. */
-export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, PersonVerbs {
+export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, PersonVerbs, AuditVerbs {
   addParty(
     roles: readonly PartyRole[],
     settings: Partial<PartnerChoices>,
@@ -276,6 +295,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Pers
   quarantine(page: PageRequest): Promise<Page<QuarantineView>>;
   /** Sessions, then CDRs, each newest first; filtered like `commands`. */
   storedNotForwarded(filter: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>>;
+  /** Newest first; filtered like `commands`. */
+  audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>>;
   status(): HubStatus;
   vitals(): Vitals;
 

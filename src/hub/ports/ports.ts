@@ -249,6 +249,8 @@ export interface HubSettings {
   readonly sessionsKeepDays: number;
   readonly cdrsKeepDays: number;
   readonly tokensKeepDays: number;
+  /** How long entries of the audit log are kept, days; 0 = for ever. */
+  readonly auditKeepDays: number;
 }
 
 export interface HubPorts {

@@ -6,6 +6,7 @@ import type { EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
+import { whoField } from '../kernel/recorder.ts';
 import type { EventFilter, EventVerbs } from '../ports/operator.ts';
 import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
@@ -40,18 +41,24 @@ export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events']
 export function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
   const { at, type, party, correlationId: correlation_id } = event;
   const { about, parties, object, by } = subjectOf(event, rolesOf);
-  const data = shownOf(event);
-  return { seq: event.seq, at, type, about, parties, party, object, correlation_id, by, data };
+  const { [whoField]: who = null } = (event.data ?? {}) as { readonly who?: string };
+  return { seq: event.seq, at, type, about, parties, party, object, correlation_id, by, who, data: shownOf(event) };
 }
 
-/** Removes token digests and sealed tokens, which no reader needs, and bodies, which the delivery's detail shows. */
+/**
+ * Removes token digests and sealed tokens, which no reader needs, bodies, which the delivery's detail shows, and what
+ * only readers of the audit log may see.
+ */
 function shownOf({ type, data }: StoredEvent): unknown {
   if (typeof data !== 'object' || data === null) return data;
-  const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && key !== 'partnerToken');
+  const left: ReadonlySet<string> = new Set(['partnerToken', whoField, ...(type === 'audit.noted' ? audited : [])]);
+  const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && !left.has(key));
   return Object.fromEntries(
     shown.map(([key, value]) => [key, type.startsWith('object.') && requests.has(key) ? withoutBody(value) : value]),
   );
 }
+
+const audited = ['address', 'reason'];
 
 const requests: ReadonlySet<string> = new Set(['owed', 'whole'] satisfies (keyof ObjectEventData)[]);
 

@@ -2,6 +2,7 @@
  * Read models for operators: deliveries, events, commands, cases, pulls and quarantine, read from the log and its rows.
  */
 import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
+import type { AuditEntry } from '../../api/audit.ts';
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
 import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
@@ -23,6 +24,7 @@ import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
 import type {
+  AuditFilter,
   CommandFilter,
   DeliveryDetail,
   Operations,
@@ -30,6 +32,7 @@ import type {
   PullFilter,
   UnforwardedFilter,
 } from '../ports/operator.ts';
+import { auditFits } from './audit.ts';
 import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
@@ -48,7 +51,8 @@ export type ViewVerb =
   | 'pull'
   | 'pulls'
   | 'quarantine'
-  | 'storedNotForwarded';
+  | 'storedNotForwarded'
+  | 'audit';
 
 /** Those verbs, and the views of one event and one delivery: read for a trace, or of the state that a re-drive has read. */
 type Views = Pick<Operations, ViewVerb> & {
@@ -155,6 +159,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
     });
   }
 
+  async function audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>> {
+    const fits = auditFits(filter);
+    const view = ({ data }: Row) => data as AuditEntry;
+    return newestFirst({ kind: 'audit', shelf: 'audit' }, page, view, fits && (({ data }) => fits(data as AuditEntry)));
+  }
+
   /** Sessions first, then CDRs, each newest first. */
   async function storedNotForwarded({ cpo, reason }: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>> {
     const fits = (row: Row) =>
@@ -226,7 +236,7 @@ export function views(context: Context, outbound: Dispatcher): Views {
       command,
       events: eventViews(store, rolesOf),
     },
-    ...{ orphans, pull, pulls, quarantine, storedNotForwarded },
+    ...{ orphans, pull, pulls, quarantine, storedNotForwarded, audit },
   };
 }
 

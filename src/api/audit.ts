@@ -1,0 +1,36 @@
+/** Answers about the audit log: who acted on the hub as an operator. */
+import { z } from 'zod';
+import type { View } from './common.ts';
+
+export const operatorRoles = ['viewer', 'support', 'operator', 'admin'] as const;
+export const operatorRole = z.enum(operatorRoles);
+
+export const auditEntry = z.object({
+  n: z.number().meta({ description: 'counts from 1 without a gap' }),
+  at: z.string(),
+  operator: z.string().meta({ description: 'hub for what the hub did by itself' }),
+  role: operatorRole.nullable(),
+  verb: z.string().meta({ description: 'method and route: POST /parties/{id}/suspend' }),
+  about: z.string().meta({ description: 'the path, without its query' }),
+  reason: z.string().nullable(),
+  address: z.string().nullable().meta({ description: 'network address of the caller' }),
+  status: z.number().meta({ description: 'HTTP status of the answer: 403 for an act that the role may not do' }),
+  correlation_id: z.string().nullable().meta({ description: 'the events of the act have it too' }),
+  previous: z.string().meta({ description: 'digest of the entry before; empty for the first one' }),
+  digest: z.string().meta({ description: 'SHA-256, base64url, of all other fields' }),
+});
+
+export const auditCheck = z.object({
+  entries: z.number(),
+  first: z.number().nullable(),
+  last: z.number().nullable(),
+  head: z.string().nullable().meta({ description: 'digest of the last entry, which the log line of each act has too' }),
+  broken: z
+    .object({ n: z.number(), reason: z.enum(['missing', 'changed']) })
+    .nullable()
+    .meta({ description: 'the first entry at which the chain does not hold; null when it is intact' }),
+});
+
+export type OperatorRole = (typeof operatorRoles)[number];
+export type AuditEntry = View<typeof auditEntry>;
+export type AuditCheck = View<typeof auditCheck>;
