@@ -36,6 +36,7 @@ import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } fr
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard, type OwnPlaces } from './partners/egress.ts';
+import { partnerInspector } from './partners/inspect.ts';
 import { createNames } from './partners/names.ts';
 import { partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
@@ -156,6 +157,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       ...{ inFlightMax, windowMax, isWithin },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
+      inspector: partnerInspector(client),
       // The doors' schemas, so that a pull accepts exactly what a push accepts. Injected, since neither hub nor
       // partners may import a door.
       reader: { read: readWhole },

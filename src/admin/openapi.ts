@@ -19,6 +19,7 @@ const nouns: Readonly<Record<string, string>> = {
   trace: 'The story of an object or a correlation id',
   events: 'The event log',
   commands: 'Commands of eMSPs and how far each has come',
+  checks: "Checks of partners' endpoints",
   pulls: "Pulls of CPOs' own lists",
   quarantine: 'What pulls refused',
   orphans: 'Sessions that did not end as they should',

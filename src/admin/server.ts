@@ -19,6 +19,7 @@ import { AuditTrail } from './audit-trail.ts';
 import { docs } from './docs.ts';
 import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
+import { checks } from './nouns/checks.ts';
 import { cluster } from './nouns/cluster.ts';
 import { commands } from './nouns/commands.ts';
 import { deliveries } from './nouns/deliveries.ts';
@@ -39,7 +40,7 @@ import type { AdminRoute, Caller } from './route.ts';
 import { type AdminTokens, admitReader, type Gate, gate, requireRole } from './tokens.ts';
 
 const nouns = [
-  ...[parties, routes, deliveries, redrives, trace, events, commands],
+  ...[parties, checks, routes, deliveries, redrives, trace, events, commands],
   ...[pulls, orphans, storedNotForwarded, status, overview, backups, persons, audit],
 ];
 const bodyBytesMax = 262_144;

@@ -12,6 +12,7 @@ const verbs: Readonly<Record<string, readonly [summary: string, load: () => Prom
   partner: ['run one simulated partner against any hub', () => import('./partner.ts')],
   status: ['show a running hub at a glance', () => import('./status.ts')],
   cluster: ['the nodes of a hub on a shared database, and which of them is the owner', () => import('./cluster.ts')],
+  check: ["try out a partner's endpoints before traffic flows", () => import('./check.ts')],
   parties: ['partners: status, onboarding, endpoints, pulls', () => import('./parties.ts')],
   routes: ['which eMSP and CPO may exchange traffic, and why something is not delivered', () => import('./routes.ts')],
   events: ['the log: every fact that the hub recorded', () => import('./events.ts')],

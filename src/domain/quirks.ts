@@ -14,7 +14,13 @@ export const quirks = {
   'slash-redirect': 'its server knows only the other form of the path, with or without a slash at the end',
   'plain-token': 'it takes its token only as it is, not in base64',
   'patch-refused': 'it refuses a PATCH; the whole object follows as a PUT',
+  'trailing-slash': 'its URLs end with a slash, which they keep',
+  'details-url': 'the url of its credentials is that of its version details',
+  'needs-user-agent': 'it refuses requests without a User-Agent, which the hub always sends',
+  nulls: 'it sends null for whatever is optional, which counts as absent',
   'enveloped-callback': 'it puts the result of a command into an envelope',
 } as const satisfies Readonly<Record<string, string>>;
 
 export type Quirk = keyof typeof quirks;
+
+export const isQuirk = (name: string): name is Quirk => Object.hasOwn(quirks, name);

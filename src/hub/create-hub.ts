@@ -34,6 +34,7 @@ import { Persons } from './maintain/persons.ts';
 import { Redrive } from './maintain/redrive.ts';
 import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
+import { Checks } from './onboarding/check.ts';
 import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
 import { countedPorts } from './partners/counted-ports.ts';
@@ -117,6 +118,7 @@ export function createHub(
   const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher);
   const persons = new Persons(context, dispatcher, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
+  const checks = new Checks(context, reports, (id) => reportOf(context, dispatcher, reports, id));
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
   const running = {
     dispatcher,
@@ -172,6 +174,8 @@ export function createHub(
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id) => jobs.cancel(id),
+      startCheck: (id, write, trace) => checks.start(id, write, trace),
+      checkOf: (id) => checks.view(id),
       report: (id) => reportOf(context, dispatcher, reports, id),
       trace: (key) => traceOf(context, reports, key, deliveryView),
       explain: (from, to, module) => explain(context, from, to, module),
@@ -194,6 +198,7 @@ export function createHub(
       const asked = orphans.close();
       lists.close();
       await Promise.all([asked, pulls.ended()]);
+      await checks.close();
       await probes.close();
       await jobs.close();
       await resends.close();

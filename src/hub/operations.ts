@@ -30,7 +30,7 @@ import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
-import type { AuditVerbs, BackupVerbs, Operations, PersonVerbs, Vitals } from './ports/operator.ts';
+import type { AuditVerbs, BackupVerbs, CheckVerbs, Operations, PersonVerbs, Vitals } from './ports/operator.ts';
 import type { Pulls } from './pull/pulls.ts';
 import { actorCounts } from './views/actor-counts.ts';
 import type { ActorFeed } from './views/actor-feed.ts';
@@ -51,7 +51,14 @@ type RepairVerb =
 
 type Verbs = Omit<
   Operations,
-  ViewVerb | RepairVerb | 'overview' | keyof ActorFeed | keyof BackupVerbs | keyof PersonVerbs | keyof AuditVerbs
+  | ViewVerb
+  | RepairVerb
+  | 'overview'
+  | keyof ActorFeed
+  | keyof BackupVerbs
+  | keyof CheckVerbs
+  | keyof PersonVerbs
+  | keyof AuditVerbs
 >;
 
 /** Note of a case that an operator closed without a note. */

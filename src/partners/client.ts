@@ -251,7 +251,7 @@ function requestOf(
   const refusal = egress.urlRefusal(target.url);
   if (refusal !== null) return new EgressRefused(refusal);
   const headers = writeHeaders(call);
-  headers['User-Agent'] = userAgent;
+  if (!call.isAnonymous) headers['User-Agent'] = userAgent;
   const id = instance();
   if (id !== null) headers[instanceHeader] = id;
   headers.Accept = 'application/json';

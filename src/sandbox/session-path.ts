@@ -111,7 +111,7 @@ export const charging: readonly Step[] = [
 ];
 
 /** The path of partners that are registered and routed, in order. */
-const traffic: readonly Step[] = [...catalogue, ...charging];
+export const traffic: readonly Step[] = [...catalogue, ...charging];
 
 /** The full path, in order. */
 export const sessionPath: readonly Step[] = [...onboarding, ...traffic];

@@ -130,6 +130,8 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     },
   },
   'GET /parties': { as: 'admin', path: `${admin}/parties?limit=2` },
+  'POST /parties/{id}/check': { as: 'admin', path: `${admin}/parties/NL-LVR/check`, body: () => ({ write: false }) },
+  'GET /checks/{id}': { as: 'admin', path: `${admin}/checks/nothing` },
   'GET /parties/{id}': { as: 'admin', path: `${admin}/parties/NL-LVR` },
   'PATCH /parties/{id}': {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR` },

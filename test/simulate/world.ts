@@ -358,6 +358,7 @@ export class World {
       client: this.network.client(life, watcher),
       versions: this.network.versions(life),
       lists: this.network.lists(life),
+      inspector: { page: () => Promise.reject(new Error('nobody checks a partner here')) },
       reader: objectReader,
       isWithin: () => true,
       secrets: {

@@ -4,6 +4,7 @@
  */
 
 import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
+import type { CheckView } from '../../api/checks.ts';
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
 import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
@@ -187,6 +188,13 @@ export interface BackupVerbs {
   backup(id: string): Promise<BackupView>;
 }
 
+export interface CheckVerbs {
+  /** Starts a check of a partner's endpoints; throws `conflict` when one runs already or nothing can be called. */
+  startCheck(id: string, write: boolean, trace: Trace): string;
+  /** Throws `notFound`. */
+  checkOf(id: string): CheckView;
+}
+
 export interface PersonVerbs {
   /** Everything that is stored of a person. Throws `invalid` for a name of fewer than 4 characters. */
   subject(person: Person): Promise<SubjectView>;
@@ -217,7 +225,7 @@ export interface AuditVerbs {
 }
 
 /** The verbs of operators. An `id` of a party is the id of its partner. */
-export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, PersonVerbs, AuditVerbs {
+export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, CheckVerbs, PersonVerbs, AuditVerbs {
   addParty(
     roles: readonly PartyRole[],
     settings: Partial<PartnerChoices>,

@@ -55,6 +55,8 @@ export interface OutboundCall {
    * how many are in flight.
    */
   readonly isDelivery?: boolean;
+  /** Sent without User-Agent, to learn whether the partner asks for one. */
+  readonly isAnonymous?: boolean;
   /** The call depends on no write, so a node that is cut off from the database may still make it. */
   readonly unwritten?: boolean;
   /**
@@ -120,6 +122,22 @@ export type PartnerPage =
 export interface PartnerLists {
   /** Pages in order, each fetched when the iterator is advanced. Never throws. */
   pages(list: ListCall): AsyncIterator<PartnerPage, void>;
+}
+
+/** One page of a list, for a check of it. */
+export interface InspectedPage {
+  readonly outcome: Outcome;
+  /** The objects' texts, byte for byte; none unless the call succeeded. */
+  readonly texts: readonly string[];
+  /** `X-Total-Count` and `X-Limit`; empty when absent. */
+  readonly total: string;
+  readonly limit: string;
+  /** The target of the link to the next page, as it came; null when there is none. */
+  readonly next: string | null;
+}
+
+export interface PartnerInspector {
+  page(call: OutboundCall): Promise<InspectedPage>;
 }
 
 /** The fields of a whole object that the hub relies on. */
@@ -260,6 +278,7 @@ export interface HubPorts {
   readonly client: PartnerClient;
   readonly versions: PartnerVersions;
   readonly lists: PartnerLists;
+  readonly inspector: PartnerInspector;
   readonly reader: ObjectReader;
   readonly secrets: Secrets;
   readonly log: Log;

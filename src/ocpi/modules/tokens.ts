@@ -6,12 +6,25 @@ import { HubError } from '../../domain/errors.ts';
 import { keyOf } from '../../domain/party.ts';
 import type { AuthorizeRequest, Hub } from '../../hub/ports/hub.ts';
 import { token } from '../../transport/shapes.ts';
-import { type Checked, check, ciString, fragment, list, may, object, should } from '../../transport/types.ts';
+import {
+  type Checked,
+  check,
+  ciString,
+  fragment,
+  identifier,
+  list,
+  may,
+  must,
+  object,
+  should,
+} from '../../transport/types.ts';
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from '../caller.ts';
-import { accept, answerList, answerObject, checkedBody, pathId, sameIds } from '../objects.ts';
+import { accept, answerList, answerObject, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 const tokenFragment = fragment(token);
+/** A token of a list; its `uid` is its id. */
+const wholeToken = wholeObject(object({ ...token.shape, id: must(identifier(36)) }), () => ({}));
 
 const locationReferences = object({
   location_id: should(ciString(36)),
@@ -29,6 +42,7 @@ const awaited = { budget: 'other', isAwaited: true } as const;
 export const tokens: OcpiModule = {
   identifier: 'tokens',
   roles: ['SENDER', 'RECEIVER'],
+  readWhole: (value) => wholeToken({ ...(value as object), id: (value as { uid?: unknown }).uid }),
   routes: [
     {
       method: 'GET',

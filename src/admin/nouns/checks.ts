@@ -1,0 +1,33 @@
+/** Routes `/parties/{id}/check` and `/checks`: try out a partner's endpoints before traffic flows. */
+import { z } from 'zod';
+import { check } from '../../api/checks.ts';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { anyId, partnerId } from '../fields.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const asked = z.strictObject({
+  write: z.boolean().default(false).meta({ description: 'also send test objects and a test command' }),
+});
+
+export function checks(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/parties/{id}/check',
+      summary: "Check a partner's endpoints against OCPI: what will break, where OCPI says so, what heals it",
+      status: 202,
+      params: z.strictObject({ id: partnerId }),
+      body: asked.default({ write: false }),
+      answer: z.object({ id: z.string() }),
+      run: async ({ params: { id }, body: { write }, trace }) => ({ id: operations.startCheck(id, write, trace) }),
+    }),
+    route({
+      method: 'GET',
+      path: '/checks/{id}',
+      summary: 'Show a check and what it has found; the hub keeps the last 100 until it restarts',
+      params: z.strictObject({ id: anyId }),
+      answer: check,
+      run: async ({ params: { id } }) => operations.checkOf(id),
+    }),
+  ];
+}

@@ -1,0 +1,31 @@
+/** Answers about checks of a partner's endpoints. */
+import { z } from 'zod';
+import type { View } from './common.ts';
+
+export const finding = z.object({
+  name: z.string().meta({ description: 'as in quirks of the report where it is one' }),
+  severity: z.enum(['error', 'warning', 'note']).meta({
+    description:
+      'error = breaks something; warning = the hub makes up for it, or loses something; note = worth knowing',
+  }),
+  module: z.string(),
+  seen: z.string().meta({ description: 'what the partner did' }),
+  expected: z.string(),
+  source: z.string().meta({ description: 'where OCPI says so' }),
+  heals: z.string().exactOptional().meta({ description: 'the setting of the partner that heals it' }),
+});
+
+export const check = z.object({
+  id: z.string(),
+  party: z.string(),
+  state: z.enum(['RUNNING', 'DONE', 'FAILED']),
+  write: z.boolean().meta({ description: 'it also sent test objects and a test command' }),
+  calls: z.number().int(),
+  findings: z.array(finding).meta({ description: 'worst first' }),
+  error: z.string().exactOptional(),
+  started_at: z.string(),
+  ended_at: z.string().nullable(),
+});
+
+export type CheckView = View<typeof check>;
+export type FindingView = View<typeof finding>;

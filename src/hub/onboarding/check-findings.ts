@@ -1,0 +1,122 @@
+/**
+ * What a check of a partner may find: the habits that reports count as quirks, under the same names, and what no
+ * leniency of the hub makes up for.
+ */
+import type { FindingView } from '../../api/checks.ts';
+import { type Habit, habits } from '../../domain/habits.ts';
+
+type Kind = Pick<FindingView, 'severity' | 'expected' | 'source'> & { readonly heals?: string };
+
+const transport = 'transport_and_format';
+const pagination = `${transport}, Pagination`;
+
+const kinds = {
+  unreachable: {
+    severity: 'error',
+    expected: 'its versions can be read with its token',
+    source: 'version_information_endpoint, Version information endpoint',
+  },
+  'versions-unusable': {
+    severity: 'error',
+    expected: 'version 2.2.1 with the endpoints of its modules',
+    source: 'version_information_endpoint, Version details endpoint',
+  },
+  'endpoint-missing': {
+    severity: 'error',
+    expected: 'an endpoint for what its role is asked or sent',
+    source: 'version_information_endpoint, Endpoint',
+  },
+  'endpoint-changed': {
+    severity: 'warning',
+    expected: 'the endpoints that it registered with; PUT /credentials tells the hub of new ones',
+    source: 'credentials, PUT method',
+  },
+  'list-failed': { severity: 'error', expected: 'a list of objects', source: `${pagination}` },
+  'no-total': { severity: 'warning', expected: 'X-Total-Count says how many objects match', source: pagination },
+  'no-limit': { severity: 'note', expected: 'X-Limit says how many objects a page can have', source: pagination },
+  'limit-ignored': { severity: 'warning', expected: 'no more objects than limit asks for', source: pagination },
+  'same-page': { severity: 'error', expected: 'the next page has the next objects', source: pagination },
+  'object-refused': {
+    severity: 'error',
+    expected: 'an object that a push with the same body would be taken for',
+    source: 'the module of the object',
+  },
+  'object-warning': {
+    severity: 'warning',
+    expected: 'fields as OCPI defines them',
+    source: 'the module of the object',
+  },
+  'foreign-object': {
+    severity: 'error',
+    expected: 'objects of its own parties',
+    source: `${transport}, Client owned object push`,
+  },
+  'no-envelope': {
+    severity: 'warning',
+    expected: 'every answer is an envelope',
+    source: `${transport}, Response format`,
+  },
+  'unknown-found': {
+    severity: 'warning',
+    expected: '404 for an object that it does not have',
+    source: 'status_codes, 404 for GET of what is not there',
+  },
+  'get-failed': { severity: 'warning', expected: 'GET at a receiver, to see what it has', source: `${transport}, GET` },
+  'allows-anyone': {
+    severity: 'error',
+    expected: '404 with 2004 for an unknown token',
+    source: 'mod_tokens, Real-time authorization request',
+  },
+  'authorize-failed': {
+    severity: 'error',
+    expected: 'an answer to the authorization of an unknown token',
+    source: 'mod_tokens, Real-time authorization request',
+  },
+  'write-refused': { severity: 'error', expected: 'an object that OCPI allows is taken', source: `${transport}, PUT` },
+  'command-failed': {
+    severity: 'error',
+    expected: 'a CommandResponse within the time-out',
+    source: 'mod_commands, CommandResponse object',
+  },
+  'command-accepted': {
+    severity: 'warning',
+    expected: 'REJECTED for a location that it does not have',
+    source: 'mod_commands, CommandResponseType',
+  },
+  'push-refused': { severity: 'error', expected: 'pushes that the hub can take', source: 'the module of the object' },
+  'dead-letters': { severity: 'error', expected: 'deliveries are taken', source: `${transport}, Push` },
+  unfinished: {
+    severity: 'error',
+    expected: 'answers within the time of a check',
+    source: `${transport}, Response format`,
+  },
+} as const satisfies Readonly<Record<string, Kind>>;
+
+const quirks = new Map<string, Habit>(Object.values(habits).map((habit) => [habit.counted, habit]));
+
+/** The finding of this name; a quirk that no habit explains is one all the same. */
+export function findingOf(name: string, module: string, seen: string): FindingView {
+  const known = kindOf(name);
+  return { name, module, seen, ...known };
+}
+
+function kindOf(name: string): Kind {
+  if (Object.hasOwn(kinds, name)) return kinds[name as keyof typeof kinds];
+  const quirk = quirks.get(name);
+  if (!quirk) return { severity: 'warning', expected: 'what OCPI 2.2.1 says', source: 'docs/RUNBOOK.md' };
+  const { expected, source, heals } = quirk;
+  return heals === null ? { severity: 'warning', expected, source } : { severity: 'error', expected, source, heals };
+}
+
+/** The quirk that a warning about a field is a case of, else `object-warning`. */
+export function nameOfWarning(warning: string, text: string): string {
+  if (warning.includes('expected T between')) return 'blank-date';
+  if (warning.includes('byte order mark')) return 'byte-order-mark';
+  const field = /([A-Za-z_]+)(?:\[\d+\])*: value unknown/.exec(warning)?.[1];
+  const isLower = field !== undefined && new RegExp(`"${field}"\\s*:\\s*\\[?\\s*"[a-z_0-9]+"`).test(text);
+  return isLower ? 'lower-case' : 'object-warning';
+}
+
+const order: Readonly<Record<FindingView['severity'], number>> = { error: 0, warning: 1, note: 2 };
+
+export const worstFirst = (a: FindingView, b: FindingView): number => order[a.severity] - order[b.severity];

@@ -1,0 +1,138 @@
+/** One check of a partner: its calls, and what they found. */
+import type { FindingView } from '../../api/checks.ts';
+import type { ReportView } from '../../api/report.ts';
+import type { Outcome } from '../../domain/errors.ts';
+import { type Endpoint, endpointOf, type InterfaceRole, type Partner, type TokenEncoding } from '../../domain/party.ts';
+import { isQuirk } from '../../domain/quirks.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { Context } from '../kernel/context.ts';
+import type { PartnerReports } from '../partners/reports.ts';
+import type { HeaderParty, InspectedPage, OutboundCall } from '../ports/ports.ts';
+import { findingOf, nameOfWarning } from './check-findings.ts';
+
+/** Time-out of one call, ms. */
+const callMs = 10_000;
+
+type Asked = Pick<OutboundCall, 'method' | 'url'> &
+  Partial<Pick<OutboundCall, 'body' | 'endpoint' | 'encoding' | 'isAnonymous' | 'oneObject' | 'emptyOk'>> & {
+    /** For which module the call is made; `versions` for versions and credentials. */
+    readonly module: string;
+  };
+
+interface Parts {
+  readonly partner: Partner;
+  readonly trace: Trace;
+  /** When the check ends at the latest, hub time. */
+  readonly until: number;
+  readonly reports: PartnerReports;
+}
+
+export interface Step {
+  readonly name: string;
+  /** Whether it changes something at the partner. */
+  readonly writes?: true;
+  readonly run: (check: CheckRun) => Promise<void>;
+}
+
+export class CheckRun {
+  readonly context: Context;
+  readonly partner: Partner;
+  /** By module and name. */
+  readonly findings = new Map<string, FindingView>();
+  calls = 0;
+  /** The encoding of the token that was taken. */
+  encoding: TokenEncoding;
+  readonly #parts: Parts;
+  readonly token: string;
+  readonly correlationId: string;
+  /** The hub's own party, in whose name the check asks. */
+  readonly hub: HeaderParty;
+
+  constructor(context: Context, parts: Parts) {
+    this.context = context;
+    this.partner = parts.partner;
+    this.#parts = parts;
+    this.token = context.ports.secrets.open(parts.partner.partnerToken ?? '');
+    this.correlationId = parts.trace.correlationId;
+    const { countryCode: country_code, partyId: party_id } = context.settings;
+    this.hub = { country_code, party_id };
+    this.encoding = parts.partner.settings.token_encoding;
+  }
+
+  leftMs(): number {
+    return this.#parts.until - this.context.ports.clock.now();
+  }
+
+  /** Adds a finding, once for each module; a quirk that was found here is counted in the report. [CHECK-3] */
+  found(name: string, module: string, seen: string, isCounted = false): void {
+    const key = `${module} ${name}`;
+    if (this.findings.has(key)) return;
+    this.findings.set(key, findingOf(name, module, seen));
+    if (isQuirk(name) && !isCounted) {
+      this.#parts.reports.used({ partner: this.partner.id, module, object: null }, [name]);
+    }
+  }
+
+  endpoint(module: string, role: InterfaceRole): Endpoint | undefined {
+    return endpointOf(this.partner, module, role);
+  }
+
+  async call(asked: Asked): Promise<Outcome> {
+    const outcome = await this.context.ports.client.call(this.#request(asked));
+    return this.#noted(asked, outcome);
+  }
+
+  async page(asked: Pick<Asked, 'module' | 'url' | 'endpoint'>): Promise<InspectedPage> {
+    const page = await this.context.ports.inspector.page(this.#request({ ...asked, method: 'GET' }));
+    this.#noted(asked, page.outcome);
+    return page;
+  }
+
+  /** What the report of the partner has counted so far, also from its traffic. */
+  takeReport({ quirks: counted, warnings, refused, dead_letters }: ReportView): void {
+    for (const { quirk, module, count, example } of counted) {
+      this.found(quirk, module, `counted ${times(count)}: ${example}`, true);
+    }
+    for (const { module, count, example } of warnings) {
+      const name = nameOfWarning(example, /expected T|byte order/.test(example) ? '' : `"${example}"`);
+      this.found(name, module, `warned of ${times(count)}: ${example}`, true);
+    }
+    for (const { module, count, reason, method, path } of refused) {
+      this.found('push-refused', module, `refused ${times(count)}: ${method} ${path}: ${reason}`, true);
+    }
+    for (const { module, count, reason } of dead_letters) {
+      this.found('dead-letters', module, `${count} dead: ${reason}`, true);
+    }
+  }
+
+  #noted(
+    { module, method = 'GET', url }: Pick<Asked, 'module' | 'url'> & { method?: string },
+    outcome: Outcome,
+  ): Outcome {
+    for (const quirk of outcome.quirks ?? []) this.found(quirk, module, `${method} ${url}`, true);
+    return outcome;
+  }
+
+  #request({ module, ...asked }: Asked): OutboundCall {
+    this.calls++;
+    const { ports } = this.context;
+    const [role = null] = this.partner.roles;
+    const isRouted = module !== 'versions';
+    return {
+      token: this.token,
+      encoding: this.encoding,
+      from: isRouted ? this.hub : null,
+      to: isRouted ? role : null,
+      requestId: ports.secrets.newId(),
+      correlationId: this.correlationId,
+      body: null,
+      timeoutMs: Math.max(1, Math.min(callMs, this.leftMs())),
+      emptyOk: false,
+      resend: asked.method === 'GET',
+      about: { partner: this.partner.id, module, object: null },
+      ...asked,
+    };
+  }
+}
+
+const times = (count: number) => (count === 1 ? 'once' : `${count} times`);

@@ -1,0 +1,201 @@
+/** The steps of a check of a partner, in order: versions, endpoints, lists, receivers, authorization, and writes. */
+import { HubError } from '../../domain/errors.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
+import { below, keyOf, type PartyRole, type TokenEncoding } from '../../domain/party.ts';
+import { parsedUrl } from '../../kit/url.ts';
+import type { InspectedPage } from '../ports/ports.ts';
+import { nameOfWarning } from './check-findings.ts';
+import type { CheckRun, Step } from './check-run.ts';
+import { writeSteps } from './check-writes.ts';
+
+export const steps: readonly Step[] = [
+  { name: 'versions', run: checkVersions },
+  { name: 'version details', run: checkDetails },
+  { name: 'lists', run: checkLists },
+  { name: 'receivers', run: checkReceivers },
+  { name: 'authorization', run: checkAuthorization },
+  ...writeSteps,
+];
+
+/** What a role must offer, to be sent or asked everything. */
+const needed = {
+  CPO: ['commands/RECEIVER', 'tokens/RECEIVER', 'locations/SENDER'],
+  EMSP: ['sessions/RECEIVER', 'cdrs/RECEIVER', 'tokens/SENDER'],
+} as const;
+
+const hasRole = ({ partner }: CheckRun, role: PartyRole['role']) => partner.roles.some((one) => one.role === role);
+
+async function checkVersions(check: CheckRun): Promise<void> {
+  const url = check.partner.url ?? '';
+  const ask = (encoding: TokenEncoding, isAnonymous = false) =>
+    check.call({ method: 'GET', module: 'versions', url, endpoint: url, encoding, isAnonymous });
+  const base64 = await ask('base64');
+  const plain = await ask('plain');
+  const isRefused = ({ class: met }: typeof base64) => met === 'auth_error';
+  check.encoding = isRefused(base64) && !isRefused(plain) ? 'plain' : 'base64';
+  if (check.encoding === 'plain') check.found('plain-token', 'versions', `base64: ${base64.message}; plain: taken`);
+  const usual = check.encoding === 'plain' ? plain : base64;
+  if (usual.class !== 'delivered') return check.found('unreachable', 'versions', `GET ${url}: ${usual.message}`);
+  const anonymous = await ask(check.encoding, true);
+  if (anonymous.class !== 'delivered') {
+    check.found('needs-user-agent', 'versions', `without User-Agent: ${anonymous.message}`);
+  }
+  if (!Array.isArray(usual.data)) check.found('details-url', 'versions', `the url of its credentials is ${url}`);
+}
+
+async function checkDetails(check: CheckRun): Promise<void> {
+  const { context, partner, encoding } = check;
+  for (const role of ['CPO', 'EMSP'] as const) {
+    for (const name of hasRole(check, role) ? needed[role] : []) {
+      const [module = '', side] = name.split('/') as [string, 'SENDER' | 'RECEIVER'];
+      if (!check.endpoint(module, side)) check.found('endpoint-missing', module, `no ${module} endpoint as ${side}`);
+    }
+  }
+  if (hasRole(check, 'EMSP')) {
+    for (const module of ['locations', 'tariffs']) {
+      const has = check.endpoint(module, 'RECEIVER') !== undefined;
+      if (!has) check.found('not-subscribed', module, `no ${module} endpoint as RECEIVER`);
+    }
+  }
+  for (const { identifier, url } of partner.endpoints) {
+    if (url.endsWith('/')) check.found('trailing-slash', identifier, url);
+  }
+  try {
+    const asked = {
+      url: partner.url ?? '',
+      token: check.token,
+      encoding,
+      correlationId: check.correlationId,
+      mayTurn: false,
+    };
+    const { endpoints, quirks } = await context.ports.versions.discover({
+      ...{ ...asked, about: { partner: partner.id, module: 'versions', object: null } },
+    });
+    for (const quirk of quirks) check.found(quirk, 'versions', 'in its versions or version details', true);
+    for (const { identifier, role, url } of endpoints) {
+      const known = partner.endpoints.find((one) => one.identifier === identifier && one.role === role);
+      if (known?.source === 'discovered' && known.url !== url) {
+        check.found('endpoint-changed', identifier, `it registered ${known.url}, and lists ${url} now`);
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof HubError)) throw error;
+    check.found('versions-unusable', 'versions', error.message);
+  }
+}
+
+// Lists
+
+const dayMs = 86_400_000;
+
+async function checkLists(check: CheckRun): Promise<void> {
+  const own = { CPO: ['locations', 'tariffs', 'sessions', 'cdrs'], EMSP: ['tokens'] } as const;
+  for (const role of ['CPO', 'EMSP'] as const) {
+    for (const module of hasRole(check, role) ? own[role] : []) await checkList(check, module);
+  }
+}
+
+async function checkList(check: CheckRun, module: ObjectModule): Promise<void> {
+  const endpoint = check.endpoint(module, 'SENDER')?.url;
+  if (endpoint === undefined) return;
+  const { clock } = check.context.ports;
+  const from = new Date(clock.wall() - 30 * dayMs).toISOString();
+  const query = module === 'sessions' ? `date_from=${encodeURIComponent(from)}&` : '';
+  const pageOf = (limit: number) =>
+    check.page({ module, endpoint, url: below(endpoint, [], `${query}limit=${limit}`) });
+  for (const limit of [1, 2]) {
+    const page = await pageOf(limit);
+    if (!checkPage(check, module, limit, page)) return;
+    if (limit === 1) await checkNext(check, module, endpoint, page);
+  }
+}
+
+/** Whether there is a list to look at. */
+function checkPage(check: CheckRun, module: ObjectModule, limit: number, page: InspectedPage): boolean {
+  const { outcome, texts, total } = page;
+  if (outcome.class !== 'delivered' || !Array.isArray(outcome.data)) {
+    const seen = outcome.class === 'delivered' ? 'its data is no array' : outcome.message;
+    check.found('list-failed', module, `limit=${limit}: ${seen}`);
+    return false;
+  }
+  if (!/^\d+$/.test(total)) check.found('no-total', module, `X-Total-Count: ${total || 'absent'}`);
+  if (!/^\d+$/.test(page.limit)) check.found('no-limit', module, `X-Limit: ${page.limit || 'absent'}`);
+  if (texts.length > limit) check.found('limit-ignored', module, `limit=${limit} brought ${texts.length} objects`);
+  for (const text of texts.slice(0, limit)) checkObject(check, module, text);
+  return true;
+}
+
+async function checkNext(
+  check: CheckRun,
+  module: ObjectModule,
+  endpoint: string,
+  { next, texts, total }: InspectedPage,
+): Promise<void> {
+  const isMore = Number(total) > texts.length;
+  if (next === null) {
+    if (isMore)
+      check.found('no-next-link', module, `${texts.length} of ${total} objects, and no link to the next page`);
+    return;
+  }
+  const url = parsedUrl(next, endpoint);
+  if (url === null) return check.found('unreadable-next-link', module, `Link: <${next}>`);
+  if (url.host !== new URL(endpoint).host) return check.found('foreign-next-link', module, `Link: <${next}>`);
+  const page = await check.page({ module, endpoint, url: url.href });
+  if (!checkPage(check, module, 1, page)) return;
+  if (page.texts[0] !== undefined && page.texts[0] === texts[0]) {
+    check.found('same-page', module, `the second page begins with the object of the first`);
+  }
+}
+
+/** Nulls in one object from which on it counts as a habit; OCPI allows each of them. */
+const nullsMin = 3;
+
+function checkObject(check: CheckRun, module: ObjectModule, text: string): void {
+  const nulls = Object.values(JSON.parse(text) as object).filter((value) => value === null).length;
+  if (nulls >= nullsMin) check.found('nulls', module, `${nulls} fields of one object are null`);
+  try {
+    const whole = check.context.ports.reader.read(module, text);
+    const owner = keyOf(whole);
+    const isOwn = check.partner.roles.some((role) => keyOf(role) === owner);
+    if (!isOwn) check.found('foreign-object', module, `${owner}/${whole.id}`);
+    for (const warning of whole.warnings) {
+      check.found(nameOfWarning(warning, text), module, `${owner}/${whole.id}: ${warning}`);
+    }
+  } catch (error) {
+    if (!(error instanceof HubError)) throw error;
+    check.found('object-refused', module, `${text.slice(0, 80)}: ${error.message}`);
+  }
+}
+
+// Receivers
+
+/** No object of any party. */
+const unknownId = 'OCPI-HUB-CHECK-UNKNOWN';
+
+async function checkReceivers(check: CheckRun): Promise<void> {
+  const { country_code, party_id } = check.hub;
+  for (const module of ['locations', 'tariffs', 'sessions', 'tokens'] as const) {
+    const endpoint = check.endpoint(module, 'RECEIVER')?.url;
+    if (endpoint === undefined) continue;
+    const url = below(endpoint, [country_code, party_id, unknownId]);
+    const outcome = await check.call({ method: 'GET', module, url, endpoint });
+    const { httpStatus, ocpiStatus, class: met, message } = outcome;
+    if (met === 'delivered') check.found('unknown-found', module, `GET of ${unknownId}: ${message}`);
+    else if (httpStatus === null || httpStatus >= 500 || httpStatus === 405) {
+      check.found('get-failed', module, `GET of ${unknownId}: ${message}`);
+    } else if (ocpiStatus === null) check.found('no-envelope', module, `GET of ${unknownId}: ${message}`);
+  }
+}
+
+async function checkAuthorization(check: CheckRun): Promise<void> {
+  const endpoint = check.endpoint('tokens', 'SENDER')?.url;
+  if (endpoint === undefined || !hasRole(check, 'EMSP')) return;
+  const url = below(endpoint, [unknownId, 'authorize'], 'type=RFID');
+  const asked = { method: 'POST', module: 'tokens', url, endpoint, oneObject: 'allowed' } as const;
+  const { class: met, httpStatus, data, message, ocpiStatus } = await check.call(asked);
+  const allowed = (data as { allowed?: unknown } | null | undefined)?.allowed;
+  if (met === 'delivered' && allowed === 'ALLOWED') check.found('allows-anyone', 'tokens', `${unknownId} is ALLOWED`);
+  else if (met === 'delivered' ? typeof allowed !== 'string' : httpStatus === null || httpStatus >= 500) {
+    check.found('authorize-failed', 'tokens', `${unknownId}: ${message}`);
+  } else if (met !== 'delivered' && ocpiStatus === null) check.found('no-envelope', 'tokens', `authorize: ${message}`);
+}

@@ -1,0 +1,219 @@
+/**
+ * Partners with one habit each, all at one hub: each walks the full session path with a partner that has none. Nothing
+ * is dead, nothing is lost, the report names the habit, and a check finds it with what heals it. [D55 to D75]
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import type { CheckView } from '../../src/api/checks.ts';
+import type { ReportView } from '../../src/api/report.ts';
+import { type Habit, habits } from '../../src/domain/habits.ts';
+import { newToken } from '../../src/sandbox/bodies.ts';
+import type { Cpo } from '../../src/sandbox/cpo.ts';
+import type { Emsp } from '../../src/sandbox/emsp.ts';
+import { behaviours } from '../../src/sandbox/habits.ts';
+import { openPath, type PathContext, traffic } from '../../src/sandbox/session-path.ts';
+import { hubFor, type TestHub } from '../support/hub-in-process.ts';
+import { ended, itemsOf } from '../support/observed.ts';
+import { admin } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
+
+type Role = 'CPO' | 'EMSP';
+
+/** `token_encoding: auto` → the settings of a partner. */
+function settingsOf({ heals }: Habit): object {
+  const [, name = '', value = ''] = /^(\w+): (.*)$/.exec(heals ?? '') ?? [];
+  if (name === '') return {};
+  const [, list] = /^\[(.*)\]$/.exec(value) ?? [];
+  return { [name]: list === undefined ? (/^(true|false)$/.test(value) ? value === 'true' : value) : list.split(', ') };
+}
+
+/** What the report counts, by name: quirks, and warnings as the quirk that they are a case of. */
+function countedIn({ quirks, warnings }: ReportView): string[] {
+  const warned = warnings.flatMap(({ example }) =>
+    example.includes('expected T between')
+      ? ['blank-date']
+      : example.includes('value unknown')
+        ? ['lower-case']
+        : example.includes('byte order mark')
+          ? ['byte-order-mark']
+          : [],
+  );
+  return [...new Set([...quirks.map(({ quirk }) => quirk), ...warned])].sort();
+}
+
+const reportOf = async (hub: TestHub, id: string) =>
+  (await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView;
+
+async function checked(hub: TestHub, id: string, write = true): Promise<CheckView> {
+  const { id: check } = await admin(hub, 'POST', `/parties/${id}/check`, { write });
+  return (await ended(hub, `/checks/${String(check)}`)) as unknown as CheckView;
+}
+
+/** Habits that the hub does not make up for yet, or does not count. */
+const later: ReadonlySet<string> = new Set([
+  ...['no-role', 'no-link', 'bad-link', 'foreign-link', 'early-cdr', 'cdr-again', 'to-hub', 'token-without-party'],
+  ...['patch-without-date', 'authorize-to-hub', 'first-link', 'strict-modules'],
+]);
+
+let made = 0;
+
+/** A CPO and an eMSP that are registered and routed, one of them with the habit. */
+async function pairWith(t: Test, hub: TestHub, name: string | null, role: Role): Promise<PathContext> {
+  const party_id = (1296 + made++).toString(36).slice(-2).toUpperCase();
+  const own = (one: Role) => ({ habits: name !== null && one === role ? [name] : [] });
+  const { adminToken, url: hubUrl } = hub;
+  const context = await openPath({
+    ...{ hubUrl, adminToken },
+    cpo: { country_code: 'NL', party_id: `C${party_id}`, ...own('CPO') },
+    emsp: { country_code: 'NL', party_id: `E${party_id}`, ...own('EMSP') },
+  });
+  t.teardown(() => context.close());
+  for (const partner of [context.cpo, context.emsp]) {
+    const { country_code, party_id: id } = partner;
+    const settings = partner.role === role && name !== null ? settingsOf(habitOf(name)) : {};
+    const roles = [{ role: partner.role, country_code, party_id: id }];
+    const { initial_token } = await admin(hub, 'POST', '/parties', { roles, ...settings });
+    await partner.register(String(initial_token));
+  }
+  const route = () => admin(hub, 'PUT', `/routes/${context.emsp.id}/${context.cpo.id}`, { active: true });
+  if (name === 'early-cdr') await early(context, route);
+  else await route();
+  return context;
+}
+
+const habitOf = (name: string): Habit => habits[name as keyof typeof habits];
+
+/** A CDR that was posted before its rule arrives once the rule is there. [D63] */
+async function early({ cpo, emsp }: { cpo: Cpo; emsp: Emsp }, route: () => Promise<unknown>): Promise<void> {
+  const location = await cpo.pushLocation();
+  const session = await cpo.openSession({
+    ...{ id: 'early', command: 'START_SESSION', responseUrl: '', result: 'ACCEPTED', from: emsp },
+    body: { token: emsp.driver, location_id: location.id },
+  });
+  const { id } = await cpo.bill(session);
+  await route();
+  await emsp.until('the CDR of before', () => emsp.copy('cdrs', cpo, id));
+}
+
+/** Paths that are walked at a time: the hub serves few drivers' requests in one turn of its event loop. */
+const atOnce = 6;
+
+/** What came of one habit. */
+interface Walked {
+  readonly name: string;
+  readonly role: Role;
+  readonly check: CheckView;
+  readonly report: ReportView;
+}
+
+async function walked(t: Test, hub: TestHub, name: string, role: Role): Promise<Walked> {
+  const context = await pairWith(t, hub, name, role);
+  const { cpo, emsp } = context;
+  await emsp.pushToken(emsp.driver);
+  // Its lists have a second page.
+  emsp.addToken(newToken(emsp, emsp.stamp()));
+  await cpo.pushTariff();
+  for (const step of traffic) {
+    await step.run(context).catch((error: unknown) => {
+      throw new Error(`${step.name}: ${String(error)}`);
+    });
+  }
+  const { id } = role === 'CPO' ? cpo : emsp;
+  return { name, role, check: await checked(hub, id), report: await reportOf(hub, id) };
+}
+
+t.test('a full session path with each habit, and a check that finds it', async (t) => {
+  const hub = await hubFor(t);
+  const rows = Object.entries(behaviours)
+    .filter(([name]) => !later.has(name))
+    .flatMap(([name, { only }]) =>
+      (['CPO', 'EMSP'] as const).filter((role) => (only ?? role) === role).map((role) => ({ name, role })),
+    );
+  t.ok(new Set(rows.map(({ name }) => name)).size > 0, `${rows.length} rows`);
+  const all: PromiseSettledResult<Walked>[] = [];
+  for (let from = 0; from < rows.length; from += atOnce) {
+    const some = rows.slice(from, from + atOnce).map(({ name, role }) => walked(t, hub, name, role));
+    all.push(...(await Promise.allSettled(some)));
+  }
+  for (const [index, { name, role }] of rows.entries()) {
+    t.test(`${role}: ${name}`, async (t) => {
+      const result = all[index];
+      if (result?.status !== 'fulfilled') throw result?.reason;
+      const { counted, heals } = habitOf(name);
+      const { check, report } = result.value;
+      const found = check.findings.find((one) => one.name === counted);
+      const others = check.findings.map((one) => `${one.name} (${one.module}: ${one.seen})`);
+      t.ok(found, `the check finds ${counted}, not only ${others.join(', ')}`);
+      t.equal(found?.heals, heals ?? undefined);
+      t.ok(found?.source);
+      t.ok(
+        countedIn(report).includes(counted),
+        `the report counts ${counted}, not only ${countedIn(report).join(', ')}`,
+      );
+      t.same([report.refused, report.dead_letters], [[], []]);
+    });
+  }
+  await hub.settled();
+  t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
+  t.same(await itemsOf(hub, '/deliveries?state=PENDING'), []);
+});
+
+t.test(
+  'ocpi-hub check exits with 1 and says what heals, or with 0; one check at a time [operators, check]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await pairWith(t, hub, null, 'CPO');
+    const { emsp } = await pairWith(t, hub, 'empty-2xx', 'EMSP');
+    const run = async (...args: string[]) => {
+      const words = ['check', ...args, '--url', hub.url, '--token', hub.adminToken];
+      const child = spawn(process.execPath, ['dist/bin/ocpi-hub.js', ...words], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      const [out, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+      return { out, code: code as number };
+    };
+    const clean = await run(cpo.id, '--write');
+    t.equal(clean.out, `${cpo.id} answers as OCPI 2.2.1 says: nothing found in 15 calls.\n`);
+    t.equal(clean.code, 0);
+    const empty = await run(emsp.id, '--write');
+    t.equal(empty.code, 1);
+    t.match(
+      empty.out,
+      /^error empty-2xx \(locations\)\n +seen +PUT .*\n +expected .*\[.*\]\n +heals it +empty_2xx_ok: true$/m,
+    );
+    const { findings } = JSON.parse((await run(emsp.id, '--json')).out) as CheckView;
+    t.ok(findings.some(({ name, heals }) => name === 'empty-2xx' && heals === 'empty_2xx_ok: true'));
+
+    emsp.at('versions').hang();
+    const path = `/parties/${emsp.id}/check`;
+    await admin(hub, 'POST', path, {});
+    await t.rejects(admin(hub, 'POST', path, {}), { message: /409 .*is being checked/ });
+    await t.rejects(admin(hub, 'GET', '/checks/none'), { message: /404/ });
+  },
+);
+
+t.test('what breaks is an error, and nothing is written without --write', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await pairWith(t, hub, null, 'CPO');
+  const writes = () => emsp.transcript.received().filter(({ method }) => !/GET|POST/.test(method)).length;
+  const before = writes();
+  await checked(hub, emsp.id, false);
+  t.equal(writes(), before);
+  await checked(hub, emsp.id, true);
+  t.ok(writes() > before);
+  const envelope = (data: unknown) => ({ data, status_code: 1000, timestamp: '2026-05-01T10:00:00Z' });
+  cpo.at('locations').answer(500, 'out of order');
+  cpo.at('tariffs').answer(200, envelope([{ id: 'T1' }, { id: 'T2' }]), { headers: { 'x-total-count': '2' } });
+  cpo.at('commands').answer(200, envelope({ result: 'ACCEPTED' }));
+  emsp.at(/authorize/).answer(200, envelope({ allowed: 'ALLOWED' }));
+  emsp.at(/^GET .*sessions/).answer(404, 'no such page');
+  const named = async (id: string) => (await checked(hub, id)).findings.map(({ name, module }) => `${module} ${name}`);
+  t.same((await named(cpo.id)).sort(), [
+    ...['commands command-accepted', 'locations list-failed', 'tariffs limit-ignored', 'tariffs no-limit'],
+    'tariffs object-refused',
+  ]);
+  t.same((await named(emsp.id)).sort(), ['sessions no-envelope', 'tokens allows-anyone']);
+  await cpo.hangUp();
+  t.match(await named(cpo.id), ['versions unreachable', 'versions versions-unusable']);
+});
