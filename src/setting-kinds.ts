@@ -143,6 +143,11 @@ export const networks: Kind<string[]> = {
   expected: 'a comma-separated list of networks such as 10.0.0.0/8,fd00::/8, or the word none or loopback',
 };
 
+/** `DATA_DIR` → `dataDir`. */
+export type CamelCase<Text extends string> = Text extends `${infer Head}_${infer Rest}`
+  ? `${Lowercase<Head>}${Capitalize<CamelCase<Rest>>}`
+  : Lowercase<Text>;
+
 interface About {
   readonly meaning: string;
   /** Origin of the default. `requirement`: the interface specifies it. `choice`: the project chose it. */

@@ -28,6 +28,11 @@ export const bounds = {
     source: 'choice',
     consequence: 'beyond it the pushes of that party get 429 until the day ends; at 80 % the hub warns',
   }),
+  HUB_OBJECTS_PER_PARTY: setting(whole('objects', 0, 1_000_000_000), '0', {
+    meaning: 'objects that a party may have stored; 0 = no limit',
+    source: 'choice',
+    consequence: 'beyond it new objects of that party get 429; at 80 % the hub warns; its rows are read once a day',
+  }),
   HUB_PAGE_DEFAULT: setting(whole('objects', 1, 100_000), '100', {
     meaning: 'page size of lists without limit; never above the maximum',
     source: 'choice',

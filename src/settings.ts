@@ -9,6 +9,7 @@
  */
 import {
   bearer,
+  type CamelCase,
   file,
   flag,
   httpUrl,
@@ -75,7 +76,6 @@ export const settings = {
     meaning: 'level = embedded LevelDB in the data directory; postgres://... = a database that several nodes share',
     source: 'choice',
     consequence: 'another store is another hub; a database needs HUB_ADMIN_TOKEN and HUB_SECRET_KEY',
-    // A database URL may contain a password.
     secret: true,
   }),
   HUB_NODE_URL: setting(httpUrl, null, {
@@ -320,10 +320,6 @@ export const settings = {
 };
 
 export type SettingName = keyof typeof settings;
-
-type CamelCase<Text extends string> = Text extends `${infer Head}_${infer Rest}`
-  ? `${Lowercase<Head>}${Capitalize<CamelCase<Rest>>}`
-  : Lowercase<Text>;
 
 type KeyOf<Name extends SettingName> = Name extends `HUB_${infer Rest}` ? CamelCase<Rest> : never;
 

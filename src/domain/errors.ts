@@ -40,6 +40,7 @@ export type ErrorCode =
   | 'callbackForwardTimeout'
   | 'rateLimited'
   | 'quotaExceeded'
+  | 'objectsExceeded'
   | 'partnerUnusable'
   | 'hostChangeWaits'
   | 'versionUnsupported'

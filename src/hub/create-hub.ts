@@ -15,6 +15,7 @@ import { authorize } from './exchange/authorize.ts';
 import { clientInfo } from './exchange/client-info.ts';
 import { Commands } from './exchange/commands.ts';
 import { ingest } from './exchange/ingest.ts';
+import { objectQuota } from './exchange/object-quota.ts';
 import { OrphanCases } from './exchange/orphan-cases.ts';
 import { quota } from './exchange/quota.ts';
 import { readObjects } from './exchange/read-objects.ts';
@@ -107,7 +108,7 @@ export function createHub(
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
   const daily = quota(context);
-  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily);
+  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily, objectQuota(context));
   const lists = new SenderLists(context, acceptPulled);
   const pulls = new Pulls(context, lists, acceptPulled);
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);

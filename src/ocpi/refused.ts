@@ -12,7 +12,13 @@ import type { RefusedPush } from '../domain/report.ts';
 import { readJson } from '../transport/json-body.ts';
 import type { OcpiRoute } from './route.ts';
 
-const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set(['rateLimited', 'quotaExceeded', 'unavailable', 'internal']);
+const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
+  'rateLimited',
+  'quotaExceeded',
+  'objectsExceeded',
+  'unavailable',
+  'internal',
+]);
 
 /** The refused push without its partner; null for a request that is no push, or whose refusal is not its own fault. */
 export function refusedPush(

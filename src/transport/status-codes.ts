@@ -59,6 +59,7 @@ export const statusTable: Readonly<Record<ErrorCode, StatusRow>> = {
 
   rateLimited: { http: 429, ocpi: 2901, message: 'Rate limited' },
   quotaExceeded: { http: 429, ocpi: 2901, message: 'Quota of the day is used up' },
+  objectsExceeded: { http: 429, ocpi: 2901, message: 'Quota of objects is used up' },
 
   partnerUnusable: { http: 200, ocpi: 3001, message: "Unable to use the client's API" },
   hostChangeWaits: { http: 200, ocpi: 3001, message: 'change of host waits for the hub operator' },

@@ -1,8 +1,10 @@
 /** One partner that would fill the disk: it alone is refused, once it has used up its quota of the day. */
-import { locationBody, sessionBody } from '../support/bodies.ts';
+import { join } from 'node:path';
+import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { attackedHub, victimOf } from './victim.ts';
@@ -58,5 +60,37 @@ t.test(
     t.equal(statusOf(await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', body)), '200/1000', 'others are served');
     clock.advance(2 * 3_600_000);
     t.equal(await patch(), '200/1000', 'as it is the next day');
+  },
+);
+
+t.test(
+  'a party that has as many objects as it may is refused new ones, alone, also after a restart (I7)',
+  async (t) => {
+    const dataDir = join(t.testdir({}), 'data');
+    const lines: string[] = [];
+    const logTo = { write: (line: string) => void lines.push(line) };
+    const start = () => hubFor(t, { HUB_OBJECTS_PER_PARTY: '10' }, { logTo }, dataDir);
+    const hub = await start();
+    const full = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+    const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+    const put = async (partner: typeof full, id: string, party_id = 'BAD') =>
+      statusOf(await partner.call('PUT', `/2.2.1/tariffs/NL/${party_id}/${id}`, { ...tariffBody(id), party_id }));
+    const warnings = () => lines.filter((line) => line.includes('a party has most of the objects'));
+    for (let n = 0; n < 6; n++) t.equal(await put(full, `T${n}`), '200/1000');
+    t.equal(warnings().length, 0);
+    for (let n = 6; n < 10; n++) t.equal(await put(full, `T${n}`), '200/1000');
+    t.match(warnings(), [/"partyId":"NL-BAD","objects":8,"most":10/], 'warned of');
+    t.equal(await put(full, 'T10'), '429/2901');
+    t.equal(warnings().length, 1, 'once');
+    t.equal(await put(full, 'T9'), '200/1000', 'what it has can be changed');
+    t.equal(await put(other, 'T1', 'OTH'), '200/1000', 'others are served');
+    t.equal(statusOf(await full.call('DELETE', '/2.2.1/tariffs/NL/BAD/T0')), '200/1000');
+    t.equal(await put(full, 'T10'), '200/1000', 'and what it removes makes room');
+    await hub.close();
+    const again = await start();
+    for (const partner of [full, other]) partner.moveTo(again);
+    t.equal(await put(full, 'T11'), '200/1000', 'the first push begins the count, and does not wait for it');
+    await eventually('it is refused again', async () => (await put(full, 'T12')) === '429/2901');
+    t.equal(await put(other, 'T2', 'OTH'), '200/1000');
   },
 );

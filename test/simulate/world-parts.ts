@@ -46,6 +46,7 @@ export function settingsOf(random: Random): HubSettings {
     ...{ probeIntervalS: 60, offlineAfterS: 60, orphanGraceS: 120, orphanSweepS: 300, orphanCdrAfterS: 0 },
     ...{ initialTokenDays: 14, auditKeepDays: 0, sessionsKeepDays: 0, cdrsKeepDays: 0, tokensKeepDays: 0 },
     quotaMbPerDay: 0,
+    objectsPerParty: 0,
     // In some worlds events are kept for six minutes, and go at the next full hour.
     confirmHostChange: false,
     eventsKeepDays: random.chance(0.2) ? 0.004 : 0,

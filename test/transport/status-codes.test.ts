@@ -42,6 +42,7 @@ const rows: [code: ErrorCode, detail: HubErrorDetail, http: number, ocpi: number
   ['alreadyRegistered', {}, 405, 2000, 'Already registered'],
   ['rateLimited', {}, 429, 2901, 'Rate limited'],
   ['quotaExceeded', {}, 429, 2901, 'Quota of the day is used up'],
+  ['objectsExceeded', {}, 429, 2901, 'Quota of objects is used up'],
   ['pathNotFound', {}, 404, 2000, 'Not found'],
   ['methodNotAllowed', {}, 405, 2000, 'Method not allowed'],
   ['unknownCommand', {}, 404, 2000, 'Unknown command'],

@@ -48,6 +48,7 @@ import type { PartnerReports } from '../partners/reports.ts';
 import type { Accepted, Caller, Reserve } from '../ports/hub.ts';
 import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
+import type { ObjectQuota } from './object-quota.ts';
 import type { OrphanCases } from './orphan-cases.ts';
 import type { Quota } from './quota.ts';
 
@@ -91,6 +92,7 @@ export function ingest(
   orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>,
   reports: Pick<PartnerReports, 'warned' | 'unsubscribed'>,
   quota: Pick<Quota, 'check' | 'spend'>,
+  objects: ObjectQuota,
 ) {
   const { store, directory, recorder } = context;
   const { ports } = context;
@@ -107,6 +109,7 @@ export function ingest(
       const size = await objectsSize(store, change.module, [change.owner], key);
       if (size > 0) await reserve(size);
       const before = await readObject(store, change.module, change.owner, key, seen);
+      if (before === null && change.method !== 'DELETE') await objects.check(change.owner);
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
@@ -164,6 +167,7 @@ export function ingest(
     refuseOvergrown(object);
     const fact = { stream, event: { type: eventTypes[change.method], data }, to };
     await record(caller, fact, change, before, after, seen);
+    if ((before === null) !== (after === null)) objects.changed(change.owner, after ? 1 : -1);
     quota.spend(caller.id, charactersOf({ body: change.body, data }) + (after?.body.length ?? 0));
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));

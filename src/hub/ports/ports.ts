@@ -261,6 +261,8 @@ export interface HubSettings {
   readonly initialTokenDays: number;
   /** What a party may have stored within a day, MB; 0 = without limit. */
   readonly quotaMbPerDay: number;
+  /** Objects that a party may have stored; 0: no limit. */
+  readonly objectsPerParty: number;
   /** Retention of events, days; 0 = for ever. */
   readonly eventsKeepDays: number;
   /** How long objects are kept after their last update, days; 0 = for ever. */
